@@ -1,0 +1,46 @@
+# Everything starts here: `make demo`, `make test`, `make ui`. Each sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help install demo test ui bench lint clean
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+## make install  environment and package in .venv
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "labeldp needs Python 3.11 to 3.13, but %s is %d.%d: make PYTHON=python3.11" % (sys.executable, *v))'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+## make demo     a sweep of ALIBI, AGIBI and randomized response on an embedded data set
+demo: $(STAMP)
+	$(BIN)/python sweeps/quickstart.py
+
+## make ui       the tracking UI on 127.0.0.1, on the store that the demo wrote
+ui: $(STAMP)
+	$(BIN)/mlflow server --host 127.0.0.1 --port 5000 --workers 1 \
+		--backend-store-uri sqlite:///results/quickstart/mlflow.db
+
+## make test     the whole test suite
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+## make lint     ruff and mypy
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+## make bench    the benchmarks of tests/benchmarks
+bench: $(STAMP)
+	$(BIN)/python -m pytest -m benchmark tests/benchmarks -s -o timeout=900
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,125 @@
+"""Checks of what users pass in; messages name the parameter, its value, the bound, a way out.
+
+The scalar checks take keyword arguments, so that a message carries the caller's own name:
+
+>>> positive(epsilon=-1.0)
+Traceback (most recent call last):
+    ...
+ValueError: epsilon is -1.0; it must be a finite number above 0
+"""
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms._arrays import Array, as_numpy
+
+
+def number(**values: float) -> None:
+    """Refuse anything that is not a real number (booleans, strings, None, NaN)."""
+    for name, value in values.items():
+        if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+            raise ValueError(f"{name} is {value!r}; it must be a number")
+        if math.isnan(value):
+            raise ValueError(f"{name} is NaN; it must be a number")
+
+
+def positive(*, infinity: bool = False, **values: float) -> None:
+    """Refuse values that are not above 0; infinite ones too, unless `infinity` allows them."""
+    number(**values)
+    for name, value in values.items():
+        if not value > 0 or (math.isinf(value) and not infinity):
+            kind = "a number" if infinity else "a finite number"
+            raise ValueError(f"{name} is {value!r}; it must be {kind} above 0")
+
+
+def non_negative(**values: float) -> None:
+    """Refuse values below 0 and infinite ones."""
+    number(**values)
+    for name, value in values.items():
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{name} is {value!r}; it must be a finite number, 0 or above")
+
+
+def between(low: float, high: float, **values: float) -> None:
+    """Refuse values outside the open interval (low, high)."""
+    number(**values)
+    for name, value in values.items():
+        if not low < value < high:
+            raise ValueError(f"{name} is {value!r}; it must lie strictly between {low} and {high}")
+
+
+def whole(*, minimum: int = 0, **values: int) -> None:
+    """Refuse anything that is not a whole number of at least `minimum`."""
+    for name, value in values.items():
+        if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+            raise ValueError(f"{name} is {value!r}; it must be a whole number")
+        if value < minimum:
+            raise ValueError(f"{name} is {value}; it must be at least {minimum}")
+
+
+def labels(values: Array | Any, *, num_classes: int, name: str = "labels") -> NDArray[np.int64]:
+    """Return class labels as int64 [N], or say which entry is not a whole number in 0..K-1.
+
+    Args:
+        values: Labels [N], NumPy or torch or a sequence, of an integer type.
+        num_classes: K.
+        name: What to call them in messages.
+
+    Raises:
+        ValueError: Not one-dimensional, empty, not integers, or outside 0..K-1.
+    """
+    array = as_numpy(values)
+    if array.ndim != 1:
+        raise ValueError(
+            f"{name} has shape {array.shape}; it must be one-dimensional, a label each"
+        )
+    if array.size == 0:
+        raise ValueError(f"{name} is empty; at least one label is needed")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"{name} is of type {array.dtype}; labels must be whole numbers 0..{num_classes - 1} "
+            "(convert them with .astype(int) if they are)"
+        )
+    outside = np.flatnonzero((array < 0) | (array >= num_classes))
+    if outside.size:
+        first = outside[0]
+        raise ValueError(
+            f"{name}[{first}] is {array[first]}; with {num_classes} classes labels must lie in "
+            f"0..{num_classes - 1} ({outside.size} of {array.size} do not)"
+        )
+    return array.astype(np.int64)
+
+
+def probabilities(
+    values: Array | Any, *, name: str, num_classes: int | None = None, tolerance: float = 1e-4
+) -> NDArray[np.float64]:
+    """Return rows of probabilities as float64 [N, K], or name the first row that is not one.
+
+    Args:
+        values: Rows [N, K], NumPy or torch.
+        name: What to call them in messages.
+        num_classes: K, where it is known beforehand.
+        tolerance: How far a row's sum may be from 1 (single precision leaves 1e-6).
+
+    Raises:
+        ValueError: Wrong shape, NaN, an entry outside 0..1, or a row that does not sum to 1.
+    """
+    array = as_numpy(values).astype(np.float64)
+    if array.ndim != 2 or (num_classes is not None and array.shape[1] != num_classes):
+        wanted = "[N, K]" if num_classes is None else f"[N, {num_classes}]"
+        raise ValueError(f"{name} has shape {array.shape}; it must be {wanted}")
+    if array.shape[0] == 0:
+        raise ValueError(f"{name} is empty; at least one row is needed")
+    valid = np.isfinite(array).all(1) & (array >= -tolerance).all(1)
+    valid &= np.abs(array.sum(1) - 1) <= tolerance
+    if not valid.all():
+        row = int(np.flatnonzero(~valid)[0])
+        raise ValueError(
+            f"{name} row {row} is {np.array2string(array[row], precision=4, threshold=8)}, with "
+            f"sum {array[row].sum():.6g}; every row must hold probabilities that sum to 1"
+        )
+    return np.clip(array, 0.0, 1.0)

@@ -1,0 +1,233 @@
+"""What events cost: pure DP, the exact Gaussian, Renyi curves, their composition and conversion.
+
+A mechanism states *what it did* as an event; this module says what events cost together. Label DP
+is meant throughout: neighboring data sets differ in one label, which is substituted.
+
+>>> round(gaussian_epsilon(noise_multiplier=2.0, delta=1e-5), 4)
+1.9931
+>>> epsilon_of([PureEvent(epsilon=1.0), PureEvent(epsilon=0.5)], delta=0.0)
+1.5
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from labeldp.mechanisms import _validate
+
+#: One fixed public grid of Renyi orders: fine below 2 (large epsilon), PATE 2018's long grid above.
+ORDERS: NDArray[np.float64] = np.concatenate(
+    [np.arange(21, 40) / 20, np.arange(4, 202) / 2, np.logspace(2, np.log10(500), 100)[1:]]
+)
+ORDERS.setflags(write=False)
+
+
+class Conversion(StrEnum):
+    """How a Renyi curve becomes (epsilon, delta).
+
+    IMPROVED is Canonne, Kamath and Steinke 2020, Prop. 12 (Balle et al. 2020, Thm 21); MIRONOV is
+    Mironov 2017, Prop. 3, which PATE 2018 used and which is never smaller.
+    """
+
+    IMPROVED = "improved"
+    MIRONOV = "mironov"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureEvent:
+    """An epsilon-DP answer about a label; `inf` means that the label itself was handed out."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        """Check epsilon."""
+        _validate.positive(epsilon=self.epsilon, infinity=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianEvent:
+    """The Gaussian mechanism with noise of `noise_multiplier` times its L2 sensitivity."""
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        """Check the multiplier."""
+        _validate.positive(noise_multiplier=self.noise_multiplier)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenyiEvent:
+    """Anything whose Renyi divergence is bounded on a grid of orders (PATE's answers).
+
+    Attributes:
+        orders: Orders above 1, ascending.
+        rdp: The bound at each order, not negative, `inf` where there is none.
+    """
+
+    orders: tuple[float, ...]
+    rdp: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Check orders and values."""
+        _check_curve(np.asarray(self.orders), np.asarray(self.rdp))
+
+
+Event = PureEvent | GaussianEvent | RenyiEvent
+
+
+def _check_curve(orders: NDArray[np.float64], rdp: NDArray[np.float64]) -> None:
+    if orders.ndim != 1 or orders.size == 0 or orders.shape != rdp.shape:
+        raise ValueError(
+            f"orders has shape {orders.shape} and rdp {rdp.shape}; both must be [A], A at least 1"
+        )
+    if not (orders > 1).all():
+        raise ValueError(f"orders holds {orders.min()}; every Renyi order must be above 1")
+    if np.isnan(rdp).any() or (rdp < 0).any():
+        bad = int(np.flatnonzero(np.isnan(rdp) | (rdp < 0))[0])
+        raise ValueError(f"rdp is {rdp[bad]} at order {orders[bad]}; it must be 0 or above")
+
+
+def epsilon_from_rdp(
+    orders: ArrayLike,
+    rdp: ArrayLike,
+    delta: float,
+    conversion: Conversion | str = Conversion.IMPROVED,
+) -> tuple[float, float]:
+    """Convert a Renyi curve to the smallest epsilon at `delta`.
+
+    Args:
+        orders: Renyi orders [A], above 1, in any order.
+        rdp: Renyi divergence at each order [A].
+        delta: In (0, 1).
+        conversion: `Conversion.IMPROVED` or `Conversion.MIRONOV`.
+
+    Returns:
+        (epsilon, order): epsilon, not negative, and the order that gave it.
+
+    Raises:
+        ValueError: delta outside (0, 1), an order not above 1, or a curve that is no curve.
+    """
+    order_array = np.asarray(orders, dtype=np.float64)
+    rdp_array = np.asarray(rdp, dtype=np.float64)
+    _check_curve(order_array, rdp_array)
+    _validate.between(0, 1, delta=delta)
+    epsilons = rdp_array - math.log(delta) / (order_array - 1)
+    if Conversion(conversion) is Conversion.IMPROVED:
+        epsilons += np.log1p(-1 / order_array) - np.log(order_array) / (order_array - 1)
+    best = int(np.argmin(epsilons))
+    return max(0.0, float(epsilons[best])), float(order_array[best])
+
+
+def gaussian_rdp(noise_multiplier: float, orders: ArrayLike) -> NDArray[np.float64]:
+    """Renyi divergence of the Gaussian mechanism, order / (2 multiplier^2) [A] (Mironov 2017)."""
+    _validate.positive(noise_multiplier=noise_multiplier)
+    result: NDArray[np.float64] = np.asarray(orders, dtype=np.float64) / (2 * noise_multiplier**2)
+    return result
+
+
+def pure_rdp(epsilon: float, orders: ArrayLike) -> NDArray[np.float64]:
+    """Renyi divergence of an epsilon-DP event: that of binary randomized response [A].
+
+    Among all epsilon-DP pairs, randomized response on two values has the largest divergence at
+    every order (Kairouz, Oh and Viswanath 2015), and its divergence is a closed form.
+    """
+    _validate.positive(epsilon=epsilon, infinity=True)
+    order = np.asarray(orders, dtype=np.float64)
+    if math.isinf(epsilon):
+        return np.full(order.shape, np.inf)
+    # log(p^a q^(1-a) + q^a p^(1-a)) / (a - 1) with p = e^eps / (1 + e^eps), q = 1 - p
+    log_sum = np.logaddexp(order * epsilon, (1 - order) * epsilon)
+    return np.minimum(epsilon, (log_sum - np.logaddexp(0, epsilon)) / (order - 1))
+
+
+def log_gaussian_delta(*, noise_multiplier: float, epsilon: float) -> float:
+    """Log delta of the Gaussian mechanism at `epsilon`, exactly (Balle and Wang 2018, Thm 8)."""
+    _validate.positive(noise_multiplier=noise_multiplier)
+    half = 0.5 / noise_multiplier
+    upper = float(log_ndtr(half - epsilon * noise_multiplier))
+    lower = epsilon + float(log_ndtr(-half - epsilon * noise_multiplier))
+    if lower >= upper:  # equal to the last bit: delta underflows
+        return -math.inf
+    return upper + math.log(-math.expm1(lower - upper))
+
+
+def gaussian_epsilon(*, noise_multiplier: float, delta: float) -> float:
+    """Smallest epsilon of the Gaussian mechanism at `delta`, exactly (Balle and Wang 2018).
+
+    Args:
+        noise_multiplier: Standard deviation of the noise over the L2 sensitivity.
+        delta: In (0, 1).
+
+    Raises:
+        ValueError: An argument out of range.
+    """
+    _validate.between(0, 1, delta=delta)
+    target = math.log(delta)
+
+    def excess(epsilon: float) -> float:
+        value = log_gaussian_delta(noise_multiplier=noise_multiplier, epsilon=epsilon)
+        return max(value, -1e300) - target
+
+    if excess(0.0) <= 0:
+        return 0.0
+    high = 1.0
+    while excess(high) > 0:
+        high *= 2
+    return float(brentq(excess, 0.0, high, xtol=1e-14, rtol=1e-14))
+
+
+def epsilon_of(
+    events: Iterable[Event], *, delta: float, conversion: Conversion = Conversion.IMPROVED
+) -> float:
+    """Epsilon of all `events` about one label together, at `delta`.
+
+    Pure events add. Gaussian events alone compose exactly, as one Gaussian. Anything else composes
+    as a Renyi curve. Of the bounds that hold, the smallest is returned.
+
+    Args:
+        events: What touched the label; none at all costs 0.
+        delta: In [0, 1); 0 is enough where every event is pure.
+        conversion: How Renyi curves are converted.
+
+    Raises:
+        ValueError: delta out of range, or 0 although an event is not pure; Renyi events on
+            different grids of orders.
+    """
+    listed = list(events)
+    pure = math.fsum(event.epsilon for event in listed if isinstance(event, PureEvent))
+    rest = [event for event in listed if not isinstance(event, PureEvent)]
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta is {delta}; it must lie in [0, 1)")
+    if not rest or math.isinf(pure):
+        return pure
+    if delta == 0:
+        raise ValueError(
+            "delta is 0, but Gaussian and PATE answers have an epsilon only at delta > 0"
+        )
+    curves = [event for event in rest if isinstance(event, RenyiEvent)]
+    precision = math.fsum(e.noise_multiplier**-2 for e in rest if isinstance(e, GaussianEvent))
+    bounds = []
+    if not curves:
+        exact = gaussian_epsilon(noise_multiplier=precision**-0.5, delta=delta)
+        bounds.append(pure + exact)
+    orders = np.asarray(curves[0].orders) if curves else ORDERS
+    total = orders * precision / 2
+    for curve in curves:
+        if curve.orders != curves[0].orders:
+            raise ValueError(
+                "two Renyi events lie on different grids of orders; use one grid, ORDERS"
+            )
+        total = total + np.asarray(curve.rdp)
+    bounds.append(pure + epsilon_from_rdp(orders, total, delta, conversion)[0])
+    if pure:
+        for event in listed:
+            if isinstance(event, PureEvent):
+                total = total + pure_rdp(event.epsilon, orders)
+        bounds.append(epsilon_from_rdp(orders, total, delta, conversion)[0])
+    return min(bounds)

@@ -1,0 +1,104 @@
+"""accounting: golden values, closed forms, and agreement with dp-accounting."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from labeldp.mechanisms.accounting import (
+    ORDERS,
+    Conversion,
+    GaussianEvent,
+    PureEvent,
+    RenyiEvent,
+    epsilon_from_rdp,
+    epsilon_of,
+    gaussian_epsilon,
+    gaussian_rdp,
+    log_gaussian_delta,
+    pure_rdp,
+)
+from tests.shared_material import shared_path
+
+
+def test_orders_ascend_and_hold_the_long_grid_of_pate_2018() -> None:
+    assert (np.diff(ORDERS) > 0).all()
+    with np.load(shared_path("oracle", "pate", "mix_c10_n250.npz")) as arrays:
+        official = arrays["orders_long"]
+    assert np.isin(official.round(9), ORDERS.round(9)).all()
+
+
+def test_published_engine_epsilons() -> None:
+    golden = json.loads(shared_path("oracle", "antipodes", "engine_eps.json").read_text())
+    orders = np.arange(11, 1000) / 10  # the grid that the values were made with
+    single = [row for row in golden if row["steps"] == 1]
+    assert len(single) > 10
+    for row in single:
+        if row["mechanism"] == "Laplace":
+            epsilon = 2 * math.sqrt(2) / row["sigma"]
+        else:
+            rdp = gaussian_rdp(row["sigma"] / math.sqrt(2), orders)
+            epsilon, order = epsilon_from_rdp(orders, rdp, row["delta"])
+            assert order == pytest.approx(row["alpha"], abs=1e-9)
+        assert epsilon == pytest.approx(row["eps"], rel=1e-9)
+
+
+@pytest.mark.parametrize("noise_multiplier", [1e-3, 0.3, 1.0, 5.0, 100.0])
+def test_exact_gaussian_inverts_its_own_delta(noise_multiplier: float) -> None:
+    for delta in (1e-12, 1e-5, 0.1):
+        epsilon = gaussian_epsilon(noise_multiplier=noise_multiplier, delta=delta)
+        if epsilon > 0:
+            log_delta = log_gaussian_delta(noise_multiplier=noise_multiplier, epsilon=epsilon)
+            assert log_delta == pytest.approx(math.log(delta), rel=1e-9)
+        rdp = gaussian_rdp(noise_multiplier, ORDERS)
+        assert epsilon <= epsilon_from_rdp(ORDERS, rdp, delta)[0] + 1e-12
+
+
+def test_pure_rdp_is_the_divergence_of_binary_randomized_response() -> None:
+    for epsilon in (0.1, 1.0, 5.0):
+        keep = math.exp(epsilon) / (1 + math.exp(epsilon))
+        p, q = np.array([keep, 1 - keep]), np.array([1 - keep, keep])
+        orders = np.array([1.05, 2.0, 10.0, 50.0])
+        by_definition = [math.log((p**a * q ** (1 - a)).sum()) / (a - 1) for a in orders]
+        np.testing.assert_allclose(pure_rdp(epsilon, orders), by_definition, rtol=1e-10)
+        assert (pure_rdp(epsilon, ORDERS) <= epsilon).all()
+
+
+def test_composition_is_exact_where_it_can_be() -> None:
+    two = [GaussianEvent(noise_multiplier=2.0)] * 2
+    together = gaussian_epsilon(noise_multiplier=2.0 / math.sqrt(2), delta=1e-5)
+    assert epsilon_of(two, delta=1e-5) == pytest.approx(together, rel=1e-12)
+    assert epsilon_of([PureEvent(epsilon=0.5)] * 3, delta=0.0) == pytest.approx(1.5)
+    assert epsilon_of([], delta=0.0) == 0.0
+    mixed = epsilon_of([*two, PureEvent(epsilon=0.1)], delta=1e-5)
+    assert together < mixed <= together + 0.1 + 1e-12
+
+
+def test_mironov_is_never_smaller() -> None:
+    curve = RenyiEvent(orders=tuple(ORDERS), rdp=tuple(gaussian_rdp(3.0, ORDERS)))
+    improved = epsilon_of([curve], delta=1e-6)
+    assert improved < epsilon_of([curve], delta=1e-6, conversion=Conversion.MIRONOV)
+
+
+@pytest.mark.parametrize(
+    ("orders", "rdp", "delta", "message"),
+    [
+        ([1.0, 2.0], [0.1, 0.1], 1e-5, "above 1"),
+        ([2.0], [-0.1], 1e-5, "0 or above"),
+        ([2.0], [math.nan], 1e-5, "0 or above"),
+        ([2.0], [0.1], 0.0, "delta is 0.0"),
+        ([], [], 1e-5, "at least 1"),
+        ([2.0, 3.0], [0.1], 1e-5, "shape"),
+    ],
+)
+def test_bad_curves_are_refused(
+    orders: list[float], rdp: list[float], delta: float, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        epsilon_from_rdp(orders, rdp, delta)
+
+
+def test_a_gaussian_event_needs_a_delta() -> None:
+    with pytest.raises(ValueError, match="delta is 0"):
+        epsilon_of([GaussianEvent(noise_multiplier=1.0)], delta=0.0)

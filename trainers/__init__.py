@@ -1,0 +1,1 @@
+"""Data, features, models, augmentation and training loops: one process, torch and no Ray."""
