@@ -143,7 +143,8 @@ def pure_rdp(epsilon: float, orders: ArrayLike) -> NDArray[np.float64]:
         return np.full(order.shape, np.inf)
     # log(p^a q^(1-a) + q^a p^(1-a)) / (a - 1) with p = e^eps / (1 + e^eps), q = 1 - p
     log_sum = np.logaddexp(order * epsilon, (1 - order) * epsilon)
-    return np.minimum(epsilon, (log_sum - np.logaddexp(0, epsilon)) / (order - 1))
+    result: NDArray[np.float64] = (log_sum - np.logaddexp(0, epsilon)) / (order - 1)
+    return np.minimum(epsilon, result)
 
 
 def log_gaussian_delta(*, noise_multiplier: float, epsilon: float) -> float:
