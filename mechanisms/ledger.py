@@ -1,0 +1,158 @@
+"""The privacy ledger: which events touched which label, and what the worst label has paid.
+
+Each label is accounted for by itself. Stages over disjoint labels therefore cost the larger of
+their epsilons and not the sum (adaptive parallel composition), with no special case; a label that
+is asked about twice pays twice, whoever asks.
+
+>>> ledger = PrivacyLedger(num_labels=4)
+>>> ledger.charge(PureEvent(epsilon=1.0), indices=np.array([0, 1]))
+>>> ledger.charge(PureEvent(epsilon=2.0), indices=np.array([2, 3]))
+>>> ledger.epsilon(delta=0.0)
+2.0
+>>> ledger.charge(PureEvent(epsilon=0.5))
+>>> ledger.epsilon_per_label(delta=0.0)
+array([1.5, 1.5, 2.5, 2.5])
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import Event, PureEvent, epsilon_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The most that any one label may ever pay.
+
+    Attributes:
+        epsilon: Above 0; `inf` for no limit.
+        delta: In [0, 1); 0 allows pure events only.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the limits."""
+        _validate.positive(epsilon=self.epsilon, infinity=True)
+        _validate.number(delta=self.delta)
+        if not 0 <= self.delta < 1:
+            raise ValueError(f"delta is {self.delta}; it must lie in [0, 1)")
+
+
+class BudgetExceeded(ValueError):
+    """A request that would take some label over the budget; nothing was released or charged.
+
+    Attributes:
+        budget: The limit.
+        spent: Epsilon of the worst label so far, at the budget's delta.
+        requested: Epsilon of the worst label if the request were granted.
+    """
+
+    def __init__(self, *, budget: Budget, spent: float, requested: float, request: str) -> None:
+        self.budget, self.spent, self.requested = budget, spent, requested
+        super().__init__(
+            f"{request} is refused: the budget is epsilon {budget.epsilon:g} at delta "
+            f"{budget.delta:g}, {spent:.6g} is spent and this would make it {requested:.6g}; ask "
+            "for a smaller epsilon, reuse a release that is there, or raise the budget"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Survive the way from an actor to its caller: keyword-only arguments do not by default."""
+        return (_rebuild_budget_exceeded, (self.budget, self.spent, self.requested, str(self)))
+
+
+def _rebuild_budget_exceeded(
+    budget: Budget, spent: float, requested: float, message: str
+) -> BudgetExceeded:
+    error = BudgetExceeded(budget=budget, spent=spent, requested=requested, request="")
+    error.args = (message,)
+    return error
+
+
+class PrivacyLedger:
+    """What every label has paid, kept as groups of labels that share a history."""
+
+    def __init__(self, *, num_labels: int) -> None:
+        _validate.whole(num_labels=num_labels, minimum=1)
+        self._group_of: NDArray[np.intp] = np.zeros(num_labels, dtype=np.intp)
+        self._histories: list[Counter[Event]] = [Counter()]
+
+    @property
+    def num_labels(self) -> int:
+        """How many labels are accounted for."""
+        return len(self._group_of)
+
+    def copy(self) -> "PrivacyLedger":
+        """Return an independent ledger in the same state, to try a charge on."""
+        twin = PrivacyLedger(num_labels=self.num_labels)
+        twin._group_of = self._group_of.copy()
+        twin._histories = [history.copy() for history in self._histories]
+        return twin
+
+    def charge(self, event: Event, *, indices: NDArray[np.integer[Any]] | None = None) -> None:
+        """Charge `event` to the labels at `indices`, or to every label.
+
+        Raises:
+            ValueError: An index outside 0..N-1.
+        """
+        touched = np.zeros(self.num_labels, dtype=bool)
+        touched[slice(None) if indices is None else check_indices(indices, self.num_labels)] = True
+        for group in np.unique(self._group_of[touched]):
+            members = self._group_of == group
+            history = self._histories[group] + Counter([event])
+            if touched[members].all():
+                self._histories[group] = history
+            else:
+                self._group_of[members & touched] = len(self._histories)
+                self._histories.append(history)
+
+    def epsilon(self, *, delta: float) -> float:
+        """Epsilon of the label that has paid most, at `delta`.
+
+        Raises:
+            ValueError: `delta` is 0, but an event is not pure.
+        """
+        return max(self._epsilons(delta))
+
+    def epsilon_per_label(self, *, delta: float) -> NDArray[np.float64]:
+        """Epsilon of every label [N], at `delta`."""
+        result: NDArray[np.float64] = np.array(self._epsilons(delta))[self._group_of]
+        return result
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether every event so far is pure, so that delta is 0."""
+        return all(isinstance(event, PureEvent) for h in self._histories for event in h)
+
+    def _epsilons(self, delta: float) -> list[float]:
+        return [epsilon_of(history.elements(), delta=delta) for history in self._histories]
+
+
+def check_indices(indices: NDArray[np.integer[Any]], num_labels: int) -> NDArray[np.intp]:
+    """Return positions of labels as [M], each at most once, or say which one is wrong.
+
+    Raises:
+        ValueError: Not whole numbers, outside 0..N-1, or one label named twice.
+    """
+    array = np.asarray(indices)
+    if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"indices has shape {array.shape} and type {array.dtype}; it must be a non-empty list "
+            "of whole numbers"
+        )
+    outside = array[(array < 0) | (array >= num_labels)]
+    if outside.size:
+        raise ValueError(f"index {outside[0]} is outside 0..{num_labels - 1}")
+    values, counts = np.unique(array, return_counts=True)
+    if (counts > 1).any():
+        raise ValueError(
+            f"label {values[counts > 1][0]} is asked for more than once in one request; each "
+            "answer about it is charged, so ask in separate requests"
+        )
+    return array.astype(np.intp)

@@ -1,0 +1,136 @@
+"""K-ary randomized response: keep the label, or replace it by another one chosen uniformly.
+
+Warner 1965; on K labels as in Ghazi et al., "Deep Learning with Label Differential Privacy",
+NeurIPS 2021, section 2.
+
+>>> round(RandomizedResponse(epsilon=1.0, num_classes=2).keep_probability, 4)
+0.7311
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms._arrays import AnyArray, like
+from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+
+
+def keep_probability(*, epsilon: float, num_classes: int) -> float:
+    """Probability e^epsilon / (e^epsilon + K - 1) that the label survives; 1 at epsilon = inf."""
+    _validate.positive(epsilon=epsilon, infinity=True)
+    _validate.whole(num_classes=num_classes, minimum=2)
+    return 1.0 / (1.0 + (num_classes - 1) * math.exp(-epsilon))
+
+
+def epsilon_from_keep_probability(*, keep_probability: float, num_classes: int) -> float:
+    """Epsilon of randomized response that keeps a label with this probability.
+
+    Args:
+        keep_probability: In (0, 1). Below 1 / K the label is hidden by lying about it too often,
+            which costs as well: the larger of the two log-ratios counts.
+        num_classes: K, at least 2.
+
+    Raises:
+        ValueError: An argument out of range.
+    """
+    _validate.between(0, 1, keep_probability=keep_probability)
+    _validate.whole(num_classes=num_classes, minimum=2)
+    other = (1 - keep_probability) / (num_classes - 1)
+    return abs(math.log(keep_probability) - math.log(other))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponse:
+    """Randomized response on K labels: pure epsilon-DP.
+
+    Attributes:
+        epsilon: Privacy loss per label, finite and above 0.
+        num_classes: K, at least 2.
+    """
+
+    epsilon: float
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        _validate.positive(epsilon=self.epsilon)
+        _validate.whole(num_classes=self.num_classes, minimum=2)
+
+    @property
+    def keep_probability(self) -> float:
+        """Probability that the released label is the true one."""
+        return keep_probability(epsilon=self.epsilon, num_classes=self.num_classes)
+
+    @property
+    def event(self) -> PureEvent:
+        """What one release of a label costs."""
+        return PureEvent(epsilon=self.epsilon)
+
+    def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
+        """Draw the noisy labels, once.
+
+        Args:
+            labels: True labels [N], whole numbers 0..K-1.
+            generator: Source of the noise.
+
+        Returns:
+            Noisy labels [N], int64.
+
+        Raises:
+            ValueError: Labels that are not whole numbers in 0..K-1.
+        """
+        exact = _validate.labels(labels, num_classes=self.num_classes)
+        numpy_generator = as_numpy_generator(generator)
+        # A shift of 1..K-1 reaches every other class equally often; every label costs the same
+        # two draws, so the time taken says nothing about it.
+        shift = numpy_generator.integers(1, self.num_classes, size=exact.shape)
+        keep = numpy_generator.random(exact.shape) < self.keep_probability
+        noisy: AnyArray = like(np.where(keep, exact, (exact + shift) % self.num_classes), labels)
+        return noisy
+
+    def log_likelihood(self, noisy: AnyArray) -> AnyArray:
+        """Log-likelihood of every class given the released labels [N] -> [N, K], normalized."""
+        seen = _validate.labels(noisy, num_classes=self.num_classes, name="noisy")
+        other = (1 - self.keep_probability) / (self.num_classes - 1)
+        table: NDArray[np.float64] = np.full((len(seen), self.num_classes), math.log(other))
+        table[np.arange(len(seen)), seen] = math.log(self.keep_probability)
+        result: AnyArray = like(table, noisy)
+        return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoNoise:
+    """The labels themselves: a baseline without any privacy, priced at epsilon = infinity.
+
+    Attributes:
+        num_classes: K, at least 2.
+    """
+
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        """Check the number of classes."""
+        _validate.whole(num_classes=self.num_classes, minimum=2)
+
+    @property
+    def event(self) -> PureEvent:
+        """What handing out a label costs: everything."""
+        return PureEvent(epsilon=math.inf)
+
+    def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
+        """Return the labels [N] unchanged; `generator` is there for the common interface."""
+        del generator
+        result: AnyArray = like(_validate.labels(labels, num_classes=self.num_classes), labels)
+        return result
+
+    def log_likelihood(self, noisy: AnyArray) -> AnyArray:
+        """Log-likelihood [N, K]: 0 for the label, -inf for every other class."""
+        seen = _validate.labels(noisy, num_classes=self.num_classes, name="noisy")
+        table: NDArray[np.float64] = np.full((len(seen), self.num_classes), -math.inf)
+        table[np.arange(len(seen)), seen] = 0.0
+        result: AnyArray = like(table, noisy)
+        return result

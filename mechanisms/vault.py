@@ -1,0 +1,278 @@
+"""The label vault: the one object that holds training labels; everybody else sees releases.
+
+A release is drawn once, charged once, and addressed by what made it: the labels, the mechanism,
+its parameters, the labels asked for, its public inputs and the noise. Who asks for the same
+release again reads the stored one and pays nothing; who asks for other noise pays again.
+
+>>> from labeldp.mechanisms.randomized_response import RandomizedResponse
+>>> vault = LabelVault(labels=np.array([0, 1, 1, 0]), num_classes=2)
+>>> mechanism = RandomizedResponse(epsilon=1.0, num_classes=2)
+>>> first = vault.release(mechanism)
+>>> again = vault.release(mechanism)
+>>> bool((first.values == again.values).all()), vault.epsilon(delta=0.0)
+(True, 1.0)
+>>> other = vault.release(mechanism, noise=OsEntropy(draw=1))
+>>> vault.epsilon(delta=0.0)
+2.0
+"""
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import Event
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger, check_indices
+from labeldp.mechanisms.randomness import NoiseSource, OsEntropy
+
+
+class Mechanism(Protocol):
+    """What the vault needs of a mechanism: a frozen dataclass with a price and a release."""
+
+    @property
+    def event(self) -> Event:
+        """What one release costs each label that it touches."""
+
+    def release(self, labels: Any, *public: Any, generator: Any) -> Any:
+        """Return what leaves the vault, made of `labels` [M] and public inputs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """One line of the ledger.
+
+    Attributes:
+        key: The release it paid for.
+        event: What was done.
+        indices: The labels touched [M], or None for all of them.
+        mechanism: Name and parameters, and where the noise came from.
+    """
+
+    key: str
+    event: Event
+    indices: NDArray[np.intp] | None
+    mechanism: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """What a mechanism made of labels: all that ever leaves the vault.
+
+    Attributes:
+        key: Its address.
+        values: The mechanism's output, floating-point values in single precision.
+        indices: The labels it speaks of [M], or None for all of them.
+    """
+
+    key: str
+    values: NDArray[Any]
+    indices: NDArray[np.intp] | None
+
+
+class ReleaseStore(Protocol):
+    """Where releases and charges are kept; one call to `record` keeps both or neither."""
+
+    def salt(self) -> bytes:
+        """Return 32 secret random bytes, the same for the life of the store."""
+
+    def release(self, key: str) -> NDArray[Any] | None:
+        """Return the values stored at `key`, or None."""
+
+    def charges(self) -> Sequence[Charge]:
+        """Return every charge so far, in order."""
+
+    def record(self, charge: Charge, values: NDArray[Any]) -> None:
+        """Keep a charge and what it paid for, atomically."""
+
+
+@dataclass
+class MemoryStore:
+    """A store that lives as long as its process: for notebooks and tests."""
+
+    _salt: bytes = field(default_factory=lambda: np.random.default_rng().bytes(32))
+    _releases: dict[str, NDArray[Any]] = field(default_factory=dict)
+    _charges: list[Charge] = field(default_factory=list)
+
+    def salt(self) -> bytes:
+        """Return this store's random bytes."""
+        return self._salt
+
+    def release(self, key: str) -> NDArray[Any] | None:
+        """Return the values stored at `key`, or None."""
+        return self._releases.get(key)
+
+    def charges(self) -> Sequence[Charge]:
+        """Return every charge so far, in order."""
+        return tuple(self._charges)
+
+    def record(self, charge: Charge, values: NDArray[Any]) -> None:
+        """Keep a charge and what it paid for."""
+        self._charges.append(charge)
+        self._releases[charge.key] = values
+
+
+class LabelVault:
+    """Training labels, their releases and their ledger."""
+
+    def __init__(
+        self,
+        *,
+        labels: Any,
+        num_classes: int,
+        store: ReleaseStore | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        """Lock the labels away.
+
+        Args:
+            labels: True training labels [N], whole numbers 0..K-1.
+            num_classes: K, at least 2.
+            store: Where releases and charges are kept; in memory if not given.
+            budget: The most that any label may pay; no limit if not given.
+
+        Raises:
+            ValueError: Labels that are not whole numbers in 0..K-1.
+        """
+        _validate.whole(num_classes=num_classes, minimum=2)
+        self._labels = _validate.labels(labels, num_classes=num_classes)
+        self._labels.setflags(write=False)
+        self.num_classes = num_classes
+        self.budget = budget
+        self._store = MemoryStore() if store is None else store
+        self._lock = threading.Lock()
+        self._ledger = PrivacyLedger(num_labels=len(self._labels))
+        for charge in self._store.charges():
+            self._ledger.charge(charge.event, indices=charge.indices)
+        # An adversary who knows all labels but one could try each value of the last one against a
+        # plain digest, so the address depends on the labels through a secret of the store only.
+        digest = hashlib.blake2b(self._labels.tobytes(), key=self._store.salt(), digest_size=16)
+        self._labels_digest = digest.hexdigest()
+
+    def __repr__(self) -> str:
+        """Say what is inside without showing it."""
+        return f"LabelVault(num_labels={self.num_labels}, num_classes={self.num_classes})"
+
+    def __reduce__(self) -> Any:
+        """Refuse to be copied: a second vault would draw second noise for the same labels."""
+        raise TypeError("a LabelVault is not copied or sent; make it an actor and ask that")
+
+    @property
+    def num_labels(self) -> int:
+        """How many labels are inside."""
+        return len(self._labels)
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        *public: NDArray[Any],
+        indices: NDArray[np.integer[Any]] | None = None,
+        noise: NoiseSource | None = None,
+    ) -> Release:
+        """Return the release of `mechanism`: the stored one, or a new one drawn and charged now.
+
+        Args:
+            mechanism: What to do to the labels.
+            *public: Public inputs of the mechanism (a prior [M, K], clusters [M]).
+            indices: The labels to release [M], each once; all of them if not given.
+            noise: Where noise comes from; the operating system's entropy, draw 0, if not given.
+
+        Raises:
+            ValueError: Indices out of range or repeated, or inputs that the mechanism refuses.
+            BudgetExceeded: The charge would take a label over the budget; nothing is drawn.
+        """
+        source = OsEntropy() if noise is None else noise
+        chosen = None if indices is None else check_indices(indices, self.num_labels)
+        description = {"name": type(mechanism).__name__, **_parameters(mechanism)}
+        description["noise"] = {"name": type(source).__name__, **_parameters(source)}
+        key = self._address(description, chosen, public)
+        with self._lock:
+            stored = self._store.release(key)
+            if stored is None:
+                event = mechanism.event
+                self._afford(event, chosen, description["name"])
+                labels = self._labels if chosen is None else self._labels[chosen]
+                drawn = mechanism.release(labels, *public, generator=source.generator(key))
+                stored = _compact(np.asarray(drawn))
+                charge = Charge(key=key, event=event, indices=chosen, mechanism=description)
+                self._store.record(charge, stored)
+                self._ledger.charge(event, indices=chosen)
+        return Release(key=key, values=stored, indices=chosen)
+
+    def epsilon(self, *, delta: float, keys: Sequence[str] | None = None) -> float:
+        """Epsilon of the worst label at `delta`, over all releases or those at `keys` only."""
+        if keys is None:
+            return self._ledger.epsilon(delta=delta)
+        ledger = PrivacyLedger(num_labels=self.num_labels)
+        for charge in self.charges():
+            if charge.key in keys:
+                ledger.charge(charge.event, indices=charge.indices)
+        return ledger.epsilon(delta=delta)
+
+    def charges(self) -> Sequence[Charge]:
+        """Return the lines of the ledger, in order."""
+        return self._store.charges()
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether every release so far is pure, so that its guarantee holds at delta = 0."""
+        return self._ledger.is_pure
+
+    def _afford(self, event: Event, indices: NDArray[np.intp] | None, request: str) -> None:
+        if self.budget is None:
+            return
+        trial = self._ledger.copy()
+        trial.charge(event, indices=indices)
+        delta = self.budget.delta
+        if delta == 0 and not trial.is_pure:
+            requested = float("inf")
+        else:
+            requested = trial.epsilon(delta=delta)
+        # Sums of the same epsilons in another order differ in the last bits; a budget that is
+        # meant to be met exactly is not refused for those.
+        if requested > self.budget.epsilon * (1 + 1e-12):
+            spent = self._ledger.epsilon(delta=delta)
+            raise BudgetExceeded(
+                budget=self.budget, spent=spent, requested=requested, request=request
+            )
+
+    def _address(
+        self,
+        description: dict[str, Any],
+        indices: NDArray[np.intp] | None,
+        public: Sequence[NDArray[Any]],
+    ) -> str:
+        parts = {
+            "labels": self._labels_digest,
+            "mechanism": description,
+            "indices": None if indices is None else _array_digest(indices),
+            "public": [_array_digest(np.asarray(values)) for values in public],
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _parameters(thing: object) -> dict[str, Any]:
+    if not is_dataclass(thing) or isinstance(thing, type):
+        raise TypeError(
+            f"{type(thing).__name__} is not a dataclass: its parameters can't be recorded, so "
+            "its releases could not be told apart"
+        )
+    return asdict(thing)
+
+
+def _array_digest(values: NDArray[Any]) -> str:
+    header = f"{values.dtype.str}{values.shape}".encode()
+    return hashlib.sha256(header + np.ascontiguousarray(values).tobytes()).hexdigest()
+
+
+def _compact(values: NDArray[Any]) -> NDArray[Any]:
+    """Single precision for floating-point values: post-processing, and half the store."""
+    compact = values.astype(np.float32) if np.issubdtype(values.dtype, np.floating) else values
+    compact = np.ascontiguousarray(compact)
+    compact.setflags(write=False)
+    return compact
