@@ -1,0 +1,293 @@
+"""What a trial is, as one frozen configuration: a dataclass, then YAML, then `key=value`.
+
+Keys are typed and checked by OmegaConf; every section validates its own values. A trainer is added
+by a line in `METHODS`.
+"""
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
+from labeldp.trainers.alibi import AlibiConfig
+from labeldp.trainers.performance import Performance
+
+#: Name of a method -> the settings of its trainer.
+METHODS: dict[str, type] = {"alibi": AlibiConfig}
+
+#: Keys that say where things lie on one machine and not what is computed.
+_LOCAL_KEYS = ("data.root",)
+
+
+class ConfigurationError(ValueError):
+    """A key or value that can't be used; the message names it and the nearest one that can."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings:
+    """Which data set.
+
+    Attributes:
+        name: A name of `labeldp data list`; `own` for the user's own features and labels.
+        root: Folder that holds the sets; the environment's LABELDP_DATA if not given.
+        path: The user's own file, for `own`.
+        label_column: Its column of labels, for `.parquet`.
+        limit: Use that many training examples only, chosen at random once and for all.
+    """
+
+    name: str = "digits"
+    root: str | None = None
+    path: str | None = None
+    label_column: str | None = None
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the limit."""
+        if self.limit is not None:
+            _validate.whole(limit=self.limit, minimum=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSettings:
+    """How privacy is attacked.
+
+    Attributes:
+        canaries: How many training labels are replaced by wrong ones that the attack looks for.
+        canary_seed: Which ones; 11337 gives the positions and labels of the published attack.
+        confidence: Of the interval for epsilon_m.
+    """
+
+    canaries: int = 100
+    canary_seed: int = 11337
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        """Check counts and probabilities."""
+        _validate.whole(minimum=1, canaries=self.canaries)
+        _validate.whole(canary_seed=self.canary_seed)
+        _validate.between(0, 1, confidence=self.confidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseSettings:
+    """Where the labels' noise comes from; never the seed that training uses.
+
+    Attributes:
+        seed: Makes the noise repeatable, and void as a guarantee for whoever knows the seed. Not
+            given: the operating system's entropy.
+        draw: Numbers independent releases; each is charged.
+    """
+
+    seed: int | None = None
+    draw: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        _validate.whole(draw=self.draw)
+        if self.seed is not None:
+            _validate.whole(seed=self.seed)
+
+    def source(self) -> NoiseSource:
+        """Return the source of noise that these settings ask for."""
+        if self.seed is None:
+            return OsEntropy(draw=self.draw)
+        return SeededNoise(seed=self.seed + self.draw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialConfig:
+    """Everything that decides a trial's numbers.
+
+    Attributes:
+        method: A key of `METHODS`; it decides what `trainer` holds.
+        seed: Of training: initialization, order of batches, augmentation.
+        data: Which data set.
+        audit: How privacy is attacked.
+        noise: Where the labels' noise comes from.
+        trainer: The method's settings, epsilon among them.
+        performance: Device and precision; they can't change privacy.
+    """
+
+    method: str = "alibi"
+    seed: int = 0
+    data: DataSettings = field(default_factory=DataSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
+    noise: NoiseSettings = field(default_factory=NoiseSettings)
+    trainer: Any = field(default_factory=AlibiConfig)
+    performance: Performance = field(default_factory=Performance)
+
+    def __post_init__(self) -> None:
+        """Check that the trainer's settings belong to the method."""
+        _validate.whole(seed=self.seed)
+        kind = METHODS.get(self.method)
+        if kind is None:
+            raise ConfigurationError(
+                f"method is {self.method!r}; {_near_miss(self.method, METHODS)}"
+            )
+        if not isinstance(self.trainer, kind):
+            raise ConfigurationError(
+                f"method {self.method!r} takes {kind.__name__}, not {type(self.trainer).__name__}"
+            )
+
+
+def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
+    """Return `config` with dotted keys changed.
+
+    Args:
+        config: Where to start.
+        changes: Dotted key -> value; `method` is applied first and brings its own defaults.
+
+    Raises:
+        ConfigurationError: An unknown key (with the near miss), a wrong type, or a value that the
+            section refuses.
+    """
+    tree = _tree(config)
+    method = changes.get("method", config.method)
+    if method != config.method:
+        if method not in METHODS:
+            raise ConfigurationError(f"method is {method!r}; {_near_miss(str(method), METHODS)}")
+        tree.method = method
+        tree.trainer = OmegaConf.structured(METHODS[method]())
+        _unlock(tree)
+    known = flatten(tree)
+    for key, value in changes.items():
+        if key not in known and key not in _sections(known):
+            raise ConfigurationError(f"there is no key {key!r}; {_near_miss(key, known)}")
+        if isinstance(value, Mapping) or key not in known:
+            raise ConfigurationError(
+                f"{key} is a section, not a value; set one of its keys: "
+                f"{', '.join(k for k in known if k.startswith(key + '.'))}"
+            )
+        try:
+            OmegaConf.update(tree, key, value, force_add=False)
+        except OmegaConfBaseException as error:
+            raise ConfigurationError(_explain(tree, key, value, error)) from error
+    try:
+        result = OmegaConf.to_object(tree)
+    except OmegaConfBaseException as error:
+        raise ConfigurationError(str(error).splitlines()[0]) from error
+    except ConfigurationError:
+        raise
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+    assert isinstance(result, TrialConfig)
+    return result
+
+
+def parse_overrides(arguments: list[str]) -> dict[str, Any]:
+    """Return `key=value` arguments as a mapping; values are typed as in YAML.
+
+    Raises:
+        ConfigurationError: An argument without `=`, an empty key, or a value that YAML can't read.
+    """
+    changes: dict[str, Any] = {}
+    for argument in arguments:
+        key, equals, text = argument.partition("=")
+        if not equals or not key:
+            raise ConfigurationError(f"{argument!r} is not of the form key=value")
+        try:
+            node = OmegaConf.from_dotlist([f"value={text}"])
+            value = OmegaConf.to_container(node, resolve=False)["value"]  # type: ignore[index, call-overload]
+        except Exception as error:  # PyYAML and OmegaConf raise many kinds here
+            raise ConfigurationError(f"{argument!r} has a value that can't be read") from error
+        changes[key] = value
+    return changes
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return a YAML file of nested or dotted keys as a flat mapping.
+
+    Raises:
+        ConfigurationError: The file is not there, is no YAML, or holds no mapping.
+    """
+    try:
+        loaded = OmegaConf.load(path)
+    except OSError as error:
+        raise ConfigurationError(f"{path} can't be read: {error.strerror}") from error
+    except Exception as error:  # PyYAML's and OmegaConf's own kinds
+        raise ConfigurationError(f"{path} is no YAML that can be read: {error}") from error
+    if not isinstance(loaded, DictConfig):
+        raise ConfigurationError(f"{path} holds no mapping of keys to values")
+    return flatten(loaded)
+
+
+def flatten(config: TrialConfig | DictConfig) -> dict[str, Any]:
+    """Return dotted key -> plain value, enums by name, in the order of the sections."""
+    tree = config if isinstance(config, DictConfig) else _tree(config)
+    nested = OmegaConf.to_container(tree, resolve=False, enum_to_str=True)
+    flat: dict[str, Any] = {}
+
+    def walk(prefix: str, values: Mapping[str, Any]) -> None:
+        for key, value in values.items():
+            if isinstance(value, Mapping):
+                walk(f"{prefix}{key}.", value)
+            else:
+                flat[f"{prefix}{key}"] = value
+
+    assert isinstance(nested, dict)
+    walk("", nested)  # type: ignore[arg-type]
+    return flat
+
+
+def to_yaml(config: TrialConfig) -> str:
+    """Return the resolved configuration as YAML."""
+    return OmegaConf.to_yaml(_tree(config))
+
+
+def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:
+    """Hash of what decides a trial's numbers, but for the noise: 16 hexadecimal digits.
+
+    Args:
+        config: The resolved configuration; where the data lie does not count.
+        data_fingerprint: Of the public features, so that other data make another trial.
+    """
+    flat = {k: v for k, v in flatten(config).items() if k not in _LOCAL_KEYS}
+    text = json.dumps({**flat, "fingerprint": data_fingerprint}, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _tree(config: TrialConfig) -> DictConfig:
+    tree: DictConfig = OmegaConf.structured(config)
+    _unlock(tree)
+    return tree
+
+
+def _unlock(node: Any) -> None:
+    """Frozen dataclasses become read-only nodes; this copy of them is ours to change."""
+    OmegaConf.set_readonly(node, None)
+    for key in node:
+        child = node._get_node(key)
+        if OmegaConf.is_config(child):
+            _unlock(child)
+
+
+def _sections(keys: Mapping[str, Any]) -> set[str]:
+    return {key[:end] for key in keys for end in range(len(key)) if key[end] == "."}
+
+
+def _near_miss(given: str, known: Mapping[str, Any]) -> str:
+    names = list(known)
+    close = difflib.get_close_matches(given, names, n=3, cutoff=0.5)
+    close += [name for name in names if name.split(".")[-1] == given.split(".")[-1]]
+    if close:
+        return f"did you mean {' or '.join(dict.fromkeys(close))}?"
+    return f"known are {', '.join(names)}"
+
+
+def _explain(tree: DictConfig, key: str, value: Any, error: Exception) -> str:
+    parent, _, last = key.rpartition(".")
+    section = OmegaConf.select(tree, parent) if parent else tree
+    kind = OmegaConf.get_type(section, last)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        names = {member.name.lower(): None for member in kind}
+        return f"{key} is {value!r}; it must be one of {', '.join(names)}"
+    return f"{key} is {value!r}: {str(error).splitlines()[0]}"

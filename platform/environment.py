@@ -1,0 +1,37 @@
+"""What a run ran on: versions, devices and the state of the code, for its record."""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import labeldp
+
+_PACKAGES = ("labeldp", "ray", "torch", "torchvision", "numpy", "scipy", "mlflow", "omegaconf")
+
+
+def git_commit() -> str:
+    """Return the commit that the code is at, `-dirty` where files differ; `unknown` without git."""
+    root = Path(labeldp.__file__).resolve().parent.parent
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def describe() -> dict[str, str]:
+    """Return versions and hardware as plain text by name."""
+    found = {"python": platform.python_version(), "system": platform.platform()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = labeldp.__version__ if name == "labeldp" else "not installed"
+    found["cores"] = str(os.cpu_count())
+    import torch
+
+    found["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    return found

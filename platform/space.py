@@ -1,0 +1,113 @@
+"""Axes of a search space, and the trials they make: grids in full, random axes by seeded draws.
+
+A sweep's trials are all listed before the first one starts. That makes the plan exact, the budget
+checkable and a resumed sweep the same sweep; independent draws are also what the price of
+selection presumes (Papernot and Steinke, ICLR 2022).
+
+>>> list(points({"a": Grid(1, 2), "b": Uniform(0.0, 1.0)}, samples=1, seed=0))[0]["a"]
+1
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from labeldp.mechanisms import _validate
+
+
+@dataclass(frozen=True, init=False)
+class Grid:
+    """Every one of `values`."""
+
+    values: tuple[Any, ...]
+
+    def __init__(self, *values: Any) -> None:
+        """Take the values one by one: `Grid(0.5, 1, 2)`."""
+        if not values:
+            raise ValueError("a Grid holds no value; name at least one")
+        object.__setattr__(self, "values", values)
+
+
+@dataclass(frozen=True, init=False)
+class Choice:
+    """One of `values`, each equally likely."""
+
+    values: tuple[Any, ...]
+
+    def __init__(self, *values: Any) -> None:
+        """Take the values one by one."""
+        if not values:
+            raise ValueError("a Choice holds no value; name at least one")
+        object.__setattr__(self, "values", values)
+
+    def sample(self, generator: np.random.Generator) -> Any:
+        """Draw one value."""
+        return self.values[int(generator.integers(len(self.values)))]
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """A number between `low` and `high`."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        """Check the bounds."""
+        _validate.number(low=self.low, high=self.high)
+        if not -math.inf < self.low < self.high < math.inf:
+            raise ValueError(
+                f"Uniform({self.low}, {self.high}): low must be below high, both finite"
+            )
+
+    def sample(self, generator: np.random.Generator) -> float:
+        """Draw one number."""
+        return float(generator.uniform(self.low, self.high))
+
+
+@dataclass(frozen=True)
+class LogUniform:
+    """A number between `low` and `high` whose logarithm is uniform."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        """Check the bounds."""
+        _validate.positive(low=self.low, high=self.high)
+        if not self.low < self.high:
+            raise ValueError(f"LogUniform({self.low}, {self.high}): low must be below high")
+
+    def sample(self, generator: np.random.Generator) -> float:
+        """Draw one number."""
+        return float(math.exp(generator.uniform(math.log(self.low), math.log(self.high))))
+
+
+RandomAxis = Choice | Uniform | LogUniform
+Axis = Grid | RandomAxis
+
+
+def points(space: Mapping[str, Axis], *, samples: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield the settings of every trial.
+
+    Args:
+        space: Dotted key -> axis.
+        samples: Draws of the random axes at every point of the grid; 1 where there are none.
+        seed: Of the draws. The same draws are used at every grid point, so that its columns can be
+            compared.
+    """
+    _validate.whole(samples=samples, minimum=1)
+    grids = {key: axis.values for key, axis in space.items() if isinstance(axis, Grid)}
+    random = {key: axis for key, axis in space.items() if not isinstance(axis, Grid)}
+    generator = np.random.default_rng(seed)
+    draws = [
+        {key: axis.sample(generator) for key, axis in random.items()}
+        for _ in range(samples if random else 1)
+    ]
+    for values in itertools.product(*grids.values()):
+        for draw in draws:
+            yield {**dict(zip(grids, values, strict=True)), **draw}

@@ -1,0 +1,193 @@
+"""What a sweep is: a base configuration, variants of it, a search space, and a smoke-test size.
+
+Files in `sweeps/` build one `Sweep` each and hand it to `sweep_command.main`. Nothing here starts
+anything.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.ledger import Budget
+from labeldp.platform.configuration import (
+    ConfigurationError,
+    TrialConfig,
+    config_hash,
+    flatten,
+    with_changes,
+)
+from labeldp.platform.space import Axis, Grid, points
+
+#: One sweep asks one vault: what decides its labels is the same in every trial.
+FIXED_SECTIONS = ("data.", "audit.canar")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """One line of a comparison.
+
+    Attributes:
+        name: As it is shown in tables and figures.
+        changes: Dotted key -> value, on top of the sweep's base.
+        space: Dotted key -> axis, beside the sweep's own.
+    """
+
+    name: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    space: Mapping[str, Axis] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smoke:
+    """What makes a sweep small enough to try: minutes on two cores.
+
+    Attributes:
+        changes: Dotted key -> value.
+        space: Axes that replace those of the same key.
+        samples: Draws of the random axes.
+    """
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    space: Mapping[str, Axis] = field(default_factory=dict)
+    samples: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What one trial occupies."""
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        _validate.non_negative(cpus=self.cpus, gpus=self.gpus)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """A claim and the trials that test it.
+
+    Attributes:
+        name: Also the tracking experiment's, and the results folder's.
+        base: The configuration that every trial starts from.
+        variants: Lines of a comparison; a single one named after the sweep if not given.
+        space: Axes shared by all variants.
+        samples: Draws of the random axes at every point of the grid.
+        sample_seed: Of those draws.
+        smoke: The small size.
+        resources: What one trial occupies.
+        budget: The most that any label may pay in the whole sweep.
+    """
+
+    name: str
+    base: TrialConfig
+    variants: Sequence[Variant] = ()
+    space: Mapping[str, Axis] = field(default_factory=dict)
+    samples: int = 1
+    sample_seed: int = 0
+    smoke: Smoke = field(default_factory=Smoke)
+    resources: Resources = field(default_factory=Resources)
+    budget: Budget | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTrial:
+    """One trial before it runs.
+
+    Attributes:
+        variant: Name of its line in the comparison.
+        config: Everything that decides its numbers.
+        point: The values of the axes, by dotted key.
+    """
+
+    variant: str
+    config: TrialConfig
+    point: Mapping[str, Any]
+
+    def hash(self, data_fingerprint: str) -> str:
+        """Return the trial's identity."""
+        return config_hash(self.config, data_fingerprint=data_fingerprint)
+
+
+def smoke_sized(sweep: Sweep) -> Sweep:
+    """Return the sweep at its smoke size."""
+    smoke = sweep.smoke
+    variants = [
+        replace(
+            variant,
+            changes={**variant.changes, **smoke.changes},
+            space={key: smoke.space.get(key, axis) for key, axis in variant.space.items()},
+        )
+        for variant in sweep.variants
+    ]
+    elsewhere = {key for variant in sweep.variants for key in variant.space}
+    own = {key: axis for key, axis in smoke.space.items() if key not in elsewhere}
+    return replace(
+        sweep,
+        base=with_changes(sweep.base, smoke.changes),
+        variants=variants,
+        space={**sweep.space, **own},
+        samples=smoke.samples,
+    )
+
+
+def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[PlannedTrial]:
+    """List a sweep's trials, each with its resolved and checked configuration.
+
+    Args:
+        sweep: What to run.
+        overrides: Dotted key -> value. A single value fixes the key, also where the sweep has an
+            axis for it; a list makes it an axis.
+
+    Returns:
+        The trials in order, without repetitions.
+
+    Raises:
+        ConfigurationError: A key or value that can't be used.
+    """
+    overrides = overrides or {}
+    fixed = {key: value for key, value in overrides.items() if not isinstance(value, list)}
+    lists = {
+        key: Grid(*value) for key, value in overrides.items() if isinstance(value, list) and value
+    }
+    empty = [key for key, value in overrides.items() if value == []]
+    if empty:
+        raise ConfigurationError(f"{empty[0]} is an empty list; name at least one value")
+    variants = sweep.variants or (Variant(name=sweep.name),)
+    spaces = [{**sweep.space, **variant.space} for variant in variants]
+    trials: dict[str, PlannedTrial] = {}
+    for variant, space in zip(variants, spaces, strict=True):
+        for key, grid in lists.items():
+            # An axis that only some variants have (the baseline has no epsilon) stays theirs.
+            if key in space or not any(key in other for other in spaces):
+                space[key] = grid
+        axes = {key: axis for key, axis in space.items() if key not in fixed}
+        for point in points(axes, samples=sweep.samples, seed=sweep.sample_seed):
+            for key in point:
+                if key.startswith(FIXED_SECTIONS):
+                    raise ConfigurationError(
+                        f"{key} can't be an axis: one sweep asks one vault about one set of "
+                        "labels; run a sweep for each value"
+                    )
+            config = with_changes(sweep.base, {**variant.changes, **point, **fixed})
+            trial = PlannedTrial(variant=variant.name, config=config, point=point)
+            trials.setdefault(trial.hash(""), trial)
+    _check_one_vault(list(trials.values()))
+    return list(trials.values())
+
+
+def _check_one_vault(trials: list[PlannedTrial]) -> None:
+    def vault_of(trial: PlannedTrial) -> dict[str, Any]:
+        flat = flatten(trial.config)
+        return {key: value for key, value in flat.items() if key.startswith(FIXED_SECTIONS)}
+
+    first = vault_of(trials[0])
+    for trial in trials[1:]:
+        for key, value in vault_of(trial).items():
+            if value != first[key]:
+                raise ConfigurationError(
+                    f"{key} is {first[key]!r} in one trial and {value!r} in variant "
+                    f"{trial.variant!r}; one sweep asks one vault about one set of labels"
+                )

@@ -1,0 +1,184 @@
+"""MLflow, written by the driver alone: a parent run per sweep, a child run per trial.
+
+Everything written here comes from what the driver holds and the results folder keeps, so a child
+run that a crash left half written is deleted and written again, and none is written twice.
+"""
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlflow.entities import Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
+
+from labeldp.platform.results import TrialRecord
+
+#: Limits of MLflow's `log_batch`.
+_BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 1000, 100, 6000
+_FINISHED, _FAILED, _RUNNING = "FINISHED", "FAILED", "RUNNING"
+
+
+class TrackingUnusable(ValueError):
+    """A tracking store or server that can't be used; the message says why and what to do."""
+
+
+def default_uri(results: Path) -> str:
+    """Address of the SQLite store beside a sweep's results."""
+    return f"sqlite:///{results / 'mlflow.db'}"
+
+
+class Tracker:
+    """One sweep's runs in a tracking store."""
+
+    def __init__(self, *, uri: str, experiment: str, artifacts: Path) -> None:
+        """Open the store, creating it and the experiment where they are not there.
+
+        Doing so here, before the first trial, matters: processes that open a new SQLite store
+        together crash.
+
+        Args:
+            uri: The store's address.
+            experiment: The experiment's name.
+            artifacts: Folder for artifacts, used where the store is a local file.
+
+        Raises:
+            TrackingUnusable: The store is of a newer schema, can't be written or doesn't answer.
+        """
+        self.uri = uri
+        local = uri.startswith("sqlite:")
+        try:
+            self._client = MlflowClient(tracking_uri=uri)
+            found = self._client.get_experiment_by_name(experiment)
+            if found is not None and found.lifecycle_stage == "deleted":
+                self._client.restore_experiment(found.experiment_id)
+            if found is None:
+                location = artifacts.absolute().as_uri() if local else None
+                self.experiment_id = self._client.create_experiment(experiment, location)
+            else:
+                self.experiment_id = found.experiment_id
+        except MlflowException as error:
+            raise TrackingUnusable(_explain(uri, error)) from error
+        except Exception as error:  # SQLAlchemy's and the transport's own kinds
+            raise TrackingUnusable(_explain(uri, error)) from error
+        self._children: dict[str, str] = {}
+        self.parent_run_id = ""
+
+    def open_parent(self, name: str, tags: Mapping[str, str], run_id: str | None) -> str:
+        """Open the sweep's own run: the one of an earlier start, or a new one."""
+        if run_id is not None:
+            try:
+                self._client.update_run(run_id, status=_RUNNING)
+                self.parent_run_id = run_id
+            except MlflowException:
+                run_id = None  # another store than last time
+        if run_id is None:
+            run = self._client.create_run(self.experiment_id, run_name=name, tags=dict(tags))
+            self.parent_run_id = run.info.run_id
+        for child in self._search_children():
+            digest = child.data.tags.get("config_hash", "")
+            if child.info.status in (_FINISHED, _FAILED):
+                self._children[digest] = child.info.run_id
+            else:
+                self._client.delete_run(child.info.run_id)
+        return self.parent_run_id
+
+    def has(self, digest: str) -> bool:
+        """Whether a trial's run is there, complete."""
+        return digest in self._children
+
+    def run_id(self, digest: str) -> str:
+        """Run id of a trial; empty where it has none."""
+        return self._children.get(digest, "")
+
+    def open_child(self, digest: str, *, name: str, tags: Mapping[str, str]) -> str:
+        """Open a trial's run, to log to it while the trial runs."""
+        self.forget(digest)
+        every = {"config_hash": digest, "mlflow.parentRunId": self.parent_run_id, **tags}
+        run = self._client.create_run(self.experiment_id, run_name=name, tags=every)
+        self._children[digest] = run.info.run_id
+        return str(run.info.run_id)
+
+    def forget(self, digest: str) -> None:
+        """Delete a trial's run, if there is one: the trial runs again."""
+        run_id = self._children.pop(digest, None)
+        if run_id is not None:
+            self._client.delete_run(run_id)
+
+    def log_curves(self, run_id: str, epochs: Sequence[Mapping[str, float]]) -> None:
+        """Log one point per epoch of every curve."""
+        now = int(time.time() * 1000)
+        points = [
+            Metric(name, value, now, int(epoch["epoch"]))
+            for epoch in epochs
+            for name, value in epoch.items()
+            if name != "epoch"
+        ]
+        for start in range(0, len(points), _BATCH_METRICS):
+            self._client.log_batch(run_id, metrics=points[start : start + _BATCH_METRICS])
+
+    def close_child(self, record: TrialRecord, *, run_id: str, texts: Mapping[str, str]) -> None:
+        """Write what a trial ended with: numbers, configuration, artifacts, status."""
+        now = int(time.time() * 1000)
+        metrics = [Metric(name, float(value), now, 0) for name, value in record.metrics.items()]
+        params = [Param(key, str(value)[:_PARAM_LENGTH]) for key, value in record.config.items()]
+        for start in range(0, len(params), _BATCH_PARAMS):
+            self._client.log_batch(run_id, params=params[start : start + _BATCH_PARAMS])
+        reason = [RunTag("failure_reason", record.reason)] if record.reason else []
+        self._client.log_batch(run_id, metrics=metrics, tags=reason)
+        self._log_texts(run_id, texts)
+        self._client.set_terminated(run_id, _FINISHED if record.finished else _FAILED)
+
+    def close_parent(
+        self,
+        *,
+        metrics: Mapping[str, float],
+        files: Sequence[Path],
+        texts: Mapping[str, str],
+        finished: bool,
+    ) -> None:
+        """Write the sweep's own totals and its report."""
+        now = int(time.time() * 1000)
+        totals = [Metric(name, float(value), now, 0) for name, value in metrics.items()]
+        self._client.log_batch(self.parent_run_id, metrics=totals)
+        for path in files:
+            self._client.log_artifact(self.parent_run_id, str(path))
+        self._log_texts(self.parent_run_id, texts)
+        status = _FINISHED if finished else _FAILED
+        self._client.set_terminated(self.parent_run_id, status)
+
+    def _log_texts(self, run_id: str, texts: Mapping[str, str]) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in texts.items():
+                Path(folder, name).write_text(text)
+            if texts:
+                self._client.log_artifacts(run_id, folder)
+
+    def _search_children(self) -> list[Any]:
+        query = f"tags.`mlflow.parentRunId` = '{self.parent_run_id}'"
+        found: list[Any] = []
+        token = None
+        while True:
+            page = self._client.search_runs(
+                [self.experiment_id], query, max_results=1000, page_token=token
+            )
+            found.extend(page)
+            token = page.token
+            if not token:
+                return found
+
+
+def _explain(uri: str, error: Exception) -> str:
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if "schema" in str(error) or "revision" in str(error):
+        return (
+            f"tracking store {uri} was written by another version of MLflow ({text}); use that "
+            "version, upgrade a copy with `mlflow db upgrade`, or name another store with "
+            "MLFLOW_TRACKING_URI"
+        )
+    return (
+        f"tracking store {uri} can't be used ({text}); check that it is there and writable, or "
+        "name another one with MLFLOW_TRACKING_URI"
+    )

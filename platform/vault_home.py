@@ -1,0 +1,202 @@
+"""Where a sweep's labels live: one actor on the driver's node, and the client that trials get.
+
+Trials never see a true label, nor which labels the canaries replaced: they ask this home for
+releases, and send it their confidences to be audited.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from labeldp.mechanisms.auditing import memorization_interval
+from labeldp.mechanisms.canaries import Canaries
+from labeldp.mechanisms.ledger import Budget
+from labeldp.mechanisms.randomness import NoiseSource
+from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism, Release
+from labeldp.platform.vault_store import SqliteStore
+
+#: A release of 50,000 labels takes well under a second; this is for machines that are swamped.
+TIME_LIMIT_SECONDS = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerSummary:
+    """What a vault has spent so far.
+
+    Attributes:
+        charges: Every line of the ledger.
+        epsilon: Of the worst label, at `delta`.
+        delta: 0 where every release is pure.
+    """
+
+    charges: Sequence[Charge]
+    epsilon: float
+    delta: float
+
+
+class VaultHome:
+    """The vault and the truth about its canaries; made into an actor by `start`."""
+
+    def __init__(
+        self,
+        *,
+        labels: NDArray[np.int64],
+        num_classes: int,
+        canaries: Canaries,
+        store_path: str | None,
+        budget: Budget | None,
+    ) -> None:
+        """Plant the canaries and lock the labels away."""
+        self._canaries = canaries
+        self._vault = LabelVault(
+            labels=canaries.plant(labels),
+            num_classes=num_classes,
+            store=None if store_path is None else SqliteStore(Path(store_path)),
+            budget=budget,
+        )
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        public: tuple[NDArray[Any], ...],
+        indices: NDArray[np.integer[Any]] | None,
+        noise: NoiseSource,
+    ) -> Release:
+        """Return a release, as `LabelVault.release`."""
+        return self._vault.release(mechanism, *public, indices=indices, noise=noise)
+
+    def num_labels(self) -> int:
+        """How many labels are inside."""
+        return self._vault.num_labels
+
+    def canary_positions(self) -> NDArray[np.intp]:
+        """Positions of the canaries [M]; that they are canaries is no secret, their labels are."""
+        return np.asarray(self._canaries.positions)
+
+    def epsilon(self, keys: Sequence[str], delta: float) -> tuple[float, float]:
+        """Epsilon and delta of the worst label over the releases at `keys`."""
+        pure = self._vault_is_pure(keys)
+        used = 0.0 if pure else delta
+        return self._vault.epsilon(delta=used, keys=keys), used
+
+    def audit(self, confidences: NDArray[Any], confidence: float) -> dict[str, float]:
+        """Return the memorization attack's interval from a model's confidences [M, K]."""
+        interval = memorization_interval(
+            confidences,
+            self._canaries.labels,
+            self._canaries.true_labels,
+            confidence=confidence,
+        )
+        return {
+            "epsilon_m_low": interval.corrected.epsilon_low,
+            "epsilon_m_high": interval.corrected.epsilon_high,
+            "epsilon_m_ceiling": interval.ceiling,
+            "epsilon_m_paper_low": interval.paper.epsilon_low,
+            "epsilon_m_paper_high": interval.paper.epsilon_high,
+        }
+
+    def summary(self, delta: float) -> LedgerSummary:
+        """Return the whole ledger and what the worst label has paid."""
+        used = 0.0 if self._vault.is_pure else delta
+        epsilon = self._vault.epsilon(delta=used)
+        return LedgerSummary(charges=self._vault.charges(), epsilon=epsilon, delta=used)
+
+    def _vault_is_pure(self, keys: Sequence[str]) -> bool:
+        from labeldp.mechanisms.accounting import PureEvent
+
+        charges = [charge for charge in self._vault.charges() if charge.key in keys]
+        return all(isinstance(charge.event, PureEvent) for charge in charges)
+
+
+@dataclass(kw_only=True)
+class VaultClient:
+    """What a trial has of the vault: releases, prices and audits, each with a time limit.
+
+    Attributes:
+        home: The actor.
+        noise: Where this trial's noise comes from.
+        keys: The releases that this trial has read.
+    """
+
+    home: Any
+    noise: NoiseSource
+    keys: list[str] = field(default_factory=list)
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        *public: NDArray[Any],
+        indices: NDArray[np.integer[Any]] | None = None,
+    ) -> Release:
+        """Return a release, as `LabelVault.release`, and remember that it was read."""
+        release: Release = ask(self.home.release.remote(mechanism, public, indices, self.noise))
+        if release.key not in self.keys:
+            self.keys.append(release.key)
+        return release
+
+    def epsilon(self, *, delta: float) -> tuple[float, float]:
+        """Epsilon of the releases read here, and the delta at which it holds."""
+        result: tuple[float, float] = ask(self.home.epsilon.remote(self.keys, delta))
+        return result
+
+    def canary_positions(self) -> NDArray[np.intp]:
+        """Positions of the canaries among the training examples [M]."""
+        positions: NDArray[np.intp] = ask(self.home.canary_positions.remote())
+        return positions
+
+    def audit(self, confidences: NDArray[Any], *, confidence: float) -> dict[str, float]:
+        """Return the attack's figures for a model's confidences on the canaries [M, K]."""
+        figures: dict[str, float] = ask(self.home.audit.remote(confidences, confidence))
+        return figures
+
+
+def ask(reference: Any) -> Any:
+    """Wait for a home's answer, but not for ever.
+
+    Raises:
+        TimeoutError: It did not come; the message says what to look at.
+        ValueError: What the vault refused, as it refused it.
+    """
+    try:
+        return ray.get(reference, timeout=TIME_LIMIT_SECONDS)
+    except ray.exceptions.GetTimeoutError as error:
+        raise TimeoutError(
+            f"the label vault did not answer within {TIME_LIMIT_SECONDS} s; the driver's node is "
+            "overloaded or gone: look at its log, and run again with --resume auto"
+        ) from error
+    except ray.exceptions.RayTaskError as error:
+        raise (error.cause if isinstance(error.cause, ValueError) else error) from None
+
+
+def start(
+    *,
+    labels: NDArray[np.int64],
+    num_classes: int,
+    canaries: Canaries,
+    store_path: Path,
+    budget: Budget | None,
+) -> Any:
+    """Start the home beside the driver and return its handle.
+
+    It stays on the driver's node, where the store is, and asks for no core: it waits most of the
+    time.
+    """
+    here = ray.get_runtime_context().get_node_id()
+    actor = ray.remote(VaultHome).options(
+        num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False)
+    )
+    home = actor.remote(
+        labels=labels,
+        num_classes=num_classes,
+        canaries=canaries,
+        store_path=str(store_path),
+        budget=budget,
+    )
+    ask(home.num_labels.remote())  # what the vault refuses is said here, before any trial
+    return home

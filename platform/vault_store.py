@@ -1,0 +1,161 @@
+"""Releases and charges on disk, in one SQLite database.
+
+A charge and what it paid for land together: SQLite's transactions make the ledger complete whatever
+happens. A process that is killed, a disk that is full or a folder that turns read-only leaves
+either both lines or none.
+"""
+
+import io
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import Event, GaussianEvent, PureEvent, RenyiEvent
+from labeldp.mechanisms.vault import Charge
+
+SCHEMA_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS vault (version INTEGER NOT NULL, salt BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS releases (key TEXT PRIMARY KEY, content BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS charges (
+    position INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE REFERENCES releases (key),
+    event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL);
+"""
+
+_EVENTS: dict[str, Any] = {kind.__name__: kind for kind in (PureEvent, GaussianEvent, RenyiEvent)}
+
+
+class StoreUnusable(ValueError):
+    """A vault store that can't be used as it is; the message says why and what to do."""
+
+
+class SqliteStore:
+    """A `ReleaseStore` in one file, readable by its owner only."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the store, or create it.
+
+        Raises:
+            StoreUnusable: The file is no vault store, is of a newer version, or can't be written.
+        """
+        self.path = path
+        try:
+            # The salt and the releases' noise protect the labels: nobody else may read the file.
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            with self._connection() as connection:
+                # Created and filled in one transaction, so that two processes that open a new
+                # store together agree on its salt.
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in _SCHEMA.split(";"):
+                    connection.execute(statement)
+                if connection.execute("SELECT count(*) FROM vault").fetchone()[0] == 0:
+                    row = (SCHEMA_VERSION, secrets.token_bytes(32))
+                    connection.execute("INSERT INTO vault VALUES (?, ?)", row)
+                version, self._salt = connection.execute("SELECT * FROM vault").fetchone()
+        except (OSError, sqlite3.Error) as error:
+            raise StoreUnusable(
+                f"{path} can't be used as a vault store ({error}); move it away, free the disk, or "
+                "choose another folder with --results"
+            ) from error
+        if version != SCHEMA_VERSION:
+            raise StoreUnusable(
+                f"{path} is a vault store of version {version}, but this labeldp reads version "
+                f"{SCHEMA_VERSION}; use the labeldp that wrote it, or another folder with --results"
+            )
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        # One connection per use: nothing is left open, and any thread may ask.
+        connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+            yield connection
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+        finally:
+            connection.close()  # without COMMIT: rolled back
+
+    def salt(self) -> bytes:
+        """Return the store's secret random bytes."""
+        return bytes(self._salt)
+
+    def release(self, key: str) -> NDArray[Any] | None:
+        """Return the values stored at `key`, or None."""
+        query = "SELECT content FROM releases WHERE key = ?"
+        with self._connection() as connection:
+            row = connection.execute(query, (key,)).fetchone()
+        return None if row is None else _read_array(row[0])
+
+    def charges(self) -> Sequence[Charge]:
+        """Return every charge so far, in order."""
+        query = "SELECT key, event, indices, mechanism FROM charges ORDER BY position"
+        with self._connection() as connection:
+            rows = connection.execute(query).fetchall()
+        return tuple(
+            Charge(
+                key=key,
+                event=_read_event(event),
+                indices=None if indices is None else _read_array(indices),
+                mechanism=json.loads(mechanism),
+            )
+            for key, event, indices, mechanism in rows
+        )
+
+    def record(self, charge: Charge, values: NDArray[Any]) -> None:
+        """Keep a charge and what it paid for, atomically.
+
+        Raises:
+            StoreUnusable: The disk is full or the file can't be written; nothing is kept.
+        """
+        indices = None if charge.indices is None else _write_array(charge.indices)
+        event, mechanism = write_event(charge.event), json.dumps(charge.mechanism)
+        try:
+            with self._connection() as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute(
+                    "INSERT INTO releases VALUES (?, ?)", (charge.key, _write_array(values))
+                )
+                connection.execute(
+                    "INSERT INTO charges (key, event, indices, mechanism) VALUES (?, ?, ?, ?)",
+                    (charge.key, event, indices, mechanism),
+                )
+        except sqlite3.Error as error:
+            raise StoreUnusable(
+                f"the release could not be kept in {self.path} ({error}), so it was not made; free "
+                "the disk or make the folder writable, and run again with --resume auto"
+            ) from error
+
+
+def write_event(event: Event) -> str:
+    """Return an event as JSON; infinite values as JSON's 1e999."""
+    text = json.dumps({"name": type(event).__name__, **asdict(event)})
+    return text.replace("Infinity", "1e999")
+
+
+def _read_event(text: str) -> Event:
+    fields = json.loads(text)
+    kind = _EVENTS[fields.pop("name")]
+    event: Event = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    return event
+
+
+def _write_array(values: NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, values, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _read_array(content: bytes) -> NDArray[Any]:
+    values: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    values.setflags(write=False)
+    return values
