@@ -1,0 +1,67 @@
+"""The harness itself: it must catch leaks of the size that matters, and accept what is private."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from tests.mechanisms.privacy_loss import (
+    RUNS,
+    assert_private,
+    events_of,
+    privacy_loss_lower_bound,
+)
+
+
+def randomized_response_runs(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    mechanism = RandomizedResponse(epsilon=epsilon, num_classes=4)
+    generator = np.random.default_rng(1)
+    first, second = (
+        mechanism.release(np.full(RUNS, label), generator=generator) for label in (0, 1)
+    )
+    return first, second
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_randomized_response_is_private_and_half_its_noise_is_not(epsilon: float) -> None:
+    assert_private(randomized_response_runs, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_laplace_noise_is_private_and_half_its_noise_is_not(epsilon: float) -> None:
+    def runs(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        mechanism = LaplaceNoise(epsilon=epsilon, num_classes=2)
+        generator = np.random.default_rng(2)
+        samples = []
+        for label in (0, 1):
+            noisy = mechanism.release(np.full(RUNS, label), generator=generator)
+            loss = np.subtract(*mechanism.log_likelihood(noisy).T)
+            samples.append(events_of(loss, edges=np.linspace(-0.999, 0.999, 16) * epsilon))
+        return samples[0], samples[1]
+
+    assert_private(runs, epsilon=epsilon)
+
+
+def test_the_bound_is_close_to_the_truth_and_below_it() -> None:
+    first, second = randomized_response_runs(1.0)
+    bound = privacy_loss_lower_bound(first, second)
+    assert 0.97 < bound <= 1.0
+    assert privacy_loss_lower_bound(first, second, delta=0.1) < bound
+
+
+def test_the_same_distribution_shows_nothing_and_a_revealed_label_shows_everything() -> None:
+    generator = np.random.default_rng(3)
+    first, second = generator.integers(0, 10, size=(2, RUNS))
+    assert privacy_loss_lower_bound(first, second) < 0.01
+    zeros, ones = np.zeros(RUNS, int), np.ones(RUNS, int)
+    assert privacy_loss_lower_bound(zeros, ones) > math.log(RUNS) - 4
+
+
+def test_a_mechanism_that_leaks_is_reported() -> None:
+    with pytest.raises(AssertionError, match=r"1\.0 is claimed"):
+        assert_private(lambda epsilon: randomized_response_runs(1.2 * epsilon), epsilon=1.0)
+    with pytest.raises(AssertionError, match="went unnoticed"):
+        assert_private(lambda _: randomized_response_runs(0.5), epsilon=1.0)
