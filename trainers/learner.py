@@ -1,0 +1,256 @@
+"""One network in training on one device: batches, steps, evaluation, exact resume.
+
+Trainers differ in their targets and share this. Data lies whole on the device; nothing is loaded
+while training, and the device is not waited for until an epoch ends.
+"""
+
+import copy
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeldp.mechanisms import _validate
+from labeldp.trainers.augmentation import CropAndFlip, normalize
+from labeldp.trainers.data import PublicData
+from labeldp.trainers.models import ModelName, build_model
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.training import (
+    WARMUP_FRACTION,
+    EpochMetrics,
+    Schedule,
+    TrainingDiverged,
+    batches,
+    rate_factor,
+    sgd,
+)
+
+#: Examples in one forward pass when nothing is learned from it.
+_EVALUATION_BATCH = 1024
+
+#: (logits [B, K] in single precision, places in the release [B]) -> loss.
+BatchLoss = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerConfig:
+    """How a network is trained: plain fields, for trainers to inherit.
+
+    Attributes:
+        model: Which network.
+        width: Its width, see `ModelName`; None takes the network's own.
+        epochs: Passes over the training examples.
+        batch_size: Examples in a step.
+        learning_rate: Highest rate of SGD.
+        momentum: In [0, 1).
+        nesterov: Look ahead along the momentum.
+        weight_decay: Pull of all parameters to 0.
+        schedule: How the rate moves after its warm-up.
+        warmup: Fraction of the epochs in which the rate rises.
+        augment: Random crops and flips; for photographs, not for digits, and not for tables.
+    """
+
+    model: ModelName = ModelName.MLP
+    width: int | None = None
+    epochs: int = 30
+    batch_size: int = 128
+    learning_rate: float = 0.05
+    momentum: float = 0.9
+    nesterov: bool = True
+    weight_decay: float = 1e-4
+    schedule: Schedule = Schedule.STEPS
+    warmup: float = WARMUP_FRACTION
+    augment: bool = False
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        for field in fields(self):
+            value, kind = getattr(self, field.name), type(field.default)
+            if issubclass(kind, Enum) and not isinstance(value, kind):
+                names = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
+                raise ValueError(f"{field.name} is {value!r}; it must be one of {names}")
+        if self.width is not None:
+            _validate.whole(minimum=1, width=self.width)
+        _validate.whole(minimum=1, epochs=self.epochs, batch_size=self.batch_size)
+        _validate.positive(learning_rate=self.learning_rate)
+        _validate.non_negative(
+            momentum=self.momentum, weight_decay=self.weight_decay, warmup=self.warmup
+        )
+        for name in ("momentum", "warmup"):
+            if getattr(self, name) >= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be below 1")
+
+
+class Learner:
+    """A network, its optimizer and the public data."""
+
+    def __init__(
+        self,
+        config: LearnerConfig,
+        *,
+        data: PublicData,
+        seed: int,
+        performance: Performance,
+        examples: NDArray[np.intp] | None = None,
+    ) -> None:
+        """Set up the first step.
+
+        Args:
+            config: How to train.
+            data: Public features and test split.
+            seed: Of initial weights, order and augmentation; noise of labels has its own.
+            performance: Where and how fast.
+            examples: Training examples that there are targets for [M], in the order of the
+                targets; None for all of them.
+
+        Raises:
+            ValueError: Augmentation of features that are no images, or a network that does not fit
+                the features.
+        """
+        _validate.whole(seed=seed)
+        if performance.threads is not None:
+            torch.set_num_threads(performance.threads)
+        self.config = config
+        self.performance = performance
+        self.device = performance.torch_device()
+        self.epoch_number = 0
+        self._images = data.train_features.ndim == 4
+        if config.augment and not self._images:
+            raise ValueError(
+                f"augment is True, but {data.name} holds no images; crops and flips make no sense "
+                "there: set augment=False"
+            )
+        features = data.train_features
+        chosen = features if examples is None else features[torch.from_numpy(examples)]
+        self._features = chosen.to(self.device)
+        self._test_features = data.test_features.to(self.device)
+        self._test_labels = torch.as_tensor(data.test_labels).to(self.device)
+        self._mean, self._std = (
+            torch.as_tensor(statistic, dtype=torch.float32, device=self.device)
+            for statistic in ((data.mean, data.std) if self._images else ((), ()))
+        )
+        # Two streams of one seed, so that other networks see the same batches.
+        initial, order = np.random.SeedSequence(seed).generate_state(2).tolist()
+        network = build_model(
+            config.model,
+            input_shape=tuple(features.shape[1:]),
+            num_classes=data.num_classes,
+            seed=initial,
+            width=config.width,
+        )
+        self.network = network.to(device=self.device, memory_format=performance.memory_format())
+        self._forward = torch.compile(self.network) if performance.compile else self.network
+        self._optimizer = sgd(
+            self.network,
+            learning_rate=config.learning_rate,
+            momentum=config.momentum,
+            nesterov=config.nesterov,
+            weight_decay=config.weight_decay,
+        )
+        self._generator = torch.Generator().manual_seed(order)
+        self._augmentation = CropAndFlip()
+
+    def epoch(self, loss_of: BatchLoss) -> EpochMetrics:
+        """Train for one epoch and evaluate.
+
+        Args:
+            loss_of: The loss of a batch.
+
+        Raises:
+            TrainingDiverged: The loss is not finite any more.
+        """
+        started = time.perf_counter()
+        config = self.config
+        rate = config.learning_rate * rate_factor(
+            self.epoch_number,
+            epochs=config.epochs,
+            schedule=config.schedule,
+            warmup=config.warmup,
+        )
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self.epoch_number += 1
+        diverged = TrainingDiverged.at(epoch=self.epoch_number, learning_rate=rate)
+        self.network.train()
+        total, steps = torch.zeros((), device=self.device), 0
+        for order in batches(len(self._features), config.batch_size, self._generator):
+            rows = order.to(self.device, non_blocking=True)
+            logits = self._logits(self._forward, self._inputs(rows))
+            # On an accelerator to look is to wait: there the end of the epoch tells.
+            if self.device.type == "cpu" and not logits.isfinite().all():
+                raise diverged
+            loss = loss_of(logits, rows)
+            self._optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self._optimizer.step()
+            total += loss.detach()
+            steps += 1
+        mean_loss = float(total) / steps
+        if not np.isfinite(mean_loss):
+            raise diverged
+        return EpochMetrics(
+            epoch=self.epoch_number,
+            loss=mean_loss,
+            val_accuracy=self.evaluate(),
+            seconds=time.perf_counter() - started,
+        )
+
+    def predict(self, features: Tensor) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
+        probabilities = [logits.softmax(1).cpu() for logits in self._evaluated(features)]
+        return np.asarray(torch.cat(probabilities).numpy(), dtype=np.float32)
+
+    def evaluate(self) -> float:
+        """Accuracy on the public test split, in [0, 1]."""
+        guesses = torch.cat([logits.argmax(1) for logits in self._evaluated(self._test_features)])
+        return float((guesses == self._test_labels).double().mean())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of all that a bit-identical continuation needs."""
+        return copy.deepcopy(
+            {
+                "epoch": self.epoch_number,
+                "network": self.network.state_dict(),
+                "optimizer": self._optimizer.state_dict(),
+                "generator": self._generator.get_state(),
+            }
+        )
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from where `state` was taken; the configuration must be the same."""
+        state = copy.deepcopy(dict(state))
+        self.network.load_state_dict(state["network"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._generator.set_state(state["generator"].cpu())
+        self.epoch_number = int(state["epoch"])
+
+    def _inputs(self, rows: Tensor) -> Tensor:
+        batch = self._features[rows]
+        if self.config.augment:
+            batch = self._augmentation(batch, self._generator)
+        return self._normalized(batch)
+
+    def _normalized(self, batch: Tensor) -> Tensor:
+        if not self._images:
+            return batch.float()
+        images = normalize(batch, self._mean, self._std)
+        return images.contiguous(memory_format=self.performance.memory_format())
+
+    def _logits(self, forward: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+        with self.performance.autocast():
+            logits = forward(inputs)
+        return logits.float()
+
+    @torch.inference_mode()
+    def _evaluated(self, features: Tensor) -> list[Tensor]:
+        self.network.eval()
+        return [
+            self._logits(self.network, self._normalized(batch.to(self.device)))
+            for batch in features.split(_EVALUATION_BATCH)
+        ]

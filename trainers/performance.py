@@ -1,0 +1,82 @@
+"""How fast, never how private: device, precision, memory layout, compilation, threads.
+
+Whatever is chosen here, the same releases are read and the same epsilon is paid. Results differ in
+the last digits between devices and precisions, not in what they promise.
+
+>>> Performance(device=Device.CPU).torch_device()
+device(type='cpu')
+"""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+
+from labeldp.mechanisms import _validate
+
+
+class Device(StrEnum):
+    """Where to compute; AUTO takes a CUDA device if there is one."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Precision(StrEnum):
+    """Of the network's activations; weights, losses and posteriors stay in single precision."""
+
+    FP32 = "fp32"
+    BF16 = "bf16"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Performance:
+    """Settings that can't change privacy.
+
+    Attributes:
+        device: Where to compute.
+        precision: BF16 is two to three times as fast on devices with matrix units for it.
+        channels_last: Keep images as [B, H, W, C] in memory; convolutions in BF16 want that.
+        compile: Compile the network first; pays off after a minute or so of training.
+        threads: Threads of this process on the CPU; None leaves them as they are.
+    """
+
+    device: Device = Device.AUTO
+    precision: Precision = Precision.FP32
+    channels_last: bool = False
+    compile: bool = False
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the number of threads."""
+        if self.threads is not None:
+            _validate.whole(threads=self.threads, minimum=1)
+
+    def torch_device(self) -> torch.device:
+        """Return the device.
+
+        Raises:
+            ValueError: CUDA is asked for where there is none.
+        """
+        available = torch.cuda.is_available()
+        if self.device is Device.CUDA and not available:
+            raise ValueError(
+                "device is cuda, but torch sees no CUDA device; take device=auto or device=cpu, or "
+                "install a torch build that fits the driver"
+            )
+        on_cuda = available and self.device is not Device.CPU
+        return torch.device("cuda" if on_cuda else "cpu")
+
+    def memory_format(self) -> torch.memory_format:
+        """Return the layout of images and of the weights of convolutions."""
+        return torch.channels_last if self.channels_last else torch.contiguous_format
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Return the context in which the network runs."""
+        return torch.autocast(
+            self.torch_device().type,
+            dtype=torch.bfloat16,
+            enabled=self.precision is Precision.BF16,
+        )

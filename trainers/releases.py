@@ -1,0 +1,179 @@
+"""From a release of labels to what a loss needs: soft labels for each batch.
+
+Two kinds of targets. Bayes' rule under the model's own prediction changes with the model, and is
+worked out anew for every batch; every other rule gives soft labels that stay.
+
+>>> mechanism = label_mechanism(Noise.LAPLACE, epsilon=2.0, delta=1e-5, num_classes=3)
+>>> mechanism
+LaplaceNoise(epsilon=2.0, num_classes=3)
+>>> released = mechanism.release(np.array([2, 0]), generator=np.random.default_rng(7))
+>>> targets = targets_of(released, mechanism, PostProcessing.MAP_WITH_PRIOR)
+>>> targets.batch(torch.tensor([0, 1]), log_prior=torch.zeros(2, 3)).shape
+torch.Size([2, 3])
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from torch import Tensor
+
+from labeldp.mechanisms.accounting import log_gaussian_delta
+from labeldp.mechanisms.additive_noise import L2_SENSITIVITY, GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
+from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+
+LabelMechanism = LaplaceNoise | GaussianNoise | RandomizedResponse | NoNoise
+
+
+class Noise(StrEnum):
+    """What is done to each label. NONE is the baseline without any privacy."""
+
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+    RANDOMIZED_RESPONSE = "randomized_response"
+    NONE = "none"
+
+
+def label_mechanism(
+    noise: Noise, *, epsilon: float, delta: float, num_classes: int
+) -> LabelMechanism:
+    """Return the mechanism of a target epsilon.
+
+    Args:
+        noise: Which one.
+        epsilon: Privacy loss per label; NONE does not look at it.
+        delta: Used by GAUSSIAN only.
+        num_classes: K.
+
+    Raises:
+        ValueError: A number out of range.
+    """
+    match noise:
+        case Noise.LAPLACE:
+            return LaplaceNoise(epsilon=epsilon, num_classes=num_classes)
+        case Noise.GAUSSIAN:
+            noise_std = _gaussian_noise_std(epsilon=epsilon, delta=delta)
+            return GaussianNoise(noise_std=noise_std, num_classes=num_classes)
+        case Noise.RANDOMIZED_RESPONSE:
+            return RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
+        case Noise.NONE:
+            return NoNoise(num_classes=num_classes)
+
+
+def _gaussian_noise_std(*, epsilon: float, delta: float) -> float:
+    """Smallest noise of a target epsilon, exactly; rounded up, so that it never costs more."""
+
+    def excess(log_multiplier: float) -> float:
+        multiplier = math.exp(log_multiplier)
+        log_delta = log_gaussian_delta(noise_multiplier=multiplier, epsilon=epsilon)
+        return max(log_delta, -1e300) - math.log(delta)
+
+    log_multiplier = float(brentq(excess, -10.0, 20.0, xtol=1e-13))
+    return L2_SENSITIVITY * math.exp(log_multiplier) * (1 + 1e-9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedTargets:
+    """Soft labels that stay as they are.
+
+    Attributes:
+        soft_labels: Probabilities [M, K], in the order of the release.
+    """
+
+    soft_labels: Tensor
+
+    def batch(self, rows: Tensor, *, log_prior: Tensor) -> Tensor:
+        """Return the targets of these rows [B] of the release, [B, K]."""
+        del log_prior
+        return self.soft_labels[rows]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BayesTargets:
+    """Posteriors under the model's prediction, worked out when a batch is trained on.
+
+    Attributes:
+        log_likelihood: Of every class [M, K], in the order of the release.
+    """
+
+    log_likelihood: Tensor
+
+    def batch(self, rows: Tensor, *, log_prior: Tensor) -> Tensor:
+        """Return the targets of these rows [B] under the prior [B, K], as constants [B, K]."""
+        return posterior(self.log_likelihood[rows], log_prior.detach())
+
+
+Targets = FixedTargets | BayesTargets
+
+
+def targets_of(
+    values: NDArray[Any],
+    mechanism: LabelMechanism,
+    post_processing: PostProcessing,
+    *,
+    device: torch.device | None = None,
+) -> Targets:
+    """Turn a release into targets, in single precision on the device.
+
+    Args:
+        values: Noisy vectors [M, K] of additive noise, or labels [M].
+        mechanism: What made them.
+        post_processing: The rule. Labels count as one-hot vectors where it looks at vectors; labels
+            without noise are taken as they are by every rule.
+        device: Where the targets go; the CPU if not given.
+
+    Raises:
+        ValueError: Values that the mechanism can't have made, or that are not finite.
+    """
+    noisy = _vectors(values, mechanism)
+    if isinstance(mechanism, NoNoise):
+        return FixedTargets(soft_labels=_single(noisy, device))
+    additive = isinstance(mechanism, LaplaceNoise | GaussianNoise)
+    log_likelihood = mechanism.log_likelihood(noisy if additive else values)
+    if post_processing.uses_prior:
+        return BayesTargets(log_likelihood=_single(log_likelihood, device))
+    uniform = np.zeros(mechanism.num_classes)
+    fixed = soft_labels(
+        post_processing, noisy=noisy, log_likelihood=log_likelihood, log_prior=uniform
+    )
+    return FixedTargets(soft_labels=_single(fixed, device))
+
+
+def _vectors(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[np.float64]:
+    """Noisy vectors as they are, labels as one-hot vectors [M, K]."""
+    classes = mechanism.num_classes
+    name = type(mechanism).__name__
+    if isinstance(mechanism, RandomizedResponse | NoNoise):
+        if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
+            raise ValueError(
+                f"the release has shape {values.shape} of {values.dtype}; {name} releases whole "
+                "numbers [M]"
+            )
+        inside = (values >= 0) & (values < classes)
+        if not inside.all():
+            row = int(np.flatnonzero(~inside)[0])
+            raise ValueError(
+                f"the release has label {values[row]} in row {row}; {name} of {classes} classes "
+                f"releases 0..{classes - 1}"
+            )
+        return np.eye(classes)[values]
+    if values.ndim != 2 or values.shape[1] != classes:
+        raise ValueError(
+            f"the release has shape {values.shape}; {name} of {classes} classes releases "
+            f"[M, {classes}]"
+        )
+    finite = np.isfinite(values).all(1)
+    if not finite.all():
+        row = int(np.flatnonzero(~finite)[0])
+        raise ValueError(f"the release is not finite in row {row}: {values[row]}")
+    return values.astype(np.float64)
+
+
+def _single(values: NDArray[Any], device: torch.device | None) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32)).to(device)
