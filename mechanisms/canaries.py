@@ -1,0 +1,257 @@
+"""Canaries: examples whose labels are made wrong on purpose, so that an audit can look for them.
+
+Two kinds. `Canaries` (Malek et al. 2021, Game 3) get one wrong label each, drawn uniformly; the
+memorization attack asks whether a model prefers it to the other wrong labels. `CoinCanaries`
+(Steinke, Nasr and Jagielski 2023, with substitution of labels in place of inclusion of examples)
+get two candidate labels and a fair coin between them; the one-run audit asks for the coins.
+
+Both are drawn without a model. Which examples are canaries may be known to an attacker; labels and
+coins may not.
+
+>>> labels = np.array([0, 1, 2, 0, 1, 2])
+>>> canaries = draw_canaries(labels, num_classes=3, count=2, seed=11337)
+>>> bool((canaries.labels != canaries.true_labels).all())
+True
+>>> int((canaries.plant(labels) != labels).sum())
+2
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms._arrays import Array, as_numpy, like
+
+#: Seed of the published canaries (Malek et al. 2021); their blocks try every eleventh seed from it.
+PUBLISHED_SEED = 11337
+_PUBLISHED_SEED_STEP = 11
+_MOST_SEEDS_TRIED = 2_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Canaries:
+    """Wrong labels for the memorization attack. M canaries, in the order in which they were drawn.
+
+    Attributes:
+        positions: Which training examples they are [M], each at most once.
+        labels: The wrong labels that a model is trained on [M].
+        true_labels: The labels they replace [M]: private, needed to set the true class aside.
+    """
+
+    positions: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    true_labels: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        """Check the arrays against each other and make them read-only."""
+        size = _check_positions(self.positions)
+        for name in ("labels", "true_labels"):
+            shape = getattr(self, name).shape
+            if shape != (size,):
+                raise ValueError(f"{name} has shape {shape}; {size} positions need [{size}]")
+        same = np.flatnonzero(self.labels == self.true_labels)
+        if same.size:
+            raise ValueError(
+                f"canary {same[0]} has label {self.labels[same[0]]}, which is its true label; a "
+                "canary must be mislabeled, or remembering it says nothing"
+            )
+        _freeze(self.positions, self.labels, self.true_labels)
+
+    def plant(self, labels: Array) -> Any:
+        """Return a copy of `labels` [n] with the canaries' labels in their places."""
+        return _plant(labels, self.positions, self.labels)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CoinCanaries:
+    """Pairs of labels, and the coins that chose between them, for the one-run audit.
+
+    Attributes:
+        positions: Which training examples they are [M], each at most once.
+        candidates: Two different labels each [M, 2]. Known to the attacker.
+        coins: Which of the two a model is trained on [M], 0 or 1, fair and independent. Secret.
+    """
+
+    positions: NDArray[np.int64]
+    candidates: NDArray[np.int64]
+    coins: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        """Check the arrays against each other and make them read-only."""
+        size = _check_positions(self.positions)
+        if self.candidates.shape != (size, 2) or self.coins.shape != (size,):
+            raise ValueError(
+                f"candidates has shape {self.candidates.shape} and coins {self.coins.shape}; "
+                f"{size} positions need [{size}, 2] and [{size}]"
+            )
+        same = np.flatnonzero(self.candidates[:, 0] == self.candidates[:, 1])
+        if same.size:
+            raise ValueError(f"canary {same[0]} has the same label twice; a coin needs two sides")
+        if not np.isin(self.coins, (0, 1)).all():
+            raise ValueError("coins holds values other than 0 and 1")
+        _freeze(self.positions, self.candidates, self.coins)
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The labels that the coins chose [M]."""
+        chosen: NDArray[np.int64] = self.candidates[np.arange(self.coins.size), self.coins]
+        return chosen
+
+    def plant(self, labels: Array) -> Any:
+        """Return a copy of `labels` [n] with the chosen labels in their places."""
+        return _plant(labels, self.positions, self.labels)
+
+
+def draw_canaries(
+    labels: Array, *, num_classes: int, count: int, seed: int = PUBLISHED_SEED
+) -> Canaries:
+    """Draw mislabeled examples as the published attack does, bit for bit.
+
+    NumPy's legacy generator picks the positions without replacement, then, in the order of the
+    draw, one of the K - 1 wrong labels of each, all equally likely.
+
+    Args:
+        labels: True labels of the training set [n].
+        num_classes: K, at least 2.
+        count: How many canaries.
+        seed: Seed of the draw, 0 to 2**32 - 1. It is no privacy noise and may be published
+            afterwards.
+
+    Raises:
+        ValueError: Labels out of range, one class only, or more canaries than examples.
+    """
+    true_labels = _check_draw(labels, num_classes, count)
+    generator = _legacy_generator(seed)
+    positions = generator.choice(true_labels.size, count, replace=False).astype(np.int64)
+    return _mislabel(positions, true_labels, num_classes, generator)
+
+
+def draw_canary_blocks(
+    labels: Array,
+    *,
+    num_classes: int,
+    blocks: int = 10,
+    count: int = 100,
+    seed: int = PUBLISHED_SEED,
+) -> tuple[Canaries, ...]:
+    """Draw `blocks` sets of `count` canaries that share no example, one set for each training run.
+
+    Seeds are tried in steps of 11 from `seed`; one whose positions meet an earlier block's is
+    passed over. This replays the published ten blocks of one hundred.
+
+    Raises:
+        ValueError: As `draw_canaries`, or no free block found.
+    """
+    _validate.whole(minimum=1, blocks=blocks)
+    true_labels = _check_draw(labels, num_classes, count * blocks)
+    taken = np.zeros(true_labels.size, dtype=bool)
+    found: list[Canaries] = []
+    for attempt in range(_MOST_SEEDS_TRIED):
+        generator = _legacy_generator(seed + attempt * _PUBLISHED_SEED_STEP)
+        positions = generator.choice(true_labels.size, count, replace=False).astype(np.int64)
+        if taken[positions].any():
+            continue
+        taken[positions] = True
+        found.append(_mislabel(positions, true_labels, num_classes, generator))
+        if len(found) == blocks:
+            return tuple(found)
+    raise ValueError(
+        f"blocks is {blocks}, but {_MOST_SEEDS_TRIED} seeds gave only {len(found)} blocks of "
+        f"{count} among {true_labels.size} examples without overlap; draw fewer or smaller blocks"
+    )
+
+
+def draw_coin_canaries(
+    labels: Array, *, num_classes: int, count: int, generator: np.random.Generator
+) -> CoinCanaries:
+    """Draw examples, two candidate labels for each, and the coins between them.
+
+    With three classes or more the true label is no candidate: a model that has learned the task
+    then has no reason of its own to prefer either.
+
+    Args:
+        labels: True labels of the training set [n].
+        num_classes: K, at least 2.
+        count: How many canaries.
+        generator: Source of positions, candidates and coins.
+
+    Raises:
+        ValueError: Labels out of range, one class only, or more canaries than examples.
+    """
+    true_labels = _check_draw(labels, num_classes, count)
+    positions = generator.choice(true_labels.size, count, replace=False).astype(np.int64)
+    if num_classes == 2:
+        candidates = np.tile(np.arange(2), (count, 1))
+    else:
+        first = generator.integers(num_classes - 1, size=count)
+        second = generator.integers(num_classes - 2, size=count)
+        second += second >= first
+        ranks = np.stack([first, second], axis=1)
+        candidates = ranks + (ranks >= true_labels[positions, None])
+    coins = generator.integers(2, size=count)
+    return CoinCanaries(positions=positions, candidates=candidates, coins=coins)
+
+
+def _mislabel(
+    positions: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    num_classes: int,
+    generator: np.random.RandomState,
+) -> Canaries:
+    true_labels = labels[positions]
+    rank = generator.randint(0, num_classes - 1, size=positions.size)  # among the wrong labels
+    wrong = (rank + (rank >= true_labels)).astype(np.int64)
+    return Canaries(positions=positions, labels=wrong, true_labels=true_labels)
+
+
+def _check_draw(labels: Array, num_classes: int, count: int) -> NDArray[np.int64]:
+    _validate.whole(num_classes=num_classes)
+    if num_classes < 2:
+        raise ValueError(
+            f"num_classes is {num_classes}; a canary needs a wrong label, so at least 2 classes"
+        )
+    true_labels = _validate.labels(labels, num_classes=num_classes)
+    _validate.whole(minimum=1, count=count)
+    if count > true_labels.size:
+        raise ValueError(
+            f"{count} canaries are wanted, but there are {true_labels.size} examples; each canary "
+            f"takes an example of its own, so ask for at most {true_labels.size}"
+        )
+    return true_labels
+
+
+def _legacy_generator(seed: int) -> np.random.RandomState:
+    _validate.whole(seed=seed)
+    if seed >= 2**32:
+        raise ValueError(f"seed is {seed}; the published draw takes seeds below 2**32")
+    return np.random.RandomState(seed)
+
+
+def _check_positions(positions: NDArray[np.int64]) -> int:
+    if positions.ndim != 1 or positions.size == 0:
+        raise ValueError(f"positions has shape {positions.shape}; it must be [M], M at least 1")
+    unique, counts = np.unique(positions, return_counts=True)
+    if unique[0] < 0:
+        raise ValueError(f"positions holds {unique[0]}; positions are counted from 0")
+    if (counts > 1).any():
+        raise ValueError(f"position {unique[counts > 1][0]} is drawn twice; canaries are distinct")
+    return positions.size
+
+
+def _freeze(*arrays: NDArray[np.int64]) -> None:
+    for array in arrays:
+        array.setflags(write=False)
+
+
+def _plant(labels: Array, positions: NDArray[np.int64], chosen: NDArray[np.int64]) -> Any:
+    planted = np.array(as_numpy(labels))
+    if planted.ndim != 1 or positions.max() >= planted.size:
+        raise ValueError(
+            f"labels has shape {planted.shape}, but a canary sits at position {positions.max()}; "
+            "plant canaries in the labels that they were drawn for"
+        )
+    planted[positions] = chosen
+    return like(planted, labels)

@@ -1,0 +1,277 @@
+"""How much epsilon does one training run prove? The audit of Steinke, Nasr and Jagielski 2023.
+
+Label version: each of M canaries gets two candidate labels and a fair coin decides which one is
+trained on (`canaries.CoinCanaries`). An attacker who sees the result guesses coins, or abstains.
+If the whole run is (epsilon, delta)-label-DP, then whatever the attacker does, the number of right
+guesses among R is hardly larger than a binomial with success e^epsilon / (1 + e^epsilon) (Thm 5.2,
+arXiv:2305.08846). Nothing is assumed about the model, nor that canaries act independently. Too many
+right guesses prove, with the stated confidence, that epsilon is larger.
+
+What it says: "epsilon is at least this". What it never says: "epsilon is at most this". M canaries
+prove at most `one_run_ceiling` even against a run that hides nothing, so show the two together.
+
+>>> round(one_run_lower_bound(canaries=1000, guesses=400, correct=300), 2)
+0.9
+>>> round(one_run_ceiling(canaries=1000), 2)
+5.81
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, expit
+from scipy.stats import binom
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms._arrays import Array, as_numpy
+
+
+def one_run_lower_bound(
+    *, canaries: int, guesses: int, correct: int, delta: float = 0.0, confidence: float = 0.95
+) -> float:
+    """Largest epsilon that the guesses refute, at `delta`; 0 where they refute none.
+
+    The number of guesses must be fixed beforehand, or follow from what the attacker saw without the
+    coins. `one_run_audit` takes care of it.
+
+    Args:
+        canaries: M, canaries in the run, guessed or not.
+        guesses: R, how many coins were guessed.
+        correct: How many of the guesses are right.
+        delta: In [0, 1).
+        confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
+
+    Raises:
+        ValueError: Counts that contradict each other, an argument out of range, or too few canaries
+            to prove anything at this confidence.
+    """
+    _validate.whole(minimum=1, canaries=canaries)
+    _validate.whole(guesses=guesses, correct=correct)
+    if not correct <= guesses <= canaries:
+        raise ValueError(
+            f"correct is {correct}, guesses {guesses} and canaries {canaries}; a right guess is a "
+            "guess, and each canary is guessed at most once"
+        )
+    _check_delta(delta)
+    check_enough_canaries(canaries, confidence)
+    return _lower_bound(canaries, guesses, correct, delta, 1 - confidence)
+
+
+def one_run_ceiling(*, canaries: int, delta: float = 0.0, confidence: float = 0.95) -> float:
+    """What `canaries` can prove at most: the bound if all are guessed and all guesses are right."""
+    return one_run_lower_bound(
+        canaries=canaries, guesses=canaries, correct=canaries, delta=delta, confidence=confidence
+    )
+
+
+def canaries_needed(*, epsilon: float, confidence: float = 0.95) -> int:
+    """Fewest canaries whose ceiling reaches `epsilon` (at delta 0): q^M <= 1 - confidence."""
+    _validate.non_negative(epsilon=epsilon)
+    _validate.between(0, 1, confidence=confidence)
+    # log q = -log(1 + e^-epsilon); the tolerance keeps a quotient that is whole from rounding up
+    return math.ceil(math.log(1 - confidence) / -math.log1p(math.exp(-epsilon)) - 1e-9)
+
+
+def check_enough_canaries(canaries: int, confidence: float) -> None:
+    """Refuse an audit that can prove nothing, and say how many canaries it takes."""
+    needed = canaries_needed(epsilon=0.0, confidence=confidence)
+    if canaries < needed:
+        raise ValueError(
+            f"canaries is {canaries}; at confidence {confidence} even a perfect attack on so few "
+            f"proves nothing: it takes {needed} to prove that epsilon is above 0, and "
+            f"{canaries_needed(epsilon=3.0, confidence=confidence)} to prove 3"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedGuesses:
+    """Guess the `count` canaries with the largest |score|, a number fixed beforehand."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        """Check the count."""
+        _validate.whole(minimum=1, count=self.count)
+
+    def counts(self, strength: NDArray[np.float64]) -> tuple[int, ...]:
+        """Numbers of guesses to try."""
+        return (min(self.count, strength.size),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuessesAbove:
+    """Guess where |score| is above a `threshold` fixed beforehand; 0 guesses all but ties."""
+
+    threshold: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the threshold."""
+        _validate.non_negative(threshold=self.threshold)
+
+    def counts(self, strength: NDArray[np.float64]) -> tuple[int, ...]:
+        """Numbers of guesses to try."""
+        return (int((strength > self.threshold).sum()),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestFraction:
+    """Try several fractions of the canaries with a score other than 0, keep the best bound.
+
+    The stated error is divided among the tries (Bonferroni), so the best of them still holds.
+
+    Attributes:
+        fractions: What to try, each above 0 and at most 1.
+    """
+
+    fractions: tuple[float, ...] = (1.0, 0.5, 0.25, 0.1)
+
+    def __post_init__(self) -> None:
+        """Check the fractions."""
+        if not self.fractions or not all(0 < fraction <= 1 for fraction in self.fractions):
+            raise ValueError(f"fractions is {self.fractions}; each must be above 0, at most 1")
+
+    def counts(self, strength: NDArray[np.float64]) -> tuple[int, ...]:
+        """Numbers of guesses to try."""
+        decided = int((strength > 0).sum())
+        return tuple(math.ceil(fraction * decided) for fraction in self.fractions)
+
+
+GuessRule = FixedGuesses | GuessesAbove | BestFraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRunAudit:
+    """What a run proves about its epsilon.
+
+    Attributes:
+        epsilon_low: Epsilon is at least this, with the stated confidence.
+        ceiling: What as many canaries could have proven at most.
+        guesses: How many coins were guessed, in the best try.
+        correct: How many of them rightly.
+        canaries: M.
+    """
+
+    epsilon_low: float
+    ceiling: float
+    guesses: int
+    correct: int
+    canaries: int
+
+
+def one_run_audit(
+    scores: Array,
+    truth: Array,
+    *,
+    rule: GuessRule | None = None,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+) -> OneRunAudit:
+    """Audit from an attacker's scores and the coins.
+
+    How many coins to guess is decided from |score| by `rule`, never from the coins; rules that try
+    several numbers pay for it.
+
+    Args:
+        scores: [M], above 0 for "coin 0, the first candidate", below 0 for the second; the larger
+            the surer, 0 for no idea. `candidate_scores` makes them from a model's confidences.
+        truth: The coins [M], 0 or 1.
+        rule: `BestFraction` unless said otherwise.
+        delta: In [0, 1).
+        confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
+
+    Raises:
+        ValueError: Arrays of different shapes, scores that are not finite, coins other than 0
+            and 1, too few canaries.
+    """
+    score = as_numpy(scores).astype(np.float64)
+    coins = as_numpy(truth)
+    if score.ndim != 1 or score.size == 0 or coins.shape != score.shape:
+        raise ValueError(
+            f"scores has shape {score.shape} and truth {coins.shape}; both must be [M], M at least "
+            "1, a score and a coin for each canary"
+        )
+    if not np.isfinite(score).all():
+        bad = int(np.flatnonzero(~np.isfinite(score))[0])
+        raise ValueError(f"scores[{bad}] is {score[bad]}; it must be finite (0 means no idea)")
+    if not np.isin(coins, (0, 1)).all():
+        bad = int(np.flatnonzero(~np.isin(coins, (0, 1)))[0])
+        raise ValueError(f"truth[{bad}] is {coins[bad]}; coins are 0 or 1")
+    _check_delta(delta)
+    check_enough_canaries(score.size, confidence)
+    strength = np.abs(score)
+    # ties in strength keep their order of drawing, which knows nothing of the coins
+    right = ((score < 0) == (coins == 1))[np.argsort(-strength, kind="stable")]
+    right_among_first = np.concatenate([[0], np.cumsum(right)])
+    counts = (rule or BestFraction()).counts(strength)
+    error = (1 - confidence) / len(counts)
+    tries = [
+        (_lower_bound(score.size, r, int(right_among_first[r]), delta, error), r) for r in counts
+    ]
+    epsilon_low, guesses = max(tries)
+    return OneRunAudit(
+        epsilon_low=epsilon_low,
+        ceiling=one_run_ceiling(canaries=score.size, delta=delta, confidence=confidence),
+        guesses=guesses,
+        correct=int(right_among_first[guesses]),
+        canaries=score.size,
+    )
+
+
+def candidate_scores(confidences: Array, candidates: Array) -> NDArray[np.float64]:
+    """Scores of the coins: log-probability of the first candidate minus that of the second [M].
+
+    Args:
+        confidences: A model's probabilities on the canaries [M, K].
+        candidates: The two labels of each [M, 2].
+
+    Raises:
+        ValueError: Rows that are not probabilities, labels out of range, shapes that differ.
+    """
+    rows = _validate.probabilities(confidences, name="confidences")
+    pairs = as_numpy(candidates)
+    if pairs.shape != (len(rows), 2):
+        raise ValueError(
+            f"candidates has shape {pairs.shape}; {len(rows)} canaries need [{len(rows)}, 2]"
+        )
+    for side in (0, 1):
+        _validate.labels(pairs[:, side], num_classes=rows.shape[1], name=f"candidates[:, {side}]")
+    tiny = np.finfo(np.float64).tiny  # a probability that underflowed is small, not impossible
+    chosen = np.log(np.maximum(np.take_along_axis(rows, pairs, axis=1), tiny))
+    difference: NDArray[np.float64] = chosen[:, 0] - chosen[:, 1]
+    return difference
+
+
+def _check_delta(delta: float) -> None:
+    _validate.number(delta=delta)
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta is {delta}; it must lie in [0, 1)")
+
+
+def _lower_bound(canaries: int, guesses: int, correct: int, delta: float, error: float) -> float:
+    if correct == 0:
+        return 0.0
+    # delta = 0: Pr[Bin(R, q) >= correct] = error solved for q (Clopper and Pearson's lower end)
+    success = float(betaincinv(correct, guesses - correct + 1, error))
+    high = max(0.0, math.log(success / (1 - success)))
+    if delta == 0 or high == 0:
+        return high
+    low = 0.0
+    if _p_value(low, canaries, guesses, correct, delta) > error:
+        return 0.0
+    for _ in range(50):  # delta only ever weakens the bound, so the answer lies in [0, high]
+        middle = (low + high) / 2
+        if _p_value(middle, canaries, guesses, correct, delta) <= error:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _p_value(epsilon: float, canaries: int, guesses: int, correct: int, delta: float) -> float:
+    """Thm 5.2: beta + 2 M delta alpha, alpha the steepest chord of the binomial's upper tail."""
+    fewer = np.arange(1, correct + 1)
+    tail = binom.sf(correct - 1 - np.arange(correct + 1), guesses, expit(epsilon))
+    alpha = max(0.0, float(((tail[1:] - tail[0]) / fewer).max()))
+    return min(1.0, float(tail[0]) + 2 * canaries * delta * alpha)
