@@ -1,0 +1,226 @@
+"""From a target epsilon to the noise, and from the noise to epsilon, for every label mechanism.
+
+Whatever a solver returns is priced again, and moved to the safe side until it does not exceed the
+target: nobody gets a little more epsilon than he asked for.
+
+>>> calibrate_laplace(epsilon=2.0)
+LaplaceSetting(scale=1.0, noise_std=1.4142135623730951, epsilon=2.0, delta=0.0)
+>>> round(calibrate_gaussian(epsilon=2.0, delta=1e-5).noise_std, 4)
+2.8197
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scipy.optimize import brentq
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import gaussian_epsilon
+from labeldp.mechanisms.additive_noise import L1_SENSITIVITY, L2_SENSITIVITY
+from labeldp.mechanisms.bit_flip import flip_probability
+from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability, keep_probability
+
+_STEPS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceSetting:
+    """Laplace noise on one-hot labels, and what it costs.
+
+    Attributes:
+        scale: Of the Laplace distribution.
+        noise_std: Standard deviation per coordinate, scale * sqrt(2).
+        epsilon: 2 / scale.
+        delta: 0.
+    """
+
+    scale: float
+    noise_std: float
+    epsilon: float
+    delta: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianSetting:
+    """Gaussian noise on one-hot labels, and what it costs.
+
+    Attributes:
+        noise_std: Standard deviation per coordinate.
+        epsilon: At `delta`, exact for an L2 sensitivity of sqrt(2).
+        delta: In (0, 1).
+    """
+
+    noise_std: float
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponseSetting:
+    """Randomized response, and what it costs.
+
+    Attributes:
+        keep_probability: That the label survives.
+        num_classes: K.
+        epsilon: log(p (K - 1) / (1 - p)).
+        delta: 0.
+    """
+
+    keep_probability: float
+    num_classes: int
+    epsilon: float
+    delta: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitFlipSetting:
+    """Flipped bits of one-hot labels, and what they cost.
+
+    Attributes:
+        flip_probability: That a bit is turned over.
+        epsilon: 2 log((1 - q) / q).
+        delta: 0.
+    """
+
+    flip_probability: float
+    epsilon: float
+    delta: float = 0.0
+
+
+def price_laplace(*, scale: float | None = None, noise_std: float | None = None) -> LaplaceSetting:
+    """What Laplace noise on one-hot labels costs, given its scale or its standard deviation.
+
+    Raises:
+        ValueError: Both are given, or neither, or one that is not above 0.
+    """
+    if (scale is None) == (noise_std is None):
+        raise ValueError(
+            f"scale is {scale} and noise_std is {noise_std}; give one of the two "
+            "(noise_std is scale * sqrt(2))"
+        )
+    if scale is None:
+        assert noise_std is not None
+        _validate.positive(noise_std=noise_std)
+        scale = noise_std / math.sqrt(2)
+    _validate.positive(scale=scale)
+    deviation = scale * math.sqrt(2) if noise_std is None else noise_std
+    return LaplaceSetting(scale=scale, noise_std=deviation, epsilon=L1_SENSITIVITY / scale)
+
+
+def price_gaussian(*, noise_std: float, delta: float) -> GaussianSetting:
+    """What Gaussian noise on one-hot labels costs at `delta`, exactly.
+
+    Raises:
+        ValueError: noise_std not above 0, or delta outside (0, 1).
+    """
+    _validate.positive(noise_std=noise_std)
+    epsilon = gaussian_epsilon(noise_multiplier=noise_std / L2_SENSITIVITY, delta=delta)
+    return GaussianSetting(noise_std=noise_std, epsilon=epsilon, delta=delta)
+
+
+def price_randomized_response(
+    *, keep_probability: float, num_classes: int
+) -> RandomizedResponseSetting:
+    """What randomized response costs, given the probability that a label survives."""
+    epsilon = epsilon_from_keep_probability(
+        keep_probability=keep_probability, num_classes=num_classes
+    )
+    return RandomizedResponseSetting(
+        keep_probability=keep_probability, num_classes=num_classes, epsilon=epsilon
+    )
+
+
+def price_bit_flip(*, flip_probability: float) -> BitFlipSetting:
+    """What flipped bits cost, given the probability of a flip, strictly between 0 and 1/2."""
+    _validate.between(0, 0.5, flip_probability=flip_probability)
+    # Each bit costs log((1 - q) / q), and two labels differ in two bits.
+    epsilon = 2 * (math.log1p(-flip_probability) - math.log(flip_probability))
+    return BitFlipSetting(flip_probability=flip_probability, epsilon=epsilon)
+
+
+def calibrate_laplace(*, epsilon: float) -> LaplaceSetting:
+    """The least Laplace noise on one-hot labels that costs at most `epsilon`."""
+    _validate.positive(epsilon=epsilon)
+    scale = _never_over(
+        L1_SENSITIVITY / epsilon,
+        price=lambda scale: price_laplace(scale=scale).epsilon,
+        target=epsilon,
+        safer=math.inf,
+    )
+    return price_laplace(scale=scale)
+
+
+def calibrate_gaussian(*, epsilon: float, delta: float) -> GaussianSetting:
+    """The least Gaussian noise on one-hot labels that costs at most `epsilon` at `delta`.
+
+    Raises:
+        ValueError: epsilon not above 0, or delta outside (0, 1).
+    """
+    _validate.positive(epsilon=epsilon)
+    _validate.between(0, 1, delta=delta)
+
+    def excess(log_multiplier: float) -> float:
+        multiplier = math.exp(log_multiplier)
+        return gaussian_epsilon(noise_multiplier=multiplier, delta=delta) - epsilon
+
+    low = high = 0.0
+    while excess(low) <= 0:
+        low -= 1.0
+    while excess(high) > 0:
+        high += 1.0
+    solved = L2_SENSITIVITY * math.exp(brentq(excess, low, high, xtol=1e-13, rtol=1e-14))
+    noise_std = _never_over(
+        solved,
+        price=lambda noise_std: price_gaussian(noise_std=noise_std, delta=delta).epsilon,
+        target=epsilon,
+        safer=math.inf,
+        first_step=1e-15 * solved,
+    )
+    return price_gaussian(noise_std=noise_std, delta=delta)
+
+
+def calibrate_randomized_response(*, epsilon: float, num_classes: int) -> RandomizedResponseSetting:
+    """The randomized response that keeps most labels at a cost of at most `epsilon`."""
+    _validate.positive(epsilon=epsilon)
+    keep = _never_over(
+        min(keep_probability(epsilon=epsilon, num_classes=num_classes), 1 - 2**-53),
+        price=lambda p: epsilon_from_keep_probability(keep_probability=p, num_classes=num_classes),
+        target=epsilon,
+        safer=1 / num_classes,
+    )
+    return price_randomized_response(keep_probability=keep, num_classes=num_classes)
+
+
+def calibrate_bit_flip(*, epsilon: float) -> BitFlipSetting:
+    """The fewest bit flips that cost at most `epsilon`."""
+    _validate.positive(epsilon=epsilon)
+    flips = _never_over(
+        flip_probability(epsilon=epsilon),
+        price=lambda q: price_bit_flip(flip_probability=q).epsilon,
+        target=epsilon,
+        safer=0.5,
+    )
+    return price_bit_flip(flip_probability=flips)
+
+
+def _never_over(
+    parameter: float,
+    *,
+    price: Callable[[float], float],
+    target: float,
+    safer: float,
+    first_step: float = 0.0,
+) -> float:
+    """Move `parameter` towards `safer` in growing steps until its price is within the target."""
+    step = max(first_step, math.ulp(parameter))
+    for _ in range(_STEPS):
+        if price(parameter) <= target:
+            return parameter
+        parameter = (
+            min(parameter + step, safer) if safer > parameter else max(parameter - step, safer)
+        )
+        step *= 2
+    raise ValueError(
+        f"epsilon is {target}; no noise that a double-precision number can express costs so little"
+    )

@@ -1,0 +1,132 @@
+"""A prior from clusters: noisy class histograms of groups that were found without labels.
+
+Algorithm 4 of Ghazi et al., "Deep Learning with Label Differential Privacy", NeurIPS 2021. The
+features are grouped (k-means on self-supervised features); the classes of each group are counted
+with a small budget of their own; the noisy counts become the prior of `RRWithPrior`.
+
+>>> mechanism = ClusterHistograms(epsilon=4.0, num_classes=2)
+>>> clusters = np.array([0, 0, 0, 1, 1, 1])
+>>> labels = np.array([0, 0, 0, 1, 1, 0])
+>>> counts = mechanism.release(labels, clusters, generator=np.random.default_rng(7))
+>>> prior_from_histograms(counts, clusters).shape
+(6, 2)
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms._arrays import AnyArray, as_numpy, like
+from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+
+#: Below it the noise would leave the range of 64-bit counts, and the counts say nothing anyway.
+SMALLEST_EPSILON = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterHistograms:
+    """Class counts of every cluster plus discrete Laplace noise of scale 2 / epsilon: pure DP.
+
+    A substituted label moves two counts of its cluster by 1 each, an L1 sensitivity of 2. Every
+    label lies in one cluster, so that all histograms together cost epsilon. Whoever spends epsilon
+    here and the rest of a budget in `RRWithPrior` charges both, as two releases of the same label.
+
+    Attributes:
+        epsilon: Privacy loss per label, finite and at least `SMALLEST_EPSILON`. The paper takes
+            0.025 to 0.05 out of a total of 1 or more.
+        num_classes: K, at least 2.
+    """
+
+    epsilon: float
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        _validate.positive(epsilon=self.epsilon)
+        if self.epsilon < SMALLEST_EPSILON:
+            raise ValueError(
+                f"epsilon is {self.epsilon}; below {SMALLEST_EPSILON} the noise exceeds a billion "
+                "in every count: use a uniform prior instead, it is free"
+            )
+        _validate.whole(num_classes=self.num_classes, minimum=2)
+
+    @property
+    def event(self) -> PureEvent:
+        """What one release of all histograms costs each label."""
+        return PureEvent(epsilon=self.epsilon)
+
+    def release(self, labels: AnyArray, clusters: AnyArray, *, generator: AnyGenerator) -> AnyArray:
+        """Draw the noisy histograms, once.
+
+        Args:
+            labels: True labels [N], whole numbers 0..K-1.
+            clusters: Cluster [N] of every example, whole numbers from 0, made without labels.
+            generator: Source of the noise.
+
+        Returns:
+            Noisy counts [C, K], int64, some below 0; C is the largest cluster number plus 1.
+
+        Raises:
+            ValueError: Labels out of range, clusters that are not numbered from 0, more clusters
+                than examples, or lengths that differ.
+        """
+        exact = _validate.labels(labels, num_classes=self.num_classes)
+        groups = _validate.labels(clusters, num_classes=np.iinfo(np.int64).max, name="clusters")
+        if len(groups) != len(exact):
+            raise ValueError(
+                f"clusters has {len(groups)} entries and labels {len(exact)}; every label needs one"
+            )
+        num_clusters = int(groups.max()) + 1
+        if num_clusters > len(exact):
+            raise ValueError(
+                f"clusters holds {num_clusters - 1}, so there are {num_clusters} clusters of "
+                f"{len(exact)} labels; number at most {len(exact)} clusters from 0 without gaps"
+            )
+        counts: NDArray[np.int64] = np.zeros((num_clusters, self.num_classes), dtype=np.int64)
+        np.add.at(counts, (groups, exact), 1)
+        # The difference of two geometric variables is discrete Laplace: pmf ~ e^(-epsilon |z| / 2).
+        success = -math.expm1(-self.epsilon / 2)
+        draws = as_numpy_generator(generator).geometric(success, size=(2, *counts.shape))
+        noisy: AnyArray = like(counts + draws[0] - draws[1], labels)
+        return noisy
+
+
+def prior_from_histograms(
+    counts: AnyArray, clusters: AnyArray, *, smoothing: float = 0.0
+) -> AnyArray:
+    """Prior of every example: the positive part of its cluster's counts, made to sum to 1.
+
+    Args:
+        counts: Noisy counts [C, K].
+        clusters: Cluster [N] of every example, in 0..C-1.
+        smoothing: Added to every count after negative ones are raised to 0, so that no class is
+            ruled out by noise.
+
+    Returns:
+        Rows of probabilities [N, K] in float64; uniform where a cluster has no positive count.
+
+    Raises:
+        ValueError: Clusters outside 0..C-1, counts that are not finite, or a negative smoothing.
+    """
+    _validate.non_negative(smoothing=smoothing)
+    table = as_numpy(counts).astype(np.float64)
+    if table.ndim != 2 or table.shape[1] < 2:
+        raise ValueError(f"counts has shape {table.shape}; it must be [C, K], K at least 2")
+    bad = np.flatnonzero(~np.isfinite(table).all(axis=1))
+    if bad.size:
+        raise ValueError(f"counts row {bad[0]} is {table[bad[0]]}; its entries must be finite")
+    groups = _cluster_numbers(clusters, num_clusters=len(table))
+    weights = np.maximum(table, 0.0) + smoothing
+    weights[weights.sum(axis=1) == 0] = 1.0
+    prior = weights / weights.sum(axis=1, keepdims=True)
+    result: AnyArray = like(prior[groups], counts)
+    return result
+
+
+def _cluster_numbers(clusters: Any, *, num_clusters: int) -> NDArray[np.int64]:
+    return _validate.labels(clusters, num_classes=num_clusters, name="clusters")

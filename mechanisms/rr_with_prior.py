@@ -1,0 +1,227 @@
+"""RRWithPrior: randomized response that spends its budget on the classes a prior finds likely.
+
+Ghazi, Golowich, Kumar, Manurangsi, Zhang, "Deep Learning with Label Differential Privacy",
+NeurIPS 2021, section 3 (Algorithms 1 and 2, Theorem 3). The k likeliest classes are the only
+outputs; k maximizes the probability that the label survives. It follows from the public prior
+alone, so that the choice costs nothing; a label outside the k is replaced by one of them.
+
+>>> mechanism = RRWithPrior(epsilon=1.0)
+>>> prior = np.array([[0.90, 0.06, 0.03, 0.01], [0.25, 0.25, 0.25, 0.25]])
+>>> mechanism.top_k(prior), mechanism.keep_probability(prior).round(3)
+(array([1, 4]), array([0.9  , 0.475]))
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms._arrays import AnyArray, as_numpy, like
+from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+
+#: Entries of a block of rows: small enough to stay in the cache, whatever N and K are.
+_BLOCK_ENTRIES = 1 << 18
+
+
+def tempered(logits: AnyArray, *, temperature: float) -> AnyArray:
+    """Prior softmax(logits / temperature): below 1 it sharpens, above 1 it flattens.
+
+    Args:
+        logits: A model's logits or log-probabilities [N, K]; -inf rules a class out. For a prior
+            of probabilities pass its logarithm.
+        temperature: Finite and above 0. The paper found 0.5 to 1 useful.
+
+    Returns:
+        Rows of probabilities [N, K] in float64.
+
+    Raises:
+        ValueError: A temperature out of range, NaN or +inf, or a row in which all is ruled out.
+    """
+    _validate.positive(temperature=temperature)
+    values = as_numpy(logits).astype(np.float64)
+    if values.ndim != 2 or values.size == 0:
+        raise ValueError(f"logits has shape {values.shape}; it must be [N, K], neither of them 0")
+    top = values.max(axis=1, keepdims=True)
+    bad = np.flatnonzero(~np.isfinite(top[:, 0]))
+    if bad.size:
+        row = int(bad[0])
+        raise ValueError(
+            f"logits row {row} is {np.array2string(values[row], precision=4, threshold=8)}; it "
+            "must not hold NaN or +inf, and at least one class must be above -inf"
+        )
+    with np.errstate(over="ignore"):  # a tiny temperature sends all but the largest to -inf
+        weights = np.exp((values - top) / temperature)
+    prior: AnyArray = like(weights / weights.sum(axis=1, keepdims=True), logits)
+    return prior
+
+
+@dataclass(frozen=True, kw_only=True)
+class RRWithPrior:
+    """Randomized response on the likeliest classes under a public prior: pure epsilon-DP.
+
+    Attributes:
+        epsilon: Privacy loss per label, finite and above 0.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        """Check epsilon."""
+        _validate.positive(epsilon=self.epsilon)
+
+    @property
+    def event(self) -> PureEvent:
+        """What one release of a label costs, whatever the prior (the paper's Lemma 1)."""
+        return PureEvent(epsilon=self.epsilon)
+
+    def top_k(self, prior: AnyArray) -> AnyArray:
+        """Number of classes k* [N] that are possible outputs; of equally good ones the smallest.
+
+        Args:
+            prior: Rows of probabilities [N, K], made without the labels that are to be released.
+
+        Raises:
+            ValueError: A row that does not hold probabilities that sum to 1.
+        """
+        chosen: AnyArray = like(self._best(_check(prior))[0], prior)
+        return chosen
+
+    def keep_probability(self, prior: AnyArray) -> AnyArray:
+        """Probability [N] that the output is the true label, if labels follow the prior [N, K]."""
+        kept: AnyArray = like(self._best(_check(prior))[1], prior)
+        return kept
+
+    def release(self, labels: AnyArray, prior: AnyArray, *, generator: AnyGenerator) -> AnyArray:
+        """Draw the noisy labels, once.
+
+        Args:
+            labels: True labels [N], whole numbers 0..K-1.
+            prior: Rows of probabilities [N, K], made without these labels.
+            generator: Source of the noise.
+
+        Returns:
+            Noisy labels [N], int64.
+
+        Raises:
+            ValueError: Labels outside 0..K-1, a bad row of the prior, or lengths that differ.
+        """
+        checked = _check(prior)
+        exact = self._labels_for(labels, checked, name="labels")
+        numpy_generator = as_numpy_generator(generator)
+        noisy = np.empty_like(exact)
+        for rows in _blocks(checked.shape):
+            noisy[rows] = self._release_block(exact[rows], checked[rows], numpy_generator)
+        result: AnyArray = like(noisy, labels)
+        return result
+
+    def log_likelihood(self, noisy: AnyArray, prior: AnyArray) -> AnyArray:
+        """Log-probability [N, K] of the released labels [N] given each class, for Bayes' rule.
+
+        Args:
+            noisy: Released labels [N].
+            prior: The prior [N, K] that they were released with.
+
+        Raises:
+            ValueError: As in `release`; or a released label that the prior makes impossible.
+        """
+        checked = _check(prior)
+        seen = self._labels_for(noisy, checked, name="noisy")
+        members = np.empty(checked.shape, dtype=bool)
+        for rows in _blocks(checked.shape):
+            members[rows] = self._members(checked[rows])
+        k = members.sum(axis=1)
+        index = np.arange(len(seen))
+        if not members[index, seen].all():
+            row = int(np.flatnonzero(~members[index, seen])[0])
+            raise ValueError(
+                f"noisy[{row}] is {seen[row]}, which is not among the {k[row]} likeliest classes "
+                "of its prior; was it released with another prior or another epsilon?"
+            )
+        log_size = np.log1p((k - 1) * math.exp(-self.epsilon))
+        inside = -self.epsilon - log_size
+        table = np.where(members, inside[:, None], -np.log(k)[:, None])
+        table[index, seen] = -log_size
+        result: AnyArray = like(table, noisy)
+        return result
+
+    def _labels_for(
+        self, labels: Any, prior: NDArray[np.float64], *, name: str
+    ) -> NDArray[np.int64]:
+        exact = _validate.labels(labels, num_classes=prior.shape[1], name=name)
+        if len(exact) != len(prior):
+            raise ValueError(
+                f"{name} has {len(exact)} entries and prior {len(prior)} rows; "
+                "every label needs a row of its own"
+            )
+        return exact
+
+    def _best(self, prior: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """k* and w_k* [N] of the paper: w_k = (sum of the k largest) / (1 + (k - 1) e^-epsilon)."""
+        k = np.empty(len(prior), dtype=np.int64)
+        kept = np.empty(len(prior))
+        for rows in _blocks(prior.shape):
+            k[rows], kept[rows], _ = self._best_block(prior[rows])
+        return k, kept
+
+    def _best_block(
+        self, prior: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """k*, w_k* and the smallest prior among the k* likeliest classes, each [B]."""
+        ascending = np.sort(prior, axis=1)
+        index = np.arange(len(prior))
+        values = np.cumsum(ascending[:, ::-1], axis=1)
+        total = values[:, -1].copy()  # single precision leaves rows that miss 1 by 1e-6
+        # Counting from k = 0 here: the divisor 1 + (k - 1) e^-epsilon of the paper counts from 1.
+        values /= 1 + np.arange(prior.shape[1]) * math.exp(-self.epsilon)
+        best = values.argmax(axis=1)  # the first of several: the smallest k
+        threshold = ascending[index, prior.shape[1] - 1 - best]
+        return best + 1, values[index, best] / total, threshold
+
+    def _members(self, prior: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which classes are possible outputs [B, K]; of equally likely ones the lower numbers."""
+        k, _, threshold = self._best_block(prior)
+        members = prior >= threshold[:, None]
+        tied = np.flatnonzero(members.sum(axis=1) > k)
+        if tied.size:
+            above = prior[tied] > threshold[tied, None]
+            equal = prior[tied] == threshold[tied, None]
+            room = k[tied] - above.sum(axis=1)
+            members[tied] = above | (equal & (equal.cumsum(axis=1) <= room[:, None]))
+        return members
+
+    def _release_block(
+        self,
+        labels: NDArray[np.int64],
+        prior: NDArray[np.float64],
+        generator: np.random.Generator,
+    ) -> NDArray[np.int64]:
+        """RRTop-k* of a block of labels [B]: a label's place among the outputs, moved or not."""
+        members = self._members(prior)
+        place = members.cumsum(axis=1, dtype=np.int32)  # 1..k at the possible outputs
+        k = place[:, -1]
+        index = np.arange(len(labels))
+        own = place[index, labels] - 1
+        # Every label takes the same three draws, so the time taken says nothing about it.
+        keep = generator.random(len(labels)) < 1 / (1 + (k - 1) * math.exp(-self.epsilon))
+        shift = generator.integers(1, np.maximum(k, 2))
+        anywhere = generator.integers(0, k)
+        moved = np.where(keep, own, (own + shift) % k)
+        chosen = np.where(members[index, labels], moved, anywhere)
+        noisy: NDArray[np.int64] = (place > chosen[:, None]).argmax(axis=1)
+        return noisy
+
+
+def _check(prior: Any) -> NDArray[np.float64]:
+    return _validate.probabilities(prior, name="prior")
+
+
+def _blocks(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Slices of rows of a matrix [N, K], so that memory does not grow with N."""
+    rows = max(1, _BLOCK_ENTRIES // shape[1])
+    for start in range(0, shape[0], rows):
+        yield slice(start, start + rows)

@@ -1,0 +1,308 @@
+"""The price of choosing: what it costs to publish the best of several private trials.
+
+Papernot and Steinke, "Hyperparameter Tuning with Renyi Differential Privacy", ICLR 2022. To pick
+the best trial is to look at all of them; if their number is drawn at random and kept secret, the
+best one costs little more than one trial: up to three times its epsilon for a geometric number,
+twice for a logarithmic one, whatever the mean.
+
+>>> selection_price(epsilon=1.0, mean_trials=10, distribution="geometric")
+SelectionPrice(epsilon=3.0, delta=0.0)
+>>> selection_price(epsilon=1.0, mean_trials=10, distribution="logarithmic").epsilon
+2.0
+
+Trials that reuse one stored release need none of this: they cost what the release cost.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import (
+    ORDERS,
+    Conversion,
+    Event,
+    GaussianEvent,
+    PureEvent,
+    RenyiEvent,
+    epsilon_from_rdp,
+    gaussian_rdp,
+    pure_rdp,
+)
+from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+
+
+class TrialDistribution(StrEnum):
+    """How the secret number of trials is drawn.
+
+    GEOMETRIC and LOGARITHMIC are truncated negative binomials of shape 1 and 0: at least one
+    trial. POISSON may draw no trial at all, and then there is nothing to release.
+    """
+
+    GEOMETRIC = "geometric"
+    LOGARITHMIC = "logarithmic"
+    POISSON = "poisson"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionPreconditions:
+    """What the theorem assumes of a sweep; say what is true of yours.
+
+    Attributes:
+        independent_trials: Every trial draws its settings from one fixed distribution (random
+            search), whatever the others found.
+        private_score: The score that trials are compared by is part of what the trial's event
+            pays for, or uses public data only.
+        only_winner_released: Settings, scores and models of all other trials stay secret.
+        hidden_count: The number of trials was drawn at random, and nobody is told.
+    """
+
+    independent_trials: bool
+    private_score: bool
+    only_winner_released: bool
+    hidden_count: bool
+
+    def violations(self) -> tuple[str, ...]:
+        """Return a reason for everything that does not hold."""
+        reasons = {
+            "trials are not independent (use random search; schedulers that stop or clone trials "
+            "and searchers that learn from them do not qualify)": self.independent_trials,
+            "the score was computed from labels that the trial did not pay for (score on public "
+            "or released labels)": self.private_score,
+            "more than the winner is released (keep the other trials secret)": (
+                self.only_winner_released
+            ),
+            "the number of trials is known (draw it with Selection.draw_trials and keep it "
+            "secret)": self.hidden_count,
+        }
+        return tuple(reason for reason, holds in reasons.items() if not holds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The best of a random number of trials, where the theorem applies.
+
+    Attributes:
+        mean_trials: Mean number of trials, finite and at least 1.
+        distribution: How the number is drawn.
+        preconditions: What is true of the sweep.
+
+    Raises:
+        ValueError: A mean below 1, or a precondition that does not hold: then every trial has to
+            be charged.
+    """
+
+    mean_trials: float
+    distribution: TrialDistribution
+    preconditions: SelectionPreconditions
+
+    def __post_init__(self) -> None:
+        """Check the parameters and the preconditions."""
+        _check_mean(self.mean_trials)
+        if not isinstance(self.distribution, TrialDistribution):
+            raise ValueError(
+                f"distribution is {self.distribution!r}; it must be a TrialDistribution"
+            )
+        broken = self.preconditions.violations()
+        if broken:
+            raise ValueError(
+                f"the best of {self.mean_trials:g} trials has no price of its own: "
+                f"{'; '.join(broken)}. Charge every trial instead"
+            )
+
+    def epsilon(
+        self,
+        trial: Iterable[Event],
+        *,
+        delta: float,
+        conversion: Conversion = Conversion.IMPROVED,
+    ) -> float:
+        """Epsilon of the winner at `delta`; of the bounds that hold, the smallest.
+
+        Args:
+            trial: What every trial does to a label; the same for all trials.
+            delta: In [0, 1); 0 is enough where every event is pure.
+            conversion: How Renyi curves are converted.
+
+        Raises:
+            ValueError: delta out of range, or 0 although an event is not pure.
+        """
+        events = list(trial)
+        pure = [event.epsilon for event in events if isinstance(event, PureEvent)]
+        is_pure = len(pure) == len(events)
+        if not 0 <= delta < 1:
+            raise ValueError(f"delta is {delta}; it must lie in [0, 1)")
+        if delta == 0 and not is_pure:
+            raise ValueError(
+                "delta is 0, but Gaussian and PATE answers have an epsilon only at delta > 0"
+            )
+        bounds = [math.inf]
+        if is_pure:
+            bounds.append(self._pure_epsilon(math.fsum(pure)))
+        if delta > 0:
+            orders, rdp = _curve(events)
+            bounds.append(epsilon_from_rdp(orders, self.rdp(orders, rdp), delta, conversion)[0])
+        return min(bounds)
+
+    def event(self, trial: Iterable[Event]) -> RenyiEvent:
+        """The winner as one event for the ledger, given what every trial does to a label."""
+        orders, rdp = _curve(list(trial))
+        return RenyiEvent(orders=tuple(orders), rdp=tuple(self.rdp(orders, rdp)))
+
+    def rdp(self, orders: ArrayLike, rdp: ArrayLike) -> NDArray[np.float64]:
+        """Renyi curve of the winner [A] (the paper's Theorems 2 and 6).
+
+        Args:
+            orders: Renyi orders [A] above 1.
+            rdp: Renyi divergence of one trial at each [A].
+        """
+        order = np.asarray(orders, dtype=np.float64)
+        single = np.asarray(rdp, dtype=np.float64)
+        count_term = math.log(self.mean_trials) / (order - 1)
+        if self.distribution is TrialDistribution.POISSON:
+            hat = np.array([_delta_from_rdp(order, single, math.log1p(1 / (a - 1))) for a in order])
+            return single + self.mean_trials * hat + count_term
+        choice = np.min((1 - 1 / order) * single + self._log_inverse_gamma / order)
+        total = single + count_term + (1 + self._shape) * choice
+        # Divergence grows with the order: what holds at a higher order holds here as well.
+        ascending = np.argsort(order)
+        total[ascending] = np.minimum.accumulate(total[ascending][::-1])[::-1]
+        return total
+
+    def draw_trials(self, *, generator: AnyGenerator) -> int:
+        """Draw the number of trials; keep it secret, and run and compare as many."""
+        numpy_generator = as_numpy_generator(generator)
+        gamma = math.exp(-self._log_inverse_gamma)
+        match self.distribution:
+            case TrialDistribution.POISSON:
+                return int(numpy_generator.poisson(self.mean_trials))
+            case TrialDistribution.GEOMETRIC:
+                return int(numpy_generator.geometric(gamma))
+            case TrialDistribution.LOGARITHMIC:
+                return int(numpy_generator.logseries(1 - gamma)) if gamma < 1 else 1
+
+    def _pure_epsilon(self, epsilon: float) -> float:
+        """Epsilon of the winner of epsilon-DP trials: the curve's limit at infinite orders.
+
+        For Poisson the density of the winner is the trial's times mu e^(mu (q - 1)), with q the
+        probability that another trial scores lower; between neighbors epsilon-DP lets q differ by
+        tanh(epsilon / 2) at most.
+        """
+        if self.distribution is TrialDistribution.POISSON:
+            return epsilon + self.mean_trials * math.tanh(epsilon / 2)
+        return epsilon + (1 + self._shape) * min(epsilon, self._log_inverse_gamma)
+
+    @property
+    def _shape(self) -> float:
+        """The paper's eta."""
+        return 1.0 if self.distribution is TrialDistribution.GEOMETRIC else 0.0
+
+    @property
+    def _log_inverse_gamma(self) -> float:
+        """log(1 / gamma) of the truncated negative binomial with this mean; not used by Poisson."""
+        if self.distribution is not TrialDistribution.LOGARITHMIC or self.mean_trials == 1:
+            return math.log(self.mean_trials)
+        # The mean (1 / gamma - 1) / log(1 / gamma) lies between 1 + x / 2 and e^x, x the logarithm.
+        high = min(3 * (self.mean_trials - 1), 2 * math.log(self.mean_trials) + 2)
+        root = brentq(lambda x: math.expm1(x) / x - self.mean_trials, 1e-300, high, xtol=1e-15)
+        return float(root)
+
+
+#: What `selection_price` takes for granted, since it sees two numbers and no sweep.
+ASSUMED = SelectionPreconditions(
+    independent_trials=True, private_score=True, only_winner_released=True, hidden_count=True
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionPrice:
+    """What the best of several trials costs, if the preconditions of the theorem hold.
+
+    Attributes:
+        epsilon: Of the winner.
+        delta: At which it holds.
+    """
+
+    epsilon: float
+    delta: float
+
+
+def selection_price(
+    *,
+    epsilon: float,
+    mean_trials: float,
+    distribution: TrialDistribution | str,
+    delta: float = 0.0,
+    trial_delta: float = 0.0,
+) -> SelectionPrice:
+    """Price of the best of a random number of trials, under `SelectionPreconditions`.
+
+    Args:
+        epsilon: Of one trial, which is epsilon-DP (or (epsilon, trial_delta)-DP, see below).
+        mean_trials: Mean number of trials, at least 1.
+        distribution: geometric, logarithmic or poisson.
+        delta: At which the answer is wanted; above 0 the Renyi curve may give a smaller epsilon.
+        trial_delta: Of one trial, where it is not pure. Then each of the trials fails to be
+            epsilon-DP with this probability, one of them with at most mean_trials times as much,
+            which `delta` has to cover.
+
+    Raises:
+        ValueError: An argument out of range, or a delta that does not cover the trials' own.
+    """
+    _validate.positive(epsilon=epsilon)
+    _validate.non_negative(delta=delta, trial_delta=trial_delta)
+    if distribution not in list(TrialDistribution):
+        known = ", ".join(TrialDistribution)
+        raise ValueError(f"distribution is {distribution!r}; it must be one of {known}")
+    selection = Selection(
+        mean_trials=mean_trials,
+        distribution=TrialDistribution(distribution),
+        preconditions=ASSUMED,
+    )
+    failing = mean_trials * trial_delta
+    if failing > delta:
+        raise ValueError(
+            f"delta is {delta}, but {mean_trials:g} trials of delta {trial_delta} need at least "
+            f"{failing:g}: raise it, or give the trials a smaller one"
+        )
+    total = selection.epsilon([PureEvent(epsilon=epsilon)], delta=delta - failing)
+    return SelectionPrice(epsilon=total, delta=delta)
+
+
+def _check_mean(mean_trials: float) -> None:
+    _validate.positive(mean_trials=mean_trials)
+    if mean_trials < 1:
+        raise ValueError(f"mean_trials is {mean_trials}; a sweep has at least 1 trial on average")
+
+
+def _curve(events: list[Event]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Renyi curve of all events of a trial together."""
+    grids = {event.orders for event in events if isinstance(event, RenyiEvent)}
+    if len(grids) > 1:
+        raise ValueError("two Renyi events lie on different grids of orders; use one grid, ORDERS")
+    orders = np.asarray(grids.pop()) if grids else ORDERS
+    total = np.zeros(len(orders))
+    for event in events:
+        match event:
+            case PureEvent():
+                total = total + pure_rdp(event.epsilon, orders)
+            case GaussianEvent():
+                total = total + gaussian_rdp(event.noise_multiplier, orders)
+            case RenyiEvent():
+                total = total + np.asarray(event.rdp)
+    return orders, total
+
+
+def _delta_from_rdp(orders: NDArray[np.float64], rdp: NDArray[np.float64], epsilon: float) -> float:
+    """Smallest delta of a Renyi curve at `epsilon` (Canonne, Kamath and Steinke 2020, Prop. 12).
+
+    Or the bound on the total variation by Bretagnolle and Huber, which is delta at epsilon 0.
+    """
+    log_delta = (orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+    total_variation = math.sqrt(-math.expm1(-float(rdp.min())))
+    return min(math.exp(min(float(log_delta.min()), 0.0)), total_variation)
