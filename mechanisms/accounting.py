@@ -93,6 +93,17 @@ def _check_curve(orders: NDArray[np.float64], rdp: NDArray[np.float64]) -> None:
         raise ValueError(f"rdp is {rdp[bad]} at order {orders[bad]}; it must be 0 or above")
 
 
+def conversion_offsets(
+    orders: NDArray[np.float64], delta: float, conversion: Conversion | str = Conversion.IMPROVED
+) -> NDArray[np.float64]:
+    """What a conversion adds to a Renyi divergence at each order to give epsilon at `delta` [A]."""
+    _validate.between(0, 1, delta=delta)
+    offsets: NDArray[np.float64] = -math.log(delta) / (orders - 1)
+    if Conversion(conversion) is Conversion.IMPROVED:
+        offsets = offsets + np.log1p(-1 / orders) - np.log(orders) / (orders - 1)
+    return offsets
+
+
 def epsilon_from_rdp(
     orders: ArrayLike,
     rdp: ArrayLike,
@@ -116,10 +127,7 @@ def epsilon_from_rdp(
     order_array = np.asarray(orders, dtype=np.float64)
     rdp_array = np.asarray(rdp, dtype=np.float64)
     _check_curve(order_array, rdp_array)
-    _validate.between(0, 1, delta=delta)
-    epsilons = rdp_array - math.log(delta) / (order_array - 1)
-    if Conversion(conversion) is Conversion.IMPROVED:
-        epsilons += np.log1p(-1 / order_array) - np.log(order_array) / (order_array - 1)
+    epsilons = rdp_array + conversion_offsets(order_array, delta, conversion)
     best = int(np.argmin(epsilons))
     return max(0.0, float(epsilons[best])), float(order_array[best])
 

@@ -19,7 +19,7 @@ release again reads the stored one and pays nothing; who asks for other noise pa
 import hashlib
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, Protocol
 
@@ -39,8 +39,12 @@ class Mechanism(Protocol):
     def event(self) -> Event:
         """What one release costs each label that it touches."""
 
-    def release(self, labels: Any, *public: Any, generator: Any) -> Any:
-        """Return what leaves the vault, made of `labels` [M] and public inputs."""
+    @property
+    def release(self) -> Callable[..., Any]:
+        """The function (labels [M], *public inputs, generator=) -> what leaves the vault.
+
+        A property for type checkers: public inputs differ from mechanism to mechanism.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +85,9 @@ class ReleaseStore(Protocol):
     def salt(self) -> bytes:
         """Return 32 secret random bytes, the same for the life of the store."""
 
+    def bind(self, labels_digest: str) -> None:
+        """Tie a new store to the labels of this digest; refuse one that is tied to others."""
+
     def release(self, key: str) -> NDArray[Any] | None:
         """Return the values stored at `key`, or None."""
 
@@ -98,6 +105,13 @@ class MemoryStore:
     _salt: bytes = field(default_factory=lambda: np.random.default_rng().bytes(32))
     _releases: dict[str, NDArray[Any]] = field(default_factory=dict)
     _charges: list[Charge] = field(default_factory=list)
+    _labels_digest: str | None = None
+
+    def bind(self, labels_digest: str) -> None:
+        """Tie the store to the labels of this digest."""
+        if self._labels_digest not in (None, labels_digest):
+            raise ValueError("this store holds releases of other labels; use one store per vault")
+        self._labels_digest = labels_digest
 
     def salt(self) -> bytes:
         """Return this store's random bytes."""
@@ -137,7 +151,7 @@ class LabelVault:
             budget: The most that any label may pay; no limit if not given.
 
         Raises:
-            ValueError: Labels that are not whole numbers in 0..K-1.
+            ValueError: Labels that are not whole numbers in 0..K-1, or a store of other labels.
         """
         _validate.whole(num_classes=num_classes, minimum=2)
         self._labels = _validate.labels(labels, num_classes=num_classes)
@@ -146,13 +160,14 @@ class LabelVault:
         self.budget = budget
         self._store = MemoryStore() if store is None else store
         self._lock = threading.Lock()
-        self._ledger = PrivacyLedger(num_labels=len(self._labels))
-        for charge in self._store.charges():
-            self._ledger.charge(charge.event, indices=charge.indices)
         # An adversary who knows all labels but one could try each value of the last one against a
         # plain digest, so the address depends on the labels through a secret of the store only.
         digest = hashlib.blake2b(self._labels.tobytes(), key=self._store.salt(), digest_size=16)
         self._labels_digest = digest.hexdigest()
+        self._store.bind(self._labels_digest)
+        self._ledger = PrivacyLedger(num_labels=len(self._labels))
+        for charge in self._store.charges():
+            self._ledger.charge(charge.event, indices=charge.indices)
 
     def __repr__(self) -> str:
         """Say what is inside without showing it."""

@@ -34,7 +34,7 @@ class TrialRecord:
         metrics: Name -> number.
         curves: One mapping per epoch.
         release_keys: The releases that it read.
-        environment: Versions, devices, and the state of the code.
+        notes: What a reader of the numbers must know.
         seconds: Wall time.
     """
 
@@ -47,7 +47,7 @@ class TrialRecord:
     metrics: Mapping[str, float] = field(default_factory=dict)
     curves: list[dict[str, float]] = field(default_factory=list)
     release_keys: list[str] = field(default_factory=list)
-    environment: Mapping[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 

@@ -79,6 +79,7 @@ class Sweep:
         smoke: The small size.
         resources: What one trial occupies.
         budget: The most that any label may pay in the whole sweep.
+        gpu_hours_per_trial: An estimate for the full size; 0 where a CPU does.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Sweep:
     smoke: Smoke = field(default_factory=Smoke)
     resources: Resources = field(default_factory=Resources)
     budget: Budget | None = None
+    gpu_hours_per_trial: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

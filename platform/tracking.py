@@ -4,21 +4,33 @@ Everything written here comes from what the driver holds and the results folder 
 run that a crash left half written is deleted and written again, and none is written twice.
 """
 
+import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+# A server that is down must not hold a sweep up for long: what is missed is written again later.
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+# Progress of artifact uploads, one line per file, drowns the sweep's own.
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
+from sqlalchemy.exc import SQLAlchemyError
 
 from labeldp.platform.results import TrialRecord
 
 #: Limits of MLflow's `log_batch`.
 _BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 1000, 100, 6000
 _FINISHED, _FAILED, _RUNNING = "FINISHED", "FAILED", "RUNNING"
+
+
+#: What MLflow's client raises when a store or server does not answer as it should.
+TRACKING_ERRORS = (MlflowException, OSError, SQLAlchemyError)
 
 
 class TrackingUnusable(ValueError):
@@ -64,6 +76,7 @@ class Tracker:
         except Exception as error:  # SQLAlchemy's and the transport's own kinds
             raise TrackingUnusable(_explain(uri, error)) from error
         self._children: dict[str, str] = {}
+        self._complete: set[str] = set()
         self.parent_run_id = ""
 
     def open_parent(self, name: str, tags: Mapping[str, str], run_id: str | None) -> str:
@@ -77,17 +90,24 @@ class Tracker:
         if run_id is None:
             run = self._client.create_run(self.experiment_id, run_name=name, tags=dict(tags))
             self.parent_run_id = run.info.run_id
+        self.reconcile()
+        return self.parent_run_id
+
+    def reconcile(self) -> None:
+        """Learn which trials' runs are complete; delete those that were left half written."""
+        self._children.clear()
+        self._complete.clear()
         for child in self._search_children():
             digest = child.data.tags.get("config_hash", "")
-            if child.info.status in (_FINISHED, _FAILED):
+            if child.info.status in (_FINISHED, _FAILED) and digest not in self._complete:
                 self._children[digest] = child.info.run_id
+                self._complete.add(digest)
             else:
                 self._client.delete_run(child.info.run_id)
-        return self.parent_run_id
 
     def has(self, digest: str) -> bool:
         """Whether a trial's run is there, complete."""
-        return digest in self._children
+        return digest in self._complete
 
     def run_id(self, digest: str) -> str:
         """Run id of a trial; empty where it has none."""
@@ -103,9 +123,11 @@ class Tracker:
 
     def forget(self, digest: str) -> None:
         """Delete a trial's run, if there is one: the trial runs again."""
-        run_id = self._children.pop(digest, None)
+        run_id = self._children.get(digest)
         if run_id is not None:
             self._client.delete_run(run_id)
+            del self._children[digest]
+            self._complete.discard(digest)
 
     def log_curves(self, run_id: str, epochs: Sequence[Mapping[str, float]]) -> None:
         """Log one point per epoch of every curve."""
@@ -130,6 +152,7 @@ class Tracker:
         self._client.log_batch(run_id, metrics=metrics, tags=reason)
         self._log_texts(run_id, texts)
         self._client.set_terminated(run_id, _FINISHED if record.finished else _FAILED)
+        self._complete.add(record.hash)
 
     def close_parent(
         self,

@@ -25,7 +25,7 @@ from labeldp.mechanisms.vault import Charge
 SCHEMA_VERSION = 1
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS vault (version INTEGER NOT NULL, salt BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS vault (version INTEGER NOT NULL, salt BLOB NOT NULL, labels TEXT);
 CREATE TABLE IF NOT EXISTS releases (key TEXT PRIMARY KEY, content BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS charges (
     position INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE REFERENCES releases (key),
@@ -60,8 +60,9 @@ class SqliteStore:
                     connection.execute(statement)
                 if connection.execute("SELECT count(*) FROM vault").fetchone()[0] == 0:
                     row = (SCHEMA_VERSION, secrets.token_bytes(32))
-                    connection.execute("INSERT INTO vault VALUES (?, ?)", row)
-                version, self._salt = connection.execute("SELECT * FROM vault").fetchone()
+                    connection.execute("INSERT INTO vault VALUES (?, ?, NULL)", row)
+                query = "SELECT version, salt FROM vault"
+                version, self._salt = connection.execute(query).fetchone()
         except (OSError, sqlite3.Error) as error:
             raise StoreUnusable(
                 f"{path} can't be used as a vault store ({error}); move it away, free the disk, or "
@@ -88,6 +89,24 @@ class SqliteStore:
     def salt(self) -> bytes:
         """Return the store's secret random bytes."""
         return bytes(self._salt)
+
+    def bind(self, labels_digest: str) -> None:
+        """Tie a new store to the labels of this digest.
+
+        Raises:
+            StoreUnusable: The store holds releases of other labels.
+        """
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(
+                "UPDATE vault SET labels = ? WHERE labels IS NULL", (labels_digest,)
+            )
+            bound = connection.execute("SELECT labels FROM vault").fetchone()[0]
+        if bound != labels_digest:
+            raise StoreUnusable(
+                f"{self.path} holds the releases and the ledger of other labels (another data set, "
+                "data.limit or other canaries); choose another folder with --results"
+            )
 
     def release(self, key: str) -> NDArray[Any] | None:
         """Return the values stored at `key`, or None."""

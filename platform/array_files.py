@@ -1,0 +1,65 @@
+"""Arrays from files that users name on the command line: `.npy`, `.npz[:key]`, `.csv`, no pickle."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class ArrayFileError(ValueError):
+    """A file that can't be read as an array; the message names it and says why."""
+
+
+def read_array(address: str, *, what: str) -> NDArray[Any]:
+    """Return the array at `FILE.npy`, `FILE.npz`, `FILE.npz:key` or `FILE.csv`.
+
+    Args:
+        address: File, and for an archive of several arrays the key after a colon.
+        what: What it is to hold, for messages.
+
+    Raises:
+        ArrayFileError: Not there, damaged, of Python objects, or the key is missing.
+    """
+    path, _, key = address.partition(":") if ".npz:" in address else (address, "", "")
+    try:
+        if path.endswith(".csv"):
+            array: Any = np.loadtxt(path, delimiter=",", ndmin=1, dtype=float)
+            whole = array.astype(np.int64) if np.isfinite(array).all() else array
+            array = whole if np.array_equal(whole, array) else array
+        else:
+            loaded = np.load(path, allow_pickle=False)
+            array = loaded if isinstance(loaded, np.ndarray) else _member(loaded, path, key)
+    except OSError as error:
+        reason = error.strerror or str(error) or "it can't be read"
+        raise ArrayFileError(f"{what}: {path} can't be read: {reason}") from error
+    except ArrayFileError as error:
+        raise ArrayFileError(f"{what}: {error}") from error
+    except Exception as error:  # NumPy and zipfile raise many kinds on damaged files
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ArrayFileError(
+            f"{what}: {path} holds no array that can be read ({first}); save it with numpy.save or "
+            "numpy.savez, without Python objects"
+        ) from error
+    if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
+        raise ArrayFileError(f"{what}: {path} holds {array.dtype} values; numbers are needed")
+    return array
+
+
+def _member(archive: Any, path: str, key: str) -> NDArray[Any]:
+    with archive:
+        if key:
+            if key not in archive.files:
+                raise ArrayFileError(f"{path} holds no {key!r}; it holds {_names(archive.files)}")
+            member: NDArray[Any] = archive[key]
+            return member
+        if len(archive.files) != 1:
+            raise ArrayFileError(
+                f"{path} holds {_names(archive.files)}; name one as {Path(path).name}:KEY"
+            )
+        only: NDArray[Any] = archive[archive.files[0]]
+        return only
+
+
+def _names(files: list[str]) -> str:
+    return ", ".join(files) or "nothing"

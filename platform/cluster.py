@@ -1,0 +1,134 @@
+"""Ray: which cluster, and whether it can hold what a trial needs.
+
+On one machine a private cluster is started and ended with the sweep. A cluster that is already
+there is used only if an address names it.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+# Tune reads these when it is imported. Its own loggers would write what the tracking store has, and
+# its SIGINT handler would keep Ctrl-C from us.
+os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")
+os.environ.setdefault("TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S", "60")
+os.environ.setdefault("RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS", "0")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+import ray
+
+from labeldp.platform.sweep import Resources
+
+#: How long a cluster that is being started, or that an address names, may take to answer.
+CONNECT_SECONDS = 120
+
+
+class CannotFit(RuntimeError):
+    """A placement that the cluster can never hold; the message says what is missing."""
+
+
+class ClusterUnusable(ValueError):
+    """A cluster that can't be reached or used; the message says why and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capacity:
+    """What the nodes of a cluster have.
+
+    Attributes:
+        nodes: How many are alive.
+        cpus: In all.
+        gpus: In all.
+        largest: CPUs and GPUs of each node.
+        grows: Whether an autoscaler may add nodes.
+    """
+
+    nodes: int
+    cpus: float
+    gpus: float
+    largest: tuple[tuple[float, float], ...]
+    grows: bool
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[Capacity]:
+    """Start a private cluster, or connect to the one at `address` (or in RAY_ADDRESS).
+
+    Raises:
+        ClusterUnusable: No cluster answers there, or it runs another version of Ray or Python.
+    """
+    named = address or os.environ.get("RAY_ADDRESS")
+    try:
+        if named in (None, "", "local"):
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="ERROR",
+                configure_logging=False,
+            )
+        else:
+            ray.init(address=named, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ClusterUnusable(
+            f"the Ray cluster at {named or 'local'} can't be used ({first}); check the address and "
+            "that it runs the same versions of Ray and Python, or leave --address and RAY_ADDRESS "
+            "out for a private one"
+        ) from error
+    try:
+        yield capacity()
+    finally:
+        ray.shutdown()
+
+
+def capacity() -> Capacity:
+    """Return what the connected cluster has."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    sizes = tuple((node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes)
+    return Capacity(
+        nodes=len(nodes),
+        cpus=sum(cpus for cpus, _ in sizes),
+        gpus=sum(gpus for _, gpus in sizes),
+        largest=sizes,
+        grows=_has_autoscaler(),
+    )
+
+
+def place(resources: Resources, available: Capacity, *, gpu_required: bool) -> Resources:
+    """Return what a trial will occupy on this cluster.
+
+    Args:
+        resources: What the sweep asks for; its share of a GPU is dropped where there is none.
+        available: What the cluster has.
+        gpu_required: Whether the configuration insists on a GPU.
+
+    Raises:
+        CannotFit: No node can ever hold one trial.
+    """
+    gpus = resources.gpus
+    if gpus and not gpu_required and not available.gpus and not available.grows:
+        gpus = 0.0
+    if gpu_required and not gpus:
+        gpus = 1.0
+    wanted = Resources(cpus=resources.cpus, gpus=gpus)
+    fits = any(cpus >= wanted.cpus and has >= wanted.gpus for cpus, has in available.largest)
+    if not fits and not available.grows:
+        largest = ", ".join(f"{cpus:g} CPU + {has:g} GPU" for cpus, has in available.largest)
+        raise CannotFit(
+            f"a trial needs {wanted.cpus:g} CPU + {wanted.gpus:g} GPU on one node, but the nodes "
+            f"have {largest or 'nothing'}; ask for less, or add a node that is large enough"
+        )
+    return wanted
+
+
+def _has_autoscaler() -> bool:
+    """Whether an autoscaler reports to this cluster: then nodes that aren't there may come."""
+    from ray.experimental.internal_kv import _internal_kv_get
+
+    try:
+        return bool(_internal_kv_get(b"__autoscaling_status"))
+    except Exception:  # an internal of Ray: without it, only what is there counts
+        return False

@@ -1,0 +1,343 @@
+"""Run a sweep from its plan to its report; resume one that was cut off.
+
+The order matters: everything that can be refused is refused before the first label is released.
+"""
+
+import shutil
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from labeldp.mechanisms.canaries import Canaries
+from labeldp.mechanisms.ledger import Budget
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform import environment, vault_home
+from labeldp.platform.cluster import Capacity, connected, place
+from labeldp.platform.configuration import DataSettings
+from labeldp.platform.pareto import front, points
+from labeldp.platform.plan import check_budget, cost_of
+from labeldp.platform.progress import SweepProgress
+from labeldp.platform.recorder import Recorder, ledger_json
+from labeldp.platform.report import Report, write_report
+from labeldp.platform.results import ResultsFolder, ResultsFolderError, TrialRecord
+from labeldp.platform.sweep import PlannedTrial, Resources, Sweep, plan_trials, smoke_sized
+from labeldp.platform.tracking import TRACKING_ERRORS, Tracker, TrackingUnusable, default_uri
+from labeldp.platform.tune_adapter import tune_trial
+from labeldp.trainers import data as data_sets
+from labeldp.trainers.data import LabelledData
+from labeldp.trainers.performance import Device
+
+#: How often a trial is started again whose worker died. What a trial raises itself is final.
+WORKER_DEATHS_ALLOWED = 3
+
+
+class Resume(Enum):
+    """What to do about trials that an earlier start left in the results folder."""
+
+    AUTO = "auto"
+    MUST = "must"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions:
+    """How to run a sweep; nothing here changes a trial's numbers.
+
+    Attributes:
+        smoke: Run the small size.
+        resume: What to do about trials of an earlier start.
+        results: The results folder.
+        address: Of a Ray cluster; a private one is started if not given.
+        tracking_uri: Of a tracking store; SQLite beside the results if not given.
+        overrides: Dotted key -> value.
+        max_epsilon_total: The most that any label may pay in the whole sweep.
+        max_trials: Refuse a sweep of more trials.
+        max_minutes: Start no trial after so long.
+    """
+
+    smoke: bool = False
+    resume: Resume = Resume.AUTO
+    results: Path
+    address: str | None = None
+    tracking_uri: str | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    max_epsilon_total: float | None = None
+    max_trials: int | None = None
+    max_minutes: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOutcome:
+    """What a sweep left behind; the JSON that `--json` prints."""
+
+    experiment: str
+    tracking_uri: str
+    parent_run_id: str
+    trials: int
+    finished: int
+    failed: int
+    skipped: int
+    results_dir: str
+    pareto: list[dict[str, Any]]
+    ledger: dict[str, Any]
+    report: str
+    tracked: bool
+
+
+def load_data(settings: DataSettings) -> LabelledData:
+    """Load what the settings name.
+
+    Raises:
+        ValueError: It is not there or damaged; the message says what to do.
+    """
+    return data_sets.load(
+        settings.name,
+        root=settings.root,
+        path=settings.path,
+        label_column=settings.label_column,
+        limit=settings.limit,
+    )
+
+
+def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTrial]]:
+    """Return the sweep at the size asked for, and its trials.
+
+    Raises:
+        ConfigurationError: A key or value that can't be used, or too many trials.
+    """
+    sized = smoke_sized(sweep) if options.smoke else sweep
+    trials = plan_trials(sized, options.overrides)
+    if options.max_trials is not None and len(trials) > options.max_trials:
+        raise ValueError(
+            f"sweep {sweep.name!r} has {len(trials)} trials, more than the {options.max_trials} "
+            "that --max-trials allows; fix an axis with key=value or raise the limit"
+        )
+    return sized, trials
+
+
+def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
+    """Run a sweep's unfinished trials and report on all of them.
+
+    Raises:
+        ValueError: Bad input of any kind (configuration, data, results folder, tracking store).
+        CannotFit: The cluster can't hold a trial.
+        BudgetExceeded: The sweep would cost more than its budget.
+        KeyboardInterrupt: As it came; what has finished is kept.
+    """
+    sized, trials = prepare(sweep, options)
+    loaded = load_data(trials[0].config.data)
+    public, audit = loaded.public, trials[0].config.audit
+    canaries = Canaries.draw(
+        loaded.train_labels,
+        num_classes=public.num_classes,
+        num_canaries=audit.canaries,
+        seed=audit.canary_seed,
+    )
+    cost = cost_of(trials, num_classes=public.num_classes)
+    budget = sized.budget
+    if options.max_epsilon_total is not None:
+        budget = Budget(epsilon=options.max_epsilon_total, delta=cost.delta)
+    check_budget(cost, budget)
+    plans = {trial.hash(public.fingerprint): trial for trial in trials}
+    folder = ResultsFolder(options.results, sweep=sweep.name)
+    with folder.held():
+        done = _earlier(folder, options.resume, public.fingerprint)
+        uri = options.tracking_uri or default_uri(folder.path)
+        tracker = Tracker(uri=uri, experiment=sweep.name, artifacts=folder.path / "artifacts")
+        with connected(options.address) as capacity:
+            _one_writer(uri, capacity)
+            required = any(t.config.performance.device is Device.CUDA for t in trials)
+            resources = place(sized.resources, capacity, gpu_required=required)
+            home = vault_home.start(
+                labels=loaded.train_labels,
+                num_classes=public.num_classes,
+                canaries=canaries,
+                store_path=folder.path / "vault.db",
+                budget=budget,
+            )
+            commit = environment.git_commit()
+            parent = tracker.open_parent(
+                sweep.name,
+                tags={"git_commit": commit, "dataset": public.name, "sweep": sweep.name},
+                run_id=folder.identity().get("parent_run_id"),
+            )
+            folder.identify(
+                fingerprint=public.fingerprint, parent_run_id=parent, tracking_uri=uri
+            )
+            skipped = {digest: done[digest] for digest in plans if digest in done}
+            progress = SweepProgress(total=len(plans), skipped=len(skipped))
+            recorder = Recorder(
+                folder=folder,
+                tracker=tracker,
+                plans=plans,
+                tags={"git_commit": commit},
+                environment=environment.describe(),
+                progress=progress,
+                charges=lambda: {
+                    charge.key: charge
+                    for charge in vault_home.ask(home.summary.remote(cost.delta)).charges
+                },
+            )
+            progress.say(
+                f"{sweep.name}: {len(plans)} trials ({len(skipped)} finished before), "
+                f"{cost.releases} releases, results in {folder.path}"
+            )
+            try:
+                left = [digest for digest in plans if digest not in skipped]
+                if left:
+                    _fit(recorder, plans, left, public, home, resources, folder, options)
+            finally:
+                progress.close()
+            summary = vault_home.ask(home.summary.remote(cost.delta))
+            records = {**skipped, **recorder.records}
+            ledger = {
+                "releases": len(summary.charges),
+                "epsilon_releases": summary.epsilon,
+                # Every release is charged, whichever trial is picked in the end: choosing among
+                # them by the public test split is post-processing and costs nothing more.
+                "epsilon_selection": 0.0,
+                "epsilon_total": summary.epsilon,
+                "delta": summary.delta,
+            }
+            report = write_report(
+                list(records.values()), folder=folder.path, title=sweep.name, ledger=ledger
+            )
+            tracked = recorder.replay(records)
+            tracked = tracked and _close(
+                tracker, report, ledger, summary.charges, records, recorder, len(plans)
+            )
+    failed = [record for record in recorder.records.values() if not record.finished]
+    return SweepOutcome(
+        experiment=sweep.name,
+        tracking_uri=uri,
+        parent_run_id=parent,
+        trials=len(plans),
+        finished=len(recorder.records) - len(failed),
+        failed=len(failed),
+        skipped=len(skipped),
+        results_dir=str(folder.path),
+        pareto=_pareto(records, tracker),
+        ledger=ledger,
+        report=str(report.html),
+        tracked=tracked,
+    )
+
+
+def _earlier(
+    folder: ResultsFolder, resume: Resume, fingerprint: str
+) -> dict[str, TrialRecord]:
+    """Return the finished trials of earlier starts, or refuse the folder."""
+    identity, records = folder.identity(), folder.records()
+    if identity.get("fingerprint", fingerprint) != fingerprint:
+        raise ResultsFolderError(
+            f"results folder {folder.path} holds this sweep on other data; choose another one with "
+            "--results DIR"
+        )
+    if resume is Resume.NEVER and records:
+        raise ResultsFolderError(
+            f"results folder {folder.path} holds {len(records)} trials and --resume never was "
+            "asked for; choose another folder with --results DIR, or use --resume auto"
+        )
+    if resume is Resume.MUST and not identity:
+        raise ResultsFolderError(
+            f"results folder {folder.path} holds no sweep to resume; check --results DIR, or use "
+            "--resume auto"
+        )
+    return {digest: record for digest, record in records.items() if record.finished}
+
+
+def _one_writer(uri: str, capacity: Capacity) -> None:
+    if uri.startswith("sqlite:") and capacity.nodes > 1:
+        raise TrackingUnusable(
+            f"tracking store {uri} is one file on one machine, but the cluster has "
+            f"{capacity.nodes} nodes; start a server (infra/mlflow, or `mlflow server --host "
+            "127.0.0.1 --backend-store-uri ...`) and name it with MLFLOW_TRACKING_URI"
+        )
+
+
+def _fit(
+    recorder: Recorder,
+    plans: Mapping[str, PlannedTrial],
+    left: list[str],
+    public: Any,
+    home: Any,
+    resources: Resources,
+    folder: ResultsFolder,
+    options: SweepOptions,
+) -> None:
+    from ray import tune
+
+    trainable = tune.with_parameters(
+        tune_trial, plans=dict(plans), data=public, home=home, cpus=resources.cpus
+    )
+    scratch = folder.path / "tune"
+    shutil.rmtree(scratch, ignore_errors=True)
+    minutes = options.max_minutes
+    tuner = tune.Tuner(
+        tune.with_resources(trainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
+        param_space={"hash": tune.grid_search(left)},
+        tune_config=tune.TuneConfig(
+            # A fresh worker per trial imports torch again, for six seconds; on a GPU a fresh one is
+            # what gives its memory back.
+            reuse_actors=resources.gpus == 0,
+            time_budget_s=None if minutes is None else 60 * minutes,
+        ),
+        run_config=tune.RunConfig(
+            name="sweep",
+            storage_path=str(scratch),
+            callbacks=[recorder],
+            failure_config=tune.FailureConfig(max_failures=WORKER_DEATHS_ALLOWED),
+            verbose=0,
+        ),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Tune's own deprecations
+        tuner.fit()
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _close(
+    tracker: Tracker,
+    report: Report,
+    ledger: Mapping[str, Any],
+    charges: list[Charge],
+    records: Mapping[str, TrialRecord],
+    recorder: Recorder,
+    planned: int,
+) -> bool:
+    """Write the sweep's own run; returns whether tracking took it."""
+    finished = sum(record.finished for record in records.values())
+    try:
+        tracker.close_parent(
+            metrics={
+                "trials": planned,
+                "finished": finished,
+                **{key: float(value) for key, value in ledger.items()},
+            },
+            files=(report.html, report.pareto_png, report.pareto_csv),
+            texts={"ledger.json": ledger_json(charges)},
+            finished=finished == planned,
+        )
+    except TRACKING_ERRORS as error:
+        recorder.lost(error)
+        return False
+    return True
+
+
+def _pareto(records: Mapping[str, TrialRecord], tracker: Tracker) -> list[dict[str, Any]]:
+    return [
+        {
+            "run_id": tracker.run_id(point.hashes[0]),
+            "variant": point.variant,
+            "accuracy": point.accuracy,
+            "epsilon": point.epsilon,
+            "epsilon_m_low": point.epsilon_m_low,
+            "epsilon_m_high": point.epsilon_m_high,
+        }
+        for point in front(points(records.values()))
+    ]
+
+

@@ -1,0 +1,66 @@
+"""Figures of reports; matplotlib without a display and without global state."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from labeldp.platform.pareto import Point, front
+
+_COLORS = ("#3465a4", "#cc4e4e", "#4e9a3d", "#a05cb0", "#d98c2b", "#3b9c9c", "#7a6248", "#888888")
+_MARKERS = "osD^vPX*"
+
+
+def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
+    """Draw accuracy against epsilon, and below it the attack's interval against epsilon.
+
+    Args:
+        found: Points of all variants; a baseline without privacy is drawn as a level.
+        path: The PNG to write.
+        title: Above the figure.
+    """
+    figure = Figure(figsize=(8, 7.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    finite = [point for point in found if math.isfinite(point.epsilon)]
+    variants = list(dict.fromkeys(point.variant for point in found))
+    for number, variant in enumerate(variants):
+        color, marker = _COLORS[number % len(_COLORS)], _MARKERS[number % len(_MARKERS)]
+        mine = [point for point in finite if point.variant == variant]
+        spread = [100 * point.accuracy_std for point in mine]
+        x = [point.epsilon for point in mine]
+        y = [100 * point.accuracy for point in mine]
+        if mine:
+            upper.errorbar(
+                x, y, yerr=spread, fmt=marker, color=color, label=variant, capsize=3, alpha=0.85
+            )
+            _intervals(lower, mine, color)
+        for baseline in (p for p in found if p.variant == variant and math.isinf(p.epsilon)):
+            label = f"{variant} (no privacy)"
+            upper.axhline(100 * baseline.accuracy, color=color, linestyle=":", label=label)
+    best = front(finite)
+    if best:
+        x = [point.epsilon for point in best]
+        upper.step(x, [100 * p.accuracy for p in best], where="post", color="#9aa4af", zorder=0)
+        lower.plot(sorted(x), sorted(x), color="#9aa4af", linestyle="--", label="provable epsilon")
+        lower.legend(frameon=False)
+        upper.set_xscale("log")
+    upper.set_ylabel("test accuracy, %")
+    upper.set_title(title)
+    upper.legend(frameon=False, fontsize="small")
+    lower.set_xlabel("provable epsilon")
+    lower.set_ylabel("epsilon_m (attack)")
+    for axis in (upper, lower):
+        axis.grid(alpha=0.25)
+    figure.savefig(path, dpi=130)
+
+
+def _intervals(axis: object, mine: Sequence[Point], color: str) -> None:
+    for point in mine:
+        high = point.epsilon_m_high
+        top = high if math.isfinite(high) else point.epsilon_m_low + 1
+        axis.plot(  # type: ignore[attr-defined]
+            [point.epsilon] * 2, [point.epsilon_m_low, top], color=color, alpha=0.6, linewidth=2
+        )

@@ -1,0 +1,74 @@
+"""The Pareto front of accuracy against provable epsilon, over the trials of a sweep."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from labeldp.platform.results import TrialRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """Trials that differ in nothing but their seeds.
+
+    Attributes:
+        variant: The line of the comparison.
+        point: Values of the axes, but for seeds.
+        accuracy: Mean over the trials, in [0, 1].
+        accuracy_std: Standard deviation over them; 0 for a single one.
+        epsilon: The largest of them.
+        delta: The largest of them.
+        epsilon_m_low: The largest lower end of the attack's interval.
+        epsilon_m_high: The largest upper end.
+        hashes: The trials.
+    """
+
+    variant: str
+    point: tuple[tuple[str, Any], ...]
+    accuracy: float
+    accuracy_std: float
+    epsilon: float
+    delta: float
+    epsilon_m_low: float
+    epsilon_m_high: float
+    hashes: tuple[str, ...]
+
+
+def points(records: Iterable[TrialRecord]) -> list[Point]:
+    """Group finished trials that differ in seeds only, in order of epsilon."""
+    groups: dict[tuple[str, tuple[tuple[str, Any], ...]], list[TrialRecord]] = defaultdict(list)
+    for record in records:
+        if record.finished:
+            axes = tuple((k, v) for k, v in record.point.items() if k not in ("seed", "noise.draw"))
+            groups[record.variant, axes].append(record)
+    found = [_point(variant, axes, members) for (variant, axes), members in groups.items()]
+    return sorted(found, key=lambda point: (point.epsilon, -point.accuracy))
+
+
+def front(candidates: Iterable[Point]) -> list[Point]:
+    """Points that no other beats: none costs less or the same and is more accurate."""
+    best: list[Point] = []
+    for point in sorted(candidates, key=lambda point: (point.epsilon, -point.accuracy)):
+        if not best or point.accuracy > best[-1].accuracy:
+            best.append(point)
+    return best
+
+
+def _point(variant: str, axes: tuple[tuple[str, Any], ...], members: list[TrialRecord]) -> Point:
+    def column(name: str) -> list[float]:
+        return [record.metrics[name] for record in members]
+
+    accuracies = column("accuracy")
+    return Point(
+        variant=variant,
+        point=axes,
+        accuracy=fmean(accuracies),
+        accuracy_std=stdev(accuracies) if len(accuracies) > 1 else 0.0,
+        epsilon=max(column("epsilon")),
+        delta=max(column("delta")),
+        epsilon_m_low=max(column("epsilon_m_low")),
+        epsilon_m_high=max(column("epsilon_m_high")),
+        hashes=tuple(record.hash for record in members),
+    )

@@ -1,0 +1,72 @@
+"""What a sweep will cost, known before anything starts: trials, epsilons, releases, the total."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from labeldp.mechanisms.accounting import Event, PureEvent, epsilon_of
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.platform.sweep import PlannedTrial
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepCost:
+    """What a list of trials will pay.
+
+    Attributes:
+        epsilons: Per trial; NaN where only the trial's end can tell.
+        releases: How many different releases the trials read.
+        epsilon_total: Of a label that all releases touch: all of them composed.
+        delta: At which the total holds; 0 where every release is pure.
+    """
+
+    epsilons: tuple[float, ...]
+    releases: int
+    epsilon_total: float
+    delta: float
+
+
+def cost_of(trials: Sequence[PlannedTrial], *, num_classes: int) -> SweepCost:
+    """Compose what `trials` will ask of one vault.
+
+    Args:
+        trials: Planned trials.
+        num_classes: K of their data set.
+    """
+    epsilons: list[float] = []
+    events: dict[tuple[object, ...], Event] = {}
+    for trial in trials:
+        config = trial.config
+        charge = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
+        if charge is None:
+            epsilons.append(math.nan)
+            continue
+        delta = 0.0 if isinstance(charge.event, PureEvent) else config.trainer.delta
+        epsilons.append(epsilon_of([charge.event], delta=delta))
+        events[charge.release, config.noise] = charge.event
+    pure = all(isinstance(event, PureEvent) for event in events.values())
+    delta = 0.0 if pure else max(trial.config.trainer.delta for trial in trials)
+    return SweepCost(
+        epsilons=tuple(epsilons),
+        releases=len(events),
+        epsilon_total=epsilon_of(events.values(), delta=delta) if events else 0.0,
+        delta=delta,
+    )
+
+
+def check_budget(cost: SweepCost, budget: Budget | None) -> None:
+    """Refuse a plan that the budget can't pay, before its first trial.
+
+    Raises:
+        BudgetExceeded: Names the budget and what the plan would cost.
+    """
+    if budget is None:
+        return
+    impure = budget.delta == 0 and cost.delta > 0
+    if impure or cost.epsilon_total > budget.epsilon * (1 + 1e-12):
+        raise BudgetExceeded(
+            budget=budget,
+            spent=0.0,
+            requested=math.inf if impure else cost.epsilon_total,
+            request=f"a sweep of {len(cost.epsilons)} trials with {cost.releases} releases",
+        )

@@ -1,0 +1,206 @@
+"""The one writer: a Tune callback on the driver that keeps records, then tells the tracking store.
+
+A trial's record on disk comes first and alone decides what a resumed sweep skips. Tracking follows
+it, and may fail: what it missed is written from the records when it answers again.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ray import tune
+
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.configuration import flatten, to_yaml
+from labeldp.platform.progress import SweepProgress
+from labeldp.platform.results import ResultsFolder, TrialRecord, dumps
+from labeldp.platform.run_card import run_card
+from labeldp.platform.sweep import PlannedTrial
+from labeldp.platform.tracking import TRACKING_ERRORS, Tracker
+from labeldp.platform.vault_store import write_event
+
+#: Curves are sent at most this often; a tracking server serves many trials.
+FLUSH_SECONDS = 5.0
+
+
+class Recorder(tune.Callback):  # type: ignore[misc]
+    """Keeps every trial's record and mirrors it to tracking."""
+
+    def __init__(
+        self,
+        *,
+        folder: ResultsFolder,
+        tracker: Tracker,
+        plans: Mapping[str, PlannedTrial],
+        tags: Mapping[str, str],
+        environment: Mapping[str, str],
+        progress: SweepProgress,
+        charges: Callable[[], Mapping[str, Charge]],
+    ) -> None:
+        """Stand ready.
+
+        Args:
+            folder: Where records are kept.
+            tracker: Where runs are mirrored to.
+            plans: Every trial by hash.
+            tags: Of every child run.
+            environment: Versions and devices, for `environment.txt`.
+            progress: Told how each trial ended.
+            charges: Returns the ledger's lines by release key.
+        """
+        self.folder, self.tracker, self.plans = folder, tracker, plans
+        self.records: dict[str, TrialRecord] = {}
+        self._tags, self._environment, self._progress = tags, environment, progress
+        self._charges, self._known_charges = charges, dict[str, Charge]()
+        self._curves: dict[str, list[dict[str, float]]] = {}
+        self._unsent: dict[str, list[dict[str, float]]] = {}
+        self._open: dict[str, str] = {}
+        self._flushed = time.monotonic()
+        self._tracking_lost = False
+
+    def setup(self, **info: Any) -> None:
+        """Nothing to set up; Tune's own signature changes between versions."""
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Open the run; a trial that starts again after its worker died starts a new one."""
+        digest = trial.config["hash"]
+        self._curves[digest], self._unsent[digest] = [], []
+        with self._tracking():
+            self._open[digest] = self.open_child(digest)
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Take epochs, and the end if it came."""
+        digest = trial.config["hash"]
+        self._curves.setdefault(digest, []).extend(result.get("epochs", ()))
+        self._unsent.setdefault(digest, []).extend(result.get("epochs", ()))
+        end = result.get("end")
+        if end is not None and digest not in self.records:
+            self._keep(self._record(digest, **end))
+        elif time.monotonic() - self._flushed > FLUSH_SECONDS:
+            self._flush()
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Record a trial whose worker died more often than it may."""
+        digest = trial.config["hash"]
+        if digest not in self.records:
+            lines = (trial.get_error() and str(trial.get_error()).strip().splitlines()) or []
+            why = lines[-1] if lines else "its worker died"
+            reason = f"the worker died {trial.num_failures} times, the last time with: {why}"
+            self._keep(self._record(digest, finished=False, reason=reason))
+
+    def replay(self, records: Mapping[str, TrialRecord]) -> bool:
+        """Write to tracking what it has not got; returns whether it now has everything."""
+        self._tracking_lost = False
+        with self._tracking():
+            self.tracker.reconcile()
+        for digest, record in records.items():
+            if digest in self.plans and not self._tracking_lost and not self.tracker.has(digest):
+                with self._tracking():
+                    run_id = self.open_child(digest)
+                    self.tracker.log_curves(run_id, record.curves)
+                    self.tracker.close_child(record, run_id=run_id, texts=self._texts(record))
+        return not self._tracking_lost
+
+    def open_child(self, digest: str) -> str:
+        """Open a trial's run."""
+        planned = self.plans[digest]
+        tags = {
+            **self._tags,
+            "trainer": planned.config.method,
+            "dataset": planned.config.data.name,
+            "seed": str(planned.config.seed),
+            "variant": planned.variant,
+            "point": dumps(planned.point),
+        }
+        settings = (f"{key.split('.')[-1]}={value}" for key, value in planned.point.items())
+        name = " ".join([planned.variant, *settings])
+        return self.tracker.open_child(digest, name=name, tags=tags)
+
+    def _record(self, digest: str, **end: Any) -> TrialRecord:
+        planned = self.plans[digest]
+        return TrialRecord(
+            hash=digest,
+            variant=planned.variant,
+            config=flatten(planned.config),
+            point=dict(planned.point),
+            curves=self._curves.get(digest, []),
+            **end,
+        )
+
+    def _keep(self, record: TrialRecord) -> None:
+        self.folder.keep(record)
+        self.records[record.hash] = record
+        self._progress.ended(record)
+        run_id = self._open.pop(record.hash, None)
+        if run_id is None or self._tracking_lost:
+            return  # written as a whole by `replay`
+        with self._tracking():
+            self.tracker.log_curves(run_id, self._unsent.pop(record.hash, []))
+            self.tracker.close_child(record, run_id=run_id, texts=self._texts(record))
+
+    def _flush(self) -> None:
+        self._flushed = time.monotonic()
+        for digest, run_id in self._open.items():
+            with self._tracking():
+                self.tracker.log_curves(run_id, self._unsent.pop(digest, []))
+
+    def _texts(self, record: TrialRecord) -> dict[str, str]:
+        missing = [key for key in record.release_keys if key not in self._known_charges]
+        if missing:
+            self._known_charges = dict(self._charges())
+        charges = [self._known_charges[key] for key in record.release_keys]
+        texts = {
+            "config.yaml": to_yaml(self.plans[record.hash].config),
+            "ledger.json": ledger_json(charges),
+            "environment.txt": "".join(f"{k}: {v}\n" for k, v in self._environment.items()),
+            "curves.json": dumps(record.curves),
+        }
+        if record.finished:
+            texts["run_card.md"] = run_card(record, charges)
+        return texts
+
+    def _tracking(self) -> "_TolerateTracking":
+        return _TolerateTracking(self)
+
+    def lost(self, error: Exception) -> None:
+        """Note that tracking does not answer; the sweep goes on without it."""
+        if not self._tracking_lost:
+            text = (str(error).strip() or type(error).__name__).splitlines()[0]
+            self._progress.say(
+                f"tracking does not answer ({text}); the sweep goes on, results are kept in "
+                f"{self.folder.path} and will be written to tracking when it is back"
+            )
+        self._tracking_lost = True
+
+
+class _TolerateTracking:
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        if isinstance(error, TRACKING_ERRORS):
+            self._recorder.lost(error)
+            return True
+        return False
+
+
+def ledger_json(charges: Any) -> str:
+    """Return lines of the ledger as JSON: what was charged, and not which labels."""
+    return dumps(
+        [
+            {
+                "release": charge.key,
+                "event": json.loads(write_event(charge.event)),
+                "labels": "all" if charge.indices is None else len(charge.indices),
+                "mechanism": charge.mechanism,
+            }
+            for charge in charges
+        ],
+        indent=1,
+    )

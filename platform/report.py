@@ -1,0 +1,165 @@
+"""The report of a sweep: one HTML page, one figure, one CSV table.
+
+The page stands alone (the figure is inside it) and holds nothing that only the owner of the labels
+may see.
+"""
+
+import base64
+import csv
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labeldp.platform.figures import pareto_figure
+from labeldp.platform.pareto import Point, front, points
+from labeldp.platform.results import TrialRecord, dumps, write_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Where a report lies.
+
+    Attributes:
+        html: The page.
+        pareto_png: The figure.
+        pareto_csv: The table.
+        rows: Lines of the table.
+    """
+
+    html: Path
+    pareto_png: Path
+    pareto_csv: Path
+    rows: int
+
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem;
+       color: #1c2430; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
+th, td { padding: .3rem .6rem; border-bottom: 1px solid #d8dee6; text-align: right; }
+th:first-child, td:first-child, td.text { text-align: left; }
+tr.front td { background: #eef6ee; } img { max-width: 100%; } .quiet { color: #5a6675; }
+tr.failed td { color: #9a2f2f; text-align: left; }
+"""
+
+
+def write_report(
+    records: Sequence[TrialRecord],
+    *,
+    folder: Path,
+    title: str,
+    ledger: Mapping[str, Any] | None = None,
+) -> Report:
+    """Write `report.html`, `pareto.png` and `pareto.csv`.
+
+    Args:
+        records: Trials of one sweep, failed ones too.
+        folder: Where to; it exists.
+        title: The sweep's name.
+        ledger: Totals of the sweep's ledger, as in the sweep's JSON.
+    """
+    report = Report(
+        html=folder / "report.html",
+        pareto_png=folder / "pareto.png",
+        pareto_csv=folder / "pareto.csv",
+        rows=0,
+    )
+    found = points(records)
+    best = {point.hashes for point in front(found)}
+    pareto_figure(found, path=report.pareto_png, title=title)
+    _write_table(found, best, report.pareto_csv)
+    page = _page(records, found, best, title, ledger, report.pareto_png.read_bytes())
+    write_text(report.html, page)
+    return Report(
+        html=report.html,
+        pareto_png=report.pareto_png,
+        pareto_csv=report.pareto_csv,
+        rows=len(found),
+    )
+
+
+def _write_table(found: Sequence[Point], best: set[tuple[str, ...]], path: Path) -> None:
+    axes = list(dict.fromkeys(key for point in found for key, _ in point.point))
+    columns = ["accuracy", "accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high"]
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["variant", *axes, *columns, "trials", "pareto"])
+        for point in found:
+            values = dict(point.point)
+            writer.writerow(
+                [
+                    point.variant,
+                    *(values.get(axis, "") for axis in axes),
+                    *(getattr(point, column) for column in columns),
+                    len(point.hashes),
+                    int(point.hashes in best),
+                ]
+            )
+
+
+def _page(
+    records: Sequence[TrialRecord],
+    found: Sequence[Point],
+    best: set[tuple[str, ...]],
+    title: str,
+    ledger: Mapping[str, Any] | None,
+    figure: bytes,
+) -> str:
+    rows = "\n".join(_row(point, point.hashes in best) for point in found)
+    image = base64.b64encode(figure).decode()
+    failed = [record for record in records if not record.finished]
+    parts = [
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(title)}</title>",
+        f"<style>{_STYLE}</style><h1>{html.escape(title)}</h1>",
+        f"<p>{len(records) - len(failed)} trials finished, {len(failed)} failed. Rows on the Pareto "
+        "front of accuracy against provable epsilon are green.</p>",
+        f"<img alt='accuracy against epsilon' src='data:image/png;base64,{image}'>",
+        "<table><tr><th>method</th><th>settings</th><th>accuracy</th><th>epsilon</th><th>delta</th>"
+        f"<th>epsilon_m</th><th>trials</th></tr>{rows}</table>",
+        "<p class='quiet'>Accuracy: public test split, last epoch, mean &plusmn; standard deviation "
+        "over seeds where there are several. epsilon: provable, of one trial's releases. epsilon_m: "
+        "interval of the memorization attack with its correction for the choice among thresholds; "
+        "of several seeds the largest.</p>",
+    ]
+    if ledger:
+        parts.append(_ledger(ledger))
+    if failed:
+        parts.append("<h2>Failed trials</h2><table><tr><th>method</th><th>reason</th></tr>")
+        parts += [
+            f"<tr class='failed'><td>{html.escape(record.variant)} "
+            f"{html.escape(dumps(record.point))}</td><td>{html.escape(record.reason)}</td></tr>"
+            for record in failed
+        ]
+        parts.append("</table>")
+    return "\n".join(parts) + "</html>\n"
+
+
+def _row(point: Point, on_front: bool) -> str:
+    settings = ", ".join(f"{key.split('.')[-1]} {_short(value)}" for key, value in point.point)
+    spread = f" &plusmn; {100 * point.accuracy_std:.2f}" if len(point.hashes) > 1 else ""
+    return (
+        f"<tr{' class=front' if on_front else ''}><td>{html.escape(point.variant)}</td>"
+        f"<td class='text'>{html.escape(settings)}</td>"
+        f"<td>{100 * point.accuracy:.2f}{spread}</td><td>{_short(point.epsilon)}</td>"
+        f"<td>{point.delta:g}</td>"
+        f"<td>{_short(point.epsilon_m_low)} to {_short(point.epsilon_m_high)}</td>"
+        f"<td>{len(point.hashes)}</td></tr>"
+    )
+
+
+def _ledger(ledger: Mapping[str, Any]) -> str:
+    return (
+        "<h2>What the whole sweep cost</h2><p>"
+        f"{ledger['releases']} releases. A label that all of them touch has paid epsilon "
+        f"{_short(ledger['epsilon_total'])} at delta {ledger['delta']:g}: whoever sees every trial "
+        "of this sweep, and picks among them, is held to that number and not to a single row's.</p>"
+    )
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return "&infin;" if math.isinf(value) else f"{value:.4g}"
+    return html.escape(str(value))

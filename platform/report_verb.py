@@ -1,0 +1,121 @@
+"""`labeldp report EXPERIMENT`: the report of a sweep, rebuilt from the tracking store alone."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlflow.entities import Run
+from mlflow.tracking import MlflowClient
+
+from labeldp.platform.report import write_report
+from labeldp.platform.results import TrialRecord
+from labeldp.platform.tracking import TRACKING_ERRORS, TrackingUnusable, default_uri
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFiles:
+    """What was written.
+
+    Attributes:
+        html: The page.
+        pareto_png: The figure.
+        rows: Lines of the table.
+    """
+
+    html: str
+    pareto_png: str
+    rows: int
+
+
+def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFiles:
+    """Write the report of an experiment's latest sweep.
+
+    Args:
+        experiment: Name of the experiment, which is the sweep's.
+        tracking_uri: Of the tracking store; MLFLOW_TRACKING_URI or `results/EXPERIMENT` if None.
+        out: Folder to write to; made if need be.
+
+    Raises:
+        TrackingUnusable: The store or the experiment is not there, or holds no sweep.
+        ValueError: The folder can't be written.
+    """
+    uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or _beside_results(experiment)
+    try:
+        parent, children = _latest(MlflowClient(tracking_uri=uri), uri, experiment)
+    except TRACKING_ERRORS as error:
+        raise TrackingUnusable(
+            f"tracking store {uri} can't be read ({str(error).splitlines()[0]}); check "
+            "--tracking-uri"
+        ) from error
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        totals = parent.data.metrics
+        ledger = {
+            key: totals[key] for key in ("releases", "epsilon_total", "delta") if key in totals
+        }
+        written = write_report(
+            [_record(child) for child in children],
+            folder=folder,
+            title=experiment,
+            ledger={**ledger, "releases": int(ledger["releases"])} if len(ledger) == 3 else None,
+        )
+    except OSError as error:
+        raise ValueError(
+            f"the report can't be written to {folder} ({error.strerror}); choose another --out DIR"
+        ) from error
+    return ReportFiles(
+        html=str(written.html), pareto_png=str(written.pareto_png), rows=written.rows
+    )
+
+
+def _beside_results(experiment: str) -> str:
+    for name in (experiment, f"{experiment}-smoke"):
+        folder = Path("results", name)
+        if (folder / "mlflow.db").exists():
+            return default_uri(folder.absolute())
+    raise TrackingUnusable(
+        f"there is no results/{experiment}/mlflow.db here; name the store with --tracking-uri or "
+        "MLFLOW_TRACKING_URI"
+    )
+
+
+def _latest(client: MlflowClient, uri: str, experiment: str) -> tuple[Run, list[Run]]:
+    path = uri.removeprefix("sqlite:///")
+    if path != uri and not Path(path).exists():
+        raise TrackingUnusable(f"there is no file {path}; check --tracking-uri")
+    found = client.get_experiment_by_name(experiment)
+    if found is None:
+        names = ", ".join(e.name for e in client.search_experiments() if e.name != "Default")
+        raise TrackingUnusable(f"{uri} has no experiment {experiment!r}; it has {names or 'none'}")
+    runs: list[Any] = []
+    token = None
+    while True:
+        page = client.search_runs([found.experiment_id], max_results=1000, page_token=token)
+        runs.extend(page)
+        token = page.token
+        if not token:
+            break
+    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    if not parents:
+        raise TrackingUnusable(f"experiment {experiment!r} in {uri} holds no sweep")
+    parent = max(parents, key=lambda run: run.info.start_time)
+    children = [
+        run for run in runs if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id
+    ]
+    return parent, sorted(children, key=lambda run: run.info.start_time)
+
+
+def _record(run: Run) -> TrialRecord:
+    tags = run.data.tags
+    return TrialRecord(
+        hash=tags.get("config_hash", run.info.run_id),
+        variant=tags.get("variant", run.info.run_name),
+        config=run.data.params,
+        point=json.loads(tags.get("point", "{}")),
+        finished=run.info.status == "FINISHED",
+        reason=tags.get("failure_reason", f"the run is {run.info.status}"),
+        metrics=run.data.metrics,
+    )

@@ -1,0 +1,90 @@
+"""The run card: one page that says what a trial's numbers mean, and what they don't."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.results import TrialRecord
+from labeldp.platform.vault_store import write_event
+
+
+def run_card(record: TrialRecord, charges: Sequence[Charge]) -> str:
+    """Return a trial's card as Markdown.
+
+    Args:
+        record: What the trial left behind.
+        charges: The ledger's lines for the releases that it read.
+    """
+    metrics, config = record.metrics, record.config
+    epsilon, delta = metrics["epsilon"], metrics["delta"]
+    lines = [
+        f"# {record.variant}",
+        "",
+        f"Trial `{record.hash}` of method `{config['method']}` on `{config['data.name']}`, training "
+        f"seed {config['seed']}.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| accuracy, public test split, last epoch | {metrics['accuracy']:.4f} |",
+        f"| epsilon, provable | {_number(epsilon)} |",
+        f"| delta | {delta:g} |",
+        f"| epsilon_m, {config['audit.canaries']} canaries, {config['audit.confidence']} confidence "
+        f"| {metrics['epsilon_m_low']:.3f} to {_number(metrics['epsilon_m_high'])} |",
+        f"| the most that so many canaries can certify | {metrics['epsilon_m_ceiling']:.3f} |",
+        f"| training time | {metrics['train_seconds']:.1f} s |",
+        "",
+        "## What is guaranteed",
+        "",
+        _guarantee(epsilon, delta),
+        "",
+        _noise(config),
+        "",
+        "## Releases",
+        "",
+    ]
+    for charge in charges:
+        touched = "all labels" if charge.indices is None else f"{len(charge.indices)} labels"
+        parameters = {k: v for k, v in charge.mechanism.items() if k not in ("name", "noise")}
+        lines.append(
+            f"- `{charge.key}`: {charge.mechanism['name']} {parameters} on {touched}, "
+            f"charged {write_event(charge.event)}"
+        )
+    notes = [str(note) for note in metrics_notes(record)]
+    if notes:
+        lines += ["", "## Notes", "", *[f"- {note}" for note in notes]]
+    return "\n".join(lines) + "\n"
+
+
+def metrics_notes(record: TrialRecord) -> Sequence[str]:
+    """What a reader of the numbers must know."""
+    return [
+        "epsilon_m comes from one trained model and its canaries: it bounds from below what this "
+        "attack got out of this model, and says nothing of stronger attacks.",
+        *record.notes,
+    ]
+
+
+def _guarantee(epsilon: float, delta: float) -> str:
+    if math.isinf(epsilon):
+        return "Nothing: this baseline trains on the true labels and has no privacy at all."
+    kind = "pure" if delta == 0 else "approximate"
+    return (
+        f"({_number(epsilon)}, {delta:g})-label differential privacy ({kind}): substituting any one "
+        "training label changes the probability of whatever this trial puts out by at most that. "
+        "Features and the test split are public, and not protected. Other trials of the sweep that "
+        "read other releases add to it: the sweep's total is in its ledger."
+    )
+
+
+def _noise(config: Any) -> str:
+    if config["noise.seed"] is None:
+        return "The noise came from the operating system's entropy and can't be repeated."
+    return (
+        f"**The noise was drawn from seed {config['noise.seed']}, for a repeatable experiment. Who "
+        "knows the seed can remove the noise: towards them there is no privacy.**"
+    )
+
+
+def _number(value: float) -> str:
+    return "infinite" if math.isinf(value) else f"{value:.4g}"

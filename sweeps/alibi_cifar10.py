@@ -1,0 +1,70 @@
+"""ALIBI on CIFAR-10 at the three privacy levels of "Antipodes of Label DP", Tables 1 and 4.
+
+| level | epsilon | learning rate | weight decay | accuracy | epsilon_m, 95% interval |
+|---|---|---|---|---|---|
+| high | 8.0 | .308 | .568e-4 | 94.0 | 2.9 to 4.0 |
+| medium | 2.1 | .960 | .00796e-4 | 84.2 | 1.0 to 2.2 |
+| low | 1.0 | .315 | 1.50e-4 | 71.0 | 0.0 to 2.2 |
+
+WRN-28-4, batches of 128, 200 epochs, 1,000 canaries. The paper picks the best of all test epochs;
+here the last one counts. `--smoke`: 2,000 images and a small CNN, for the path and not the numbers.
+
+Hardware: one GPU per trial, about 2 hours each on a recent one (an estimate).
+"""
+
+from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.space import Grid
+from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
+from labeldp.platform.sweep_command import main
+from labeldp.trainers.alibi import AlibiConfig
+from labeldp.trainers.models import ModelName
+from labeldp.trainers.performance import Performance, Precision
+
+
+def level(name: str, *, epsilon: float, learning_rate: float, weight_decay: float) -> Variant:
+    """Return a row of the paper's Table 4."""
+    return Variant(
+        name=name,
+        changes={
+            "trainer.epsilon": epsilon,
+            "trainer.learning_rate": learning_rate,
+            "trainer.weight_decay": weight_decay,
+        },
+    )
+
+
+SWEEP = Sweep(
+    name="alibi_cifar10",
+    base=TrialConfig(
+        data=DataSettings(name="cifar10"),
+        audit=AuditSettings(canaries=1000),
+        trainer=AlibiConfig(
+            model=ModelName.WIDE_RESNET28, width=4, epochs=200, batch_size=128, augment=True
+        ),
+        performance=Performance(precision=Precision.BF16, channels_last=True),
+    ),
+    variants=[
+        level("high", epsilon=8.0, learning_rate=0.308, weight_decay=0.568e-4),
+        level("medium", epsilon=2.1, learning_rate=0.960, weight_decay=0.00796e-4),
+        level("low", epsilon=1.0, learning_rate=0.315, weight_decay=1.50e-4),
+    ],
+    space={"seed": Grid(0, 1, 2)},
+    resources=Resources(cpus=1, gpus=1),
+    gpu_hours_per_trial=2.0,
+    smoke=Smoke(
+        changes={
+            "data.limit": 2000,
+            "audit.canaries": 100,
+            "trainer.model": ModelName.SMALL_CNN,
+            "trainer.width": 16,
+            "trainer.epochs": 2,
+            "trainer.learning_rate": 0.05,
+            "performance.precision": Precision.FP32,
+            "performance.channels_last": False,
+        },
+        space={"seed": Grid(0)},
+    ),
+)
+
+if __name__ == "__main__":
+    main(SWEEP)

@@ -1,0 +1,77 @@
+"""ALIBI on CIFAR-100 at the four privacy levels of "Antipodes of Label DP", Tables 1 and 4.
+
+| level | epsilon (lambda = 2 / epsilon) | learning rate | weight decay | accuracy | epsilon_m, 95% |
+|---|---|---|---|---|---|
+| very high | 8.1 | .0037 | 33.5e-4 | 75.3 | 3.5 to 4.5 |
+| high | 6.3 | .0057 | 17.5e-4 | 71.4 | 2.8 to 3.5 |
+| medium | 3.0 | .100 | 2.33e-4 | 51.6 | 1.4 to 2.4 |
+| low | 2.0 | .1 | 1.00e-4 | 31.4 | 0.6 to 1.0 |
+
+Around each row, learning rate and weight decay are searched as well (half, one and two times): all
+nine trials of a level and all their seeds read one release, and pay for it once. WRN-28-8, batches
+of 128, 200 epochs, 1,000 canaries. The paper picks the best of all test epochs; here the last one
+counts. `--smoke`: 2,000 images and a small CNN, for the path and not the numbers.
+
+Hardware: one GPU per trial, about 6 hours each on a recent one (an estimate).
+"""
+
+from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.space import Grid
+from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
+from labeldp.platform.sweep_command import main
+from labeldp.trainers.alibi import AlibiConfig
+from labeldp.trainers.models import ModelName
+from labeldp.trainers.performance import Performance, Precision
+
+FACTORS = (0.5, 1.0, 2.0)
+
+
+def level(name: str, *, epsilon: float, learning_rate: float, weight_decay: float) -> Variant:
+    """Return a row of the paper's Table 4, and the search around it."""
+    return Variant(
+        name=name,
+        changes={"trainer.epsilon": epsilon},
+        space={
+            "trainer.learning_rate": Grid(*(learning_rate * factor for factor in FACTORS)),
+            "trainer.weight_decay": Grid(*(weight_decay * factor for factor in FACTORS)),
+        },
+    )
+
+
+SWEEP = Sweep(
+    name="alibi_cifar100",
+    base=TrialConfig(
+        data=DataSettings(name="cifar100"),
+        audit=AuditSettings(canaries=1000),
+        trainer=AlibiConfig(
+            model=ModelName.WIDE_RESNET28, width=8, epochs=200, batch_size=128, augment=True
+        ),
+        performance=Performance(precision=Precision.BF16, channels_last=True),
+    ),
+    variants=[
+        level("very high", epsilon=8.1, learning_rate=0.0037, weight_decay=33.5e-4),
+        level("high", epsilon=6.3, learning_rate=0.0057, weight_decay=17.5e-4),
+        level("medium", epsilon=3.0, learning_rate=0.100, weight_decay=2.33e-4),
+        level("low", epsilon=2.0, learning_rate=0.1, weight_decay=1.00e-4),
+    ],
+    resources=Resources(cpus=1, gpus=1),
+    gpu_hours_per_trial=6.0,
+    smoke=Smoke(
+        changes={
+            "data.limit": 2000,
+            "audit.canaries": 100,
+            "trainer.model": ModelName.SMALL_CNN,
+            "trainer.width": 16,
+            "trainer.epochs": 2,
+            "performance.precision": Precision.FP32,
+            "performance.channels_last": False,
+        },
+        space={
+            "trainer.learning_rate": Grid(0.02, 0.05),
+            "trainer.weight_decay": Grid(1e-4),
+        },
+    ),
+)
+
+if __name__ == "__main__":
+    main(SWEEP)

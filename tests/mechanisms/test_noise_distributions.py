@@ -1,0 +1,148 @@
+"""Are the draws what the formulas say? A million of each, against the exact distribution."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.randomized_response import (
+    NoNoise,
+    RandomizedResponse,
+    epsilon_from_keep_probability,
+)
+
+DRAWS = 1_000_000
+#: A correct sampler fails a test at this level once in ten thousand seeds; the seeds are fixed.
+LEVEL = 1e-4
+
+
+def noise_of(mechanism, *, classes=4):
+    labels = np.random.default_rng(1).integers(0, classes, size=DRAWS // classes)
+    noisy = mechanism.release(labels, generator=np.random.default_rng(2))
+    return (noisy - np.eye(classes)[labels]).ravel()
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_laplace_noise_has_the_scale_that_epsilon_asks_for(epsilon):
+    noise = noise_of(LaplaceNoise(epsilon=epsilon, num_classes=4))
+    assert stats.kstest(noise, stats.laplace(scale=2 / epsilon).cdf).pvalue > LEVEL
+    # The same test sees a scale that is off by one percent.
+    assert stats.kstest(noise, stats.laplace(scale=2.02 / epsilon).cdf).pvalue < LEVEL
+
+
+def test_gaussian_noise_has_the_standard_deviation_asked_for():
+    noise = noise_of(GaussianNoise(noise_std=1.7, num_classes=4))
+    assert stats.kstest(noise, stats.norm(scale=1.7).cdf).pvalue > LEVEL
+    assert stats.kstest(noise, stats.norm(scale=1.7 * 1.01).cdf).pvalue < LEVEL
+
+
+def test_noise_is_independent_between_coordinates():
+    noise = noise_of(LaplaceNoise(epsilon=1.0, num_classes=4)).reshape(-1, 4)
+    correlation = np.corrcoef(noise.T) - np.eye(4)
+    assert np.abs(correlation).max() < 4 / math.sqrt(len(noise))
+
+
+@pytest.mark.parametrize(("epsilon", "classes"), [(0.5, 2), (1.0, 10), (4.0, 100)])
+def test_randomized_response_keeps_and_replaces_as_often_as_it_should(epsilon, classes):
+    mechanism = RandomizedResponse(epsilon=epsilon, num_classes=classes)
+    labels = np.full(DRAWS, classes - 1)
+    counts = np.bincount(
+        mechanism.release(labels, generator=np.random.default_rng(3)), minlength=classes
+    )
+    keep = mechanism.keep_probability
+    expected = np.full(classes, (1 - keep) / (classes - 1))
+    expected[-1] = keep
+    assert stats.chisquare(counts, DRAWS * expected).pvalue > LEVEL
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+def test_log_ratio_of_randomized_response_never_exceeds_epsilon(epsilon):
+    classes = 5
+    mechanism = RandomizedResponse(epsilon=epsilon, num_classes=classes)
+    frequencies = [
+        np.bincount(
+            mechanism.release(np.full(DRAWS, label), generator=np.random.default_rng(10 + label)),
+            minlength=classes,
+        )
+        / DRAWS
+        for label in range(classes)
+    ]
+    ratios = [
+        abs(math.log(a[output]) - math.log(b[output]))
+        for a in frequencies
+        for b in frequencies
+        for output in range(classes)
+    ]
+    # Four standard errors of the logarithm of a frequency, for each of the two.
+    rarest = min(f.min() for f in frequencies)
+    slack = 4 * 2 * math.sqrt((1 - rarest) / (rarest * DRAWS))
+    assert max(ratios) <= epsilon + slack
+    # And the bound is tight: a claim of nine tenths of epsilon is caught.
+    assert max(ratios) > 0.9 * epsilon + slack
+
+
+def test_keep_probability_and_epsilon_are_inverse_to_each_other():
+    for epsilon in (0.1, 1.0, 5.0):
+        mechanism = RandomizedResponse(epsilon=epsilon, num_classes=10)
+        found = epsilon_from_keep_probability(
+            keep_probability=mechanism.keep_probability, num_classes=10
+        )
+        assert found == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_lying_more_often_than_by_chance_costs_as_well():
+    low = epsilon_from_keep_probability(keep_probability=0.01, num_classes=2)
+    high = epsilon_from_keep_probability(keep_probability=0.99, num_classes=2)
+    assert low == pytest.approx(high)
+
+
+def test_log_likelihoods_are_those_of_the_distributions():
+    generator = np.random.default_rng(5)
+    noisy = generator.normal(size=(50, 3))
+    laplace, gaussian = LaplaceNoise(epsilon=1.3, num_classes=3), GaussianNoise(
+        noise_std=0.8, num_classes=3
+    )
+    for mechanism, distribution in (
+        (laplace, stats.laplace(scale=laplace.scale)),
+        (gaussian, stats.norm(scale=0.8)),
+    ):
+        exact = np.stack(
+            [distribution.logpdf(noisy - np.eye(3)[c]).sum(1) for c in range(3)], axis=1
+        )
+        mine = mechanism.log_likelihood(noisy)
+        difference = (exact - exact[:, :1]) - (mine - mine[:, :1])
+        assert np.abs(difference).max() < 1e-12
+
+
+def test_no_noise_costs_everything_and_says_so():
+    mechanism = NoNoise(num_classes=3)
+    labels = np.array([0, 2, 1])
+    assert (mechanism.release(labels, generator=np.random.default_rng(0)) == labels).all()
+    assert mechanism.event.epsilon == math.inf
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_epsilon_out_of_range_is_named(bad):
+    for kind in (LaplaceNoise, RandomizedResponse):
+        with pytest.raises(ValueError, match="epsilon"):
+            kind(epsilon=bad, num_classes=3)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.array([0, 3]), np.array([-1, 0]), np.array([0.5, 1.0]), np.array([0.0, np.nan])],
+)
+def test_labels_out_of_range_are_named(labels):
+    for mechanism in (
+        LaplaceNoise(epsilon=1.0, num_classes=3),
+        RandomizedResponse(epsilon=1.0, num_classes=3),
+    ):
+        with pytest.raises(ValueError, match="label"):
+            mechanism.release(labels, generator=np.random.default_rng(0))
+
+
+def test_noise_needs_an_explicit_generator():
+    with pytest.raises(TypeError, match="explicit|generator"):
+        LaplaceNoise(epsilon=1.0, num_classes=2).release(np.array([0, 1]), generator=None)

@@ -1,0 +1,181 @@
+"""One release is drawn and paid for once; who asks for other noise pays again."""
+
+import math
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
+from labeldp.mechanisms.vault import LabelVault, MemoryStore
+
+LABELS = np.arange(40) % 4
+
+
+def vault(**settings):
+    return LabelVault(labels=LABELS, num_classes=4, **settings)
+
+
+def rr(epsilon=1.0):
+    return RandomizedResponse(epsilon=epsilon, num_classes=4)
+
+
+def test_a_sweep_over_learning_rates_has_one_release_and_pays_once():
+    home = vault()
+    releases = [home.release(LaplaceNoise(epsilon=2.0, num_classes=4)) for _ in range(20)]
+    assert len({release.key for release in releases}) == 1
+    assert all((release.values == releases[0].values).all() for release in releases)
+    assert len(home.charges()) == 1
+    assert home.epsilon(delta=0.0) == 2.0
+
+
+def test_two_releases_pay_twice():
+    home = vault()
+    first, second = home.release(rr()), home.release(rr(2.0))
+    assert first.key != second.key
+    assert home.epsilon(delta=0.0) == 3.0
+    home.release(rr(), noise=OsEntropy(draw=1))
+    assert home.epsilon(delta=0.0) == 4.0
+
+
+def test_gaussian_releases_compose_better_than_their_sum():
+    home, mechanism = vault(), GaussianNoise(noise_std=5.0, num_classes=4)
+    home.release(mechanism)
+    one = home.epsilon(delta=1e-5)
+    for draw in range(1, 5):
+        home.release(mechanism, noise=OsEntropy(draw=draw))
+    five = home.epsilon(delta=1e-5)
+    # Five Gaussian releases are one with a variance five times smaller.
+    direct = vault()
+    direct.release(GaussianNoise(noise_std=5 / math.sqrt(5), num_classes=4))
+    assert five == pytest.approx(direct.epsilon(delta=1e-5), rel=1e-9)
+    assert one < five < 5 * one
+
+
+def test_disjoint_stages_cost_the_largest_and_overlapping_ones_add():
+    home = vault()
+    home.release(rr(1.0), indices=np.arange(0, 20))
+    home.release(rr(1.5), indices=np.arange(20, 40))
+    assert home.epsilon(delta=0.0) == 1.5
+    home.release(rr(0.25), indices=np.arange(19, 21))
+    assert home.epsilon(delta=0.0) == 1.75
+
+
+def test_public_inputs_and_indices_are_part_of_the_address():
+    home = vault()
+    home.release(rr(), indices=np.arange(10))
+    home.release(rr(), indices=np.arange(10)[::-1])
+    assert len(home.charges()) == 2  # another order is another request: charged
+
+
+def test_over_budget_is_refused_and_nothing_is_drawn():
+    home = vault(budget=Budget(epsilon=2.5))
+    home.release(rr(2.0))
+    with pytest.raises(BudgetExceeded, match=r"budget is epsilon 2\.5.*2 is spent.*make it 3"):
+        home.release(rr(1.0))
+    assert len(home.charges()) == 1
+    home.release(rr(0.5))  # what still fits is granted
+    assert home.epsilon(delta=0.0) == 2.5
+
+
+def test_a_pure_budget_refuses_approximate_releases():
+    home = vault(budget=Budget(epsilon=100.0))
+    with pytest.raises(BudgetExceeded):
+        home.release(GaussianNoise(noise_std=10.0, num_classes=4))
+
+
+def test_budget_exceeded_survives_the_way_between_processes():
+    home = vault(budget=Budget(epsilon=0.5))
+    with pytest.raises(BudgetExceeded) as caught:
+        home.release(rr())
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert (again.spent, again.requested) == (0.0, 1.0)
+
+
+def test_a_store_remembers_releases_and_charges():
+    store = MemoryStore()
+    first = vault(store=store).release(rr())
+    home = vault(store=store)
+    assert home.epsilon(delta=0.0) == 1.0
+    assert (home.release(rr()).values == first.values).all()
+    assert home.epsilon(delta=0.0) == 1.0
+
+
+def test_a_store_of_other_labels_is_refused():
+    store = MemoryStore()
+    vault(store=store).release(rr())
+    with pytest.raises(ValueError, match="other labels"):
+        LabelVault(labels=(LABELS + 1) % 4, num_classes=4, store=store)
+
+
+def test_addresses_tell_nothing_about_the_labels_without_the_salt():
+    keys = {vault().release(rr(), noise=SeededNoise(seed=1)).key for _ in range(3)}
+    assert len(keys) == 3  # same labels, same noise, other salt
+
+
+def test_seeded_noise_repeats_within_a_store_and_differs_between_releases():
+    store = MemoryStore()
+    home = vault(store=store)
+    one = home.release(LaplaceNoise(epsilon=1.0, num_classes=4), noise=SeededNoise(seed=7))
+    two = home.release(LaplaceNoise(epsilon=1.001, num_classes=4), noise=SeededNoise(seed=7))
+    assert np.abs(one.values - two.values).max() > 0.1
+
+
+def test_many_threads_that_ask_for_one_release_get_one():
+    home, found = vault(), []
+    threads = [
+        threading.Thread(target=lambda: found.append(home.release(rr()))) for _ in range(16)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert len(found) == 16
+    assert len(home.charges()) == 1
+
+
+def test_releases_can_not_be_changed_by_who_reads_them():
+    release = vault().release(rr())
+    with pytest.raises(ValueError, match="read-only"):
+        release.values[0] = 3
+
+
+def test_a_vault_shows_nothing_and_is_not_copied():
+    home = vault()
+    assert "labels" in repr(home) and "0, 1, 2" not in repr(home)
+    with pytest.raises(TypeError, match="not copied"):
+        pickle.dumps(home)
+
+
+@pytest.mark.parametrize(
+    ("indices", "message"),
+    [
+        (np.array([0, 0]), "more than once"),
+        (np.array([40]), "outside 0..39"),
+        (np.array([-1]), "outside 0..39"),
+        (np.array([0.5]), "whole numbers"),
+        (np.array([], dtype=int), "non-empty"),
+    ],
+)
+def test_bad_indices_are_named(indices, message):
+    with pytest.raises(ValueError, match=message):
+        vault().release(rr(), indices=indices)
+
+
+def test_ledger_groups_labels_by_history_and_reports_the_worst():
+    ledger = PrivacyLedger(num_labels=1000)
+    generator = np.random.default_rng(0)
+    expected = np.zeros(1000)
+    for _ in range(30):
+        epsilon = float(generator.integers(1, 4)) / 8
+        touched = generator.choice(1000, size=generator.integers(1, 1000), replace=False)
+        ledger.charge(PureEvent(epsilon=epsilon), indices=touched)
+        expected[touched] += epsilon
+    assert ledger.epsilon_per_label(delta=0.0) == pytest.approx(expected, abs=1e-12)
+    assert ledger.epsilon(delta=0.0) == pytest.approx(expected.max(), abs=1e-12)

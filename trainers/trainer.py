@@ -1,0 +1,91 @@
+"""What a trainer is: one frozen configuration that starts it, and one object that runs epochs.
+
+The platform drives every trainer through these protocols. A trainer sees public data and a source
+of releases; true labels it never sees.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import Event
+from labeldp.mechanisms.vault import Mechanism, Release
+from labeldp.trainers.data import PublicData
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.training import EpochMetrics
+
+
+class LabelSource(Protocol):
+    """What a trainer may ask about labels: a `LabelVault`, or a client of one."""
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        *public: NDArray[Any],
+        indices: NDArray[np.integer[Any]] | None = None,
+    ) -> Release:
+        """Return the release of `mechanism`, drawn and charged once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedCharge:
+    """What a trial is going to pay, known before it runs.
+
+    Attributes:
+        event: What every label that it touches pays, at most.
+        release: Two trials with an equal `release` (and equal noise settings) share one.
+    """
+
+    event: Event
+    release: Hashable
+
+
+class Trainer(Protocol):
+    """A model in training."""
+
+    def epoch(self) -> EpochMetrics:
+        """Train for one epoch.
+
+        Raises:
+            TrainingDiverged: The loss is not finite any more.
+        """
+
+    def evaluate(self) -> float:
+        """Accuracy on the public test split, in [0, 1]."""
+
+    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Return all that a bit-identical continuation needs."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from where `state` was taken."""
+
+
+class TrainerConfig(Protocol):
+    """A trainer's settings: a frozen dataclass of plain fields that validates itself."""
+
+    @property
+    def epochs(self) -> int:
+        """How often `epoch` is called."""
+
+    @property
+    def delta(self) -> float:
+        """Delta at which epsilon is stated where releases are not pure."""
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
+        """Return what a trial will pay; None where only its end can tell."""
+
+    def start(
+        self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
+    ) -> Trainer:
+        """Ask for the releases that the training needs and set the model up.
+
+        Raises:
+            BudgetExceeded: A release would take a label over the budget.
+        """
