@@ -144,7 +144,7 @@ class Learner:
             seed=initial,
             width=config.width,
         )
-        self.network = network.to(device=self.device, memory_format=performance.memory_format())
+        self.network = network.to(self.device).to(memory_format=performance.memory_format())
         self._forward = torch.compile(self.network) if performance.compile else self.network
         self._optimizer = sgd(
             self.network,
@@ -252,5 +252,5 @@ class Learner:
         self.network.eval()
         return [
             self._logits(self.network, self._normalized(batch.to(self.device)))
-            for batch in features.split(_EVALUATION_BATCH)
+            for batch in torch.split(features, _EVALUATION_BATCH)
         ]

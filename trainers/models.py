@@ -77,7 +77,7 @@ def build_model(
             f"{ModelName.MLP} takes any features"
         )
     with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         match name:
             case ModelName.MLP:
                 return _mlp(math.prod(input_shape), width, num_classes)

@@ -162,7 +162,8 @@ def _vectors(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[np.floa
                 f"the release has label {values[row]} in row {row}; {name} of {classes} classes "
                 f"releases 0..{classes - 1}"
             )
-        return np.eye(classes)[values]
+        one_hot: NDArray[np.float64] = np.eye(classes)[values]
+        return one_hot
     if values.ndim != 2 or values.shape[1] != classes:
         raise ValueError(
             f"the release has shape {values.shape}; {name} of {classes} classes releases "
