@@ -13,11 +13,12 @@ value (`smooth_sensitivity`) or the price that holds for any votes (`aggregators
 >>> costs = confident_gnmax_costs(
 ...     [[240, 10], [130, 120], [250, 0]], threshold=200.0, sigma1=150.0, sigma2=40.0)
 >>> costs.expected(delta=1e-5)
-PateCost(epsilon=0.1465, order=64.0, answered=1.555)
+PateCost(epsilon=0.1246, order=68.5, answered=1.556)
 >>> costs.realised([True, False, True], delta=1e-5).answered
 2.0
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -139,24 +140,20 @@ class StepCosts:
 
     def total(self, weights: Floats, orders: Floats) -> Floats:
         """Sum of weight times curve over the queries [A]; weights [N]."""
-        per_curve = np.bincount(self.index, weights=weights, minlength=len(self.curves))
+        per_curve = np.bincount(self.index, weights, len(self.curves)).astype(np.float64)
         used = per_curve > 0
         curves = self.curves if used.all() else self.curves.take(used)
-        return curves.weighted_sums(per_curve[None, used], orders)[0]
+        total: Floats = curves.weighted_sums(per_curve[None, used], orders)[0]
+        return total
 
     def rows(self, queries: NDArray[np.intp], orders: Floats) -> Floats:
         """Curves of the queries at these positions [len(queries), A]."""
         kinds, place = np.unique(self.index[queries], return_inverse=True)
-        table = self.curves.take(kinds).rows(orders)
-        return table[place]
+        return self.curves.take(kinds).rows(orders)[place]
 
     def head(self, queries: int) -> "StepCosts":
         """The first `queries` queries."""
         return StepCosts(curves=self.curves, index=self.index[:queries])
-
-
-def _step(curves: RenyiCurves, index: NDArray[np.intp]) -> StepCosts:
-    return StepCosts(curves=curves, index=index)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -349,7 +346,7 @@ def gnmax_costs(votes: Any, *, noise_std: float, exact: bool = False) -> QueryCo
     """
     log_q = log_q_gaussian_exact if exact else log_q_gaussian
     values, index = distinct(log_q(votes, noise_std))
-    answer = _step(gaussian_curves(values, noise_std), index)
+    answer = StepCosts(curves=gaussian_curves(values, noise_std), index=index)
     return QueryCosts(check=None, answer=answer, log_probability=np.zeros(len(index)))
 
 
@@ -364,7 +361,7 @@ def lnmax_costs(votes: Any, *, scale: float) -> QueryCosts:
         ValueError: Votes that are none (the row is named), scale out of range.
     """
     values, index = distinct(log_q_laplace(votes, scale))
-    answer = _step(laplace_curves(values, scale), index)
+    answer = StepCosts(curves=laplace_curves(values, scale), index=index)
     return QueryCosts(check=None, answer=answer, log_probability=np.zeros(len(index)))
 
 
@@ -396,16 +393,20 @@ def confident_gnmax_costs(
     """
     checked = checked_votes(votes)
     compared = checked if check_counts is None else check_counts
-    probability = log_probability_answered_per_class if per_class_noise else log_probability_answered
+    probability = (
+        log_probability_answered_per_class if per_class_noise else log_probability_answered
+    )
     log_p = probability(compared, threshold, sigma1)
     if len(log_p) != len(checked):
         raise ValueError(
             f"check_counts has {len(log_p)} rows, votes {len(checked)}; they are the same queries"
         )
     if per_class_noise:
-        check = _step(constant_curves(sigma1**-2.0), np.zeros(len(log_p), dtype=np.intp))
+        check = StepCosts(
+            curves=constant_curves(sigma1**-2.0), index=np.zeros(len(log_p), dtype=np.intp)
+        )
     else:
         values, index = distinct(log_surprise(log_p))
-        check = _step(gaussian_curves(values, np.sqrt(2) * sigma1), index)
+        check = StepCosts(curves=gaussian_curves(values, math.sqrt(2) * sigma1), index=index)
     answer = gnmax_costs(checked, noise_std=sigma2, exact=exact).answer
     return QueryCosts(check=check, answer=answer, log_probability=log_p)

@@ -6,9 +6,9 @@ with 5,000 unanimous teachers the probability of a surprise is too small for any
 
 >>> votes = [[240, 10], [130, 120]]
 >>> log_q_gaussian(votes, noise_std=40.0).round(3)
-array([-10.577,  -0.844])
+array([-10.64 ,  -0.844])
 >>> log_probability_answered(votes, threshold=200, sigma1=150.0).round(3)
-array([-0.5  , -1.137])
+array([-0.502, -1.138])
 """
 
 import math
@@ -41,9 +41,7 @@ def sorted_gaps(votes: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     return ascending[:, -1:] - ascending[:, :-1]
 
 
-def union_bound(
-    gaps: NDArray[np.int64], log_tail: Callable[[Floats], Floats]
-) -> Floats:
+def union_bound(gaps: NDArray[np.int64], log_tail: Callable[[Floats], Floats]) -> Floats:
     """Log of the sum over classes of exp(log_tail(gap)) [N], at most that of a uniform guess.
 
     Args:
@@ -54,20 +52,17 @@ def union_bound(
     widest = int(gaps.max())
     if widest < max(gaps.size, 4096):  # gaps are whole numbers: look their tails up
         table = log_tail(np.arange(widest + 1, dtype=np.float64))
-        logs = table.__getitem__
-        tails = np.exp(table)[gaps]
+        sums = np.exp(table)[gaps].sum(axis=1)
     else:
-
-        def logs(part: NDArray[np.int64]) -> Floats:
-            return log_tail(part.astype(np.float64))
-
-        tails = np.exp(logs(gaps))
-    sums = tails.sum(axis=1)
+        table = None
+        sums = np.exp(log_tail(gaps.astype(np.float64))).sum(axis=1)
     small = sums < _SMALL_SUM
     result = np.log(np.where(small, 1.0, sums))
     if small.any():
+        far = gaps[small]
+        logs = log_tail(far.astype(np.float64)) if table is None else table[far]
         with np.errstate(divide="ignore", invalid="ignore"):
-            result[small] = logsumexp(logs(gaps[small]), axis=1)
+            result[small] = logsumexp(logs, axis=1)
     # A leader is at least as likely as any other class: no answer but it has above 1 - 1/K.
     return np.minimum(result, math.log1p(-1 / num_classes))
 
@@ -180,8 +175,11 @@ def whole_maximum(counts: NDArray[Any]) -> Floats:
     One vote moves a rounded maximum by at most 1. Rounding halves to even would not do: 0.5 and 1.5
     would go to 0 and 2.
     """
-    peak = counts.max(axis=1).astype(np.float64)
-    return peak if np.issubdtype(counts.dtype, np.integer) else np.floor(peak + 0.5)
+    peak: Floats = counts.max(axis=1).astype(np.float64)
+    if np.issubdtype(counts.dtype, np.integer):
+        return peak
+    rounded: Floats = np.floor(peak + 0.5)
+    return rounded
 
 
 def log_probability_answered(votes: Any, threshold: float, sigma1: float) -> Floats:

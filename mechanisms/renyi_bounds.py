@@ -14,7 +14,7 @@ below some order only; sorted by log q, the entries that need computing fill a r
 of rows, small enough for the processor's cache.
 
 >>> rdp_gnmax([-20.0, -0.1], noise_std=40.0, orders=[2.0, 100.0]).round(6)
-array([[0.      , 0.000263],
+array([[0.      , 0.023274],
        [0.00125 , 0.0625  ]])
 """
 
@@ -230,8 +230,9 @@ def checked_orders(orders: ArrayLike) -> Floats:
 
 def checked_noise(**values: float) -> None:
     """Refuse noise that is not a number, not above 0, or beyond what doubles can square."""
-    _validate.positive(**values)
-    _validate.between(1e-100, 1e100, **values)
+    for name, value in values.items():
+        _validate.positive(infinity=False, **{name: value})
+        _validate.between(1e-100, 1e100, **{name: value})
 
 
 def distinct(log_q: Floats) -> tuple[Floats, NDArray[np.intp]]:
@@ -281,9 +282,7 @@ def rdp_threshold(log_p: ArrayLike, sigma1: float, orders: ArrayLike) -> Floats:
     checked_noise(sigma1=sigma1)
     log_q = log_surprise(checked_log_probability(log_p, "log_p"))
     values, index = distinct(log_q)
-    return _every_row(
-        gaussian_curves(values, math.sqrt(2) * sigma1), index, checked_orders(orders)
-    )
+    return _every_row(gaussian_curves(values, math.sqrt(2) * sigma1), index, checked_orders(orders))
 
 
 def rdp_lnmax(log_q: ArrayLike, scale: float, orders: ArrayLike) -> Floats:
