@@ -10,6 +10,8 @@ ValueError: epsilon is -1.0; it must be a finite number above 0
 
 import math
 import numbers
+from dataclasses import fields
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -59,6 +61,15 @@ def whole(*, minimum: int = 0, **values: int) -> None:
             raise ValueError(f"{name} is {value!r}; it must be a whole number")
         if value < minimum:
             raise ValueError(f"{name} is {value}; it must be at least {minimum}")
+
+
+def members(settings: Any) -> None:
+    """Refuse a dataclass whose fields with an enum's member as default hold anything else."""
+    for field in fields(settings):
+        value, kind = getattr(settings, field.name), type(field.default)
+        if issubclass(kind, Enum) and not isinstance(value, kind):
+            names = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
+            raise ValueError(f"{field.name} is {value!r}; it must be one of {names}")
 
 
 def labels(values: Array | Any, *, num_classes: int, name: str = "labels") -> NDArray[np.int64]:

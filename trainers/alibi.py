@@ -25,6 +25,8 @@ from labeldp.trainers.releases import LabelMechanism, Noise, label_mechanism, ta
 from labeldp.trainers.trainer import LabelSource, PlannedCharge
 from labeldp.trainers.training import EpochMetrics, soft_cross_entropy
 
+__all__ = ["Alibi", "AlibiConfig", "Noise"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class AlibiConfig(LearnerConfig):

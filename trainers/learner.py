@@ -7,8 +7,7 @@ while training, and the device is not waited for until an epoch ends.
 import copy
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from enum import Enum
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -70,11 +69,7 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        for field in fields(self):
-            value, kind = getattr(self, field.name), type(field.default)
-            if issubclass(kind, Enum) and not isinstance(value, kind):
-                names = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
-                raise ValueError(f"{field.name} is {value!r}; it must be one of {names}")
+        _validate.members(self)
         if self.width is not None:
             _validate.whole(minimum=1, width=self.width)
         _validate.whole(minimum=1, epochs=self.epochs, batch_size=self.batch_size)

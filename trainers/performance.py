@@ -50,7 +50,8 @@ class Performance:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the number of threads."""
+        """Check every field."""
+        _validate.members(self)
         if self.threads is not None:
             _validate.whole(threads=self.threads, minimum=1)
 

@@ -12,7 +12,6 @@ LaplaceNoise(epsilon=2.0, num_classes=3)
 torch.Size([2, 3])
 """
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -20,11 +19,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from torch import Tensor
 
-from labeldp.mechanisms.accounting import log_gaussian_delta
-from labeldp.mechanisms.additive_noise import L2_SENSITIVITY, GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 
@@ -58,24 +56,12 @@ def label_mechanism(
         case Noise.LAPLACE:
             return LaplaceNoise(epsilon=epsilon, num_classes=num_classes)
         case Noise.GAUSSIAN:
-            noise_std = _gaussian_noise_std(epsilon=epsilon, delta=delta)
+            noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
             return GaussianNoise(noise_std=noise_std, num_classes=num_classes)
         case Noise.RANDOMIZED_RESPONSE:
             return RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
         case Noise.NONE:
             return NoNoise(num_classes=num_classes)
-
-
-def _gaussian_noise_std(*, epsilon: float, delta: float) -> float:
-    """Smallest noise of a target epsilon, exactly; rounded up, so that it never costs more."""
-
-    def excess(log_multiplier: float) -> float:
-        multiplier = math.exp(log_multiplier)
-        log_delta = log_gaussian_delta(noise_multiplier=multiplier, epsilon=epsilon)
-        return max(log_delta, -1e300) - math.log(delta)
-
-    log_multiplier = float(brentq(excess, -10.0, 20.0, xtol=1e-13))
-    return L2_SENSITIVITY * math.exp(log_multiplier) * (1 + 1e-9)
 
 
 @dataclass(frozen=True, kw_only=True)
