@@ -1,4 +1,4 @@
-"""Arrays from files that users name on the command line: `.npy`, `.npz[:key]`, `.csv`, no pickle."""
+"""Arrays from files named on the command line: `.npy`, `.npz[:key]`, `.csv`; never pickle."""
 
 from pathlib import Path
 from typing import Any

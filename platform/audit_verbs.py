@@ -1,7 +1,6 @@
 """`labeldp audit ...`: attacks on saved confidences, scores and answers."""
 
 import argparse
-import time
 from typing import Any
 
 from labeldp.mechanisms import auditing

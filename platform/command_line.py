@@ -97,7 +97,9 @@ def parser() -> argparse.ArgumentParser:
         ("check", "verify one"),
     ):
         verb = _add(data, name, text, _data(name))
-        verb.add_argument("--root", metavar="DIR", help="folder of the sets (default: LABELDP_DATA)")
+        verb.add_argument(
+            "--root", metavar="DIR", help="folder of the sets (default: LABELDP_DATA)"
+        )
         if name != "list":
             verb.add_argument("name", metavar="NAME")
     return top

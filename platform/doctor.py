@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-
 #: Package -> lowest version that works, as in pyproject.toml.
 _NEEDED = {"ray": "2.60", "torch": "2.8", "torchvision": "0.23", "mlflow": "3.14", "numpy": "2.0"}
 _EXTRAS = {
@@ -67,7 +66,9 @@ def examine() -> Examination:
 def _python() -> list[Check]:
     version = ".".join(map(str, sys.version_info[:3]))
     ok = (3, 11) <= sys.version_info[:2] < (3, 14)
-    return [Check(name="python", ok=ok, detail=version, fix="" if ok else "use Python 3.11 to 3.13")]
+    return [
+        Check(name="python", ok=ok, detail=version, fix="" if ok else "use Python 3.11 to 3.13")
+    ]
 
 
 def _packages() -> list[Check]:
@@ -151,5 +152,3 @@ def _data() -> list[Check]:
         )
         for entry in list_sets(None)
     ]
-
-

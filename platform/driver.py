@@ -164,9 +164,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 tags={"git_commit": commit, "dataset": public.name, "sweep": sweep.name},
                 run_id=folder.identity().get("parent_run_id"),
             )
-            folder.identify(
-                fingerprint=public.fingerprint, parent_run_id=parent, tracking_uri=uri
-            )
+            folder.identify(fingerprint=public.fingerprint, parent_run_id=parent, tracking_uri=uri)
             skipped = {digest: done[digest] for digest in plans if digest in done}
             progress = SweepProgress(total=len(plans), skipped=len(skipped))
             recorder = Recorder(
@@ -226,9 +224,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
     )
 
 
-def _earlier(
-    folder: ResultsFolder, resume: Resume, fingerprint: str
-) -> dict[str, TrialRecord]:
+def _earlier(folder: ResultsFolder, resume: Resume, fingerprint: str) -> dict[str, TrialRecord]:
     """Return the finished trials of earlier starts, or refuse the folder."""
     identity, records = folder.identity(), folder.records()
     if identity.get("fingerprint", fingerprint) != fingerprint:
@@ -339,5 +335,3 @@ def _pareto(records: Mapping[str, TrialRecord], tracker: Tracker) -> list[dict[s
         }
         for point in front(points(records.values()))
     ]
-
-

@@ -78,9 +78,7 @@ def plan(
     """
     sweep = load_sweep(path)
     changes = {**(read_yaml(Path(config)) if config else {}), **parse_overrides(list(overrides))}
-    sized, trials = prepare(
-        sweep, SweepOptions(smoke=smoke, results=Path(), overrides=changes)
-    )
+    sized, trials = prepare(sweep, SweepOptions(smoke=smoke, results=Path(), overrides=changes))
     problems: list[str] = []
     num_classes = 2
     try:

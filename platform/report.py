@@ -112,16 +112,17 @@ def _page(
     image = base64.b64encode(figure).decode()
     failed = [record for record in records if not record.finished]
     parts = [
-        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(title)}</title>",
+        "<!doctype html><html lang='en'><meta charset='utf-8'>",
+        f"<title>{html.escape(title)}</title>",
         f"<style>{_STYLE}</style><h1>{html.escape(title)}</h1>",
-        f"<p>{len(records) - len(failed)} trials finished, {len(failed)} failed. Rows on the Pareto "
-        "front of accuracy against provable epsilon are green.</p>",
+        f"<p>{len(records) - len(failed)} trials finished, {len(failed)} failed. Rows on the "
+        "Pareto front of accuracy against provable epsilon are green.</p>",
         f"<img alt='accuracy against epsilon' src='data:image/png;base64,{image}'>",
         "<table><tr><th>method</th><th>settings</th><th>accuracy</th><th>epsilon</th><th>delta</th>"
         f"<th>epsilon_m</th><th>trials</th></tr>{rows}</table>",
-        "<p class='quiet'>Accuracy: public test split, last epoch, mean &plusmn; standard deviation "
-        "over seeds where there are several. epsilon: provable, of one trial's releases. epsilon_m: "
-        "interval of the memorization attack with its correction for the choice among thresholds; "
+        "<p class='quiet'>Accuracy: public test split, last epoch, mean &plusmn; standard "
+        "deviation over seeds where there are several. epsilon: provable, of one trial's releases. "
+        "epsilon_m: interval of the memorization attack, corrected for the choice of a threshold; "
         "of several seeds the largest.</p>",
     ]
     if ledger:

@@ -18,19 +18,20 @@ def run_card(record: TrialRecord, charges: Sequence[Charge]) -> str:
     """
     metrics, config = record.metrics, record.config
     epsilon, delta = metrics["epsilon"], metrics["delta"]
+    attack = f"{metrics['epsilon_m_low']:.3f} to {_number(metrics['epsilon_m_high'])}"
     lines = [
         f"# {record.variant}",
         "",
-        f"Trial `{record.hash}` of method `{config['method']}` on `{config['data.name']}`, training "
-        f"seed {config['seed']}.",
+        f"Trial `{record.hash}` of method `{config['method']}` on `{config['data.name']}`, "
+        f"training seed {config['seed']}.",
         "",
         "| | |",
         "|---|---|",
         f"| accuracy, public test split, last epoch | {metrics['accuracy']:.4f} |",
         f"| epsilon, provable | {_number(epsilon)} |",
         f"| delta | {delta:g} |",
-        f"| epsilon_m, {config['audit.canaries']} canaries, {config['audit.confidence']} confidence "
-        f"| {metrics['epsilon_m_low']:.3f} to {_number(metrics['epsilon_m_high'])} |",
+        f"| epsilon_m, {config['audit.canaries']} canaries, confidence "
+        f"{config['audit.confidence']} | {attack} |",
         f"| the most that so many canaries can certify | {metrics['epsilon_m_ceiling']:.3f} |",
         f"| training time | {metrics['train_seconds']:.1f} s |",
         "",
@@ -70,8 +71,8 @@ def _guarantee(epsilon: float, delta: float) -> str:
         return "Nothing: this baseline trains on the true labels and has no privacy at all."
     kind = "pure" if delta == 0 else "approximate"
     return (
-        f"({_number(epsilon)}, {delta:g})-label differential privacy ({kind}): substituting any one "
-        "training label changes the probability of whatever this trial puts out by at most that. "
+        f"({_number(epsilon)}, {delta:g})-label differential privacy ({kind}): substituting any "
+        "one training label changes the probability of whatever this trial puts out by at most that. "
         "Features and the test split are public, and not protected. Other trials of the sweep that "
         "read other releases add to it: the sweep's total is in its ledger."
     )

@@ -78,7 +78,7 @@ def summary(outcome: "SweepOutcome") -> str:
     """Return the sweep's outcome for a person."""
     ledger = outcome.ledger
     lines = [
-        f"{outcome.finished} trials finished, {outcome.failed} failed, {outcome.skipped} were there",
+        f"{outcome.finished} trials finished, {outcome.failed} failed, {outcome.skipped} skipped",
         f"{ledger['releases']} releases, epsilon {ledger['epsilon_total']:.4g} in all "
         f"at delta {ledger['delta']:g}",
         f"report: {outcome.report}",

@@ -98,9 +98,7 @@ class SqliteStore:
         """
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
-            connection.execute(
-                "UPDATE vault SET labels = ? WHERE labels IS NULL", (labels_digest,)
-            )
+            connection.execute("UPDATE vault SET labels = ? WHERE labels IS NULL", (labels_digest,))
             bound = connection.execute("SELECT labels FROM vault").fetchone()[0]
         if bound != labels_digest:
             raise StoreUnusable(

@@ -1,6 +1,6 @@
 """ALIBI on CIFAR-100 at the four privacy levels of "Antipodes of Label DP", Tables 1 and 4.
 
-| level | epsilon (lambda = 2 / epsilon) | learning rate | weight decay | accuracy | epsilon_m, 95% |
+| level | epsilon (2 / lambda) | learning rate | weight decay | accuracy | epsilon_m, 95% |
 |---|---|---|---|---|---|
 | very high | 8.1 | .0037 | 33.5e-4 | 75.3 | 3.5 to 4.5 |
 | high | 6.3 | .0057 | 17.5e-4 | 71.4 | 2.8 to 3.5 |

@@ -101,8 +101,9 @@ def test_lying_more_often_than_by_chance_costs_as_well():
 def test_log_likelihoods_are_those_of_the_distributions():
     generator = np.random.default_rng(5)
     noisy = generator.normal(size=(50, 3))
-    laplace, gaussian = LaplaceNoise(epsilon=1.3, num_classes=3), GaussianNoise(
-        noise_std=0.8, num_classes=3
+    laplace, gaussian = (
+        LaplaceNoise(epsilon=1.3, num_classes=3),
+        GaussianNoise(noise_std=0.8, num_classes=3),
     )
     for mechanism, distribution in (
         (laplace, stats.laplace(scale=laplace.scale)),
@@ -144,5 +145,5 @@ def test_labels_out_of_range_are_named(labels):
 
 
 def test_noise_needs_an_explicit_generator():
-    with pytest.raises(TypeError, match="explicit|generator"):
+    with pytest.raises(TypeError, match="generator"):
         LaplaceNoise(epsilon=1.0, num_classes=2).release(np.array([0, 1]), generator=None)

@@ -129,9 +129,7 @@ def test_seeded_noise_repeats_within_a_store_and_differs_between_releases():
 
 def test_many_threads_that_ask_for_one_release_get_one():
     home, found = vault(), []
-    threads = [
-        threading.Thread(target=lambda: found.append(home.release(rr()))) for _ in range(16)
-    ]
+    threads = [threading.Thread(target=lambda: found.append(home.release(rr()))) for _ in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
