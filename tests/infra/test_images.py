@@ -1,0 +1,264 @@
+"""Images, the tracking server's compose file, and what is left out of images and job uploads."""
+
+import configparser
+import re
+import subprocess
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.infra.documents import ROOT, Document, broken, image_complaints, load, strings
+
+COMPOSE = "mlflow/compose.yaml"
+DOCKERFILES = ["Dockerfile", "Dockerfile.gpu", "Dockerfile.mlflow"]
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+SECRET = re.compile(r"PASSWORD|TOKEN$|SECRET|ACCESS_KEY")
+
+
+def dockerfile(name: str) -> str:
+    return (ROOT / "infra/docker" / name).read_text()
+
+
+def instructions(text: str) -> list[tuple[str, str]]:
+    """Return the instructions of a Dockerfile: name and arguments, continued lines joined."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
+    pairs = [line.split(maxsplit=1) for line in joined.splitlines() if line.strip()]
+    return [(name, rest) for name, rest in pairs]
+
+
+def dockerfile_complaints(text: str) -> list[str]:
+    """Return what is wrong with a Dockerfile."""
+    found = []
+    stages: set[str] = set()
+    user = "root"
+    for name, rest in instructions(text):
+        if name == "FROM":
+            image, *alias = rest.split(" AS ")
+            if image not in stages:
+                found += image_complaints(image)
+            stages.update(alias)
+            user = "root"
+        elif name == "USER":
+            user = rest
+        elif name == "ADD":
+            found.append("ADD may fetch from anywhere: use COPY")
+        elif name in ("ENV", "ARG"):
+            for variable in re.findall(r"(\w+)=", rest + "="):
+                if SECRET.search(variable):
+                    found.append(f"{variable} would stay in the image's history")
+        elif name == "RUN":
+            found += _run_complaints(rest)
+    if user.split(":")[0] in ("root", "0"):
+        found.append("runs as root")
+    return found
+
+
+def _run_complaints(command: str) -> list[str]:
+    found = []
+    if re.search(r"://|index-url|--index|find-links", command):
+        found.append("names where packages come from; that is the builder's to configure")
+    if "pip install" in command and "--constraint /constraints/constraints.txt" not in command:
+        found.append("installs versions that nobody tested: use constraints.txt")
+    if "apt-get install" in command and "rm -rf /var/lib/apt/lists" not in command:
+        found.append("leaves package lists in the layer")
+    return found
+
+
+def compose_complaints(compose: Document) -> list[str]:
+    """Return what is wrong with a compose file."""
+    found = []
+    internal = {name for name, network in compose["networks"].items() if network.get("internal")}
+    for name, service in compose["services"].items():
+        found += image_complaints(service["image"])
+        ports = service.get("ports", [])
+        if not all(isinstance(port, str) and port.startswith("127.0.0.1:") for port in ports):
+            found.append(f"{name} is published beyond loopback")
+        if not ports and not set(service.get("networks", ["default"])) <= internal:
+            found.append(f"{name} is on a network that is not internal")
+        if service.get("privileged") or service.get("network_mode") == "host":
+            found.append(f"{name} shares the host")
+        for variable, value in service.get("environment", {}).items():
+            if SECRET.search(variable) and not re.fullmatch(r"\$\{\w+:\?[^}]*\}", value):
+                found.append(f"{name}: {variable} stands in the file, or may be left empty")
+    for text in strings(compose):
+        if re.search(r"://\w+:[^@/]+@", text):
+            found.append("a password in an address is shown to every `ps`")
+    return found + _server_complaints(compose["services"]["mlflow"])
+
+
+def _server_complaints(server: Document) -> list[str]:
+    command = server["command"]
+    options = dict(text.removeprefix("--").split("=", 1) for text in command if "=" in text)
+    found = []
+    if options.get("app-name") != "basic-auth":
+        found.append("no password is asked")
+    if "--disable-security-middleware" in command or "*" in options.get("allowed-hosts", "*"):
+        found.append("any Host header is answered")
+    if not options.get("backend-store-uri", "").startswith("postgresql+psycopg://"):
+        found.append("runs are not in PostgreSQL")
+    if not options.get("artifacts-destination", "").startswith("s3://"):
+        found.append("artifacts are not proxied to the object store")
+    if "default-artifact-root" in options:
+        found.append("clients would need keys of the object store")
+    waits = server.get("depends_on", {})
+    for step in ("migrate", "bucket"):
+        if waits.get(step, {}).get("condition") != "service_completed_successfully":
+            found.append(f"starts before {step} is done")
+    return found
+
+
+@pytest.mark.parametrize("name", DOCKERFILES)
+def test_we_have_no_complaint_of_the_dockerfiles(name: str) -> None:
+    assert dockerfile_complaints(dockerfile(name)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "complaint"),
+    [
+        ("Dockerfile", "FROM python:3.11-slim\n", "FROM python\n", "not pinned"),
+        ("Dockerfile", "FROM python:3.11-slim AS", "FROM python:latest AS", "not pinned"),
+        ("Dockerfile.gpu", "labeldp:0.1.0\nUSER", "labeldp:main\nUSER", "not pinned"),
+        ("Dockerfile", "USER 1000:1000", "USER root", "as root"),
+        ("Dockerfile.gpu", "USER 1000:1000", "", "as root"),
+        ("Dockerfile.mlflow", "USER 1000:1000", "USER 0:0", "as root"),
+        ("Dockerfile", "LABELDP_DATA=/data", "RAY_AUTH_TOKEN=abc", "image's history"),
+        ("Dockerfile", "WORKDIR /app", "ARG DB_PASSWORD", "image's history"),
+        ("Dockerfile", "COPY sweeps", "ADD sweeps", "use COPY"),
+        ("Dockerfile.mlflow", 'mlflow "', '--index-url x mlflow "', "where packages come from"),
+        ("Dockerfile.mlflow", "--constraint /constraints/constraints.txt", "", "nobody tested"),
+        ("Dockerfile", "&& rm -rf /var/lib/apt/lists/*", "", "package lists"),
+    ],
+)
+def test_each_rule_of_dockerfiles_notices(name: str, old: str, new: str, complaint: str) -> None:
+    text = dockerfile(name)
+    assert old in text
+    found = dockerfile_complaints(text.replace(old, new))
+    assert any(complaint in text for text in found), found
+
+
+def test_the_images_are_of_this_version() -> None:
+    texts = [dockerfile(name) for name in DOCKERFILES]
+    texts += [path.read_text() for path in (ROOT / "infra").rglob("*.yaml")]
+    tags = {tag for text in texts for tag in re.findall(r"\blabeldp(?:-\w+)?:([\w.]+)", text)}
+    assert tags == {VERSION}
+
+
+def test_the_images_constraints_do_not_contradict_the_project_s() -> None:
+    def pins(path: str) -> dict[str, str]:
+        lines = (ROOT / path).read_text().splitlines()
+        return dict(line.split("==") for line in lines if "==" in line)
+
+    ours = pins("infra/docker/constraints-images.txt")
+    assert ours
+    assert not ours.keys() & pins("constraints.txt").keys()
+
+
+def test_nothing_is_copied_that_dockerignore_keeps_out() -> None:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert rules[0] == "*", "deny first, then name what an image needs"
+    allowed = {line[1:] for line in rules if line.startswith("!")}
+    copied = {
+        source
+        for name in DOCKERFILES
+        for instruction, rest in instructions(dockerfile(name))
+        if instruction == "COPY" and "--from" not in rest
+        for source in rest.split()[:-1]
+    }
+    assert copied == allowed
+    assert all((ROOT / source).exists() for source in copied)
+
+
+def test_we_have_no_complaint_of_the_compose_file() -> None:
+    assert compose_complaints(load(COMPOSE)) == []
+
+
+MLFLOW = "services/mlflow"
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "complaint"),
+    [
+        (f"{MLFLOW}/ports", ["5000:5000"], "beyond loopback"),
+        (f"{MLFLOW}/ports", ["0.0.0.0:5000:5000"], "beyond loopback"),
+        ("services/postgres/ports", [5432], "beyond loopback"),
+        ("services/postgres/networks", ["front"], "not internal"),
+        ("services/seaweedfs/networks", ..., "not internal"),
+        ("networks/store/internal", ..., "not internal"),
+        ("services/seaweedfs/image", "chrislusf/seaweedfs", "not pinned"),
+        ("services/postgres/privileged", True, "shares the host"),
+        ("services/postgres/environment/POSTGRES_PASSWORD", "mlflow", "stands in the file"),
+        ("services/bucket/environment/AWS_ACCESS_KEY_ID", "${KEY:-mlflow}", "stands in the file"),
+        (f"{MLFLOW}/environment/PGPASSWORD", "${POSTGRES_PASSWORD}", "may be left empty"),
+        ("services/migrate/command/3", "postgresql://mlflow:pw@postgres/mlflow", "every `ps`"),
+        (f"{MLFLOW}/command", ["mlflow", "server"], "no password"),
+        (f"{MLFLOW}/command", ["mlflow", "server"], "any Host header"),
+        (f"{MLFLOW}/command", ["--allowed-hosts=*"], "any Host header"),
+        (f"{MLFLOW}/command", ["--backend-store-uri=sqlite:///x.db"], "not in PostgreSQL"),
+        (f"{MLFLOW}/command", ["--artifacts-destination=/mlartifacts"], "not proxied"),
+        (f"{MLFLOW}/command", ["--default-artifact-root=s3://mlflow"], "need keys"),
+        (f"{MLFLOW}/depends_on/migrate/condition", "service_started", "before migrate"),
+        (f"{MLFLOW}/depends_on/bucket", ..., "before bucket"),
+    ],
+)
+def test_each_rule_of_compose_notices(where: str, value: Any, complaint: str) -> None:
+    found = compose_complaints(broken(load(COMPOSE), where, value))
+    assert any(complaint in text for text in found), found
+
+
+def test_every_variable_is_in_the_example_and_none_has_a_value() -> None:
+    example = (ROOT / "infra/mlflow/.env.example").read_text()
+    lines = [line for line in example.splitlines() if line and not line.startswith("#")]
+    used = set(re.findall(r"\$\{(\w+)", (ROOT / "infra" / COMPOSE).read_text()))
+    assert {line.removesuffix("=") for line in lines} == used
+    assert all(line.endswith("=") for line in lines)
+
+
+def test_the_filled_in_env_file_stays_out_of_git() -> None:
+    command = ["git", "-C", str(ROOT), "check-ignore", "--quiet", "infra/mlflow/.env"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode == 128:
+        pytest.skip("this copy of the sources is not a git repository")
+    assert done.returncode == 0
+
+
+def test_the_server_s_users_are_in_postgres_and_see_nothing_by_default() -> None:
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "infra/mlflow/basic_auth.ini")
+    settings = parser["mlflow"]
+    assert settings["default_permission"] == "NO_PERMISSIONS"
+    assert settings["database_uri"] == "postgresql+psycopg://mlflow@postgres:5432/mlflow"
+    assert "admin_password" not in settings
+
+
+def test_a_job_s_upload_holds_code_and_nothing_else(tmp_path: Path) -> None:
+    from ray._private.runtime_env.packaging import create_package
+
+    work = tmp_path / "work"
+    code = {"sweeps/alibi_cifar100.py", "labeldp/__init__.py", "trainers/data.py", "pyproject.toml"}
+    kept_home = {
+        "data/cifar100.npz",
+        "results/alibi/vault.db",
+        "results/alibi/trials/a.json",
+        "mlruns/0/meta.yaml",
+        "mlflow.db",
+        "infra/mlflow/.env",
+        "tracking.env",
+        "tests/infra/test_images.py",
+        ".git/config",
+        "sweeps/votes.npz",
+    }
+    for name in code | kept_home:
+        path = work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    (work / ".rayignore").write_text((ROOT / ".rayignore").read_text())
+    package = tmp_path / "package.zip"
+    create_package(str(work), package, include_gitignore=True)
+    with zipfile.ZipFile(package) as archive:
+        uploaded = {name for name in archive.namelist() if not name.endswith("/")}
+    assert uploaded - {".rayignore"} == code

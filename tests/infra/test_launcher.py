@@ -1,0 +1,224 @@
+"""The cluster launcher's files: Ray accepts them, and they can neither stand open nor run away."""
+
+import copy
+import re
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.infra.documents import Document, broken, image_complaints, load, strings
+
+AWS, GCP = "ray/aws-gpu-spot.yaml", "ray/gcp-gpu-spot.yaml"
+TOKEN_PATH = "/home/labeldp/.ray/auth_token"
+
+
+def checked_by_ray(config: Document) -> Document:
+    """Return what `ray up` would work with; the only place that touches Ray's private functions."""
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    prepared: Document = prepare_config(copy.deepcopy(config))
+    validate_config(prepared)
+    return prepared
+
+
+def complaints(config: Document) -> list[str]:
+    """Return what is wrong with a launcher's file, by our rules."""
+    found = [f"{text!r} is the whole internet" for text in strings(config) if _is_world(text)]
+    provider = config["provider"]
+    if not provider.get("use_internal_ips"):
+        found.append("nodes get public addresses: set use_internal_ips")
+    if provider.get("cache_stopped_nodes", True):
+        found.append("stopped nodes keep costing their disks: unset cache_stopped_nodes")
+    if not 0 < config.get("idle_timeout_minutes", 0) <= 5:
+        found.append("idle workers stay: set idle_timeout_minutes to at most 5")
+    if not 0 < config.get("max_workers", 0) <= 16:
+        found.append("max_workers caps nothing")
+    for key in ("setup_commands", "head_setup_commands", "worker_setup_commands"):
+        if config.get(key) != []:
+            found.append(f"{key} is not empty: Ray's defaults, or ours, install over the image")
+    for key in ("head_image", "worker_image"):
+        found += image_complaints(config["docker"].get(key, "none"))
+    return found + _node_complaints(config) + _start_complaints(config)
+
+
+def _is_world(text: str) -> bool:
+    return bool(re.search(r"\b0\.0\.0\.0\b|(^|\s)::/0", text))
+
+
+def _node_complaints(config: Document) -> list[str]:
+    found = []
+    kinds = set()
+    for name, node in config["available_node_types"].items():
+        launch, resources = node["node_config"], node["resources"]
+        is_spot = _is_spot(launch)
+        if name == config["head_node_type"]:
+            if resources.get("CPU") != 0 or resources.get("GPU", 0):
+                found.append("the head takes trials: give it CPU: 0")
+            if is_spot:
+                found.append("the head is on spot: losing it loses the sweep")
+            if node.get("max_workers") != 0:
+                found.append("the head's type may be launched again as a worker")
+        else:
+            kinds.add(launch.get("InstanceType", launch.get("machineType")))
+            if not is_spot:
+                found.append(f"{name} is not on spot")
+            if node.get("min_workers") != 0:
+                found.append(f"{name} never goes away: set min_workers to 0")
+            if not 0 < node.get("max_workers", 0) <= config.get("max_workers", 0):
+                found.append(f"{name} has no max_workers of its own within the cluster's")
+            if resources.get("GPU", 0) < 1:
+                found.append(f"{name} has no GPU")
+        closed = _aws_complaints if config["provider"]["type"] == "aws" else _gcp_complaints
+        found += [f"{name}: {complaint}" for complaint in closed(launch)]
+    if len(kinds) < 2:
+        found.append("one instance type: spot runs out of one at a time")
+    return found
+
+
+def _is_spot(launch: Document) -> bool:
+    market = launch.get("InstanceMarketOptions", {}).get("MarketType")
+    model = launch.get("scheduling", {}).get("provisioningModel")
+    return bool(market == "spot" or model == "SPOT")
+
+
+def _aws_complaints(launch: Document) -> list[str]:
+    found = []
+    if launch.get("MetadataOptions", {}).get("HttpTokens") != "required":
+        found.append("answers IMDSv1: require HttpTokens")
+    if not launch.get("SecurityGroupIds"):
+        found.append("no SecurityGroupIds: Ray makes a group that opens port 22 to the internet")
+    if not launch.get("SubnetIds"):
+        found.append("no SubnetIds: the default subnet is a public one")
+    if "IamInstanceProfile" not in launch:
+        found.append("no IamInstanceProfile: the head's default may do anything with EC2 and S3")
+    disks = launch.get("BlockDeviceMappings", [])
+    if not disks or not all(disk["Ebs"].get("Encrypted") for disk in disks):
+        found.append("a disk is not encrypted")
+    return found
+
+
+def _gcp_complaints(launch: Document) -> list[str]:
+    interfaces = launch.get("networkInterfaces", [])
+    if not interfaces:
+        return ["no networkInterfaces: Ray's default has a public address"]
+    return ["has a public address" for interface in interfaces if "accessConfigs" in interface]
+
+
+def _start_complaints(config: Document) -> list[str]:
+    found = []
+    if TOKEN_PATH not in config.get("file_mounts", {}):
+        found.append("the token is not mounted")
+    for side in ("head", "worker"):
+        commands = [c for c in config.get(f"{side}_start_ray_commands", []) if "ray start" in c]
+        if not commands:
+            found.append(f"{side} never starts Ray")
+        for command in commands:
+            if "RAY_AUTH_MODE=token" not in command:
+                found.append(f"{side} starts without token mode")
+            if f"RAY_AUTH_TOKEN_PATH={TOKEN_PATH}" not in command:
+                found.append(f"{side} does not read the mounted token")
+            if side == "head" and "--dashboard-host=127.0.0.1" not in command:
+                found.append("the dashboard listens beyond loopback")
+    if any("RAY_AUTH_TOKEN=" in text for text in strings(config)):
+        found.append("a token stands in the file")
+    return found
+
+
+@pytest.mark.parametrize("path", [AWS, GCP])
+def test_ray_accepts_the_file_and_we_have_no_complaint(path: str) -> None:
+    config = load(path)
+    prepared = checked_by_ray(config)
+    assert complaints(config) == []
+    # The rules hold for what Ray makes of it too: its defaults have not put anything back.
+    assert complaints(prepared) == []
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "worker_default_node_type",
+        "autoscaling_mode",
+        "target_utilization_fraction",
+        "initial_workers",
+    ],
+)
+def test_ray_refuses_keys_of_old_examples(key: str) -> None:
+    with pytest.raises(jsonschema.ValidationError, match=key):
+        checked_by_ray(load(AWS) | {key: 1})
+
+
+def test_ray_refuses_minimums_above_the_cap() -> None:
+    with pytest.raises(ValueError, match="max_workers"):
+        checked_by_ray(broken(load(AWS), "available_node_types.spot_l4.min_workers", 9))
+
+
+def test_the_image_is_what_runs_and_not_ray_s_default_install() -> None:
+    # Why the empty lists of commands stand in the files.
+    prepared = checked_by_ray(broken(load(AWS), "setup_commands", ...))
+    assert any("install" in command for command in prepared["worker_setup_commands"])
+    assert any("is not empty" in complaint for complaint in complaints(prepared))
+
+
+HEAD, WORKER = "available_node_types.head", "available_node_types.spot_l4"
+OPEN = [{"FromPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
+
+
+@pytest.mark.parametrize(
+    ("path", "where", "value", "complaint"),
+    [
+        (AWS, "provider.security_group", {"IpPermissions": OPEN}, "whole internet"),
+        (AWS, "provider.use_internal_ips", False, "public addresses"),
+        (AWS, "provider.cache_stopped_nodes", ..., "costing their disks"),
+        (AWS, "idle_timeout_minutes", ..., "idle workers stay"),
+        (AWS, "idle_timeout_minutes", 60, "idle workers stay"),
+        (AWS, "max_workers", ..., "caps nothing"),
+        (AWS, "max_workers", 1000, "caps nothing"),
+        (AWS, "head_setup_commands", ["pip install ray"], "install over the image"),
+        (AWS, "docker.worker_image", "labeldp-gpu", "not pinned"),
+        (AWS, "docker.head_image", "labeldp:latest", "not pinned"),
+        (AWS, f"{HEAD}.resources", {}, "head takes trials"),
+        (AWS, f"{HEAD}.resources", {"CPU": 0, "GPU": 1}, "head takes trials"),
+        (AWS, f"{HEAD}.max_workers", ..., "launched again"),
+        (AWS, f"{HEAD}.node_config.InstanceMarketOptions", {"MarketType": "spot"}, "on spot"),
+        (AWS, f"{WORKER}.node_config.InstanceMarketOptions", ..., "not on spot"),
+        (AWS, f"{WORKER}.min_workers", 1, "never goes away"),
+        (AWS, f"{WORKER}.max_workers", ..., "no max_workers"),
+        (AWS, f"{WORKER}.max_workers", 9, "no max_workers"),
+        (AWS, f"{WORKER}.resources", {"CPU": 8}, "no GPU"),
+        (AWS, f"{WORKER}.node_config.MetadataOptions", {}, "IMDSv1"),
+        (AWS, f"{HEAD}.node_config.SecurityGroupIds", ..., "opens port 22"),
+        (AWS, f"{WORKER}.node_config.SubnetIds", ..., "public one"),
+        (AWS, f"{HEAD}.node_config.IamInstanceProfile", ..., "may do anything"),
+        (AWS, f"{WORKER}.node_config.BlockDeviceMappings.0.Ebs", {}, "not encrypted"),
+        (AWS, "file_mounts", {}, "not mounted"),
+        (AWS, "head_start_ray_commands", ["ray start --head"], "without token mode"),
+        (AWS, "worker_start_ray_commands", ["RAY_AUTH_MODE=token ray start"], "mounted token"),
+        (AWS, "worker_start_ray_commands", ["ray stop"], "never starts"),
+        (AWS, "initialization_commands", ["export RAY_AUTH_TOKEN=abc"], "stands in the file"),
+        (GCP, f"{WORKER}.node_config.scheduling.provisioningModel", "STANDARD", "not on spot"),
+        (GCP, f"{HEAD}.node_config.networkInterfaces", ..., "public address"),
+        (GCP, f"{WORKER}.node_config.networkInterfaces.0.accessConfigs", [{}], "public address"),
+    ],
+)
+def test_each_rule_notices(path: str, where: str, value: Any, complaint: str) -> None:
+    found = complaints(broken(load(path), where, value))
+    assert any(complaint in text for text in found), found
+
+
+def test_one_instance_type_is_noticed() -> None:
+    config = load(AWS)
+    for name in ("spot_a10g", "spot_t4"):
+        config = broken(config, f"available_node_types.{name}", ...)
+    assert complaints(config) == ["one instance type: spot runs out of one at a time"]
+
+
+def test_an_open_dashboard_is_noticed() -> None:
+    config = load(GCP)
+    commands = [
+        command.replace("--dashboard-host=127.0.0.1", "--dashboard-host=0.0.0.0")
+        for command in config["head_start_ray_commands"]
+    ]
+    found = complaints(config | {"head_start_ray_commands": commands})
+    assert any("beyond loopback" in text for text in found)
+    assert any("whole internet" in text for text in found)
