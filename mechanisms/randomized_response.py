@@ -95,9 +95,10 @@ class RandomizedResponse:
     def log_likelihood(self, noisy: AnyArray) -> AnyArray:
         """Log-likelihood of every class given the released labels [N] -> [N, K], normalized."""
         seen = _validate.labels(noisy, num_classes=self.num_classes, name="noisy")
-        other = (1 - self.keep_probability) / (self.num_classes - 1)
-        table: NDArray[np.float64] = np.full((len(seen), self.num_classes), math.log(other))
-        table[np.arange(len(seen)), seen] = math.log(self.keep_probability)
+        # In logarithms throughout: beyond epsilon = 37 the probability of a keep rounds to 1.
+        log_keep = -math.log1p((self.num_classes - 1) * math.exp(-self.epsilon))
+        table: NDArray[np.float64] = np.full((len(seen), self.num_classes), log_keep - self.epsilon)
+        table[np.arange(len(seen)), seen] = log_keep
         result: AnyArray = like(table, noisy)
         return result
 
