@@ -195,11 +195,12 @@ def calibrate_randomized_response(*, epsilon: float, num_classes: int) -> Random
 def calibrate_bit_flip(*, epsilon: float) -> BitFlipSetting:
     """The fewest bit flips that cost at most `epsilon`."""
     _validate.positive(epsilon=epsilon)
+    most = math.nextafter(0.5, 0.0)  # fair coins would cost nothing, and say nothing
     flips = _never_over(
-        flip_probability(epsilon=epsilon),
+        min(flip_probability(epsilon=epsilon), most),
         price=lambda q: price_bit_flip(flip_probability=q).epsilon,
         target=epsilon,
-        safer=0.5,
+        safer=most,
     )
     return price_bit_flip(flip_probability=flips)
 

@@ -41,7 +41,7 @@ def secure_laplace(*, scale: float, shape: tuple[int, ...]) -> NDArray[np.float6
         ValueError: A scale out of range.
         ImportError: OpenDP is not installed.
     """
-    _check_scale(scale=scale)
+    _check_scale("scale", scale)
     dp = _opendp()
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     return _draw(dp.m.make_laplace(*space, scale=scale * LATTICE), shape)
@@ -58,7 +58,7 @@ def secure_gaussian(*, noise_std: float, shape: tuple[int, ...]) -> NDArray[np.f
         ValueError: A standard deviation out of range.
         ImportError: OpenDP is not installed.
     """
-    _check_scale(noise_std=noise_std)
+    _check_scale("noise_std", noise_std)
     dp = _opendp()
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
     return _draw(dp.m.make_gaussian(*space, scale=noise_std * LATTICE), shape)
@@ -105,7 +105,7 @@ class SecureGaussianNoise:
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        _check_scale(noise_std=self.noise_std)
+        _check_scale("noise_std", self.noise_std)
         _validate.whole(num_classes=self.num_classes, minimum=2)
 
     @property
@@ -133,14 +133,13 @@ class SecureGaussianNoise:
         return continuous.log_likelihood(noisy)
 
 
-def _check_scale(**scale: float) -> None:
-    _validate.positive(**scale)
-    for name, value in scale.items():
-        if value > LARGEST_SCALE:
-            raise ValueError(
-                f"{name} is {value}; secure noise is exact up to {LARGEST_SCALE:.0f} only, and "
-                "labels are lost in less"
-            )
+def _check_scale(name: str, value: float) -> None:
+    _validate.positive(infinity=False, **{name: value})
+    if value > LARGEST_SCALE:
+        raise ValueError(
+            f"{name} is {value}; secure noise is exact up to {LARGEST_SCALE:.0f} only, and labels "
+            "are lost in less"
+        )
 
 
 def _opendp() -> Any:

@@ -36,6 +36,9 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
 
+#: For winners that are priced alone: finer and wider than the grid that events compose on.
+_FINE_ORDERS: NDArray[np.float64] = 1 + np.logspace(-2, 4, 601)
+
 
 class TrialDistribution(StrEnum):
     """How the secret number of trials is drawn.
@@ -145,13 +148,13 @@ class Selection:
         if is_pure:
             bounds.append(self._pure_epsilon(math.fsum(pure)))
         if delta > 0:
-            orders, rdp = _curve(events)
+            orders, rdp = _curve(events, otherwise=_FINE_ORDERS)
             bounds.append(epsilon_from_rdp(orders, self.rdp(orders, rdp), delta, conversion)[0])
         return min(bounds)
 
     def event(self, trial: Iterable[Event]) -> RenyiEvent:
         """The winner as one event for the ledger, given what every trial does to a label."""
-        orders, rdp = _curve(list(trial))
+        orders, rdp = _curve(list(trial), otherwise=ORDERS)
         return RenyiEvent(orders=tuple(orders), rdp=tuple(self.rdp(orders, rdp)))
 
     def rdp(self, orders: ArrayLike, rdp: ArrayLike) -> NDArray[np.float64]:
@@ -280,12 +283,14 @@ def _check_mean(mean_trials: float) -> None:
         raise ValueError(f"mean_trials is {mean_trials}; a sweep has at least 1 trial on average")
 
 
-def _curve(events: list[Event]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Renyi curve of all events of a trial together."""
+def _curve(
+    events: list[Event], *, otherwise: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Renyi curve of a trial's events together, on their own grid of orders if they have one."""
     grids = {event.orders for event in events if isinstance(event, RenyiEvent)}
     if len(grids) > 1:
         raise ValueError("two Renyi events lie on different grids of orders; use one grid, ORDERS")
-    orders = np.asarray(grids.pop()) if grids else ORDERS
+    orders = np.asarray(grids.pop()) if grids else otherwise
     total = np.zeros(len(orders))
     for event in events:
         match event:

@@ -1,0 +1,100 @@
+"""Calibration: never over the target, never far below it, and the inverse of the price."""
+
+import math
+
+import numpy as np
+import pytest
+
+from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.calibration import (
+    calibrate_bit_flip,
+    calibrate_gaussian,
+    calibrate_laplace,
+    calibrate_randomized_response,
+    price_bit_flip,
+    price_gaussian,
+    price_laplace,
+    price_randomized_response,
+)
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+
+TARGETS = [1e-3, 0.1, 0.3, 1.0, 2.1, math.pi, 8.0, 30.0]
+MANY_TARGETS = np.exp(np.random.default_rng(1).uniform(-6, 3, size=2000)).tolist()
+
+
+def test_pure_mechanisms_are_never_over_the_target_and_never_far_below() -> None:
+    for target in TARGETS + MANY_TARGETS:
+        found = [
+            calibrate_laplace(epsilon=target).epsilon,
+            calibrate_bit_flip(epsilon=target).epsilon,
+            calibrate_randomized_response(epsilon=target, num_classes=10).epsilon,
+            calibrate_randomized_response(epsilon=target, num_classes=2).epsilon,
+        ]
+        assert max(found) <= target
+        # A keep probability near 1 has few digits left: at epsilon = 30 about three.
+        tolerance = 1e-9 if target < 15 else 1e-3
+        assert min(found) == pytest.approx(target, rel=tolerance)
+
+
+@pytest.mark.parametrize("delta", [1e-10, 1e-5, 1e-2])
+@pytest.mark.parametrize("target", TARGETS)
+def test_gaussian_noise_is_never_over_the_target_and_never_far_below(
+    target: float, delta: float
+) -> None:
+    found = calibrate_gaussian(epsilon=target, delta=delta)
+    assert found.epsilon <= target
+    assert found.epsilon == pytest.approx(target, rel=1e-9)
+    event = GaussianNoise(noise_std=found.noise_std, num_classes=10).event
+    assert epsilon_of([event], delta=delta) == pytest.approx(found.epsilon, rel=1e-9)
+    less = price_gaussian(noise_std=found.noise_std * (1 - 1e-6), delta=delta)
+    assert less.epsilon > target
+
+
+def test_prices_are_those_of_the_mechanisms() -> None:
+    assert price_laplace(scale=0.5).epsilon == 4.0
+    assert price_laplace(noise_std=math.sqrt(2) / 2).epsilon == pytest.approx(4.0)
+    laplace = LaplaceNoise(epsilon=2.1, num_classes=10)
+    setting = price_laplace(noise_std=laplace.noise_std)
+    assert setting.epsilon == pytest.approx(2.1) and setting.scale == pytest.approx(laplace.scale)
+    kept = RandomizedResponse(epsilon=2.1, num_classes=10).keep_probability
+    response = price_randomized_response(keep_probability=kept, num_classes=10)
+    assert response.epsilon == pytest.approx(2.1)
+    assert response.epsilon == pytest.approx(math.log(kept * 9 / (1 - kept)))
+    flips = BitFlip(epsilon=2.1, num_classes=10).flip_probability
+    assert price_bit_flip(flip_probability=flips).epsilon == pytest.approx(2.1)
+
+
+def test_extremes_end_in_an_answer_or_a_reason() -> None:
+    assert calibrate_randomized_response(epsilon=500.0, num_classes=2).epsilon < 40
+    assert calibrate_laplace(epsilon=1e-12).epsilon <= 1e-12
+    with pytest.raises(ValueError, match="costs so little"):
+        calibrate_randomized_response(epsilon=1e-18, num_classes=3)
+    with pytest.raises(ValueError, match="costs so little"):
+        calibrate_bit_flip(epsilon=1e-18)
+
+
+def test_bad_input_is_refused() -> None:
+    for epsilon in (0.0, -1.0, math.nan, math.inf):
+        for calibrate in (calibrate_laplace, calibrate_bit_flip):
+            with pytest.raises(ValueError, match="epsilon is"):
+                calibrate(epsilon=epsilon)
+        with pytest.raises(ValueError, match="epsilon is"):
+            calibrate_gaussian(epsilon=epsilon, delta=1e-5)
+        with pytest.raises(ValueError, match="epsilon is"):
+            calibrate_randomized_response(epsilon=epsilon, num_classes=10)
+    for delta in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match="delta is"):
+            calibrate_gaussian(epsilon=1.0, delta=delta)
+    with pytest.raises(ValueError, match="num_classes is 1"):
+        calibrate_randomized_response(epsilon=1.0, num_classes=1)
+    with pytest.raises(ValueError, match="give one of the two"):
+        price_laplace()
+    with pytest.raises(ValueError, match="give one of the two"):
+        price_laplace(scale=1.0, noise_std=1.0)
+    with pytest.raises(ValueError, match="noise_std is 0"):
+        price_laplace(noise_std=0.0)
+    for flips in (0.0, 0.5, 0.7, math.nan):
+        with pytest.raises(ValueError, match="flip_probability is"):
+            price_bit_flip(flip_probability=flips)

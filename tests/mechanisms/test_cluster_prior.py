@@ -1,0 +1,110 @@
+"""ClusterHistograms: the noise is discrete Laplace, the whole costs epsilon, priors are priors."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.stats import chisquare, dlaplace
+
+from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from tests.mechanisms.privacy_loss import RUNS, assert_private
+
+
+def test_counts_are_exact_without_noise_and_cover_empty_clusters() -> None:
+    mechanism = ClusterHistograms(epsilon=200.0, num_classes=3)
+    labels, clusters = np.array([0, 0, 2, 1, 2]), np.array([0, 0, 0, 2, 2])
+    counts = mechanism.release(labels, clusters, generator=np.random.default_rng(1))
+    np.testing.assert_array_equal(counts, [[2, 0, 1], [0, 0, 0], [0, 1, 1]])
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_noise_is_discrete_laplace_of_scale_two_over_epsilon(epsilon: float) -> None:
+    mechanism = ClusterHistograms(epsilon=epsilon, num_classes=2)
+    zeros = np.zeros(100_000, int)  # every example a cluster of its own: 100,000 histograms
+    counts = mechanism.release(zeros, np.arange(100_000), generator=np.random.default_rng(2))
+    noise = np.clip(counts - [1, 0], -10, 10)
+    values = np.arange(-10, 11)
+    expected = dlaplace.pmf(values, epsilon / 2)
+    expected[[0, -1]] = dlaplace.cdf(-10, epsilon / 2)
+    enough = expected * noise.size > 5
+    observed = np.array([(noise == value).sum() for value in values])[enough]
+    share = expected[enough] / expected[enough].sum()
+    assert chisquare(observed, share * observed.sum()).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_privacy_loss_over_a_million_runs(epsilon: float) -> None:
+    def runs(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        mechanism = ClusterHistograms(epsilon=epsilon, num_classes=2)
+        generator = np.random.default_rng(3)
+        samples = []
+        for label in (0, 1):
+            counts = mechanism.release(
+                np.full(RUNS, label), np.arange(RUNS), generator=generator
+            ).clip(-1, 2)
+            samples.append((counts[:, 0] + 1) * 4 + counts[:, 1] + 1)
+        return samples[0], samples[1]
+
+    assert_private(runs, epsilon=epsilon)
+
+
+def test_priors_are_probabilities_of_each_example_s_cluster() -> None:
+    counts = np.array([[3, -1, 1], [-2, -1, 0], [0, 5, 0]])
+    clusters = np.array([2, 0, 1, 0])
+    prior = prior_from_histograms(counts, clusters)
+    quarters = np.array([[0, 4, 0], [3, 0, 1], [4 / 3, 4 / 3, 4 / 3], [3, 0, 1]])
+    np.testing.assert_allclose(prior, quarters / 4)
+    smooth = prior_from_histograms(counts, clusters, smoothing=1.0)
+    np.testing.assert_allclose(smooth[1], [4 / 7, 1 / 7, 2 / 7])
+    assert (smooth > 0).all()
+    tensor = prior_from_histograms(torch.from_numpy(counts), torch.from_numpy(clusters))
+    np.testing.assert_allclose(tensor.numpy(), prior)
+
+
+def test_a_cluster_prior_lets_more_labels_survive() -> None:
+    generator = np.random.default_rng(4)
+    clusters = np.arange(5000) % 10
+    labels = np.where(generator.random(5000) < 0.9, clusters, generator.integers(0, 10, size=5000))
+    histograms = ClusterHistograms(epsilon=0.05, num_classes=10)
+    counts = histograms.release(labels, clusters, generator=generator)
+    mechanism = RRWithPrior(epsilon=0.95)  # 0.05 of 1 is spent on the prior
+    prior = prior_from_histograms(counts, clusters)
+    informed = mechanism.release(labels, prior, generator=generator)
+    uninformed = RRWithPrior(epsilon=1.0).release(
+        labels, np.full((5000, 10), 0.1), generator=generator
+    )
+    assert (informed == labels).mean() > 0.6 > 2 * (uninformed == labels).mean()
+
+
+@pytest.mark.parametrize(
+    ("labels", "clusters", "message"),
+    [
+        ([0, 1], [0], "clusters has 1 entries and labels 2"),
+        ([0, 1], [0, 2], "3 clusters of 2 labels"),
+        ([0, 1], [0, -1], r"clusters\[1\] is -1"),
+        ([0, 3], [0, 1], r"labels\[1\] is 3"),
+        ([0, 1], [0.0, 1.0], "float64"),
+    ],
+)
+def test_bad_clusters_are_refused(labels: list[int], clusters: list[float], message: str) -> None:
+    mechanism = ClusterHistograms(epsilon=1.0, num_classes=3)
+    with pytest.raises(ValueError, match=message):
+        mechanism.release(np.array(labels), np.array(clusters), generator=np.random.default_rng())
+
+
+def test_bad_histograms_are_refused() -> None:
+    for epsilon in (0.0, math.nan, math.inf, 1e-12):
+        with pytest.raises(ValueError, match="epsilon is"):
+            ClusterHistograms(epsilon=epsilon, num_classes=3)
+    counts = np.array([[1.0, 2.0], [math.nan, 0.0]])
+    with pytest.raises(ValueError, match="counts row 1"):
+        prior_from_histograms(counts, np.array([0]))
+    with pytest.raises(ValueError, match=r"clusters\[1\] is 1"):
+        prior_from_histograms(counts[:1], np.array([0, 1]))
+    with pytest.raises(ValueError, match="smoothing is -1"):
+        prior_from_histograms(counts[:1], np.array([0]), smoothing=-1.0)
+    with pytest.raises(ValueError, match="counts has shape"):
+        prior_from_histograms(np.ones(3), np.array([0]))

@@ -1,0 +1,230 @@
+"""RRWithPrior: the linear program's optimum, exact privacy, the distribution of releases."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.stats import chisquare
+
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
+from tests.mechanisms.privacy_loss import RUNS, assert_private
+
+
+def awkward_priors(num_classes: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Random priors, sparse ones, ones with ties, the uniform one and a certain one."""
+    smooth = generator.dirichlet(np.ones(num_classes), size=6)
+    sparse = generator.dirichlet(np.full(num_classes, 0.2), size=4)
+    sparse[np.arange(4), sparse.argmin(axis=1)] = 0.0
+    ties = generator.integers(0, 3, size=(6, num_classes)) + np.eye(6, num_classes)
+    special = np.stack([np.full(num_classes, 1.0), np.eye(num_classes)[-1]])
+    rows = np.concatenate([smooth, sparse, ties, special])
+    normalized: NDArray[np.float64] = rows / rows.sum(axis=1, keepdims=True)
+    return normalized
+
+
+def optimum_of_the_linear_program(prior: NDArray[np.float64], epsilon: float) -> float:
+    """Largest Pr[output = label] of any epsilon-DP mechanism (the paper's LP, before Theorem 3)."""
+    num_classes = len(prior)
+    objective = -np.diag(prior).ravel()
+    row_sums = np.kron(np.eye(num_classes), np.ones(num_classes))
+    constraints = []
+    for output in range(num_classes):
+        for label in range(num_classes):
+            for other in range(num_classes):
+                if label != other:
+                    line = np.zeros((num_classes, num_classes))
+                    line[label, output], line[other, output] = 1.0, -math.exp(epsilon)
+                    constraints.append(line.ravel())
+    zeros = np.zeros(len(constraints))
+    solved = linprog(
+        objective, A_ub=np.array(constraints), b_ub=zeros, A_eq=row_sums, b_eq=np.ones(num_classes)
+    )
+    assert solved.success
+    return -float(solved.fun)
+
+
+def slow_top_k(prior: NDArray[np.float64], epsilon: float) -> int:
+    """k* by the paper's definition, one k after the other."""
+    descending = sorted(prior, reverse=True)
+    values = [
+        math.exp(epsilon) / (math.exp(epsilon) + k - 1) * math.fsum(descending[:k])
+        for k in range(1, len(prior) + 1)
+    ]
+    return 1 + values.index(max(values))
+
+
+def transition_matrix(mechanism: RRWithPrior, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Pr[output | label] as [label, output]; columns of outputs that never occur are 0."""
+    num_classes = len(prior)
+    matrix = np.zeros((num_classes, num_classes))
+    likeliest = np.argsort(-prior, kind="stable")[: mechanism.top_k(prior[None])[0]]
+    for output in likeliest:
+        column = mechanism.log_likelihood(np.array([output]), prior[None])[0]
+        matrix[:, output] = np.exp(column)
+    return matrix
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 4, 6])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
+def test_no_private_mechanism_keeps_more_labels(num_classes: int, epsilon: float) -> None:
+    priors = awkward_priors(num_classes, np.random.default_rng(num_classes))
+    kept = RRWithPrior(epsilon=epsilon).keep_probability(priors)
+    for prior, probability in zip(priors, kept, strict=True):
+        best = optimum_of_the_linear_program(prior, epsilon)
+        assert probability == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0, 4.0, 20.0])
+def test_exact_transition_probabilities_are_private_and_keep_what_is_promised(
+    epsilon: float,
+) -> None:
+    mechanism = RRWithPrior(epsilon=epsilon)
+    for prior in awkward_priors(6, np.random.default_rng(1)):
+        matrix = transition_matrix(mechanism, prior)
+        np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-12)
+        possible = matrix[:, matrix.sum(axis=0) > 0]
+        assert np.log(possible.max(axis=0) / possible.min(axis=0)).max() <= epsilon + 1e-12
+        kept = mechanism.keep_probability(prior[None])[0]
+        assert prior @ np.diag(matrix) == pytest.approx(kept, abs=1e-12)
+
+
+def test_top_k_is_the_paper_s_on_thousands_of_priors_in_several_blocks() -> None:
+    generator = np.random.default_rng(2)
+    priors = generator.dirichlet(np.full(100, 0.1), size=6000)
+    mechanism = RRWithPrior(epsilon=2.0)
+    k = mechanism.top_k(priors)
+    some = np.arange(0, 6000, 17)
+    assert k[some].tolist() == [slow_top_k(prior, 2.0) for prior in priors[some]]
+    assert len(set(k.tolist())) > 3
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_a_uniform_prior_gives_plain_randomized_response(epsilon: float) -> None:
+    prior = np.full((10, 10), 0.1)
+    mechanism = RRWithPrior(epsilon=epsilon)
+    plain = RandomizedResponse(epsilon=epsilon, num_classes=10)
+    assert (mechanism.top_k(prior) == 10).all()
+    np.testing.assert_allclose(mechanism.keep_probability(prior), plain.keep_probability)
+    outputs = np.arange(10)
+    np.testing.assert_allclose(
+        mechanism.log_likelihood(outputs, prior), plain.log_likelihood(outputs), atol=1e-12
+    )
+
+
+def test_released_labels_follow_the_transition_probabilities() -> None:
+    generator = np.random.default_rng(3)
+    mechanism = RRWithPrior(epsilon=1.0)
+    for prior in (np.array([0.3, 0.3, 0.05, 0.3, 0.05]), np.array([0.1, 0.0, 0.5, 0.3, 0.1])):
+        matrix = transition_matrix(mechanism, prior)
+        assert 1 < (matrix[0] > 0).sum() < 5
+        for label in range(5):
+            labels = np.full(50_000, label)
+            noisy = mechanism.release(labels, np.tile(prior, (50_000, 1)), generator=generator)
+            counts = np.bincount(noisy, minlength=5)
+            possible = matrix[label] > 0
+            assert counts[~possible].sum() == 0
+            expected = matrix[label, possible] * 50_000
+            assert chisquare(counts[possible], expected).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_privacy_loss_over_a_million_runs(epsilon: float) -> None:
+    prior = np.tile([0.4, 0.3, 0.2, 0.1], (RUNS, 1))
+
+    def runs(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        mechanism = RRWithPrior(epsilon=epsilon)
+        generator = np.random.default_rng(4)
+        first = mechanism.release(np.zeros(RUNS, int), prior, generator=generator)
+        second = mechanism.release(np.ones(RUNS, int), prior, generator=generator)
+        return first, second
+
+    assert_private(runs, epsilon=epsilon)
+
+
+def test_ties_go_to_the_lower_class_and_impossible_classes_are_never_released() -> None:
+    prior = np.array([[0.0, 0.25, 0.25, 0.25, 0.25, 0.0]])
+    mechanism = RRWithPrior(epsilon=1.0)
+    assert mechanism.top_k(prior) == [4]
+    labels = np.zeros(2000, int)  # a label that the prior rules out
+    noisy = mechanism.release(
+        labels, np.repeat(prior, 2000, axis=0), generator=np.random.default_rng(5)
+    )
+    assert set(noisy.tolist()) == {1, 2, 3, 4}
+    # Of classes 1 and 2, equally likely, one has room beside class 0: the lower one.
+    tie = np.array([[0.6, 0.13, 0.13, 0.14]])
+    epsilon = next(e for e in np.linspace(0.5, 4, 2000) if slow_top_k(tie[0], e) == 1)
+    assert RRWithPrior(epsilon=float(epsilon)).top_k(tie) == [1]
+
+
+def test_single_precision_tensors_and_repeatable_draws() -> None:
+    generator = np.random.default_rng(6)
+    prior: NDArray[Any] = generator.dirichlet(np.ones(5), size=300).astype(np.float32)
+    labels: NDArray[Any] = generator.integers(0, 5, size=300)
+    mechanism = RRWithPrior(epsilon=1.5)
+    first = mechanism.release(labels, prior, generator=np.random.default_rng(7))
+    second = mechanism.release(labels, prior, generator=np.random.default_rng(7))
+    np.testing.assert_array_equal(first, second)
+    tensor = mechanism.release(
+        torch.from_numpy(labels),
+        torch.from_numpy(prior),
+        generator=torch.Generator().manual_seed(7),
+    )
+    assert tensor.dtype == torch.int64 and tensor.shape == (300,)
+    k = mechanism.top_k(torch.from_numpy(prior))
+    np.testing.assert_array_equal(k.numpy(), mechanism.top_k(prior))
+
+
+def test_temperature_sharpens_and_flattens() -> None:
+    prior = np.array([[0.5, 0.3, 0.2, 0.0]])
+    with np.errstate(divide="ignore"):
+        logits = np.log(prior)
+    np.testing.assert_allclose(tempered(logits, temperature=1.0), prior, atol=1e-15)
+    squared = prior**2 / (prior**2).sum()
+    np.testing.assert_allclose(tempered(logits + 40.0, temperature=0.5), squared, atol=1e-12)
+    np.testing.assert_array_equal(tempered(logits, temperature=1e-310), [[1.0, 0.0, 0.0, 0.0]])
+    assert tempered(torch.zeros(2, 3), temperature=2.0).dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        ([[0.5, 0.5], [0.5, 0.4]], "prior row 1 .* sum 0.9"),
+        ([[0.5, 0.5], [1.5, -0.5]], "prior row 1"),
+        ([[math.nan, 1.0], [0.5, 0.5]], "prior row 0"),
+        ([0.5, 0.5], "shape"),
+        ([[0.5, 0.5]], "labels has 2 entries and prior 1 rows"),
+    ],
+)
+def test_bad_priors_are_refused(prior: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RRWithPrior(epsilon=1.0).release(
+            np.array([0, 1]), np.array(prior), generator=np.random.default_rng()
+        )
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
+def test_bad_epsilons_are_refused(epsilon: float) -> None:
+    with pytest.raises(ValueError, match="epsilon is"):
+        RRWithPrior(epsilon=epsilon)
+
+
+def test_other_bad_input_is_refused() -> None:
+    prior = np.full((2, 3), 1 / 3)
+    mechanism = RRWithPrior(epsilon=1.0)
+    with pytest.raises(ValueError, match=r"labels\[1\] is 3"):
+        mechanism.release(np.array([0, 3]), prior, generator=np.random.default_rng())
+    with pytest.raises(ValueError, match=r"noisy\[0\] is 2, which is not among"):
+        mechanism.log_likelihood(np.array([2]), np.array([[0.9, 0.1, 0.0]]))
+    for temperature in (0.0, -1.0, math.nan):
+        with pytest.raises(ValueError, match="temperature is"):
+            tempered(prior, temperature=temperature)
+    for row in ([math.nan, 0.0], [math.inf, 0.0], [-math.inf, -math.inf]):
+        with pytest.raises(ValueError, match="logits row 1"):
+            tempered(np.array([[0.0, 0.0], row]), temperature=1.0)
+    with pytest.raises(ValueError, match="logits has shape"):
+        tempered(np.zeros(3), temperature=1.0)

@@ -1,0 +1,258 @@
+"""Selection: exact best-of-k distributions stay within the price; dp-accounting agrees."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import (
+    ORDERS,
+    Event,
+    GaussianEvent,
+    PureEvent,
+    RenyiEvent,
+    epsilon_from_rdp,
+    epsilon_of,
+    gaussian_epsilon,
+    gaussian_rdp,
+    pure_rdp,
+)
+from labeldp.mechanisms.ledger import PrivacyLedger
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.selection import (
+    ASSUMED,
+    Selection,
+    SelectionPreconditions,
+    TrialDistribution,
+    selection_price,
+)
+from tests.mechanisms.privacy_loss import RUNS, assert_private
+
+GEOMETRIC, LOGARITHMIC, POISSON = TrialDistribution
+
+
+def selection(distribution: TrialDistribution, mean_trials: float) -> Selection:
+    return Selection(mean_trials=mean_trials, distribution=distribution, preconditions=ASSUMED)
+
+
+def number_of_trials(chosen: Selection, most: int = 20_000) -> NDArray[np.float64]:
+    """Pr[number of trials = 0..most] by the distributions' textbook formulas."""
+    count = np.arange(1, most + 1)
+    mean = chosen.mean_trials
+    match chosen.distribution:
+        case TrialDistribution.GEOMETRIC:
+            positive = (1 - 1 / mean) ** (count - 1) / mean
+            none = 0.0
+        case TrialDistribution.LOGARITHMIC:
+            low, high = 1e-9, 1.0  # gamma by bisection: the mean falls in gamma
+            for _ in range(200):
+                middle = (low + high) / 2
+                too_high = (1 / middle - 1) / -math.log(middle) > mean
+                low, high = (middle, high) if too_high else (low, middle)
+            positive = (1 - low) ** count / count / -math.log(low)
+            none = 0.0
+        case TrialDistribution.POISSON:
+            positive = np.exp(count * math.log(mean) - mean - np.cumsum(np.log(count)))
+            none = math.exp(-mean)
+    return np.concatenate([[none], positive])
+
+
+def winner(single: NDArray[np.float64], trials: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Pr[winner = o], where a larger output o scores higher; the last entry is no winner."""
+    below = np.concatenate([[0.0], np.cumsum(single)])
+    powers = below[:, None] ** np.arange(len(trials))[None, :]
+    generating = powers @ trials
+    return np.append(np.diff(generating), trials[0])
+
+
+@pytest.mark.parametrize("mean_trials", [1.2, 5.0, 60.0])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
+@pytest.mark.parametrize("distribution", list(TrialDistribution))
+def test_the_exact_best_of_k_of_randomized_response_stays_within_the_price(
+    distribution: TrialDistribution, epsilon: float, mean_trials: float
+) -> None:
+    chosen = selection(distribution, mean_trials)
+    trials = number_of_trials(chosen)
+    assert trials.sum() == pytest.approx(1.0, abs=1e-9)
+    assert trials @ np.arange(len(trials)) == pytest.approx(mean_trials, rel=1e-6)
+    keep = RandomizedResponse(epsilon=epsilon, num_classes=3).keep_probability
+    matrix = np.full((3, 3), (1 - keep) / 2) + np.eye(3) * (keep - (1 - keep) / 2)
+    worst = 0.0
+    for first, second in itertools.permutations(range(3), 2):
+        outcomes = slice(None) if trials[0] > 0 else slice(-1)  # no winner: Poisson only
+        ratio = winner(matrix[first], trials)[outcomes] / winner(matrix[second], trials)[outcomes]
+        worst = max(worst, float(np.log(ratio).max()))
+    price = chosen.epsilon([PureEvent(epsilon=epsilon)], delta=0.0)
+    assert worst <= price + 1e-9
+    assert worst > epsilon  # choosing does cost something
+
+
+def test_the_price_is_nearly_reached_by_an_adversarial_trial() -> None:
+    """A rare outcome that is likelier under one label, below a better one that is less likely."""
+    epsilon, better, rare = 0.5, 0.1, 1e-5
+    grow = math.exp(epsilon)
+    first = np.array([1 - better - rare * grow, rare * grow, better])
+    second = np.array([1 - better * grow - rare, rare, better * grow])
+    assert np.abs(np.log(first / second)).max() == pytest.approx(epsilon)
+    for distribution, factor in ((GEOMETRIC, 3), (LOGARITHMIC, 2)):
+        chosen = selection(distribution, 2000.0)
+        trials = number_of_trials(chosen, most=4000)
+        loss = math.log(winner(first, trials)[1] / winner(second, trials)[1])
+        pure = chosen.epsilon([PureEvent(epsilon=epsilon)], delta=0.0)
+        assert pure == pytest.approx(factor * epsilon)
+        assert 0.98 * pure < loss < pure
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 2.0])
+def test_pure_limits(epsilon: float) -> None:
+    for mean_trials in (20.0, 1000.0):
+        for distribution, factor in (("geometric", 3), ("logarithmic", 2)):
+            price = selection_price(
+                epsilon=epsilon, mean_trials=mean_trials, distribution=distribution
+            )
+            assert price.epsilon == pytest.approx(factor * epsilon) and price.delta == 0.0
+    for distribution in ("geometric", "logarithmic"):
+        once = selection_price(epsilon=epsilon, mean_trials=1, distribution=distribution)
+        assert once.epsilon == epsilon
+
+
+def test_published_table_of_prices() -> None:
+    """Randomized response on 10 labels and Gaussian noise at delta = 1e-5, means 10 and 100."""
+    # The pure rows need large orders; the last row was made on dp-accounting's coarser grid.
+    orders = 1 + np.logspace(-2, 4, 601)
+    coarse = np.concatenate([np.arange(11, 110) / 10, np.arange(11, 64), [128, 256, 512, 1024]])
+    noise = RenyiEvent(orders=tuple(coarse), rdp=tuple(gaussian_rdp(2.0, coarse)))
+    columns = (LOGARITHMIC, GEOMETRIC, POISSON)
+    table: list[tuple[Event, list[tuple[str, str]]]] = [
+        (response_curve(1.0, orders), [("2.00", "2.00"), ("2.95", "3.00"), ("4.22", "21.6")]),
+        (response_curve(2.0, orders), [("4.00", "4.00"), ("5.64", "6.00"), ("8.57", "61")]),
+        (noise, [("3.64", "4.33"), ("4.32", "5.44"), ("4.91", "20.0")]),
+    ]
+    for trial, expected in table:
+        for distribution, prices in zip(columns, expected, strict=True):
+            for mean_trials, price in zip((10.0, 100.0), prices, strict=True):
+                found = selection(distribution, mean_trials).epsilon([trial], delta=1e-5)
+                last_digit = 10.0 ** -len(price.partition(".")[2])
+                assert found == pytest.approx(float(price), abs=0.51 * last_digit)
+
+
+def response_curve(epsilon: float, orders: NDArray[np.float64]) -> RenyiEvent:
+    """Renyi divergence of randomized response on 10 labels, by its definition."""
+    keep = RandomizedResponse(epsilon=epsilon, num_classes=10).keep_probability
+    log_keep, log_other = math.log(keep), math.log((1 - keep) / 9)
+    there = orders * log_keep + (1 - orders) * log_other
+    back = orders * log_other + (1 - orders) * log_keep
+    log_sum = np.logaddexp(np.logaddexp(there, back), math.log(8) + log_other)
+    return RenyiEvent(orders=tuple(orders), rdp=tuple(log_sum / (orders - 1)))
+
+
+@pytest.mark.parametrize("mean_trials", [1.5, 10.0, 300.0])
+@pytest.mark.parametrize(
+    "trial", [pure_rdp(0.3, ORDERS), pure_rdp(4.0, ORDERS), gaussian_rdp(1.5, ORDERS)]
+)
+def test_renyi_curves_agree_with_dp_accounting(
+    trial: NDArray[np.float64], mean_trials: float
+) -> None:
+    accountant = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant")
+    shapes = {GEOMETRIC: 1.0, LOGARITHMIC: 0.0, POISSON: math.inf}
+    for distribution, shape in shapes.items():
+        expected = accountant._compute_rdp_repeat_and_select(ORDERS, trial, mean_trials, shape)
+        found = selection(distribution, mean_trials).rdp(ORDERS, trial)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_the_ledger_takes_a_winner_as_one_event() -> None:
+    chosen = selection(GEOMETRIC, 10.0)
+    trial: list[Event] = [GaussianEvent(noise_multiplier=4.0), PureEvent(epsilon=0.1)]
+    ledger = PrivacyLedger(num_labels=3)
+    ledger.charge(chosen.event(trial))
+    expected = chosen.epsilon(trial, delta=1e-5)  # on a finer grid of orders than the ledger's
+    assert expected <= ledger.epsilon(delta=1e-5) < 1.01 * expected
+    alone = epsilon_of(trial, delta=1e-5)
+    assert alone < expected < 10 * alone
+    single = gaussian_epsilon(noise_multiplier=4.0, delta=1e-5)
+    orders = (2.0, 8.0, 64.0)
+    renyi = RenyiEvent(orders=orders, rdp=tuple(gaussian_rdp(4.0, orders)))
+    assert chosen.event([renyi]).orders == orders
+    assert epsilon_from_rdp(orders, renyi.rdp, 1e-5)[0] > single
+
+
+@pytest.mark.parametrize("distribution", list(TrialDistribution))
+def test_numbers_of_trials_are_drawn_from_the_distribution(
+    distribution: TrialDistribution,
+) -> None:
+    chosen = selection(distribution, 6.0)
+    generator = np.random.default_rng(1)
+    drawn = np.array([chosen.draw_trials(generator=generator) for _ in range(40_000)])
+    expected = number_of_trials(chosen)[:8]
+    observed = np.bincount(drawn, minlength=8)[:8] / len(drawn)
+    assert np.abs(observed - expected).max() < 5 * math.sqrt(0.25 / len(drawn))
+    assert drawn.mean() == pytest.approx(6.0, rel=0.05)
+    assert selection(LOGARITHMIC, 1.0).draw_trials(generator=generator) == 1
+
+
+def test_privacy_loss_of_a_million_sweeps() -> None:
+    """Winners of sweeps over randomized response; trials at twice their epsilon are caught."""
+    trials = number_of_trials(selection(LOGARITHMIC, 3.0))
+    trials = trials / trials.sum()
+    price_of_one = selection_price(epsilon=1.0, mean_trials=3, distribution="logarithmic").epsilon
+
+    def runs(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        generator = np.random.default_rng(2)
+        mechanism = RandomizedResponse(epsilon=epsilon / price_of_one, num_classes=2)
+        samples = []
+        for label in (0, 1):
+            counts = generator.choice(len(trials), size=RUNS, p=trials)
+            owner = np.repeat(np.arange(RUNS), counts)
+            outputs = mechanism.release(np.full(len(owner), label), generator=generator)
+            samples.append((np.bincount(owner, weights=outputs, minlength=RUNS) > 0).astype(int))
+        return samples[0], samples[1]
+
+    assert_private(runs, epsilon=price_of_one)
+
+
+def test_preconditions_that_do_not_hold_are_refused_with_the_reason() -> None:
+    reasons = {
+        "independent_trials": "not independent",
+        "private_score": "score was computed",
+        "only_winner_released": "more than the winner",
+        "hidden_count": "number of trials is known",
+    }
+    for name, reason in reasons.items():
+        facts = dict.fromkeys(reasons, True) | {name: False}
+        with pytest.raises(ValueError, match=reason):
+            Selection(
+                mean_trials=10,
+                distribution=GEOMETRIC,
+                preconditions=SelectionPreconditions(**facts),
+            )
+    assert ASSUMED.violations() == ()
+
+
+def test_trials_that_are_not_pure_need_a_delta_that_covers_them() -> None:
+    price = selection_price(
+        epsilon=1.0, mean_trials=10, distribution="geometric", delta=1e-4, trial_delta=1e-6
+    )
+    inner = selection_price(epsilon=1.0, mean_trials=10, distribution="geometric", delta=9e-5)
+    assert price.epsilon == pytest.approx(inner.epsilon) and price.delta == 1e-4
+    with pytest.raises(ValueError, match="need at least 1e-05"):
+        selection_price(
+            epsilon=1.0, mean_trials=10, distribution="geometric", delta=1e-6, trial_delta=1e-6
+        )
+
+
+def test_bad_input_is_refused() -> None:
+    for epsilon in (0.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="epsilon is"):
+            selection_price(epsilon=epsilon, mean_trials=10, distribution="geometric")
+    for mean_trials in (0.5, 0.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="mean_trials is"):
+            selection_price(epsilon=1.0, mean_trials=mean_trials, distribution="geometric")
+    with pytest.raises(ValueError, match=r"distribution is 'uniform'.*geometric, logarithmic"):
+        selection_price(epsilon=1.0, mean_trials=10, distribution="uniform")
+    with pytest.raises(ValueError, match="delta is 1"):
+        selection_price(epsilon=1.0, mean_trials=10, distribution="geometric", delta=1.0)
+    with pytest.raises(ValueError, match="delta is 0"):
+        selection(GEOMETRIC, 10.0).epsilon([GaussianEvent(noise_multiplier=1.0)], delta=0.0)
