@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,9 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 
 Document = dict[str, Any]
-Rules = Callable[[Document], list[str]]
+
+#: Names of variables whose values must not stand in a file.
+SECRET = re.compile(r"PASSWORD|TOKEN$|SECRET|ACCESS_KEY")
 
 
 def load_all(path: str) -> list[Document]:

@@ -1,21 +1,16 @@
-"""Images, the tracking server's compose file, and what is left out of images and job uploads."""
+"""Images: pinned, unprivileged, without secrets; and what stays out of them and of job uploads."""
 
-import configparser
 import re
-import subprocess
 import tomllib
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.infra.documents import ROOT, Document, broken, image_complaints, load, strings
+from tests.infra.documents import ROOT, SECRET, image_complaints
 
-COMPOSE = "mlflow/compose.yaml"
 DOCKERFILES = ["Dockerfile", "Dockerfile.gpu", "Dockerfile.mlflow"]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-SECRET = re.compile(r"PASSWORD|TOKEN$|SECRET|ACCESS_KEY")
 
 
 def dockerfile(name: str) -> str:
@@ -65,49 +60,6 @@ def _run_complaints(command: str) -> list[str]:
         found.append("installs versions that nobody tested: use constraints.txt")
     if "apt-get install" in command and "rm -rf /var/lib/apt/lists" not in command:
         found.append("leaves package lists in the layer")
-    return found
-
-
-def compose_complaints(compose: Document) -> list[str]:
-    """Return what is wrong with a compose file."""
-    found = []
-    internal = {name for name, network in compose["networks"].items() if network.get("internal")}
-    for name, service in compose["services"].items():
-        found += image_complaints(service["image"])
-        ports = service.get("ports", [])
-        if not all(isinstance(port, str) and port.startswith("127.0.0.1:") for port in ports):
-            found.append(f"{name} is published beyond loopback")
-        if not ports and not set(service.get("networks", ["default"])) <= internal:
-            found.append(f"{name} is on a network that is not internal")
-        if service.get("privileged") or service.get("network_mode") == "host":
-            found.append(f"{name} shares the host")
-        for variable, value in service.get("environment", {}).items():
-            if SECRET.search(variable) and not re.fullmatch(r"\$\{\w+:\?[^}]*\}", value):
-                found.append(f"{name}: {variable} stands in the file, or may be left empty")
-    for text in strings(compose):
-        if re.search(r"://\w+:[^@/]+@", text):
-            found.append("a password in an address is shown to every `ps`")
-    return found + _server_complaints(compose["services"]["mlflow"])
-
-
-def _server_complaints(server: Document) -> list[str]:
-    command = server["command"]
-    options = dict(text.removeprefix("--").split("=", 1) for text in command if "=" in text)
-    found = []
-    if options.get("app-name") != "basic-auth":
-        found.append("no password is asked")
-    if "--disable-security-middleware" in command or "*" in options.get("allowed-hosts", "*"):
-        found.append("any Host header is answered")
-    if not options.get("backend-store-uri", "").startswith("postgresql+psycopg://"):
-        found.append("runs are not in PostgreSQL")
-    if not options.get("artifacts-destination", "").startswith("s3://"):
-        found.append("artifacts are not proxied to the object store")
-    if "default-artifact-root" in options:
-        found.append("clients would need keys of the object store")
-    waits = server.get("depends_on", {})
-    for step in ("migrate", "bucket"):
-        if waits.get(step, {}).get("condition") != "service_completed_successfully":
-            found.append(f"starts before {step} is done")
     return found
 
 
@@ -171,68 +123,6 @@ def test_nothing_is_copied_that_dockerignore_keeps_out() -> None:
     }
     assert copied == allowed
     assert all((ROOT / source).exists() for source in copied)
-
-
-def test_we_have_no_complaint_of_the_compose_file() -> None:
-    assert compose_complaints(load(COMPOSE)) == []
-
-
-MLFLOW = "services/mlflow"
-
-
-@pytest.mark.parametrize(
-    ("where", "value", "complaint"),
-    [
-        (f"{MLFLOW}/ports", ["5000:5000"], "beyond loopback"),
-        (f"{MLFLOW}/ports", ["0.0.0.0:5000:5000"], "beyond loopback"),
-        ("services/postgres/ports", [5432], "beyond loopback"),
-        ("services/postgres/networks", ["front"], "not internal"),
-        ("services/seaweedfs/networks", ..., "not internal"),
-        ("networks/store/internal", ..., "not internal"),
-        ("services/seaweedfs/image", "chrislusf/seaweedfs", "not pinned"),
-        ("services/postgres/privileged", True, "shares the host"),
-        ("services/postgres/environment/POSTGRES_PASSWORD", "mlflow", "stands in the file"),
-        ("services/bucket/environment/AWS_ACCESS_KEY_ID", "${KEY:-mlflow}", "stands in the file"),
-        (f"{MLFLOW}/environment/PGPASSWORD", "${POSTGRES_PASSWORD}", "may be left empty"),
-        ("services/migrate/command/3", "postgresql://mlflow:pw@postgres/mlflow", "every `ps`"),
-        (f"{MLFLOW}/command", ["mlflow", "server"], "no password"),
-        (f"{MLFLOW}/command", ["mlflow", "server"], "any Host header"),
-        (f"{MLFLOW}/command", ["--allowed-hosts=*"], "any Host header"),
-        (f"{MLFLOW}/command", ["--backend-store-uri=sqlite:///x.db"], "not in PostgreSQL"),
-        (f"{MLFLOW}/command", ["--artifacts-destination=/mlartifacts"], "not proxied"),
-        (f"{MLFLOW}/command", ["--default-artifact-root=s3://mlflow"], "need keys"),
-        (f"{MLFLOW}/depends_on/migrate/condition", "service_started", "before migrate"),
-        (f"{MLFLOW}/depends_on/bucket", ..., "before bucket"),
-    ],
-)
-def test_each_rule_of_compose_notices(where: str, value: Any, complaint: str) -> None:
-    found = compose_complaints(broken(load(COMPOSE), where, value))
-    assert any(complaint in text for text in found), found
-
-
-def test_every_variable_is_in_the_example_and_none_has_a_value() -> None:
-    example = (ROOT / "infra/mlflow/.env.example").read_text()
-    lines = [line for line in example.splitlines() if line and not line.startswith("#")]
-    used = set(re.findall(r"\$\{(\w+)", (ROOT / "infra" / COMPOSE).read_text()))
-    assert {line.removesuffix("=") for line in lines} == used
-    assert all(line.endswith("=") for line in lines)
-
-
-def test_the_filled_in_env_file_stays_out_of_git() -> None:
-    command = ["git", "-C", str(ROOT), "check-ignore", "--quiet", "infra/mlflow/.env"]
-    done = subprocess.run(command, capture_output=True, check=False)
-    if done.returncode == 128:
-        pytest.skip("this copy of the sources is not a git repository")
-    assert done.returncode == 0
-
-
-def test_the_server_s_users_are_in_postgres_and_see_nothing_by_default() -> None:
-    parser = configparser.ConfigParser()
-    parser.read(ROOT / "infra/mlflow/basic_auth.ini")
-    settings = parser["mlflow"]
-    assert settings["default_permission"] == "NO_PERMISSIONS"
-    assert settings["database_uri"] == "postgresql+psycopg://mlflow@postgres:5432/mlflow"
-    assert "admin_password" not in settings
 
 
 def test_a_job_s_upload_holds_code_and_nothing_else(tmp_path: Path) -> None:

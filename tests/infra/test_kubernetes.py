@@ -1,78 +1,11 @@
-"""The Kubernetes manifests: against KubeRay's schemas, and against rules that schemas can't say."""
+"""Ray cluster and job: KubeRay's schemas know every field, and rules say what schemas can't."""
 
-import json
-from collections.abc import Iterator
 from typing import Any
 
-import jsonschema
 import pytest
 
-from tests.infra.documents import Document, broken, image_complaints, load, load_all, strings
-from tests.shared_material import shared_path
-
-CLUSTER, JOB = "k8s/raycluster.yaml", "k8s/rayjob.yaml"
-SCHEMAS = {CLUSTER: "rayclusters.v1.schema.json", JOB: "rayjobs.v1.schema.json"}
-METADATA_SERVICE = "169.254.169.254/32"
-
-
-def schema_of(path: str) -> Document:
-    """Return KubeRay's schema for a manifest."""
-    text = shared_path("schemas", SCHEMAS[path]).read_text()
-    schema: Document = json.loads(text)
-    return schema
-
-
-def unknown_fields(node: Any, schema: Document, path: str = "") -> Iterator[str]:
-    """Yield the paths of fields that a schema does not know; an API server drops or refuses them.
-
-    `jsonschema` lets them pass, because a custom resource's schema says so nowhere.
-    """
-    if schema.get("x-kubernetes-preserve-unknown-fields"):
-        return
-    if isinstance(node, list):
-        for position, value in enumerate(node):
-            yield from unknown_fields(value, schema.get("items", {}), f"{path}.{position}")
-    elif isinstance(node, dict) and ("properties" in schema or "additionalProperties" in schema):
-        extra = schema.get("additionalProperties")
-        for key, value in node.items():
-            inner = schema.get("properties", {}).get(
-                key, extra if isinstance(extra, dict) else None
-            )
-            if inner is None:
-                yield f"{path}.{key}"
-            else:
-                yield from unknown_fields(value, inner, f"{path}.{key}")
-
-
-def schema_complaints(node: Any, schema: Document) -> list[str]:
-    """Return what a schema has against a node, unknown fields included."""
-    errors = jsonschema.Draft7Validator(schema).iter_errors(node)
-    return [f"{error.json_path}: {error.message}" for error in errors] + [
-        f"{path} is unknown" for path in unknown_fields(node, schema)
-    ]
-
-
-def pod_complaints(pod: Document) -> list[str]:
-    """Return what is wrong with a pod template, whoever makes pods of it."""
-    spec = pod["spec"]
-    found = []
-    if not spec.get("securityContext", {}).get("runAsNonRoot"):
-        found.append("may run as root")
-    if any(spec.get(key) for key in ("hostNetwork", "hostPID", "hostIPC")):
-        found.append("shares the host's namespaces")
-    if "labeldp/role" not in pod.get("metadata", {}).get("labels", {}):
-        found.append("has no labeldp/role: no network policy selects it")
-    for container in spec.get("initContainers", []) + spec["containers"]:
-        found += image_complaints(container["image"])
-        if container.get("securityContext", {}).get("allowPrivilegeEscalation") is not False:
-            found.append("may escalate its privileges")
-        if not container.get("resources", {}).get("limits"):
-            found.append("has no limits")
-        for variable in container.get("env", []):
-            secret = any(word in variable["name"] for word in ("PASSWORD", "TOKEN", "SECRET"))
-            if secret and "secretKeyRef" not in variable.get("valueFrom", {}):
-                found.append(f"{variable['name']} does not come from a secret")
-    return found
+from tests.infra.documents import Document, broken, load, strings
+from tests.infra.kuberay import CLUSTER, JOB, SCHEMAS, pod_complaints, schema_complaints, schema_of
 
 
 def cluster_complaints(spec: Document) -> list[str]:
@@ -139,36 +72,6 @@ def job_complaints(spec: Document) -> list[str]:
     if any("TOKEN" in text or "PASSWORD" in text for text in strings(spec.get("runtimeEnvYAML"))):
         found.append("a secret in the runtime environment is shown to all")
     return found + pod_complaints(spec["submitterPodTemplate"])
-
-
-def policy_complaints(policies: list[Document]) -> list[str]:
-    """Return what is wrong with a set of network policies."""
-    found = []
-    specs = [policy["spec"] for policy in policies]
-    everything = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    if everything not in specs:
-        found.append("nothing is denied by default")
-    for spec in specs:
-        if not set(spec) - {"podSelector", "policyTypes"} <= {
-            kind.lower() for kind in spec["policyTypes"]
-        }:
-            found.append("a rule of a kind that policyTypes does not name")
-        for rule in spec.get("ingress", []):
-            peers = rule.get("from", [])
-            if not peers or any(peer == {} or "ipBlock" in peer for peer in peers):
-                found.append("ingress from anywhere")
-            if "ports" not in rule and peers != [{"podSelector": spec["podSelector"]}]:
-                found.append("ingress to all ports from others than its like")
-        for rule in spec.get("egress", []):
-            for peer in rule.get("to", [{"ipBlock": {}}]):
-                block = peer.get("ipBlock")
-                if block is not None and METADATA_SERVICE not in block.get("except", []):
-                    found.append("egress reaches the metadata service")
-    return found
-
-
-def documents(path: str, kind: str) -> list[Document]:
-    return [document for document in load_all(path) if document["kind"] == kind]
 
 
 def test_the_manifests_fit_kuberay_s_schemas() -> None:
@@ -257,92 +160,3 @@ RULES = {"deletionRules": [{"policy": "DeleteCluster", "condition": {"jobStatus"
 def test_each_rule_of_jobs_notices(where: str, value: Any, complaint: str) -> None:
     found = job_complaints(broken(load(JOB)["spec"], where, value))
     assert any(complaint in text for text in found), found
-
-
-def test_the_namespace_is_closed() -> None:
-    policies = documents("k8s/networkpolicy.yaml", "NetworkPolicy")
-    assert policy_complaints(policies) == []
-    # Each pod that a manifest makes is let through by a policy of its own role.
-    selected = {
-        policy["spec"]["podSelector"].get("matchLabels", {}).get("labeldp/role")
-        for policy in policies
-    }
-    workloads = [load(CLUSTER), load(JOB), *load_all("k8s/mlflow.yaml")]
-    roles = set(_values_of("labeldp/role", workloads))
-    assert roles == {"ray", "submitter", "mlflow", "postgres"}
-    assert roles <= selected
-
-
-def _values_of(key: str, node: Any) -> Iterator[str]:
-    if isinstance(node, dict):
-        for name, value in node.items():
-            if name == key:
-                yield value
-            yield from _values_of(key, value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _values_of(key, value)
-
-
-@pytest.mark.parametrize(
-    ("name", "where", "value", "complaint"),
-    [
-        ("deny-all", "podSelector", {"matchLabels": {"a": "b"}}, "denied by default"),
-        ("deny-all", "policyTypes", ["Ingress"], "denied by default"),
-        ("postgres", "ingress.0.from", [], "from anywhere"),
-        ("mlflow", "ingress.0.from", [{"ipBlock": {"cidr": "0.0.0.0/0"}}], "from anywhere"),
-        ("mlflow", "ingress.0.ports", ..., "all ports"),
-        ("mlflow", "policyTypes", ["Ingress"], "does not name"),
-        ("ray", "egress.2.to.0.ipBlock.except", [], "metadata service"),
-        ("ray", "egress.2.to", ..., "metadata service"),
-    ],
-)
-def test_each_rule_of_policies_notices(name: str, where: str, value: Any, complaint: str) -> None:
-    policies = documents("k8s/networkpolicy.yaml", "NetworkPolicy")
-    changed = [
-        policy | {"spec": broken(policy["spec"], where, value)}
-        if policy["metadata"]["name"] == name
-        else policy
-        for policy in policies
-    ]
-    assert changed != policies
-    found = policy_complaints(changed)
-    assert any(complaint in text for text in found), found
-
-
-def test_the_rules_of_policies_and_pods_fit_the_schemas_too() -> None:
-    # KubeRay's schema holds Kubernetes' own for pods and for policies' rules.
-    spec = schema_of(CLUSTER)["properties"]["spec"]["properties"]
-    head = spec["networkPolicy"]["properties"]["head"]["properties"]
-    for policy in documents("k8s/networkpolicy.yaml", "NetworkPolicy"):
-        for kind in ("ingress", "egress"):
-            rules = policy["spec"].get(kind, [])
-            assert schema_complaints(rules, head[f"{kind}Rules"]) == []
-    template = spec["headGroupSpec"]["properties"]["template"]
-    for kind in ("StatefulSet", "Deployment"):
-        for workload in documents("k8s/mlflow.yaml", kind):
-            pods = workload["spec"]["template"]
-            # Of metadata KubeRay's schema knows no fields.
-            assert schema_complaints(pods, template) == []
-            assert pod_complaints(pods) == []
-
-
-def test_the_tracking_server_is_behind_a_password_and_off_the_internet() -> None:
-    services = documents("k8s/mlflow.yaml", "Service")
-    assert {service["spec"]["type"] for service in services} == {"ClusterIP"}
-    (deployment,) = documents("k8s/mlflow.yaml", "Deployment")
-    (server,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert "--app-name=basic-auth" in server["command"]
-    (hosts,) = [text for text in server["command"] if text.startswith("--allowed-hosts=")]
-    (address,) = {
-        variable["value"]
-        for variable in load(CLUSTER)["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0][
-            "env"
-        ]
-        if variable["name"] == "MLFLOW_TRACKING_URI"
-    }
-    # The Host header that our clients send, port included; without it they are answered 403.
-    assert address.removeprefix("http://") in hosts.split("=")[1].split(",")
-    assert not documents("k8s/mlflow.yaml", "Secret"), (
-        "secrets are created by hand, never committed"
-    )

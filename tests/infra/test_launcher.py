@@ -2,6 +2,7 @@
 
 import copy
 import re
+import subprocess
 from typing import Any
 
 import jsonschema
@@ -204,6 +205,20 @@ OPEN = [{"FromPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
 def test_each_rule_notices(path: str, where: str, value: Any, complaint: str) -> None:
     found = complaints(broken(load(path), where, value))
     assert any(complaint in text for text in found), found
+
+
+@pytest.mark.parametrize("path", [AWS, GCP])
+def test_ray_start_knows_every_option_and_the_shell_every_command(path: str) -> None:
+    from ray.scripts.scripts import start
+
+    known = {option for parameter in start.params for option in parameter.opts}
+    config = load(path)
+    commands = config["head_start_ray_commands"] + config["worker_start_ray_commands"]
+    used = {option for command in commands for option in re.findall(r"(--[\w-]+)", command)}
+    assert len(used) >= 5
+    assert used <= known
+    for command in commands:
+        subprocess.run(["bash", "-n", "-c", command], check=True)
 
 
 def test_one_instance_type_is_noticed() -> None:
