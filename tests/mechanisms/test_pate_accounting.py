@@ -17,6 +17,7 @@ from labeldp.mechanisms.accounting import (
     gaussian_rdp,
 )
 from labeldp.mechanisms.pate_accounting import (
+    CheckNoise,
     QueryCosts,
     confident_gnmax_costs,
     gnmax_costs,
@@ -367,7 +368,7 @@ def test_realised_charges_every_check_and_every_answer_in_full() -> None:
 def test_noise_on_every_class_costs_twice_and_saves_nothing() -> None:
     votes = np.array([[90, 10], [50, 50]])
     costs = confident_gnmax_costs(
-        votes, threshold=70, sigma1=30.0, sigma2=20.0, per_class_noise=True
+        votes, threshold=70, sigma1=30.0, sigma2=20.0, check_noise=CheckNoise.PER_CLASS
     )
     nothing = np.zeros(2, dtype=bool)
     close(costs.realised_rdp(nothing), 2 * ORDERS / 30.0**2, rtol=1e-12)
