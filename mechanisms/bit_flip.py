@@ -22,6 +22,8 @@ from labeldp.mechanisms._arrays import AnyArray, is_torch, like
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
 
+_BLOCK_ENTRIES = 1 << 20
+
 
 def flip_probability(*, epsilon: float) -> float:
     """Probability 1 / (1 + e^(epsilon / 2)) that a bit is turned over."""
@@ -70,10 +72,14 @@ class BitFlip:
             ValueError: Labels that are not whole numbers in 0..K-1.
         """
         exact = _validate.labels(labels, num_classes=self.num_classes)
-        draws = as_numpy_generator(generator).random((len(exact), self.num_classes))
-        flipped = draws < self.flip_probability
-        flipped[np.arange(len(exact)), exact] ^= True
-        bits: AnyArray = like(flipped.astype(np.uint8), labels)
+        numpy_generator = as_numpy_generator(generator)
+        flipped = np.empty((len(exact), self.num_classes), dtype=np.uint8)
+        rows = max(1, _BLOCK_ENTRIES // self.num_classes)
+        for start in range(0, len(exact), rows):  # the draws take eight times the space of bits
+            block = flipped[start : start + rows]
+            block[:] = numpy_generator.random(block.shape) < self.flip_probability
+        flipped[np.arange(len(exact)), exact] ^= 1
+        bits: AnyArray = like(flipped, labels)
         return bits
 
     def debias(self, bits: AnyArray) -> AnyArray:

@@ -183,7 +183,11 @@ class RRWithPrior:
         return best + 1, values[index, best] / total, threshold
 
     def _members(self, prior: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which classes are possible outputs [B, K]; of equally likely ones the lower numbers."""
+        """Which classes are possible outputs [B, K].
+
+        In exact arithmetic k* never separates equally likely classes. Rounding may, and then the
+        lower numbers are taken, so that the same prior always has the same outputs.
+        """
         k, _, threshold = self._best_block(prior)
         members = prior >= threshold[:, None]
         tied = np.flatnonzero(members.sum(axis=1) > k)

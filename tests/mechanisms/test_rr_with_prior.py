@@ -12,6 +12,7 @@ from scipy.stats import chisquare
 
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
+from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.privacy_loss import RUNS, assert_private
 
 
@@ -146,7 +147,7 @@ def test_privacy_loss_over_a_million_runs(epsilon: float) -> None:
     assert_private(runs, epsilon=epsilon)
 
 
-def test_ties_go_to_the_lower_class_and_impossible_classes_are_never_released() -> None:
+def test_impossible_classes_are_never_released() -> None:
     prior = np.array([[0.0, 0.25, 0.25, 0.25, 0.25, 0.0]])
     mechanism = RRWithPrior(epsilon=1.0)
     assert mechanism.top_k(prior) == [4]
@@ -155,10 +156,23 @@ def test_ties_go_to_the_lower_class_and_impossible_classes_are_never_released() 
         labels, np.repeat(prior, 2000, axis=0), generator=np.random.default_rng(5)
     )
     assert set(noisy.tolist()) == {1, 2, 3, 4}
-    # Of classes 1 and 2, equally likely, one has room beside class 0: the lower one.
-    tie = np.array([[0.6, 0.13, 0.13, 0.14]])
-    epsilon = next(e for e in np.linspace(0.5, 4, 2000) if slow_top_k(tie[0], e) == 1)
-    assert RRWithPrior(epsilon=float(epsilon)).top_k(tie) == [1]
+
+
+def test_of_equally_good_numbers_and_equally_likely_classes_the_lowest_are_taken() -> None:
+    prior = np.array([[0.0, 0.25, 0.25, 0.25, 0.25], [0.2, 0.5, 0.1, 0.1, 0.1]])
+    mechanism = RRWithPrior(epsilon=1e-17)  # rounds to 0: every k up to 4 is as good
+    assert mechanism.top_k(prior).tolist() == [1, 1]
+    noisy = mechanism.release(np.array([3, 4]), prior, generator=np.random.default_rng(5))
+    assert noisy.tolist() == [1, 1]
+
+
+def test_stages_over_disjoint_labels_cost_epsilon_once() -> None:
+    vault = LabelVault(labels=np.arange(10) % 3, num_classes=3)
+    mechanism = RRWithPrior(epsilon=1.5)
+    for indices in (np.arange(6), np.arange(6, 10)):
+        prior = np.full((len(indices), 3), 1 / 3)
+        assert vault.release(mechanism, prior, indices=indices).values.shape == (len(indices),)
+    assert vault.epsilon(delta=0.0) == 1.5
 
 
 def test_single_precision_tensors_and_repeatable_draws() -> None:

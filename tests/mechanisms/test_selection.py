@@ -31,6 +31,7 @@ from labeldp.mechanisms.selection import (
 from tests.mechanisms.privacy_loss import RUNS, assert_private
 
 GEOMETRIC, LOGARITHMIC, POISSON = TrialDistribution
+SOME_ORDERS = ORDERS[::3]
 
 
 def selection(distribution: TrialDistribution, mean_trials: float) -> Selection:
@@ -150,7 +151,8 @@ def response_curve(epsilon: float, orders: NDArray[np.float64]) -> RenyiEvent:
 
 @pytest.mark.parametrize("mean_trials", [1.5, 10.0, 300.0])
 @pytest.mark.parametrize(
-    "trial", [pure_rdp(0.3, ORDERS), pure_rdp(4.0, ORDERS), gaussian_rdp(1.5, ORDERS)]
+    "trial",
+    [pure_rdp(0.3, SOME_ORDERS), pure_rdp(4.0, SOME_ORDERS), gaussian_rdp(1.5, SOME_ORDERS)],
 )
 def test_renyi_curves_agree_with_dp_accounting(
     trial: NDArray[np.float64], mean_trials: float
@@ -158,8 +160,8 @@ def test_renyi_curves_agree_with_dp_accounting(
     accountant = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant")
     shapes = {GEOMETRIC: 1.0, LOGARITHMIC: 0.0, POISSON: math.inf}
     for distribution, shape in shapes.items():
-        expected = accountant._compute_rdp_repeat_and_select(ORDERS, trial, mean_trials, shape)
-        found = selection(distribution, mean_trials).rdp(ORDERS, trial)
+        found = selection(distribution, mean_trials).rdp(SOME_ORDERS, trial)
+        expected = accountant._compute_rdp_repeat_and_select(SOME_ORDERS, trial, mean_trials, shape)
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
@@ -185,7 +187,7 @@ def test_numbers_of_trials_are_drawn_from_the_distribution(
 ) -> None:
     chosen = selection(distribution, 6.0)
     generator = np.random.default_rng(1)
-    drawn = np.array([chosen.draw_trials(generator=generator) for _ in range(40_000)])
+    drawn = np.array([chosen.draw_trials(generator=generator) for _ in range(10_000)])
     expected = number_of_trials(chosen)[:8]
     observed = np.bincount(drawn, minlength=8)[:8] / len(drawn)
     assert np.abs(observed - expected).max() < 5 * math.sqrt(0.25 / len(drawn))
