@@ -13,13 +13,8 @@ A lower bound is proof that a mechanism leaks, with the stated confidence. It is
 leaks no more: that is the provable epsilon's part. Show a bound with its `ceiling`.
 """
 
-from labeldp.mechanisms.canaries import (
-    Canaries,
-    CoinCanaries,
-    draw_canaries,
-    draw_canary_blocks,
-    draw_coin_canaries,
-)
+from labeldp.mechanisms.canaries import Canaries, CoinCanaries
+from labeldp.mechanisms.label_inference import LabelInference, advantage_bound, label_inference
 from labeldp.mechanisms.memorization import (
     EpsilonInterval,
     MemorizationAudit,
@@ -37,6 +32,12 @@ from labeldp.mechanisms.one_run import (
     one_run_ceiling,
     one_run_lower_bound,
 )
+from labeldp.mechanisms.one_run_curves import (
+    GaussianCurve,
+    PureCurve,
+    RandomizedResponseCurve,
+    f_dp_lower_bound,
+)
 
 __all__ = [
     "BestFraction",
@@ -44,14 +45,18 @@ __all__ = [
     "CoinCanaries",
     "EpsilonInterval",
     "FixedGuesses",
+    "GaussianCurve",
     "GuessesAbove",
+    "LabelInference",
     "MemorizationAudit",
     "OneRunAudit",
+    "PureCurve",
+    "RandomizedResponseCurve",
+    "advantage_bound",
     "canaries_needed",
     "candidate_scores",
-    "draw_canaries",
-    "draw_canary_blocks",
-    "draw_coin_canaries",
+    "f_dp_lower_bound",
+    "label_inference",
     "memorization_interval",
     "memorization_interval_from_pairs",
     "one_run_audit",

@@ -9,7 +9,7 @@ Both are drawn without a model. Which examples are canaries may be known to an a
 coins may not.
 
 >>> labels = np.array([0, 1, 2, 0, 1, 2])
->>> canaries = draw_canaries(labels, num_classes=3, count=2, seed=11337)
+>>> canaries = Canaries.draw(labels, num_classes=3, num_canaries=2)
 >>> bool((canaries.labels != canaries.true_labels).all())
 True
 >>> int((canaries.plant(labels) != labels).sum())
@@ -60,6 +60,68 @@ class Canaries:
             )
         _freeze(self.positions, self.labels, self.true_labels)
 
+    @classmethod
+    def draw(
+        cls, labels: Array, *, num_classes: int, num_canaries: int, seed: int = PUBLISHED_SEED
+    ) -> "Canaries":
+        """Draw mislabeled examples as the published attack does, bit for bit.
+
+        NumPy's legacy generator picks the positions without replacement, then, in the order of the
+        draw, one of the K - 1 wrong labels of each, all equally likely.
+
+        Args:
+            labels: True labels of the training set [n].
+            num_classes: K, at least 2.
+            num_canaries: M.
+            seed: Seed of the draw, 0 to 2**32 - 1. It is no privacy noise, but who knows it and the
+                true labels knows the canaries' labels: an attacker must not.
+
+        Raises:
+            ValueError: Labels out of range, one class only, or more canaries than examples.
+        """
+        true_labels = _check_draw(labels, num_classes, num_canaries)
+        generator = _legacy_generator(seed)
+        positions = generator.choice(true_labels.size, num_canaries, replace=False)
+        return _mislabel(positions.astype(np.int64), true_labels, num_classes, generator)
+
+    @classmethod
+    def draw_blocks(
+        cls,
+        labels: Array,
+        *,
+        num_classes: int,
+        num_blocks: int = 10,
+        num_canaries: int = 100,
+        seed: int = PUBLISHED_SEED,
+    ) -> tuple["Canaries", ...]:
+        """Draw `num_blocks` sets of `num_canaries` that share no example, one for each run.
+
+        Seeds are tried in steps of 11 from `seed`; one whose positions meet an earlier block's is
+        passed over. This replays the published ten blocks of one hundred.
+
+        Raises:
+            ValueError: As `draw`, or no further free block found.
+        """
+        _validate.whole(minimum=1, num_blocks=num_blocks)
+        true_labels = _check_draw(labels, num_classes, num_canaries * num_blocks)
+        taken = np.zeros(true_labels.size, dtype=bool)
+        found: list[Canaries] = []
+        for attempt in range(_MOST_SEEDS_TRIED):
+            generator = _legacy_generator(seed + attempt * _PUBLISHED_SEED_STEP)
+            positions = generator.choice(true_labels.size, num_canaries, replace=False)
+            if taken[positions].any():
+                continue
+            taken[positions] = True
+            block = _mislabel(positions.astype(np.int64), true_labels, num_classes, generator)
+            found.append(block)
+            if len(found) == num_blocks:
+                return tuple(found)
+        raise ValueError(
+            f"num_blocks is {num_blocks}, but {_MOST_SEEDS_TRIED} seeds gave only {len(found)} "
+            f"blocks of {num_canaries} among {true_labels.size} examples without overlap; draw "
+            "fewer or smaller blocks"
+        )
+
     def plant(self, labels: Array) -> Any:
         """Return a copy of `labels` [n] with the canaries' labels in their places."""
         return _plant(labels, self.positions, self.labels)
@@ -94,6 +156,42 @@ class CoinCanaries:
             raise ValueError("coins holds values other than 0 and 1")
         _freeze(self.positions, self.candidates, self.coins)
 
+    @classmethod
+    def draw(
+        cls,
+        labels: Array,
+        *,
+        num_classes: int,
+        num_canaries: int,
+        generator: np.random.Generator,
+    ) -> "CoinCanaries":
+        """Draw examples, two candidate labels for each, and the coins between them.
+
+        With three classes or more the true label is no candidate: a model that has learned the task
+        then has no reason of its own to prefer either.
+
+        Args:
+            labels: True labels of the training set [n].
+            num_classes: K, at least 2.
+            num_canaries: M.
+            generator: Source of positions, candidates and coins.
+
+        Raises:
+            ValueError: Labels out of range, one class only, or more canaries than examples.
+        """
+        true_labels = _check_draw(labels, num_classes, num_canaries)
+        positions = generator.choice(true_labels.size, num_canaries, replace=False)
+        if num_classes == 2:
+            candidates = np.tile(np.arange(2), (num_canaries, 1))
+        else:
+            first = generator.integers(num_classes - 1, size=num_canaries)
+            second = generator.integers(num_classes - 2, size=num_canaries)
+            second += second >= first
+            ranks = np.stack([first, second], axis=1)
+            candidates = ranks + (ranks >= true_labels[positions, None])
+        coins = generator.integers(2, size=num_canaries)
+        return cls(positions=positions.astype(np.int64), candidates=candidates, coins=coins)
+
     @property
     def labels(self) -> NDArray[np.int64]:
         """The labels that the coins chose [M]."""
@@ -103,96 +201,6 @@ class CoinCanaries:
     def plant(self, labels: Array) -> Any:
         """Return a copy of `labels` [n] with the chosen labels in their places."""
         return _plant(labels, self.positions, self.labels)
-
-
-def draw_canaries(
-    labels: Array, *, num_classes: int, count: int, seed: int = PUBLISHED_SEED
-) -> Canaries:
-    """Draw mislabeled examples as the published attack does, bit for bit.
-
-    NumPy's legacy generator picks the positions without replacement, then, in the order of the
-    draw, one of the K - 1 wrong labels of each, all equally likely.
-
-    Args:
-        labels: True labels of the training set [n].
-        num_classes: K, at least 2.
-        count: How many canaries.
-        seed: Seed of the draw, 0 to 2**32 - 1. It is no privacy noise and may be published
-            afterwards.
-
-    Raises:
-        ValueError: Labels out of range, one class only, or more canaries than examples.
-    """
-    true_labels = _check_draw(labels, num_classes, count)
-    generator = _legacy_generator(seed)
-    positions = generator.choice(true_labels.size, count, replace=False).astype(np.int64)
-    return _mislabel(positions, true_labels, num_classes, generator)
-
-
-def draw_canary_blocks(
-    labels: Array,
-    *,
-    num_classes: int,
-    blocks: int = 10,
-    count: int = 100,
-    seed: int = PUBLISHED_SEED,
-) -> tuple[Canaries, ...]:
-    """Draw `blocks` sets of `count` canaries that share no example, one set for each training run.
-
-    Seeds are tried in steps of 11 from `seed`; one whose positions meet an earlier block's is
-    passed over. This replays the published ten blocks of one hundred.
-
-    Raises:
-        ValueError: As `draw_canaries`, or no free block found.
-    """
-    _validate.whole(minimum=1, blocks=blocks)
-    true_labels = _check_draw(labels, num_classes, count * blocks)
-    taken = np.zeros(true_labels.size, dtype=bool)
-    found: list[Canaries] = []
-    for attempt in range(_MOST_SEEDS_TRIED):
-        generator = _legacy_generator(seed + attempt * _PUBLISHED_SEED_STEP)
-        positions = generator.choice(true_labels.size, count, replace=False).astype(np.int64)
-        if taken[positions].any():
-            continue
-        taken[positions] = True
-        found.append(_mislabel(positions, true_labels, num_classes, generator))
-        if len(found) == blocks:
-            return tuple(found)
-    raise ValueError(
-        f"blocks is {blocks}, but {_MOST_SEEDS_TRIED} seeds gave only {len(found)} blocks of "
-        f"{count} among {true_labels.size} examples without overlap; draw fewer or smaller blocks"
-    )
-
-
-def draw_coin_canaries(
-    labels: Array, *, num_classes: int, count: int, generator: np.random.Generator
-) -> CoinCanaries:
-    """Draw examples, two candidate labels for each, and the coins between them.
-
-    With three classes or more the true label is no candidate: a model that has learned the task
-    then has no reason of its own to prefer either.
-
-    Args:
-        labels: True labels of the training set [n].
-        num_classes: K, at least 2.
-        count: How many canaries.
-        generator: Source of positions, candidates and coins.
-
-    Raises:
-        ValueError: Labels out of range, one class only, or more canaries than examples.
-    """
-    true_labels = _check_draw(labels, num_classes, count)
-    positions = generator.choice(true_labels.size, count, replace=False).astype(np.int64)
-    if num_classes == 2:
-        candidates = np.tile(np.arange(2), (count, 1))
-    else:
-        first = generator.integers(num_classes - 1, size=count)
-        second = generator.integers(num_classes - 2, size=count)
-        second += second >= first
-        ranks = np.stack([first, second], axis=1)
-        candidates = ranks + (ranks >= true_labels[positions, None])
-    coins = generator.integers(2, size=count)
-    return CoinCanaries(positions=positions, candidates=candidates, coins=coins)
 
 
 def _mislabel(
@@ -207,18 +215,18 @@ def _mislabel(
     return Canaries(positions=positions, labels=wrong, true_labels=true_labels)
 
 
-def _check_draw(labels: Array, num_classes: int, count: int) -> NDArray[np.int64]:
+def _check_draw(labels: Array, num_classes: int, num_canaries: int) -> NDArray[np.int64]:
     _validate.whole(num_classes=num_classes)
     if num_classes < 2:
         raise ValueError(
             f"num_classes is {num_classes}; a canary needs a wrong label, so at least 2 classes"
         )
     true_labels = _validate.labels(labels, num_classes=num_classes)
-    _validate.whole(minimum=1, count=count)
-    if count > true_labels.size:
+    _validate.whole(minimum=1, num_canaries=num_canaries)
+    if num_canaries > true_labels.size:
         raise ValueError(
-            f"{count} canaries are wanted, but there are {true_labels.size} examples; each canary "
-            f"takes an example of its own, so ask for at most {true_labels.size}"
+            f"{num_canaries} canaries are wanted, but there are {true_labels.size} examples; each "
+            f"takes one of its own, so ask for at most {true_labels.size}"
         )
     return true_labels
 

@@ -1,7 +1,7 @@
 """Does a model remember wrong labels? The attack of Malek et al. 2021, as published and corrected.
 
 A model was trained with canaries: examples with one wrong label each, uniform among the wrong ones
-(`canaries.draw_canaries`). For each canary and each of the K - 2 *other* wrong labels, the attacker
+(`canaries.Canaries`). For each canary and each of the K - 2 *other* wrong labels, the attacker
 guesses that the more probable of the two was trained on, and abstains where both lie below a
 threshold. Under epsilon-label-DP no guess is right with probability above e^eps / (1 + e^eps)
 (their Thm B.1), so accuracy translates to epsilon_m = log(accuracy / (1 - accuracy)).
@@ -208,16 +208,17 @@ def _corrected(
     error = 1 - confidence
     shares_won, shares_lost = won / alternatives, lost / alternatives
     low = max(0.0, _bound_by_betting(shares_won, shares_lost, error))
-    # The same bet with the sides exchanged bounds the success at each threshold from above. Any of
-    # them might be the one shown, so each pays a share of the error.
-    share = error / len(THRESHOLDS)
-    highs = [
-        -_bound_by_betting(shares_lost[[row]], shares_won[[row]], share) for row in range(len(won))
-    ]
-    if low > 0:  # show the threshold that earned most at the bound
-        row = int(np.argmax(_log_capital(low, shares_won, shares_lost).max(axis=1)))
+    if low > 0:  # show the threshold that earned most at the bound, else the one that tells most
+        shown = [int(np.argmax(_log_capital(low, shares_won, shares_lost).max(axis=1)))]
     else:
-        row = int(np.argmin(highs))
+        shown = list(range(len(THRESHOLDS)))
+    # The same bet with the sides exchanged bounds the success at a threshold from above. Any of the
+    # thresholds might have been the one shown, so each pays a share of the error.
+    highs = {
+        row: -_bound_by_betting(shares_lost[[row]], shares_won[[row]], error / len(THRESHOLDS))
+        for row in shown
+    }
+    row = min(highs, key=lambda candidate: highs[candidate])
     high = max(low, highs[row])
     guesses = int(won[row].sum() + lost[row].sum())
     return EpsilonInterval(
@@ -250,7 +251,7 @@ def _bound_by_betting(won: NDArray[np.float64], lost: NDArray[np.float64], error
     low, high = -_LARGEST_EPSILON, _LARGEST_EPSILON
     if not refuted(low):
         return -math.inf
-    for _ in range(50):
+    for _ in range(40):
         middle = (low + high) / 2
         if refuted(middle):
             low = middle

@@ -47,15 +47,8 @@ def one_run_lower_bound(
         ValueError: Counts that contradict each other, an argument out of range, or too few canaries
             to prove anything at this confidence.
     """
-    _validate.whole(minimum=1, canaries=canaries)
-    _validate.whole(guesses=guesses, correct=correct)
-    if not correct <= guesses <= canaries:
-        raise ValueError(
-            f"correct is {correct}, guesses {guesses} and canaries {canaries}; a right guess is a "
-            "guess, and each canary is guessed at most once"
-        )
+    check_counts(canaries, guesses, correct, confidence)
     _check_delta(delta)
-    check_enough_canaries(canaries, confidence)
     return _lower_bound(canaries, guesses, correct, delta, 1 - confidence)
 
 
@@ -72,6 +65,18 @@ def canaries_needed(*, epsilon: float, confidence: float = 0.95) -> int:
     _validate.between(0, 1, confidence=confidence)
     # log q = -log(1 + e^-epsilon); the tolerance keeps a quotient that is whole from rounding up
     return math.ceil(math.log(1 - confidence) / -math.log1p(math.exp(-epsilon)) - 1e-9)
+
+
+def check_counts(canaries: int, guesses: int, correct: int, confidence: float) -> None:
+    """Refuse counts that contradict each other, and audits that can prove nothing."""
+    _validate.whole(minimum=1, canaries=canaries)
+    _validate.whole(guesses=guesses, correct=correct)
+    if not correct <= guesses <= canaries:
+        raise ValueError(
+            f"correct is {correct}, guesses {guesses} and canaries {canaries}; a right guess is a "
+            "guess, and each canary is guessed at most once"
+        )
+    check_enough_canaries(canaries, confidence)
 
 
 def check_enough_canaries(canaries: int, confidence: float) -> None:

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from labeldp.mechanisms.canaries import (
-    Canaries,
-    CoinCanaries,
-    draw_canaries,
-    draw_canary_blocks,
-    draw_coin_canaries,
-)
+from labeldp.mechanisms.canaries import Canaries, CoinCanaries
 from tests.shared_material import shared_path
 
 CLASSES = {"cifar10": 10, "cifar100": 100}
@@ -26,10 +20,10 @@ def test_published_canaries_bit_for_bit(dataset: str, kind: str) -> None:
     training[positions] = true
     if kind == "confs":
         drawn: tuple[Canaries, ...] = (
-            draw_canaries(training, num_classes=CLASSES[dataset], count=1000, seed=11337),
+            Canaries.draw(training, num_classes=CLASSES[dataset], num_canaries=1000, seed=11337),
         )
     else:
-        drawn = draw_canary_blocks(training, num_classes=CLASSES[dataset])
+        drawn = Canaries.draw_blocks(training, num_classes=CLASSES[dataset])
         assert [block.positions.size for block in drawn] == [100] * 10
     np.testing.assert_array_equal(np.concatenate([c.positions for c in drawn]), positions)
     np.testing.assert_array_equal(np.concatenate([c.labels for c in drawn]), labels)
@@ -46,17 +40,17 @@ def test_published_blocks_are_those_of_the_published_runs() -> None:
             true = arrays[f"confs_10x100__{dataset}__true"]
         training = np.zeros(50_000, dtype=np.int64)
         training[positions] = true
-        blocks = draw_canary_blocks(training, num_classes=CLASSES[dataset])
+        blocks = Canaries.draw_blocks(training, num_classes=CLASSES[dataset])
         np.testing.assert_array_equal(np.concatenate([b.positions for b in blocks]), positions)
         np.testing.assert_array_equal(np.concatenate([b.labels for b in blocks]), planted)
 
 
 def test_planting_changes_the_canaries_and_nothing_else() -> None:
     labels = np.random.default_rng(0).integers(4, size=50)
-    canaries = draw_canaries(labels, num_classes=4, count=50, seed=1)
+    canaries = Canaries.draw(labels, num_classes=4, num_canaries=50, seed=1)
     planted = canaries.plant(labels)
     assert (planted != labels).all()
-    few = draw_canaries(labels, num_classes=4, count=5, seed=1)
+    few = Canaries.draw(labels, num_classes=4, num_canaries=5, seed=1)
     changed = np.flatnonzero(few.plant(labels) != labels)
     np.testing.assert_array_equal(changed, np.sort(few.positions))
     tensor = few.plant(torch.from_numpy(labels))
@@ -67,7 +61,7 @@ def test_planting_changes_the_canaries_and_nothing_else() -> None:
 def test_coins_are_fair_and_candidates_uniform_among_wrong_labels() -> None:
     labels = np.random.default_rng(0).integers(5, size=20_000)
     generator = np.random.default_rng(1)
-    coin = draw_coin_canaries(labels, num_classes=5, count=20_000, generator=generator)
+    coin = CoinCanaries.draw(labels, num_classes=5, num_canaries=20_000, generator=generator)
     true = labels[coin.positions]
     assert (coin.candidates != true[:, None]).all()
     assert abs(coin.coins.mean() - 0.5) < 4 * 0.5 / np.sqrt(20_000)
@@ -83,24 +77,26 @@ def test_coins_are_fair_and_candidates_uniform_among_wrong_labels() -> None:
 def test_two_classes_leave_one_pair() -> None:
     labels = np.zeros(10, dtype=np.int64)
     generator = np.random.default_rng(0)
-    coin = draw_coin_canaries(labels, num_classes=2, count=10, generator=generator)
+    coin = CoinCanaries.draw(labels, num_classes=2, num_canaries=10, generator=generator)
     assert (coin.candidates == [0, 1]).all()
-    assert (draw_canaries(labels, num_classes=2, count=10, seed=0).labels == 1).all()
+    assert (Canaries.draw(labels, num_classes=2, num_canaries=10, seed=0).labels == 1).all()
 
 
 def test_bad_draws_are_refused() -> None:
     labels = np.array([0, 1, 2])
     with pytest.raises(ValueError, match=r"4 canaries are wanted, but there are 3 examples"):
-        draw_canaries(labels, num_classes=3, count=4)
+        Canaries.draw(labels, num_classes=3, num_canaries=4)
     with pytest.raises(ValueError, match="at least 2 classes"):
-        draw_canaries(np.array([0, 0]), num_classes=1, count=1)
+        Canaries.draw(np.array([0, 0]), num_classes=1, num_canaries=1)
     with pytest.raises(ValueError, match=r"labels\[2\] is 2"):
-        draw_canaries(labels, num_classes=2, count=1)
+        Canaries.draw(labels, num_classes=2, num_canaries=1)
     with pytest.raises(ValueError, match="seed is 4294967296"):
-        draw_canaries(labels, num_classes=3, count=1, seed=2**32)
+        Canaries.draw(labels, num_classes=3, num_canaries=1, seed=2**32)
     with pytest.raises(ValueError, match="without overlap"):
-        draw_canary_blocks(np.zeros(40, dtype=np.int64), num_classes=2, blocks=2, count=20)
-    canaries = draw_canaries(np.zeros(40, dtype=np.int64), num_classes=2, count=20)
+        Canaries.draw_blocks(
+            np.zeros(40, dtype=np.int64), num_classes=2, num_blocks=2, num_canaries=20
+        )
+    canaries = Canaries.draw(np.zeros(40, dtype=np.int64), num_classes=2, num_canaries=20)
     with pytest.raises(ValueError, match="plant canaries in the labels that they were drawn for"):
         canaries.plant(labels)
 

@@ -114,9 +114,9 @@ def test_the_published_interval_does_not_keep_it() -> None:
     generator = np.random.default_rng(0)
     accused = np.zeros((200, 2))
     for run in range(200):
-        true = generator.integers(10, size=300)
-        planted = (true + generator.integers(1, 10, size=300)) % 10
-        confidences = generator.dirichlet(np.full(10, 0.1), size=300)
+        true = generator.integers(10, size=100)
+        planted = (true + generator.integers(1, 10, size=100)) % 10
+        confidences = generator.dirichlet(np.full(10, 0.1), size=100)
         audit = memorization_interval(confidences, planted, true)
         accused[run] = audit.paper.epsilon_low > 0, audit.corrected.epsilon_low > 0
     paper, corrected = accused.mean(axis=0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from labeldp.mechanisms.canaries import draw_coin_canaries
+from labeldp.mechanisms.canaries import CoinCanaries
 from labeldp.mechanisms.one_run import (
     BestFraction,
     FixedGuesses,
@@ -75,7 +75,9 @@ def audit_randomized_response(
     """One synthetic audit, its attacker the best there is: it sees randomized response's output."""
     generator = np.random.default_rng([seed, canaries, classes])
     labels = generator.integers(classes, size=2 * canaries)
-    coin = draw_coin_canaries(labels, num_classes=classes, count=canaries, generator=generator)
+    coin = CoinCanaries.draw(
+        labels, num_classes=classes, num_canaries=canaries, generator=generator
+    )
     kept = generator.random(canaries) < math.exp(epsilon) / (math.exp(epsilon) + classes - 1)
     other = (coin.labels + generator.integers(1, classes, size=canaries)) % classes
     shown = np.where(kept, coin.labels, other)
