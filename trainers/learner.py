@@ -17,7 +17,7 @@ from torch import Tensor
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.augmentation import CropAndFlip, normalize
-from labeldp.trainers.data import PublicData
+from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.models import ModelName, build_model
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.training import (
@@ -115,7 +115,7 @@ class Learner:
         self.performance = performance
         self.device = performance.torch_device()
         self.epoch_number = 0
-        self._images = data.train_features.ndim == 4
+        self._images = data.kind is FeatureKind.IMAGE
         if config.augment and not self._images:
             raise ValueError(
                 f"augment is True, but {data.name} holds no images; crops and flips make no sense "
@@ -125,10 +125,9 @@ class Learner:
         chosen = features if examples is None else features[torch.from_numpy(examples)]
         self._features = chosen.to(self.device)
         self._test_features = data.test_features.to(self.device)
-        self._test_labels = torch.as_tensor(data.test_labels).to(self.device)
+        self._test_labels = torch.from_numpy(data.test_labels).to(self.device)
         self._mean, self._std = (
-            torch.as_tensor(statistic, dtype=torch.float32, device=self.device)
-            for statistic in ((data.mean, data.std) if self._images else ((), ()))
+            torch.tensor(statistic, device=self.device) for statistic in (data.mean, data.std)
         )
         # Two streams of one seed, so that other networks see the same batches.
         initial, order = np.random.SeedSequence(seed).generate_state(2).tolist()

@@ -1,0 +1,41 @@
+"""Performance: names are checked, devices that are not there are refused."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+
+from labeldp.trainers.alibi import AlibiConfig
+from labeldp.trainers.performance import Device, Performance, Precision
+
+
+def test_settings_reach_torch() -> None:
+    cpu = Performance(device=Device.CPU)
+    assert cpu.torch_device() == torch.device("cpu")
+    assert cpu.memory_format() == torch.contiguous_format
+    assert Performance(channels_last=True).memory_format() == torch.channels_last
+    for precision, dtype in ((Precision.FP32, torch.float32), (Precision.BF16, torch.bfloat16)):
+        with Performance(device=Device.CPU, precision=precision).autocast():
+            product = torch.ones(2, 2) @ torch.ones(2, 2)
+        assert product.dtype == dtype
+
+
+def test_cuda_is_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert Performance().torch_device() == torch.device("cpu")
+    with pytest.raises(ValueError, match="no CUDA device; take device=auto"):
+        Performance(device=Device.CUDA).torch_device()
+
+
+def test_bad_settings_are_named() -> None:
+    name: Any = "bf16"
+    with pytest.raises(ValueError, match=r"precision is 'bf16'.*Precision.FP32, Precision.BF16"):
+        Performance(precision=name)
+    with pytest.raises(ValueError, match="threads is 0"):
+        Performance(threads=0)
+
+
+def test_performance_and_privacy_share_no_setting() -> None:
+    fast = {field.name for field in dataclasses.fields(Performance)}
+    assert not fast & {field.name for field in dataclasses.fields(AlibiConfig)}
