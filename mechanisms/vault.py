@@ -79,6 +79,23 @@ class Release:
     indices: NDArray[np.intp] | None
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Shard:
+    """What one teacher learns from; true labels, never to leave the trust boundary.
+
+    Attributes:
+        indices: Training examples [n], in ascending order.
+        labels: Their labels [n].
+    """
+
+    indices: NDArray[np.intp]
+    labels: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        """Say what is inside without showing it."""
+        return f"Shard(num_labels={len(self.labels)})"
+
+
 class ReleaseStore(Protocol):
     """Where releases and charges are kept; one call to `record` keeps both or neither."""
 
@@ -201,23 +218,101 @@ class LabelVault:
             ValueError: Indices out of range or repeated, or inputs that the mechanism refuses.
             BudgetExceeded: The charge would take a label over the budget; nothing is drawn.
         """
-        source = OsEntropy() if noise is None else noise
         chosen = None if indices is None else check_indices(indices, self.num_labels)
+        labels = self._labels if chosen is None else self._labels[chosen]
+        return self._release(
+            mechanism,
+            private=labels,
+            private_digest=self._labels_digest,
+            public=public,
+            indices=chosen,
+            noise=OsEntropy() if noise is None else noise,
+        )
+
+    def release_from_votes(
+        self,
+        mechanism: Mechanism,
+        votes: NDArray[Any],
+        *public: NDArray[Any],
+        noise: NoiseSource | None = None,
+    ) -> Release:
+        """Return answers of an ensemble that was trained on `partition`'s shards.
+
+        One label changes one teacher and so one vote per query: `mechanism.event` prices that, and
+        every label is charged with it.
+
+        Args:
+            mechanism: What turns votes into answers.
+            votes: Counts per query and class [Q, K].
+            *public: Public inputs of the mechanism.
+            noise: Where noise comes from; the operating system's entropy, draw 0, if not given.
+
+        Raises:
+            ValueError: Votes that the mechanism refuses.
+            BudgetExceeded: The charge would take a label over the budget; nothing is drawn.
+        """
+        keyed = hashlib.blake2b(key=self._store.salt(), digest_size=16)
+        keyed.update(self._labels_digest.encode())
+        keyed.update(_array_digest(votes).encode())
+        return self._release(
+            mechanism,
+            private=votes,
+            private_digest=keyed.hexdigest(),
+            public=public,
+            indices=None,
+            noise=OsEntropy() if noise is None else noise,
+        )
+
+    def partition(self, teachers: int, *, seed: int) -> tuple["Shard", ...]:
+        """Return disjoint shards of true labels for a PATE ensemble, inside the trust boundary.
+
+        Nothing is charged here: what teachers learn may leave as answers only, through
+        `release_from_votes`. Which examples form a shard depends on public numbers alone.
+
+        Args:
+            teachers: T, at least 1; every shard gets N // T labels or one more.
+            seed: Of the shuffle.
+
+        Raises:
+            ValueError: More teachers than labels.
+        """
+        _validate.whole(teachers=teachers, minimum=1)
+        _validate.whole(seed=seed)
+        if teachers > self.num_labels:
+            raise ValueError(
+                f"teachers is {teachers}, but there are {self.num_labels} labels: some shards "
+                "would be empty; take fewer teachers"
+            )
+        order = np.random.default_rng(seed).permutation(self.num_labels)
+        parts = [np.sort(part) for part in np.array_split(order, teachers)]
+        times_used = np.bincount(np.concatenate(parts), minlength=self.num_labels)
+        assert (times_used == 1).all(), "a label in two shards would change two votes"
+        return tuple(Shard(indices=part, labels=self._labels[part]) for part in parts)
+
+    def _release(
+        self,
+        mechanism: Mechanism,
+        *,
+        private: NDArray[Any],
+        private_digest: str,
+        public: Sequence[NDArray[Any]],
+        indices: NDArray[np.intp] | None,
+        noise: NoiseSource,
+    ) -> Release:
         description = {"name": type(mechanism).__name__, **_parameters(mechanism)}
-        description["noise"] = {"name": type(source).__name__, **_parameters(source)}
-        key = self._address(description, chosen, public)
+        description["noise"] = {"name": type(noise).__name__, **_parameters(noise)}
+        key = _address(private_digest, description, indices, public)
         with self._lock:
             stored = self._store.release(key)
             if stored is None:
                 event = mechanism.event
-                self._afford(event, chosen, description["name"])
-                labels = self._labels if chosen is None else self._labels[chosen]
-                drawn = mechanism.release(labels, *public, generator=source.generator(key))
+                self._afford(event, indices, description["name"])
+                drawn = mechanism.release(private, *public, generator=noise.generator(key))
                 stored = _compact(np.asarray(drawn))
-                charge = Charge(key=key, event=event, indices=chosen, mechanism=description)
+                charge = Charge(key=key, event=event, indices=indices, mechanism=description)
                 self._store.record(charge, stored)
-                self._ledger.charge(event, indices=chosen)
-        return Release(key=key, values=stored, indices=chosen)
+                self._ledger.charge(event, indices=indices)
+        return Release(key=key, values=stored, indices=indices)
 
     def epsilon(self, *, delta: float, keys: Sequence[str] | None = None) -> float:
         """Epsilon of the worst label at `delta`, over all releases or those at `keys` only."""
@@ -256,19 +351,20 @@ class LabelVault:
                 budget=self.budget, spent=spent, requested=requested, request=request
             )
 
-    def _address(
-        self,
-        description: dict[str, Any],
-        indices: NDArray[np.intp] | None,
-        public: Sequence[NDArray[Any]],
-    ) -> str:
-        parts = {
-            "labels": self._labels_digest,
-            "mechanism": description,
-            "indices": None if indices is None else _array_digest(indices),
-            "public": [_array_digest(np.asarray(values)) for values in public],
-        }
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+def _address(
+    private_digest: str,
+    description: dict[str, Any],
+    indices: NDArray[np.intp] | None,
+    public: Sequence[NDArray[Any]],
+) -> str:
+    parts = {
+        "private": private_digest,
+        "mechanism": description,
+        "indices": None if indices is None else _array_digest(indices),
+        "public": [_array_digest(np.asarray(values)) for values in public],
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _parameters(thing: object) -> dict[str, Any]:

@@ -4,6 +4,7 @@ On one machine a private cluster is started and ended with the sweep. A cluster 
 there is used only if an address names it.
 """
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 # its SIGINT handler would keep Ctrl-C from us.
 os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
 os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")
+os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 os.environ.setdefault("TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S", "60")
 os.environ.setdefault("RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -20,6 +22,9 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 import ray
 
 from labeldp.platform.sweep import Resources
+
+# It looks for the files of its own loggers, and complains once per trial that there are none.
+logging.getLogger("ray.tune").setLevel(logging.ERROR)
 
 #: How long a cluster that is being started, or that an address names, may take to answer.
 CONNECT_SECONDS = 120

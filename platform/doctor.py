@@ -134,7 +134,7 @@ def _tracking() -> list[Check]:
     with tempfile.TemporaryDirectory() as folder:
         where = uri or default_uri(Path(folder))
         try:
-            Tracker.probe(where, Path(folder))
+            Tracker.probe(where)
         except TrackingUnusable as error:
             fix = "start the server, or unset MLFLOW_TRACKING_URI"
             return [Check(name="tracking", ok=False, detail=str(error), fix=fix)]

@@ -59,6 +59,10 @@ class Recorder(tune.Callback):  # type: ignore[misc]
         self._flushed = time.monotonic()
         self._tracking_lost = False
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing for Tune's snapshots: a sweep resumes from its records, never from those."""
+        return {}
+
     def setup(self, **info: Any) -> None:
         """Nothing to set up; Tune's own signature changes between versions."""
 

@@ -4,6 +4,7 @@ Everything written here comes from what the driver holds and the results folder 
 run that a crash left half written is deleted and written again, and none is written twice.
 """
 
+import logging
 import os
 import tempfile
 import time
@@ -23,6 +24,9 @@ from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
 from labeldp.platform.results import TrialRecord
+
+for _name in ("alembic", "mlflow.store.db.utils"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 #: Limits of MLflow's `log_batch`.
 _BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 1000, 100, 6000
@@ -78,6 +82,21 @@ class Tracker:
         self._children: dict[str, str] = {}
         self._complete: set[str] = set()
         self.parent_run_id = ""
+
+    @staticmethod
+    def probe(uri: str) -> None:
+        """Check that a store answers, and leave nothing in it.
+
+        Args:
+            uri: The store's address.
+
+        Raises:
+            TrackingUnusable: As for the constructor.
+        """
+        try:
+            MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
+        except Exception as error:  # MLflow's, SQLAlchemy's and the transport's own kinds
+            raise TrackingUnusable(_explain(uri, error)) from error
 
     def open_parent(self, name: str, tags: Mapping[str, str], run_id: str | None) -> str:
         """Open the sweep's own run: the one of an earlier start, or a new one."""

@@ -3,11 +3,12 @@
 import math
 import pickle
 import threading
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger
 from labeldp.mechanisms.randomized_response import RandomizedResponse
@@ -177,3 +178,42 @@ def test_ledger_groups_labels_by_history_and_reports_the_worst():
         expected[touched] += epsilon
     assert ledger.epsilon_per_label(delta=0.0) == pytest.approx(expected, abs=1e-12)
     assert ledger.epsilon(delta=0.0) == pytest.approx(expected.max(), abs=1e-12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyArgmax:
+    """The simplest way from votes to answers."""
+
+    noise_std: float
+
+    @property
+    def event(self):
+        return GaussianEvent(noise_multiplier=self.noise_std / math.sqrt(2))
+
+    def release(self, votes, *, generator):
+        return (votes + generator.normal(scale=self.noise_std, size=votes.shape)).argmax(1)
+
+
+def test_shards_are_disjoint_and_cover_every_label():
+    shards = vault().partition(7, seed=3)
+    together = np.concatenate([shard.indices for shard in shards])
+    assert sorted(together) == list(range(40))
+    assert all((shard.labels == LABELS[shard.indices]).all() for shard in shards)
+    assert {len(shard.indices) for shard in shards} == {5, 6}
+    again = vault().partition(7, seed=3)
+    assert all((a.indices == b.indices).all() for a, b in zip(shards, again, strict=True))
+    assert repr(shards[-1]) == "Shard(num_labels=5)"
+
+
+def test_more_teachers_than_labels_are_refused():
+    with pytest.raises(ValueError, match="teachers is 41, but there are 40 labels"):
+        vault().partition(41, seed=0)
+
+
+def test_answers_of_an_ensemble_are_drawn_and_charged_once():
+    home, votes = vault(), np.array([[7, 3, 0, 0], [5, 5, 0, 0]])
+    first = home.release_from_votes(NoisyArgmax(noise_std=2.0), votes)
+    again = home.release_from_votes(NoisyArgmax(noise_std=2.0), votes)
+    assert first.key == again.key and len(home.charges()) == 1
+    other = home.release_from_votes(NoisyArgmax(noise_std=2.0), votes[::-1].copy())
+    assert other.key != first.key and len(home.charges()) == 2
