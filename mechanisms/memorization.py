@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import Array
@@ -192,7 +192,7 @@ def _paper_accuracy(
     variance = float(weights @ (accuracy - mean) ** 2) / (1 - float(weights @ weights) + 1e-8)
     mean = max(mean, 1 - mean)
     # the published 1.96, which is the quantile to two digits
-    half_width = round(float(norm.ppf((1 + confidence) / 2)), 2) * math.sqrt(variance / guessing)
+    half_width = round(float(ndtri((1 + confidence) / 2)), 2) * math.sqrt(variance / guessing)
     return max(0.5, mean - half_width), min(1.0, mean + half_width)
 
 

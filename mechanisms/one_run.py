@@ -21,8 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, expit
-from scipy.stats import binom
+from scipy.special import bdtrc, betaincinv, expit
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import Array, as_numpy
@@ -277,6 +276,7 @@ def _lower_bound(canaries: int, guesses: int, correct: int, delta: float, error:
 def _p_value(epsilon: float, canaries: int, guesses: int, correct: int, delta: float) -> float:
     """Thm 5.2: beta + 2 M delta alpha, alpha the steepest chord of the binomial's upper tail."""
     fewer = np.arange(1, correct + 1)
-    tail = binom.sf(correct - 1 - np.arange(correct + 1), guesses, expit(epsilon))
+    at_least = correct - np.arange(correct + 1)
+    tail = bdtrc(at_least - 1.0, guesses, expit(epsilon))  # Pr[Bin(R, q) >= at_least]
     alpha = max(0.0, float(((tail[1:] - tail[0]) / fewer).max()))
     return min(1.0, float(tail[0]) + 2 * canaries * delta * alpha)

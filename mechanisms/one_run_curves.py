@@ -137,7 +137,7 @@ def _refuted(
     correct: int,
     error: float,
 ) -> bool:
-    """Algorithm 1 of the paper for two candidates.
+    """The paper's recursion, for two candidates.
 
     If `correct` guesses or more were right with probability `error`, then, going down one right
     guess at a time, right and wrong guesses would have to be at least this likely; together they

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.aggregators import GNMax
 from labeldp.mechanisms.answering import (
     NO_ANSWER,
     AnsweringService,
@@ -22,20 +23,11 @@ NOISE_STD = 60.0
 QUESTIONS = 2000
 
 
-class NoisyMaximum:
-    """GNMax, as short as can be."""
-
-    def answer(self, votes: NDArray[Any], *, generator: np.random.Generator) -> Any:
-        """Labels [N]."""
-        noise = NOISE_STD * generator.standard_normal(votes.shape)
-        return np.argmax(votes + noise, axis=1)
-
-
 def service(defence: Defence, **extra: Any) -> AnsweringService:
     """An ensemble that votes alike on everything near any input."""
     return AnsweringService(
         vote=lambda features: np.tile(VOTES, (len(features), 1)),
-        aggregator=NoisyMaximum(),
+        aggregator=GNMax(noise_std=NOISE_STD),
         defence=defence,
         generator=np.random.default_rng(0),
         **extra,
@@ -107,7 +99,7 @@ def test_bad_input_is_refused() -> None:
         service(FreshNoise()).answer(np.empty((0, 4)))
     broken = AnsweringService(
         vote=lambda features: VOTES,
-        aggregator=NoisyMaximum(),
+        aggregator=GNMax(noise_std=NOISE_STD),
         defence=FreshNoise(),
         generator=np.random.default_rng(0),
     )
