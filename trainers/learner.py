@@ -122,10 +122,10 @@ class Learner:
                 "there: set augment=False"
             )
         features = data.train_features
-        chosen = features if examples is None else features[torch.from_numpy(examples)]
+        chosen = features if examples is None else features[torch.tensor(examples)]
         self._features = chosen.to(self.device)
         self._test_features = data.test_features.to(self.device)
-        self._test_labels = torch.from_numpy(data.test_labels).to(self.device)
+        self._test_labels = torch.tensor(data.test_labels, device=self.device)
         self._mean, self._std = (
             torch.tensor(statistic, device=self.device) for statistic in (data.mean, data.std)
         )

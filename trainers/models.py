@@ -25,7 +25,7 @@ _SMALLEST_STRIDED = 16
 class ModelName(StrEnum):
     """Which network; `width` means something else in each.
 
-    MLP: one hidden layer of `width` units (512). SMALL_CNN: two convolutions of `width` (32) and
+    MLP: one hidden layer of `width` units (512). SMALL_CNN: two convolutions of `width` (16) and
     twice as many channels. RESNET18: `width` (64) channels at first. WIDE_RESNET28: widening
     factor `width` (4; the papers take 8 on CIFAR-100).
     """
@@ -38,7 +38,7 @@ class ModelName(StrEnum):
     @property
     def default_width(self) -> int:
         """The width that None stands for."""
-        return {"mlp": 512, "small_cnn": 32, "resnet18": 64, "wide_resnet28": 4}[self.value]
+        return {"mlp": 512, "small_cnn": 16, "resnet18": 64, "wide_resnet28": 4}[self.value]
 
     @property
     def needs_images(self) -> bool:
