@@ -1,5 +1,6 @@
 """PATE accounting: golden values of two published programs, a plain loop, hard and bad input."""
 
+import itertools
 import json
 import math
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 from scipy.stats import norm
 
 from labeldp.mechanisms.accounting import (
@@ -32,6 +34,7 @@ from labeldp.mechanisms.pate_accounting import (
     rdp_threshold,
 )
 from labeldp.mechanisms.renyi_bounds import log_surprise
+from labeldp.mechanisms.vote_leakage import answer_log_probabilities
 from tests.shared_material import shared_path
 
 CASES = [
@@ -389,6 +392,53 @@ def test_exact_probabilities_of_a_surprise() -> None:
     many = np.array([row["histogram"] for row in rows])
     exact_cost = gnmax_costs(many, noise_std=40.0, exact=True).expected(delta=1e-5)
     assert exact_cost.epsilon <= gnmax_costs(many, noise_std=40.0).expected(delta=1e-5).epsilon
+
+
+def exact_divergence(
+    p: NDArray[np.float64], q: NDArray[np.float64], orders: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Renyi divergence of two finite distributions, given as logs [K], at orders [A]."""
+    terms = orders[:, None] * p + (1 - orders[:, None]) * q
+    result: NDArray[np.float64] = logsumexp(terms, axis=1) / (orders - 1)
+    return result
+
+
+def test_costs_bound_the_exact_divergence_between_neighbors() -> None:
+    """Against the true distributions of answers, by quadrature, after every move of one vote."""
+    orders = np.array([1.5, 3.0, 10.0, 25.0])
+    rows = np.array(
+        [[30, 29, 1, 0], [40, 12, 8, 0], [52, 5, 2, 1], [60, 0, 0, 0], [15, 15, 15, 15]]
+    )
+    caught = 0
+    for noise_std, row in itertools.product((3.0, 8.0), rows):
+        bound = rdp_gnmax(log_q_gaussian([row], noise_std), noise_std, orders)[0]
+        exact_q = rdp_gnmax(log_q_gaussian_exact([row], noise_std), noise_std, orders)[0]
+        assert (exact_q <= bound + 1e-12).all()
+        for source, target in itertools.permutations(range(4), 2):
+            if row[source] == 0:
+                continue
+            other = row.copy()
+            other[source] -= 1
+            other[target] += 1
+            p, q = (answer_log_probabilities(votes, noise_std) for votes in (row, other))
+            assert (exact_divergence(p, q, orders) <= exact_q + 1e-9).all()
+            p, q = (answer_log_probabilities(votes, noise_std / 2) for votes in (row, other))
+            caught += bool((exact_divergence(p, q, orders) > bound).any())
+    assert caught >= 4  # half the noise is noticed
+
+
+def test_costs_of_the_check_bound_its_exact_divergence() -> None:
+    orders = np.array([1.5, 3.0, 10.0, 25.0])
+    for peak in range(20, 61, 4):
+        for sigma1 in (4.0, 12.0):
+            log_p = log_probability_answered([[peak, 0]], 40, sigma1)
+            bound = rdp_threshold(log_p, sigma1, orders)[0]
+            for other in (peak - 1, peak + 1):
+                first, second = (
+                    np.array([norm.logsf(x), norm.logcdf(x)])
+                    for x in ((40 - peak) / sigma1, (40 - other) / sigma1)
+                )
+                assert (exact_divergence(first, second, orders) <= bound + 1e-12).all()
 
 
 def test_hard_input_gives_finite_monotone_costs() -> None:
