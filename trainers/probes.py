@@ -1,0 +1,192 @@
+"""Linear probes: hundreds of teachers on frozen features, each solved in closed form, all at once.
+
+A teacher is a ridge regression from features that no label went into to the classes of its own
+shard. That is a matrix product and a small linear system; 800 of them take seconds, where 800
+networks take days. Nothing about a teacher is tuned on labels: the ridge is a constant.
+
+>>> features = torch.eye(4)
+>>> probes = train_probes(features, [np.array([0, 1]), np.array([2, 3])],
+...                       [np.array([0, 1]), np.array([0, 1])], num_classes=2)
+>>> vote(probes, features[:2])
+array([[0, 1],
+       [0, 0]], dtype=uint8)
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from labeldp.mechanisms import _validate
+
+#: Teachers that are trained or asked at once, and queries of one matrix product.
+_TEACHERS_AT_ONCE = 100
+_QUERIES_AT_ONCE = 2000
+#: A vote is stored in one byte.
+MOST_CLASSES = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probes:
+    """Linear classifiers of one ensemble.
+
+    Attributes:
+        weights: Single precision [T, D + 1, K]; the last row is the bias.
+    """
+
+    weights: Tensor
+
+    @property
+    def num_teachers(self) -> int:
+        """T."""
+        return self.weights.shape[0]
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return self.weights.shape[2]
+
+
+def train_probes(
+    features: Tensor,
+    shards: Sequence[NDArray[np.integer[Any]]],
+    labels_of_shards: Sequence[NDArray[np.integer[Any]]],
+    num_classes: int,
+    *,
+    ridge: float = 0.1,
+) -> Probes:
+    """Train a ridge regression on each shard.
+
+    Each minimizes sum_i |y_i - W x_i|^2 + ridge |W|^2 over its own examples, where x ends with a
+    constant 1 and y is the one-hot label less 1/K. What comes out of a shard depends on the labels
+    of that shard alone.
+
+    Args:
+        features: Of all examples [N, D], computed without labels; centered and with a mean squared
+            norm of about 1, as `label_free_features` gives them, for the default ridge to fit.
+        shards: Indices of each teacher's examples, T times [n_t]; who cuts them (the vault) sees to
+            it that they are disjoint.
+        labels_of_shards: The labels to go with them, T times [n_t].
+        num_classes: K, up to 256.
+        ridge: How strongly weights are pulled to 0; fixed beforehand, never chosen by labels.
+
+    Raises:
+        ValueError: No shard, an empty one, labels or indices that do not fit, or features that are
+            not finite.
+    """
+    _validate.whole(num_classes=num_classes, minimum=2)
+    _validate.positive(ridge=ridge)
+    if num_classes > MOST_CLASSES:
+        raise ValueError(
+            f"num_classes is {num_classes}; a vote is one byte, so {MOST_CLASSES} is the most"
+        )
+    _check_features(features, "features")
+    rows, classes = _checked_shards(len(features), shards, labels_of_shards, num_classes)
+    weights = features.new_empty((len(rows), features.shape[1] + 1, num_classes))
+    for teachers in _groups_of_one_size(rows):
+        indices = torch.from_numpy(np.stack([rows[t] for t in teachers])).to(features.device)
+        labels = torch.from_numpy(np.stack([classes[t] for t in teachers])).to(features.device)
+        targets = functional.one_hot(labels, num_classes).to(features.dtype) - 1 / num_classes
+        weights[teachers] = _ridge_regression(_with_constant(features[indices]), targets, ridge)
+    return Probes(weights=weights)
+
+
+def vote(probes: Probes, query_features: Tensor) -> NDArray[np.uint8]:
+    """Let every teacher cast one vote for each query: its highest score, the first of equal ones.
+
+    Args:
+        probes: The teachers.
+        query_features: [Q, D].
+
+    Returns:
+        Classes [T, Q].
+
+    Raises:
+        ValueError: Features of another width, or not finite.
+    """
+    _check_features(query_features, "query_features")
+    teachers, width, classes = probes.weights.shape
+    if query_features.shape[1] != width - 1:
+        raise ValueError(
+            f"query_features have {query_features.shape[1]} columns, but the probes were trained "
+            f"on {width - 1}; encode queries and training examples with the same encoder"
+        )
+    votes = np.empty((teachers, len(query_features)), dtype=np.uint8)
+    for first in range(0, teachers, _TEACHERS_AT_ONCE):
+        some = probes.weights[first : first + _TEACHERS_AT_ONCE]
+        flat = some.transpose(0, 1).reshape(width, -1)
+        for start in range(0, len(query_features), _QUERIES_AT_ONCE):
+            queries = query_features[start : start + _QUERIES_AT_ONCE].to(flat)
+            scores = torch.addmm(flat[-1], queries, flat[:-1]).view(len(queries), -1, classes)
+            chosen = scores.argmax(2).to(torch.uint8).T
+            votes[first : first + len(some), start : start + len(queries)] = chosen.cpu().numpy()
+    return votes
+
+
+def _ridge_regression(x: Tensor, y: Tensor, ridge: float) -> Tensor:
+    """Solve for the weights [T, D, K] of x [T, n, D] and y [T, n, K], in the smaller dimension."""
+    tall = x.shape[1] > x.shape[2]
+    gram = (x.mT @ x if tall else x @ x.mT).double()
+    gram.diagonal(dim1=1, dim2=2).add_(ridge)
+    right = x.mT @ y if tall else y
+    solution: Tensor = torch.linalg.solve(gram, right.double()).to(x)
+    return solution if tall else x.mT @ solution
+
+
+def _with_constant(x: Tensor) -> Tensor:
+    return functional.pad(x, (0, 1), value=1.0)
+
+
+def _groups_of_one_size(rows: Sequence[NDArray[np.int64]]) -> Iterator[list[int]]:
+    """Teachers whose shards are equally large can be stacked; bounded groups bound the memory."""
+    sizes = np.array([len(indices) for indices in rows])
+    for size in np.unique(sizes):
+        same = np.flatnonzero(sizes == size).tolist()
+        for start in range(0, len(same), _TEACHERS_AT_ONCE):
+            yield same[start : start + _TEACHERS_AT_ONCE]
+
+
+def _check_features(features: Tensor, name: str) -> None:
+    if features.ndim != 2 or 0 in features.shape or not features.is_floating_point():
+        raise ValueError(
+            f"{name} are {features.dtype} of shape {tuple(features.shape)}; they must be floating "
+            "point [N, D]"
+        )
+    # A sum is NaN or infinite if anything in it is, and costs one pass without a mask.
+    if not features.sum().isfinite():
+        bad = torch.nonzero(~features.isfinite())
+        if len(bad):
+            row, column = bad[0].tolist()
+            raise ValueError(f"{name} row {row} holds {features[row, column]} in column {column}")
+
+
+def _checked_shards(
+    examples: int,
+    shards: Sequence[NDArray[np.integer[Any]]],
+    labels_of_shards: Sequence[NDArray[np.integer[Any]]],
+    num_classes: int,
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+    """Return indices and labels as int64, or say which teacher's do not fit."""
+    if not len(shards) or len(shards) != len(labels_of_shards):
+        raise ValueError(
+            f"there are {len(shards)} shards and {len(labels_of_shards)} sets of labels; each "
+            "teacher needs one of both"
+        )
+    rows, classes = [], []
+    for teacher, (shard, labels) in enumerate(zip(shards, labels_of_shards, strict=True)):
+        of_teacher = f"of teacher {teacher}"
+        indices = _validate.labels(shard, num_classes=examples, name=f"shard {of_teacher}")
+        if len(indices) != len(labels):
+            raise ValueError(
+                f"the shard {of_teacher} has {len(indices)} examples and {len(labels)} labels"
+            )
+        rows.append(indices)
+        classes.append(
+            _validate.labels(labels, num_classes=num_classes, name=f"labels {of_teacher}")
+        )
+    return rows, classes
