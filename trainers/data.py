@@ -1,0 +1,265 @@
+"""Data sets with public features and secret labels.
+
+`load` gives public things and training labels apart: the labels belong into a `LabelVault` at once.
+
+>>> data = load("digits", limit=100)
+>>> data.public
+PublicData(name='digits', num_classes=10, train=[100, 1, 8, 8], test=[359, 1, 8, 8])
+>>> data
+LabelledData(public=PublicData(name='digits', ...), train_labels=<100 secret>)
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeldp.mechanisms import _validate
+from labeldp.trainers.data_catalog import find
+from labeldp.trainers.data_files import Splits, data_root, fixed_order
+from labeldp.trainers.own_data import read_own
+
+_CHUNK_ROWS = 8192
+
+
+class FeatureKind(Enum):
+    """What a row of features is."""
+
+    IMAGE = "image"
+    TABULAR = "tabular"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PublicData:
+    """All of a data set that everyone may see.
+
+    Attributes:
+        name: Of the data set.
+        num_classes: K.
+        train_features: uint8 [N, C, H, W] for images, float32 [N, D] for tables.
+        test_features: Likewise [M, ...].
+        test_labels: Public labels, int64 [M].
+        class_names: Of the K classes, if they have names.
+    """
+
+    name: str
+    num_classes: int
+    train_features: Tensor
+    test_features: Tensor
+    test_labels: NDArray[np.int64]
+    class_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Check shapes, types and values."""
+        _validate.whole(num_classes=self.num_classes, minimum=2)
+        for part in ("train_features", "test_features"):
+            _check_features(getattr(self, part), name=f"{self.name}: {part}")
+        if self.train_features.shape[1:] != self.test_features.shape[1:]:
+            raise ValueError(
+                f"{self.name}: a row of train_features has shape "
+                f"{tuple(self.train_features.shape[1:])} and one of test_features "
+                f"{tuple(self.test_features.shape[1:])}; they must agree"
+            )
+        labels = _validate.labels(
+            self.test_labels, num_classes=self.num_classes, name=f"{self.name}: test_labels"
+        )
+        _same_length(self.name, "test", self.test_features, labels)
+        object.__setattr__(self, "test_labels", labels)
+        if self.class_names is not None and len(self.class_names) != self.num_classes:
+            raise ValueError(
+                f"{self.name}: there are {len(self.class_names)} class_names for "
+                f"{self.num_classes} classes; give one each or none"
+            )
+
+    def __repr__(self) -> str:
+        """Say what is inside in one line."""
+        return (
+            f"PublicData(name={self.name!r}, num_classes={self.num_classes}, "
+            f"train={list(self.train_features.shape)}, test={list(self.test_features.shape)})"
+        )
+
+    @property
+    def kind(self) -> FeatureKind:
+        """Images or a table."""
+        return FeatureKind.IMAGE if self.train_features.ndim == 4 else FeatureKind.TABULAR
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of features, test labels and K: 64 hexadecimal digits, nothing secret in them."""
+        digest = hashlib.sha256(str(self.num_classes).encode())
+        for part in (self.train_features, self.test_features):
+            digest.update(f"{part.dtype}{tuple(part.shape)}".encode())
+            for rows in torch.split(part, _CHUNK_ROWS):
+                digest.update(rows.contiguous().numpy().data)
+        digest.update(self.test_labels.tobytes())
+        return digest.hexdigest()
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """Mean of each channel [C], of pixels in [0, 1], over the training images; () if none."""
+        return self._pixel_statistics[0]
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        """Standard deviation likewise; 1 for a channel that never changes, so that it divides."""
+        return self._pixel_statistics[1]
+
+    @cached_property
+    def _pixel_statistics(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        if self.kind is FeatureKind.TABULAR:
+            return (), ()
+        values = torch.arange(256, dtype=torch.float64) / 255
+        means, stds = [], []
+        for channel in self.train_features.unbind(1):
+            # Counts of 256 values are exact, and need no floating-point copy of the images.
+            counts = torch.zeros(256, dtype=torch.int64)
+            for rows in torch.split(channel, _CHUNK_ROWS):
+                counts += torch.bincount(rows.flatten(), minlength=256)
+            share = counts.double() / channel.numel()
+            mean = (share * values).sum()
+            variance = (share * (values - mean) ** 2).sum()
+            means.append(float(mean))
+            stds.append(float(variance.sqrt()) or 1.0)
+        return tuple(means), tuple(stds)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class LabelledData:
+    """A data set as it is read: public features, and the training labels for the vault.
+
+    Attributes:
+        public: All that everyone may see.
+        train_labels: True labels, int64 [N]. Hand them to a `LabelVault` and forget them.
+    """
+
+    public: PublicData
+    train_labels: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        """Check the labels."""
+        name = self.public.name
+        labels = _validate.labels(
+            self.train_labels, num_classes=self.public.num_classes, name=f"{name}: train_labels"
+        )
+        _same_length(name, "train", self.public.train_features, labels)
+        object.__setattr__(self, "train_labels", labels)
+
+    def __repr__(self) -> str:
+        """Never show a label."""
+        return (
+            f"LabelledData(public=PublicData(name={self.public.name!r}, ...), "
+            f"train_labels=<{len(self.train_labels)} secret>)"
+        )
+
+
+def load(
+    name: str,
+    *,
+    root: str | os.PathLike[str] | None = None,
+    path: str | os.PathLike[str] | None = None,
+    label_column: str | None = None,
+    limit: int | None = None,
+) -> LabelledData:
+    """Read a data set from disk; nothing is downloaded.
+
+    Args:
+        name: One of `data_catalog.DATASETS`, or `own` for a file of the user's.
+        root: Folder of the data sets; LABELDP_DATA, or else `data` right here, if not given.
+        path: The user's `.npz` or `.parquet`, for `own` only.
+        label_column: Which column of a `.parquet` holds the labels.
+        limit: Keep at most so many training examples: the same ones every time, in an order of
+            their own, a smaller limit's among those of a larger one.
+
+    Raises:
+        DatasetMissing: It is not there; the message says what gets it.
+        ValueError: An unknown name, a damaged file, or content that is no data set.
+    """
+    if limit is not None:
+        _validate.whole(limit=limit, minimum=1)
+    source = find(name)
+    if name == "own":
+        splits = read_own(path, label_column=label_column)
+    elif path is not None or label_column is not None:
+        raise ValueError(f"path and label_column are for name=own, not for {name!r}")
+    else:
+        splits = source.read(data_root(root))
+    return labelled(name, splits, limit=limit)
+
+
+def labelled(name: str, splits: Splits, *, limit: int | None = None) -> LabelledData:
+    """Return arrays as a checked data set.
+
+    Args:
+        name: What to call it.
+        splits: The arrays.
+        limit: As in `load`.
+
+    Raises:
+        ValueError: Anything that is no data set; the first bad row is named.
+    """
+    public = PublicData(
+        name=name,
+        num_classes=splits.num_classes,
+        train_features=torch.from_numpy(splits.train_features),
+        test_features=torch.from_numpy(splits.test_features),
+        test_labels=splits.test_labels,
+        class_names=splits.class_names,
+    )
+    data = LabelledData(public=public, train_labels=splits.train_labels)
+    if (data.train_labels == data.train_labels[0]).all():
+        raise ValueError(
+            f"{name}: all {len(data.train_labels)} training labels are the same; there is nothing "
+            "to learn, and nothing to protect: check which column holds the labels"
+        )
+    if limit is None or limit >= len(data.train_labels):
+        return data
+    rows = fixed_order(len(data.train_labels), seed=1)[:limit]
+    fewer = PublicData(
+        name=name,
+        num_classes=public.num_classes,
+        train_features=public.train_features[torch.from_numpy(rows)],
+        test_features=public.test_features,
+        test_labels=public.test_labels,
+        class_names=public.class_names,
+    )
+    return LabelledData(public=fewer, train_labels=data.train_labels[rows])
+
+
+def _check_features(features: Tensor, *, name: str) -> None:
+    if not isinstance(features, Tensor):
+        raise ValueError(
+            f"{name} is a {type(features).__name__}; it must be a torch tensor "
+            "(torch.from_numpy makes one)"
+        )
+    image = features.ndim == 4 and features.dtype == torch.uint8
+    if not image and not (features.ndim == 2 and features.dtype == torch.float32):
+        raise ValueError(
+            f"{name} is {features.dtype} of shape {tuple(features.shape)}; images must be uint8 "
+            "[N, C, H, W] and tables float32 [N, D]"
+        )
+    if 0 in features.shape:
+        raise ValueError(f"{name} has shape {tuple(features.shape)}; it must not be empty")
+    if image:
+        return
+    for start, rows in enumerate(torch.split(features, _CHUNK_ROWS)):
+        if not rows.isfinite().all():
+            row, column = (~rows.isfinite()).nonzero()[0].tolist()
+            raise ValueError(
+                f"{name} row {start * _CHUNK_ROWS + row}, column {column} is "
+                f"{float(rows[row, column])}; features must be finite: drop such rows or fill "
+                "them in"
+            )
+
+
+def _same_length(name: str, part: str, features: Tensor, labels: NDArray[np.int64]) -> None:
+    if len(features) != len(labels):
+        raise ValueError(
+            f"{name}: {part}_features has {len(features)} rows and {part}_labels {len(labels)}; "
+            "there must be one label per row"
+        )
