@@ -116,7 +116,7 @@ class AnswerPrice:
         """The highest (direction 1) or lowest (-1) log q that one moved vote can lead to [N].
 
         No gap changes by more than 2 votes. That the worst is a change of all of them at equal gaps
-        follows from the concavity of y -> Phi(Phi^-1(y) + t), t > 0 (PATE 2018, Prop. 12).
+        follows from the concavity of y -> Phi(Phi^-1(y) + t), t > 0, and Jensen.
         """
         log_others = math.log(self.num_classes - 1)
         shift = direction * math.sqrt(2) / self.noise_std

@@ -92,9 +92,8 @@ def _log_q_by_distance(counts: NDArray[np.int64], distances: int, price: AnswerP
     rising = np.flatnonzero(log_q < price.log_q1)
     falling = np.flatnonzero(log_q > price.log_q0)
     for distance in range(1, distances):
-        # Below q1, take from the leader and give to the second: the fastest way up. Once they
-        # meet, no vote is sure to lead higher.
-        rising = rising[counts[rising, 0] - counts[rising, 1] > 1]
+        # Below q1, take from the leader and give to the second: the fastest way up. It ends before
+        # they meet: a lead of one vote has q above exp(-(1 + 1/noise_std)^2), which q0 is not.
         counts[rising, 0] -= 1
         counts[rising, 1] += 1
         # Above q0, take from the largest follower and give to the leader: the fastest way down.

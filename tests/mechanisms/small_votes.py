@@ -1,4 +1,4 @@
-"""The official program's sensitivities, and all votes of an ensemble so small that all can be listed."""
+"""The official program's sensitivities, and every vote that a small ensemble can cast."""
 
 import itertools
 import json
