@@ -272,8 +272,7 @@ class FixMatch:
 
     def _step(self, step: int) -> FixMatchLoss:
         config, generator = self.config, self._generator
-        for group in self._optimizer.param_groups:
-            group["lr"] = self._rate(step)
+        self._optimizer.learning_rate = self._rate(step)
         chosen = self._take(self._labeled, config.batch_size)
         others = self._take(self._unlabeled, config.batch_size * config.unlabeled_ratio)
         unlabeled = self._features[others]
@@ -296,7 +295,7 @@ class FixMatch:
             temperature=config.temperature,
             unlabeled_weight=config.unlabeled_weight,
         )
-        self._optimizer.zero_grad(set_to_none=True)
+        self._optimizer.zero_grad()
         parts.total.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
         self.average.update_parameters(self.network)

@@ -167,8 +167,7 @@ class Learner:
             schedule=config.schedule,
             warmup=config.warmup,
         )
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
+        self._optimizer.learning_rate = rate
         self.epoch_number += 1
         diverged = TrainingDiverged.at(epoch=self.epoch_number, learning_rate=rate)
         self.network.train()
@@ -180,7 +179,7 @@ class Learner:
             if self.device.type == "cpu" and not logits.isfinite().all():
                 raise diverged
             loss = loss_of(logits, rows)
-            self._optimizer.zero_grad(set_to_none=True)
+            self._optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             self._optimizer.step()
             total += loss.detach()

@@ -12,6 +12,8 @@ from enum import StrEnum
 import torch
 from torch import Tensor, nn
 
+from labeldp.trainers.sgd import Group, Sgd
+
 
 @dataclass(frozen=True, kw_only=True)
 class EpochMetrics:
@@ -94,7 +96,7 @@ def sgd(
     nesterov: bool = True,
     weight_decay: float = 0.0,
     decay_all: bool = True,
-) -> torch.optim.SGD:
+) -> Sgd:
     """Return SGD over the parameters of a model.
 
     Args:
@@ -108,16 +110,10 @@ def sgd(
     """
     decayed = [p for p in model.parameters() if decay_all or p.ndim > 1]
     others = [] if decay_all else [p for p in model.parameters() if p.ndim <= 1]
-    groups = [{"params": decayed, "weight_decay": weight_decay}]
+    groups = [Group(parameters=decayed, weight_decay=weight_decay)]
     if others:
-        groups.append({"params": others, "weight_decay": 0.0})
-    return torch.optim.SGD(
-        groups,
-        lr=learning_rate,
-        momentum=momentum,
-        nesterov=nesterov and momentum > 0,
-        fused=True,
-    )
+        groups.append(Group(parameters=others, weight_decay=0.0))
+    return Sgd(groups, learning_rate=learning_rate, momentum=momentum, nesterov=nesterov)
 
 
 def batches(count: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
