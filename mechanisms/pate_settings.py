@@ -72,6 +72,7 @@ def expected_of_settings(
     settings: ArrayLike,
     *,
     delta: float,
+    max_answers: int | None = None,
     conversion: Conversion = Conversion.IMPROVED,
     orders: ArrayLike = ORDERS,
 ) -> SettingCosts:
@@ -84,6 +85,8 @@ def expected_of_settings(
         votes: Counts [N, K], one vote per teacher.
         settings: Rows (sigma1, sigma2, threshold) [S, 3].
         delta: In (0, 1).
+        max_answers: Where more answers are expected than this, price the share of the queries that
+            yields so many: an estimate, as if the queries came in random order.
         conversion: From Renyi curves.
         orders: Renyi orders [A], above 1.
 
@@ -119,6 +122,10 @@ def expected_of_settings(
             rdp[part] += curves.weighted_sums(weights, ascending)
             answered[part] = weights.sum(axis=1)
             correct[part] = weights @ -np.expm1(values)
+    if max_answers is not None:
+        _validate.whole(minimum=1, max_answers=max_answers)
+        share = np.minimum(1.0, max_answers / np.maximum(answered, 1e-300))
+        rdp, answered, correct = rdp * share[:, None], answered * share, correct * share
     costs = rdp + offsets
     best = costs.argmin(axis=1)
     return SettingCosts(
