@@ -87,9 +87,9 @@ def test_no_vote_is_cheaper_where_noise_drowns_all_teachers() -> None:
 
 
 def test_a_lead_of_one_vote_is_always_above_q0() -> None:
-    for noise_std in np.logspace(-3, 4, 300):
-        narrow = log_q_gaussian([[6, 5], [5, 5]], noise_std)
-        assert (narrow > -((1 + 1 / noise_std) ** 2)).all()
+    for noise_std in np.logspace(-3, 4, 150):
+        for narrow in ([[6, 5]], [[5, 5]]):
+            assert log_q_gaussian(narrow, noise_std)[0] > -((1 + 1 / noise_std) ** 2)
         for order in (1.5, 20.0):
             price = AnswerPrice(noise_std=noise_std, num_classes=2, order=order)
             assert price.log_q0 <= -((1 + 1 / noise_std) ** 2)
