@@ -7,7 +7,7 @@ the last digits between devices and precisions, not in what they promise.
 device(type='cpu')
 """
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -76,8 +76,6 @@ class Performance:
 
     def autocast(self) -> AbstractContextManager[object]:
         """Return the context in which the network runs."""
-        return torch.autocast(
-            self.torch_device().type,
-            dtype=torch.bfloat16,
-            enabled=self.precision is Precision.BF16,
-        )
+        if self.precision is Precision.FP32:
+            return nullcontext()
+        return torch.autocast(self.torch_device().type, dtype=torch.bfloat16)
