@@ -6,7 +6,13 @@ import math
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.accounting import Conversion
+from labeldp.mechanisms.accounting import (
+    ORDERS,
+    Conversion,
+    epsilon_from_rdp,
+    gaussian_epsilon,
+    gaussian_rdp,
+)
 from labeldp.mechanisms.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate_pricing import (
     Aggregator,
@@ -61,6 +67,46 @@ def test_few_laplace_answers_are_priced_as_pure() -> None:
     assert price.epsilon == pytest.approx(0.1) and math.isinf(price.order)
     many = price_for_any_votes(LNMax(scale=20.0), checked=1000, answered=1000, delta=1e-9)
     assert many.epsilon < 100.0 and math.isfinite(many.order)
+
+
+@pytest.mark.parametrize(
+    ("sigma1", "sigma2", "queries", "answered", "delta", "mironov", "improved", "exact"),
+    [
+        (150, 40, 640, 286, 1e-5, 3.175, 2.758, 2.543),  # MNIST
+        (200, 40, 8500, 3098, 1e-6, 12.68, 11.84, 11.14),  # SVHN
+        (200, 40, 1500, 524, 1e-5, 4.343, 3.834, 3.543),  # Adult
+        (500, 100, 12000, 10762, 1e-8, 10.11, 9.48, 9.01),  # Glyph
+    ],
+)
+def test_prices_of_table_1_that_hold_for_any_votes(
+    sigma1: float,
+    sigma2: float,
+    queries: int,
+    answered: int,
+    delta: float,
+    mironov: float,
+    improved: float,
+    exact: float,
+) -> None:
+    multiplier = (queries / sigma1**2 + 2 * answered / sigma2**2) ** -0.5
+    published_grid = ORDERS[ORDERS >= 2]
+    fine_grid = np.arange(1.05, 200, 0.01)
+
+    def half_a_digit(value: float) -> float:
+        """Of the last printed digit, with a little for values that end in a 5."""
+        return 0.51 * 10.0 ** -(2 if value > 9 else 3)
+
+    for expected, orders, conversion in (
+        (mironov, published_grid, Conversion.MIRONOV),
+        (improved, fine_grid, Conversion.IMPROVED),
+    ):
+        epsilon, _ = epsilon_from_rdp(orders, gaussian_rdp(multiplier, orders), delta, conversion)
+        assert epsilon == pytest.approx(expected, abs=half_a_digit(expected))
+        # the project's grid of orders costs less than a thousandth
+        ours, _ = epsilon_from_rdp(ORDERS, gaussian_rdp(multiplier, ORDERS), delta, conversion)
+        assert epsilon <= ours * (1 + 1e-12) < 1.001 * epsilon
+    epsilon = gaussian_epsilon(noise_multiplier=multiplier, delta=delta)
+    assert epsilon == pytest.approx(exact, abs=half_a_digit(exact))
 
 
 def test_expected_answers_stop_where_the_published_accountant_does() -> None:
