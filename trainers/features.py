@@ -54,7 +54,7 @@ class PatchFeatures:
     patch: int = 6
     centers: int = 300
     cells: int = 3
-    dimensions: int = 400
+    dimensions: int = 800
     sampled_patches: int = 100_000
     sampled_images: int = 10_000
     seed: int = 0

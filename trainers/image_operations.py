@@ -154,29 +154,30 @@ def _equalize(images: Tensor) -> Tensor:
 def _move(operation: Operation, images: Tensor, magnitudes: Tensor, signs: Tensor) -> Tensor:
     """Fetch each pixel from where an affine map points to (nearest; black beyond the border)."""
     height, width = images.shape[2:]
-    maps = _maps(operation, height, width, images.device)
-    a, b, c, d, e, f = maps[magnitudes * signs + 9].view(-1, 6, 1, 1).unbind(1)
-    y = torch.arange(height, device=images.device).view(1, -1, 1)
-    x = torch.arange(width, device=images.device).view(1, 1, -1)
-    from_x = (a * x + b * y + c) >> _FIXED_POINT_BITS
-    from_y = (d * x + e * y + f) >> _FIXED_POINT_BITS
-    inside = (from_x >= 0) & (from_x < width) & (from_y >= 0) & (from_y < height)
-    # One more pixel, black, behind each channel is where everything outside points to.
-    source = torch.where(inside, from_y * width + from_x, height * width).flatten(1).unsqueeze(1)
+    sources = _sources(operation, height, width, images.device)
+    source = sources.index_select(0, magnitudes * signs + 9).unsqueeze(1)
     padded = functional.pad(images.flatten(2), (0, 1))
     return padded.gather(2, source.expand(-1, images.shape[1], -1)).view_as(images)
 
 
 @functools.lru_cache(maxsize=64)
-def _maps(operation: Operation, height: int, width: int, device: torch.device) -> Tensor:
-    """Affine maps in fixed point for signed magnitudes -9..9, int64 [19, 6]."""
-    rows = []
+def _sources(operation: Operation, height: int, width: int, device: torch.device) -> Tensor:
+    """Where each pixel comes from, for signed magnitudes -9..9, int64 [19, H * W].
+
+    H * W stands for everything outside: one more pixel, black, that is put behind each channel.
+    """
+    y, x = torch.arange(height).view(-1, 1), torch.arange(width).view(1, -1)
+    places = []
     for signed in range(-9, 10):
         a, b, c, d, e, f = _affine(operation, signed, height, width)
         # Pixels are looked up at their centers.
         exact = (a, b, c + a / 2 + b / 2, d, e, f + d / 2 + e / 2)
-        rows.append([math.floor(value * 2**_FIXED_POINT_BITS + 0.5) for value in exact])
-    return torch.tensor(rows, device=device)
+        a, b, c, d, e, f = (math.floor(value * 2**_FIXED_POINT_BITS + 0.5) for value in exact)
+        from_x = (a * x + b * y + c) >> _FIXED_POINT_BITS
+        from_y = (d * x + e * y + f) >> _FIXED_POINT_BITS
+        inside = (from_x >= 0) & (from_x < width) & (from_y >= 0) & (from_y < height)
+        places.append(torch.where(inside, from_y * width + from_x, height * width).flatten())
+    return torch.stack(places).to(device)
 
 
 def _affine(operation: Operation, signed: int, height: int, width: int) -> tuple[float, ...]:

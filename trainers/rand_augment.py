@@ -110,28 +110,45 @@ class RandAugment:
                 f"images are {images.dtype} of shape {tuple(images.shape)}; RandAugment works on "
                 "uint8 [B, C, H, W] with 1 or 3 channels, before they are normalized"
             )
-        result = images.clone()
-        for layer in range(len(draws.operations)):
-            self._layer(
-                result, draws.operations[layer], draws.magnitudes[layer], draws.signs[layer]
-            )
+        device = images.device
+        # Images lie in the order of their operations, so that those of one operation are a slice;
+        # from layer to layer, and back at the end, they are moved once.
+        places = torch.arange(len(images))
+        result = images.clone() if not self.layers else images
+        for layer in range(self.layers):
+            order = draws.operations[layer].argsort(stable=True)
+            before = torch.empty_like(places)
+            before[places] = torch.arange(len(images))
+            plan = torch.stack(
+                (before[order], draws.magnitudes[layer][order], draws.signs[layer][order])
+            ).to(device, non_blocking=True)
+            result = result.index_select(0, plan[0])
+            places = order
+            _operate(result, draws.operations[layer], plan[1], plan[2])
+        if self.layers:
+            back = torch.empty_like(places)
+            back[places] = torch.arange(len(images))
+            result = result.index_select(0, back.to(device, non_blocking=True))
         if self.box:
             _cut_out(result, draws.corners, side=self.box, grey=self.grey)
         return result
 
-    @staticmethod
-    def _layer(images: Tensor, operations: Tensor, magnitudes: Tensor, signs: Tensor) -> None:
-        """Carry out one operation on each image, in place; images of one operation together."""
-        order = operations.argsort(stable=True)
-        skipped, *sizes = torch.bincount(operations + 1, minlength=len(_OPERATIONS) + 1).tolist()
-        # One transfer for all groups; each is a slice of it.
-        plan = torch.stack((order, magnitudes[order], signs[order]))[:, skipped:]
-        groups = torch.split_with_sizes(plan.to(images.device, non_blocking=True), sizes, dim=1)
-        for operation, size, (rows, strengths, directions) in zip(
-            _OPERATIONS, sizes, groups, strict=True
-        ):
-            if size and operation is not Operation.IDENTITY:
-                images[rows] = apply(operation, images[rows], strengths, directions)
+
+def _operate(images: Tensor, operations: Tensor, magnitudes: Tensor, signs: Tensor) -> None:
+    """Carry out one operation on each image, in place.
+
+    Args:
+        images: Sorted by their operations, those without one first.
+        operations: In any order.
+        magnitudes: In the order of the images, on their device.
+        signs: Likewise.
+    """
+    end, *sizes = torch.bincount(operations + 1, minlength=len(_OPERATIONS) + 1).tolist()
+    for operation, size in zip(_OPERATIONS, sizes, strict=True):
+        start, end = end, end + size
+        if size and operation is not Operation.IDENTITY:
+            some = slice(start, end)
+            images[some] = apply(operation, images[some], magnitudes[some], signs[some])
 
 
 def _cut_out(images: Tensor, corners: Tensor, *, side: int, grey: int) -> None:
@@ -139,11 +156,15 @@ def _cut_out(images: Tensor, corners: Tensor, *, side: int, grey: int) -> None:
     height, width = images.shape[2:]
 
     def edges(uniform: Tensor, length: int) -> Tensor:
+        """All bits set where the box is, none elsewhere [B, length]."""
         start = (uniform * length - side / 2).clamp(min=0).floor()
         end = (start + side).clamp(max=length)
         # Pillow paints the last row and column too.
         places = torch.arange(length)
-        return ((places >= start[:, None]) & (places <= end[:, None])).to(images.device)
+        inside = (places >= start[:, None]) & (places <= end[:, None])
+        return (inside.to(torch.uint8) * 255).to(images.device, non_blocking=True)
 
     columns, rows = edges(corners[0], width), edges(corners[1], height)
-    images.masked_fill_((rows[:, :, None] & columns[:, None, :]).unsqueeze(1), grey)
+    box = (rows[:, :, None] & columns[:, None, :]).unsqueeze(1)
+    # On a CPU operations on bits are many times as fast as masked_fill_.
+    images.bitwise_and_(~box).bitwise_or_(box & grey)

@@ -1,4 +1,4 @@
-"""Label-free features: against a patch-by-patch encoder, use of the cache, quality on real images."""
+"""Label-free features: against a patch-by-patch encoder, the cache, quality on real images."""
 
 import time
 from dataclasses import replace
