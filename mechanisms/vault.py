@@ -307,7 +307,9 @@ class LabelVault:
             if stored is None:
                 event = mechanism.event
                 self._afford(event, indices, description["name"])
-                drawn = mechanism.release(private, *public, generator=noise.generator(key))
+                # A seeded experiment repeats in another store: what seeds its noise is public.
+                stream = _address("", description, indices, public)
+                drawn = mechanism.release(private, *public, generator=noise.generator(stream))
                 stored = _compact(np.asarray(drawn))
                 charge = Charge(key=key, event=event, indices=indices, mechanism=description)
                 self._store.record(charge, stored)

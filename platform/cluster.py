@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 # Tune reads these when it is imported. Its own loggers would write what the tracking store has, and
 # its SIGINT handler would keep Ctrl-C from us.
@@ -71,11 +72,11 @@ def connected(address: str | None) -> Iterator[Capacity]:
                 address="local",
                 include_dashboard=False,
                 log_to_driver=False,
-                logging_level="ERROR",
+                logging_level=logging.ERROR,
                 configure_logging=False,
             )
         else:
-            ray.init(address=named, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=named, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ClusterUnusable(
@@ -91,7 +92,7 @@ def connected(address: str | None) -> Iterator[Capacity]:
 
 def capacity() -> Capacity:
     """Return what the connected cluster has."""
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    nodes = [node["Resources"] for node in _nodes() if node["Alive"]]
     sizes = tuple((node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes)
     return Capacity(
         nodes=len(nodes),
@@ -127,6 +128,11 @@ def place(resources: Resources, available: Capacity, *, gpu_required: bool) -> R
             f"have {largest or 'nothing'}; ask for less, or add a node that is large enough"
         )
     return wanted
+
+
+def _nodes() -> list[dict[str, Any]]:
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return nodes
 
 
 def _has_autoscaler() -> bool:

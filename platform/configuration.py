@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,11 @@ from omegaconf.errors import OmegaConfBaseException
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
 from labeldp.trainers.alibi import AlibiConfig
+from labeldp.trainers.pate_fm import PateConfig
 from labeldp.trainers.performance import Performance
 
 #: Name of a method -> the settings of its trainer.
-METHODS: dict[str, type] = {"alibi": AlibiConfig}
+METHODS: dict[str, type] = {"alibi": AlibiConfig, "pate": PateConfig}
 
 #: Keys that say where things lie on one machine and not what is computed.
 _LOCAL_KEYS = ("data.root",)
@@ -30,6 +31,13 @@ _LOCAL_KEYS = ("data.root",)
 
 class ConfigurationError(ValueError):
     """A key or value that can't be used; the message names it and the nearest one that can."""
+
+
+class FeatureSet(StrEnum):
+    """What models see: features AS_THEY_ARE, or PATCHES, k-means features that need no labels."""
+
+    AS_THEY_ARE = "as_they_are"
+    PATCHES = "patches"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +50,7 @@ class DataSettings:
         path: The user's own file, for `own`.
         label_column: Its column of labels, for `.parquet`.
         limit: Use that many training examples only, chosen at random once and for all.
+        features: What models see of the set.
     """
 
     name: str = "digits"
@@ -49,6 +58,7 @@ class DataSettings:
     path: str | None = None
     label_column: str | None = None
     limit: int | None = None
+    features: FeatureSet = FeatureSet.AS_THEY_ARE
 
     def __post_init__(self) -> None:
         """Check the limit."""

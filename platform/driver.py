@@ -6,17 +6,20 @@ The order matters: everything that can be refused is refused before the first la
 import shutil
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
+
+import ray
 
 from labeldp.mechanisms.canaries import Canaries
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform import environment, vault_home
 from labeldp.platform.cluster import Capacity, connected, place
-from labeldp.platform.configuration import DataSettings
+from labeldp.platform.configuration import DataSettings, FeatureSet
+from labeldp.platform.ensembles import Ensembles, train_missing
 from labeldp.platform.pareto import front, points
 from labeldp.platform.plan import check_budget, cost_of
 from labeldp.platform.progress import SweepProgress
@@ -28,6 +31,7 @@ from labeldp.platform.tracking import TRACKING_ERRORS, Tracker, TrackingUnusable
 from labeldp.platform.tune_adapter import tune_trial
 from labeldp.trainers import data as data_sets
 from labeldp.trainers.data import LabelledData
+from labeldp.trainers.features import label_free_features
 from labeldp.trainers.performance import Device
 
 #: How often a trial is started again whose worker died. What a trial raises itself is final.
@@ -87,19 +91,28 @@ class SweepOutcome:
     tracked: bool
 
 
-def load_data(settings: DataSettings) -> LabelledData:
-    """Load what the settings name.
+def load_data(settings: DataSettings, *, cache: Path | None = None) -> LabelledData:
+    """Load what the settings name, and compute the features that they ask for.
+
+    Args:
+        settings: Which data set.
+        cache: Where computed features are kept; computed anew each time if not given.
 
     Raises:
         ValueError: It is not there or damaged; the message says what to do.
     """
-    return data_sets.load(
+    loaded = data_sets.load(
         settings.name,
         root=settings.root,
         path=settings.path,
         label_column=settings.label_column,
         limit=settings.limit,
     )
+    if settings.features is FeatureSet.AS_THEY_ARE:
+        return loaded
+    features = label_free_features(loaded.public, folder=cache)
+    public = replace(loaded.public, train_features=features.train, test_features=features.test)
+    return replace(loaded, public=public)
 
 
 def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTrial]]:
@@ -128,7 +141,8 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
         KeyboardInterrupt: As it came; what has finished is kept.
     """
     sized, trials = prepare(sweep, options)
-    loaded = load_data(trials[0].config.data)
+    shared = options.results.expanduser().absolute().parent
+    loaded = load_data(trials[0].config.data, cache=shared / "features")
     public, audit = loaded.public, trials[0].config.audit
     canaries = Canaries.draw(
         loaded.train_labels,
@@ -156,6 +170,8 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 num_classes=public.num_classes,
                 canaries=canaries,
                 store_path=folder.path / "vault.db",
+                votes_folder=shared / "votes",
+                fingerprint=public.fingerprint,
                 budget=budget,
             )
             commit = environment.git_commit()
@@ -183,8 +199,17 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 f"{sweep.name}: {len(plans)} trials ({len(skipped)} finished before), "
                 f"{cost.releases} releases, results in {folder.path}"
             )
+            left = [digest for digest in plans if digest not in skipped]
+            data = ray.put(public)
             try:
-                left = [digest for digest in plans if digest not in skipped]
+                ensembles = train_missing(
+                    [plans[digest] for digest in left],
+                    home=home,
+                    data=data,
+                    each=sized.teacher,
+                    available=capacity,
+                    progress=progress,
+                )
                 if left:
                     _fit(recorder, plans, left, public, home, resources, folder, options)
             finally:
@@ -205,7 +230,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
             )
             tracked = recorder.replay(records)
             tracked = tracked and _close(
-                tracker, report, ledger, summary.charges, records, recorder, len(plans)
+                tracker, report, ledger, summary.charges, records, recorder, len(plans), ensembles
             )
     failed = [record for record in recorder.records.values() if not record.finished]
     return SweepOutcome(
@@ -303,6 +328,7 @@ def _close(
     records: Mapping[str, TrialRecord],
     recorder: Recorder,
     planned: int,
+    ensembles: Ensembles,
 ) -> bool:
     """Write the sweep's own run; returns whether tracking took it."""
     finished = sum(record.finished for record in records.values())
@@ -311,6 +337,8 @@ def _close(
             metrics={
                 "trials": planned,
                 "finished": finished,
+                "teachers_trained": ensembles.teachers_trained,
+                "teachers_reused": ensembles.teachers_reused,
                 **{key: float(value) for key, value in ledger.items()},
             },
             files=(report.html, report.pareto_png, report.pareto_csv),

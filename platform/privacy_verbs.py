@@ -1,4 +1,4 @@
-"""`labeldp epsilon ...` and `labeldp calibrate ...`: what settings cost, and settings for a cost."""
+"""`labeldp epsilon ...` and `labeldp calibrate ...`: from settings to their cost, and back."""
 
 import argparse
 from typing import Any

@@ -24,7 +24,7 @@ from labeldp.platform.vault_store import write_event
 FLUSH_SECONDS = 5.0
 
 
-class Recorder(tune.Callback):  # type: ignore[misc]
+class Recorder(tune.Callback):
     """Keeps every trial's record and mirrors it to tracking."""
 
     def __init__(
@@ -62,9 +62,6 @@ class Recorder(tune.Callback):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         """Nothing for Tune's snapshots: a sweep resumes from its records, never from those."""
         return {}
-
-    def setup(self, **info: Any) -> None:
-        """Nothing to set up; Tune's own signature changes between versions."""
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Open the run; a trial that starts again after its worker died starts a new one."""

@@ -78,6 +78,7 @@ class Sweep:
         sample_seed: Of those draws.
         smoke: The small size.
         resources: What one trial occupies.
+        teacher: What one actor occupies that trains teachers.
         budget: The most that any label may pay in the whole sweep.
         gpu_hours_per_trial: An estimate for the full size; 0 where a CPU does.
     """
@@ -90,6 +91,7 @@ class Sweep:
     sample_seed: int = 0
     smoke: Smoke = field(default_factory=Smoke)
     resources: Resources = field(default_factory=Resources)
+    teacher: Resources = field(default_factory=Resources)
     budget: Budget | None = None
     gpu_hours_per_trial: float = 0.0
 

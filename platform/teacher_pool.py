@@ -126,9 +126,7 @@ def train_ensemble(
     """
     total = len(shards)
     with journal.writing():
-        missing = [
-            ids for ids in batches_of(total, batch) if not journal.finished.issuperset(ids)
-        ]
+        missing = [ids for ids in batches_of(total, batch) if not journal.finished.issuperset(ids)]
         reused = total - sum(map(len, missing))
         pool = _Pool(vote, data, each, size=min(actors, len(missing)))
         started = time.monotonic()
@@ -193,9 +191,7 @@ class _Pool:
         self, seconds: float | None
     ) -> list[tuple[list[int], int, NDArray[np.uint8] | None, str]]:
         """Wait for at least one batch: (ids, tries so far, votes or None, error)."""
-        ready, _ = ray.wait(
-            list(self._tasks), num_returns=1, timeout=seconds, fetch_local=True
-        )
+        ready, _ = ray.wait(list(self._tasks), num_returns=1, timeout=seconds, fetch_local=True)
         if not ready:
             raise TimeoutError(
                 f"no teacher finished within {seconds:g} s; the cluster may be too full to start "

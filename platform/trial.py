@@ -63,6 +63,8 @@ def run_trial(
             "epsilon": epsilon,
             "delta": delta,
             "train_seconds": train_seconds,
+            **vault.figures,
+            **(trainer.figures() if hasattr(trainer, "figures") else {}),
             **figures,
         },
         release_keys=vault.keys,

@@ -14,12 +14,16 @@ import ray
 from numpy.typing import NDArray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.auditing import memorization_interval
 from labeldp.mechanisms.canaries import Canaries
 from labeldp.mechanisms.ledger import Budget
+from labeldp.mechanisms.pate_release import PateAnswers
 from labeldp.mechanisms.randomness import NoiseSource
-from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism, Release
+from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism, Release, Shard
+from labeldp.platform.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
 from labeldp.platform.vault_store import SqliteStore
+from labeldp.trainers.teachers import EnsembleConfig
 
 #: A release of 50,000 labels takes well under a second; this is for machines that are swamped.
 TIME_LIMIT_SECONDS = 300
@@ -50,15 +54,51 @@ class VaultHome:
         num_classes: int,
         canaries: Canaries,
         store_path: str | None,
+        votes_folder: str,
+        fingerprint: str,
         budget: Budget | None,
     ) -> None:
         """Plant the canaries and lock the labels away."""
         self._canaries = canaries
+        planted = canaries.plant(labels)
         self._vault = LabelVault(
-            labels=canaries.plant(labels),
+            labels=planted,
             num_classes=num_classes,
             store=None if store_path is None else SqliteStore(Path(store_path)),
             budget=budget,
+        )
+        self._make_desk = lambda: AnswerDesk(
+            vault=self._vault, labels=planted, folder=Path(votes_folder), fingerprint=fingerprint
+        )
+        self._made_desk: AnswerDesk | None = None
+
+    @property
+    def _desk(self) -> AnswerDesk:
+        """The desk, made when it is first asked for: most sweeps have no ensemble."""
+        if self._made_desk is None:
+            self._made_desk = self._make_desk()
+        return self._made_desk
+
+    def ensemble_file(self, ensemble: EnsembleConfig) -> EnsembleFile:
+        """Return where an ensemble's votes are, or will be."""
+        return self._desk.file_of(ensemble)
+
+    def shards(self, ensemble: EnsembleConfig) -> tuple[Shard, ...]:
+        """Return the teachers' shards, for the pool that trains them."""
+        return self._desk.shards(ensemble)
+
+    def answers(
+        self,
+        ensemble: EnsembleConfig,
+        request: PateAnswers,
+        student_scores: tuple[NDArray[np.float32], ...],
+        first: int,
+        delta: float,
+        noise: NoiseSource,
+    ) -> DeskAnswers:
+        """Return an ensemble's answers, as `AnswerDesk.answers`."""
+        return self._desk.answers(
+            ensemble, request, student_scores, first=first, delta=delta, noise=noise
         )
 
     def release(
@@ -81,9 +121,8 @@ class VaultHome:
 
     def epsilon(self, keys: Sequence[str], delta: float) -> tuple[float, float]:
         """Epsilon and delta of the worst label over the releases at `keys`."""
-        pure = self._vault_is_pure(keys)
-        used = 0.0 if pure else delta
-        return self._vault.epsilon(delta=used, keys=keys), used
+        charges = [charge for charge in self._vault.charges() if charge.key in keys]
+        return self._epsilon_of(charges, delta, keys)
 
     def audit(self, confidences: NDArray[Any], confidence: float) -> dict[str, float]:
         """Return the memorization attack's interval from a model's confidences [M, K]."""
@@ -103,15 +142,19 @@ class VaultHome:
 
     def summary(self, delta: float) -> LedgerSummary:
         """Return the whole ledger and what the worst label has paid."""
-        used = 0.0 if self._vault.is_pure else delta
-        epsilon = self._vault.epsilon(delta=used)
-        return LedgerSummary(charges=self._vault.charges(), epsilon=epsilon, delta=used)
+        charges = self._vault.charges()
+        epsilon, used = self._epsilon_of(charges, delta, None)
+        return LedgerSummary(charges=charges, epsilon=epsilon, delta=used)
 
-    def _vault_is_pure(self, keys: Sequence[str]) -> bool:
-        from labeldp.mechanisms.accounting import PureEvent
-
-        charges = [charge for charge in self._vault.charges() if charge.key in keys]
-        return all(isinstance(charge.event, PureEvent) for charge in charges)
+    def _epsilon_of(
+        self, charges: Sequence[Charge], delta: float, keys: Sequence[str] | None
+    ) -> tuple[float, float]:
+        """Epsilon over `charges`, and the delta at which it holds, failing tails included."""
+        if all(isinstance(charge.event, PureEvent) for charge in charges):
+            return self._vault.epsilon(delta=0.0, keys=keys), 0.0
+        tails = sum(float(charge.mechanism.get("tail", 0.0)) for charge in charges)
+        total = max(delta, 2 * tails)
+        return self._vault.epsilon(delta=total - tails, keys=keys), total
 
 
 @dataclass(kw_only=True)
@@ -122,11 +165,29 @@ class VaultClient:
         home: The actor.
         noise: Where this trial's noise comes from.
         keys: The releases that this trial has read.
+        figures: What the vault's side said of an ensemble's answers.
     """
 
     home: Any
     noise: NoiseSource
     keys: list[str] = field(default_factory=list)
+    figures: dict[str, float] = field(default_factory=dict)
+
+    def answers(
+        self,
+        ensemble: EnsembleConfig,
+        mechanism: PateAnswers,
+        *student_scores: NDArray[np.float32],
+        first: int,
+        delta: float,
+    ) -> NDArray[np.int64]:
+        """Return an ensemble's answers [Q, 2], and remember what is known of them."""
+        reply: DeskAnswers = ask(
+            self.home.answers.remote(ensemble, mechanism, student_scores, first, delta, self.noise)
+        )
+        self.keys.extend(key for key in reply.keys if key not in self.keys)
+        self.figures.update(reply.figures)
+        return reply.values
 
     def release(
         self,
@@ -180,6 +241,8 @@ def start(
     num_classes: int,
     canaries: Canaries,
     store_path: Path,
+    votes_folder: Path,
+    fingerprint: str,
     budget: Budget | None,
 ) -> Any:
     """Start the home beside the driver and return its handle.
@@ -196,6 +259,8 @@ def start(
         num_classes=num_classes,
         canaries=canaries,
         store_path=str(store_path),
+        votes_folder=str(votes_folder),
+        fingerprint=fingerprint,
         budget=budget,
     )
     ask(home.num_labels.remote())  # what the vault refuses is said here, before any trial

@@ -120,7 +120,14 @@ def test_addresses_tell_nothing_about_the_labels_without_the_salt():
     assert len(keys) == 3  # same labels, same noise, other salt
 
 
-def test_seeded_noise_repeats_within_a_store_and_differs_between_releases():
+def test_seeded_noise_repeats_in_another_store():
+    mechanism = LaplaceNoise(epsilon=1.0, num_classes=4)
+    one, two = (vault().release(mechanism, noise=SeededNoise(seed=7)) for _ in range(2))
+    assert one.key != two.key
+    assert (one.values == two.values).all()
+
+
+def test_seeded_noise_differs_between_releases():
     store = MemoryStore()
     home = vault(store=store)
     one = home.release(LaplaceNoise(epsilon=1.0, num_classes=4), noise=SeededNoise(seed=7))

@@ -1,0 +1,260 @@
+"""PATE-FM: an ensemble of teachers answers under noise, students learn from the answers.
+
+Malek et al., "Antipodes of Label Differential Privacy: PATE and ALIBI", NeurIPS 2021, section 3, on
+the aggregators of Papernot et al., ICLR 2018. The trainer here sees answers; votes stay with the
+vault, and teachers were trained before (platform/ does that once for all settings of the noise).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import fmean, stdev
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate_release import LABEL, Aggregator, PateAnswers
+from labeldp.trainers.data import PublicData
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.students import Student, StudentConfig, start_student
+from labeldp.trainers.teachers import EnsembleConfig
+from labeldp.trainers.trainer import PlannedCharge
+from labeldp.trainers.training import EpochMetrics
+
+
+class AggregatorKind(StrEnum):
+    """How votes become answers; see `labeldp.mechanisms.aggregators`."""
+
+    CONFIDENT = "confident"
+    GNMAX = "gnmax"
+    LNMAX = "lnmax"
+    INTERACTIVE = "interactive"
+
+
+class AnswerSource(Protocol):
+    """What PATE may ask about labels: answers of an ensemble, paid for."""
+
+    def answers(
+        self,
+        ensemble: EnsembleConfig,
+        mechanism: PateAnswers,
+        *student_scores: NDArray[np.float32],
+        first: int,
+        delta: float,
+    ) -> NDArray[np.int64]:
+        """Return answers [Q, 2] to the ensemble's queries from number `first` on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PateConfig:
+    """Settings of PATE-FM.
+
+    Attributes:
+        ensemble: The teachers; everything else here reuses their votes.
+        aggregator: How votes become answers.
+        threshold: tau, of CONFIDENT and INTERACTIVE, in votes.
+        sigma1: Standard deviation of the check's noise, in votes.
+        sigma2: Standard deviation of the answers' noise, in votes; LNMAX takes the Laplace
+            distribution of this standard deviation.
+        confidence: Of INTERACTIVE: a student surer than this keeps its own label.
+        answers: K, after which no more queries are answered.
+        delta: At which epsilon is stated.
+        student: What learns from the answers.
+        students: How many of them; mean and spread are reported.
+    """
+
+    ensemble: EnsembleConfig = field(default_factory=EnsembleConfig)
+    aggregator: AggregatorKind = AggregatorKind.CONFIDENT
+    threshold: float = 150.0
+    sigma1: float = 100.0
+    sigma2: float = 40.0
+    confidence: float = 0.95
+    answers: int = 500
+    delta: float = 1e-5
+    student: StudentConfig = field(default_factory=StudentConfig)
+    students: int = 3
+
+    def __post_init__(self) -> None:
+        """Check the numbers against each other."""
+        _validate.members(self)
+        _validate.between(0, 1, delta=self.delta)
+        _validate.whole(minimum=1, students=self.students)
+        teachers = self.ensemble.teachers
+        with_check = self.aggregator in (AggregatorKind.CONFIDENT, AggregatorKind.INTERACTIVE)
+        # Three standard deviations above what a unanimous vote has, one query in a thousand passes.
+        if with_check and self.threshold > teachers + 3 * self.sigma1:
+            raise ValueError(
+                f"threshold is {self.threshold:g}, but {teachers} teachers who all agree reach "
+                f"{teachers} votes and with noise of sigma1 {self.sigma1:g} hardly more than "
+                f"{teachers + 3 * self.sigma1:g}: nothing would pass; the papers take 10% to 75% "
+                f"of the teachers, {0.1 * teachers:g} to {0.75 * teachers:g}"
+            )
+        _ = self.rounds
+
+    @property
+    def epochs(self) -> int:
+        """Of all students, one after the other."""
+        return self.students * self.student.epochs
+
+    @property
+    def rounds(self) -> tuple[PateAnswers, ...]:
+        """What is asked for: one request, or two of half the queries and answers each."""
+        queries, answers = self.ensemble.queries, self.answers
+        if self.aggregator is not AggregatorKind.INTERACTIVE:
+            aggregator: Aggregator
+            match self.aggregator:
+                case AggregatorKind.GNMAX:
+                    aggregator = GNMax(noise_std=self.sigma2)
+                case AggregatorKind.LNMAX:
+                    aggregator = LNMax(scale=self.sigma2 / 2**0.5)
+                case _:
+                    aggregator = self._confident
+            request = PateAnswers(aggregator=aggregator, queries=queries, max_answers=answers)
+            return (request,)
+        interactive = InteractiveGNMax(
+            threshold=self.threshold,
+            sigma1=self.sigma1,
+            sigma2=self.sigma2,
+            confidence=self.confidence,
+        )
+        return (
+            PateAnswers(
+                aggregator=self._confident,
+                queries=queries // 2,
+                max_answers=max(1, answers // 2),
+            ),
+            PateAnswers(
+                aggregator=interactive,
+                queries=queries - queries // 2,
+                max_answers=answers - answers // 2,
+            ),
+        )
+
+    @property
+    def _confident(self) -> ConfidentGNMax:
+        return ConfidentGNMax(threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2)
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
+        """Return what a trial will pay for its answers; None with two rounds."""
+        del num_classes, seed
+        if len(self.rounds) > 1:
+            return None
+        request = self.rounds[0]
+        return PlannedCharge(event=request.event, release=(self.ensemble, request, self.delta))
+
+    def start(
+        self, *, data: PublicData, labels: AnswerSource, seed: int, performance: Performance
+    ) -> "Pate":
+        """Ask for the answers and set the students up.
+
+        Raises:
+            BudgetExceeded: The answers would take a label over the budget.
+            ValueError: Nothing was answered, or settings that don't fit the data.
+        """
+        positions = self.ensemble.query_positions(len(data.train_features))
+        first, *second = self.rounds
+        released = labels.answers(self.ensemble, first, first=0, delta=self.delta)
+        if second:
+            indices, answers = _answered(positions, released)
+            student = start_student(
+                self.student,
+                data=data,
+                indices=indices,
+                labels=answers,
+                seed=seed,
+                performance=performance,
+            )
+            for _ in range(self.student.epochs):
+                student.epoch()
+            later = data.train_features[positions[first.queries :]]
+            scores = student.predict(later)
+            more = labels.answers(
+                self.ensemble, second[0], scores, first=first.queries, delta=self.delta
+            )
+            released = np.concatenate([released, more])
+        indices, answers = _answered(positions, released)
+        students = [
+            start_student(
+                self.student,
+                data=data,
+                indices=indices,
+                labels=answers,
+                seed=self.students * seed + number,
+                performance=performance,
+            )
+            for number in range(self.students)
+        ]
+        return Pate(students, epochs_each=self.student.epochs, answered=len(indices))
+
+
+class Pate:
+    """Students of one ensemble, trained one after the other."""
+
+    def __init__(self, students: list[Student], *, epochs_each: int, answered: int) -> None:
+        """Take students that have not begun.
+
+        Args:
+            students: All of the same answers.
+            epochs_each: Epochs of every student.
+            answered: Labels they learn from.
+        """
+        self.students = students
+        self._epochs_each, self._answered, self._epoch = epochs_each, answered, 0
+
+    def epoch(self) -> EpochMetrics:
+        """Train the student whose turn it is for one epoch.
+
+        Raises:
+            TrainingDiverged: The loss is not finite any more.
+        """
+        metrics = self.students[self._epoch // self._epochs_each].epoch()
+        self._epoch += 1
+        return EpochMetrics(
+            epoch=self._epoch,
+            loss=metrics.loss,
+            val_accuracy=metrics.val_accuracy,
+            seconds=metrics.seconds,
+        )
+
+    def predict(self, features: Tensor) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K], the mean over the students."""
+        found = np.stack([student.predict(features) for student in self.students])
+        mean: NDArray[np.float32] = found.mean(axis=0)
+        return mean
+
+    def evaluate(self) -> float:
+        """Mean accuracy of the students on the public test split."""
+        return fmean(student.evaluate() for student in self.students)
+
+    def figures(self) -> dict[str, float]:
+        """How far the students are apart, and how many labels they had."""
+        accuracies = [student.evaluate() for student in self.students]
+        spread = stdev(accuracies) if len(accuracies) > 1 else 0.0
+        return {"answered": float(self._answered), "student_accuracy_std": spread}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a bit-identical continuation needs."""
+        return {
+            "epoch": self._epoch,
+            "students": [student.state_dict() for student in self.students],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from where `state` was taken."""
+        self._epoch = int(state["epoch"])
+        for student, its in zip(self.students, state["students"], strict=True):
+            student.load_state_dict(its)
+
+
+def _answered(
+    positions: NDArray[np.intp], released: NDArray[np.int64]
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Training examples that have an answer, and the answers."""
+    known = released[:, LABEL] >= 0
+    asked = positions[: len(released)]
+    return asked[known], released[known, LABEL].astype(np.int64)

@@ -1,0 +1,268 @@
+"""Students: models that learn from an ensemble's answers and from public features, never labels.
+
+Answers have been paid for, so a student may look at them as often as it likes; three students of
+the same answers cost what one costs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from labeldp.mechanisms import _validate
+from labeldp.trainers.data import FeatureKind, PublicData
+from labeldp.trainers.fixmatch import FixMatch, FixMatchConfig
+from labeldp.trainers.forests import ForestSettings, fit_forest
+from labeldp.trainers.learner import Learner, LearnerConfig
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.probes import Probes, train_probes
+from labeldp.trainers.training import EpochMetrics
+
+
+class StudentKind(StrEnum):
+    """What a student is: as `TeacherKind`, and SELF_TRAINED, a probe that labels all features.
+
+    SELF_TRAINED fits a probe to the answers, takes its own most confident guesses for all features
+    as further labels, and fits again; public features are free.
+    """
+
+    PROBE = "probe"
+    SELF_TRAINED = "self_trained"
+    FOREST = "forest"
+    NETWORK = "network"
+    FIXMATCH = "fixmatch"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentConfig:
+    """A student's settings.
+
+    Attributes:
+        kind: What it is.
+        ridge: Of probes.
+        rounds: Of self-training.
+        trusted: Share of all examples whose guesses are taken in the last round of self-training.
+        forest: Of forests.
+        network: Of networks.
+        fixmatch: Of FixMatch.
+    """
+
+    kind: StudentKind = StudentKind.PROBE
+    ridge: float = 0.1
+    rounds: int = 5
+    trusted: float = 0.8
+    forest: ForestSettings = field(default_factory=ForestSettings)
+    network: LearnerConfig = field(default_factory=LearnerConfig)
+    fixmatch: FixMatchConfig = field(default_factory=FixMatchConfig)
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        _validate.members(self)
+        _validate.positive(ridge=self.ridge)
+        _validate.whole(minimum=1, rounds=self.rounds)
+        _validate.between(0, 1, trusted=self.trusted)
+
+    @property
+    def epochs(self) -> int:
+        """Calls of `epoch` until it is trained."""
+        if self.kind is StudentKind.NETWORK:
+            return self.network.epochs
+        return self.fixmatch.epochs if self.kind is StudentKind.FIXMATCH else 1
+
+
+class Student(Protocol):
+    """A model in training."""
+
+    def epoch(self) -> EpochMetrics:
+        """Train for one epoch and evaluate."""
+
+    def predict(self, features: Tensor) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K]."""
+
+    def evaluate(self) -> float:
+        """Accuracy on the public test split, in [0, 1]."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a bit-identical continuation needs."""
+
+    def load_state_dict(self, state: Any) -> None:
+        """Continue from where `state` was taken."""
+
+
+def start_student(
+    config: StudentConfig,
+    *,
+    data: PublicData,
+    indices: NDArray[np.intp],
+    labels: NDArray[np.int64],
+    seed: int,
+    performance: Performance,
+) -> Student:
+    """Set a student up.
+
+    Args:
+        config: Settings.
+        data: Public features and test split.
+        indices: Training examples that were answered [M].
+        labels: The answers [M].
+        seed: Of its training.
+        performance: Where and how fast.
+
+    Raises:
+        ValueError: No answers, or a student that does not fit the features.
+    """
+    if len(indices) == 0:
+        raise ValueError(
+            "no query was answered, so there is nothing for a student to learn from; lower the "
+            "threshold or sigma1, or let more teachers vote"
+        )
+    if config.kind is StudentKind.FIXMATCH:
+        return FixMatch(
+            config.fixmatch,
+            data=data,
+            indices=indices,
+            labels=labels,
+            seed=seed,
+            performance=performance,
+        )
+    if config.kind is StudentKind.NETWORK:
+        return _NetworkStudent(config.network, data, indices, labels, seed, performance)
+    fit: Callable[[], Callable[[Tensor], NDArray[np.float32]]]
+    rows = torch.from_numpy(indices)
+    if config.kind is StudentKind.FOREST:
+
+        def fit() -> Callable[[Tensor], NDArray[np.float32]]:
+            return fit_forest(
+                data.train_features[rows],
+                labels,
+                settings=config.forest,
+                seed=seed,
+                num_classes=data.num_classes,
+            ).probabilities
+
+    else:
+        if data.kind is FeatureKind.IMAGE:
+            raise ValueError(
+                f"{data.name} holds images, and a probe is linear in its features; set "
+                "data.features=patches, or another student.kind"
+            )
+
+        def fit() -> Callable[[Tensor], NDArray[np.float32]]:
+            return _fit_probe(config, data, indices, labels, seed)
+
+    return _ClosedFormStudent(fit, data)
+
+
+class _NetworkStudent:
+    def __init__(
+        self,
+        config: LearnerConfig,
+        data: PublicData,
+        indices: NDArray[np.intp],
+        labels: NDArray[np.int64],
+        seed: int,
+        performance: Performance,
+    ) -> None:
+        self._learner = Learner(
+            config, data=data, seed=seed, performance=performance, examples=indices
+        )
+        targets = torch.from_numpy(labels).to(self._learner.device)
+        self._loss = lambda logits, rows: functional.cross_entropy(logits, targets[rows])
+        self.predict, self.evaluate = self._learner.predict, self._learner.evaluate
+        self.state_dict = self._learner.state_dict
+        self.load_state_dict = self._learner.load_state_dict
+
+    def epoch(self) -> EpochMetrics:
+        return self._learner.epoch(self._loss)
+
+
+class _ClosedFormStudent:
+    """A model that is fitted at once; its only epoch fits it."""
+
+    def __init__(
+        self, fit: Callable[[], Callable[[Tensor], NDArray[np.float32]]], data: PublicData
+    ) -> None:
+        self._fit, self._data = fit, data
+        self._probabilities: Callable[[Tensor], NDArray[np.float32]] | None = None
+
+    def epoch(self) -> EpochMetrics:
+        import time
+
+        started = time.perf_counter()
+        self._probabilities = self._fit()
+        accuracy = self.evaluate()
+        return EpochMetrics(
+            epoch=1, loss=0.0, val_accuracy=accuracy, seconds=time.perf_counter() - started
+        )
+
+    def predict(self, features: Tensor) -> NDArray[np.float32]:
+        assert self._probabilities is not None, "predict before the first epoch"
+        return self._probabilities(features)
+
+    def evaluate(self) -> float:
+        guesses = self.predict(self._data.test_features).argmax(1)
+        return float((guesses == self._data.test_labels).mean())
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"fitted": self._probabilities is not None}
+
+    def load_state_dict(self, state: Any) -> None:
+        if state["fitted"]:
+            self._probabilities = self._fit()
+
+
+def _fit_probe(
+    config: StudentConfig,
+    data: PublicData,
+    indices: NDArray[np.intp],
+    labels: NDArray[np.int64],
+    seed: int,
+) -> Callable[[Tensor], NDArray[np.float32]]:
+    """Fit a probe to answers and, where asked, to its own confident guesses."""
+    # Students of one ensemble differ in a bootstrap of its answers: a closed form has no seed.
+    chosen = np.random.default_rng(seed).integers(len(indices), size=len(indices))
+    chosen = np.arange(len(indices)) if seed == 0 else chosen
+    rows, answers = indices[chosen], labels[chosen]
+
+    def fitted(rows: NDArray[np.intp], answers: NDArray[np.int64]) -> Probes:
+        return train_probes(
+            data.train_features, [rows], [answers], data.num_classes, ridge=config.ridge
+        )
+
+    probe = fitted(rows, answers)
+    if config.kind is StudentKind.SELF_TRAINED:
+        for number in range(1, config.rounds + 1):
+            scores = _scores(probe, data.train_features)
+            top = scores.topk(2, dim=1)
+            margin = (top.values[:, 0] - top.values[:, 1]).numpy()
+            guesses = top.indices[:, 0].numpy()
+            share = config.trusted * number / config.rounds
+            trusted = _most_confident(margin, guesses, data.num_classes, share)
+            probe = fitted(
+                np.concatenate([trusted, rows]), np.concatenate([guesses[trusted], answers])
+            )
+    final = probe
+    return lambda features: _scores(final, features).mul(8.0).softmax(1).numpy()
+
+
+def _most_confident(
+    margin: NDArray[np.float32], guesses: NDArray[np.int64], classes: int, share: float
+) -> NDArray[np.intp]:
+    """The same share of every guessed class, so that easy classes don't crowd out hard ones."""
+    parts = []
+    for label in range(classes):
+        members = np.flatnonzero(guesses == label)
+        count = int(share * len(members))
+        parts.append(members[np.argsort(-margin[members], kind="stable")[:count]])
+    return np.concatenate(parts)
+
+
+def _scores(probe: Probes, features: Tensor) -> Tensor:
+    weights = probe.weights[0]
+    return features @ weights[:-1] + weights[-1]
