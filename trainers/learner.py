@@ -53,6 +53,9 @@ class LearnerConfig:
         schedule: How the rate moves after its warm-up.
         warmup: Fraction of the epochs in which the rate rises.
         augment: Random crops and flips; for photographs, not for digits, and not for tables.
+        mixup: Alpha of mixup (Zhang et al. 2018); 0 for none. One share per batch, drawn from
+            Beta(alpha, alpha), mixes the batch with itself in reverse order.
+        dropout: Share of hidden units that each step leaves out; for the MLP.
     """
 
     model: ModelName = ModelName.MLP
@@ -66,6 +69,8 @@ class LearnerConfig:
     schedule: Schedule = Schedule.STEPS
     warmup: float = WARMUP_FRACTION
     augment: bool = False
+    mixup: float = 0.0
+    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -75,9 +80,13 @@ class LearnerConfig:
         _validate.whole(minimum=1, epochs=self.epochs, batch_size=self.batch_size)
         _validate.positive(learning_rate=self.learning_rate)
         _validate.non_negative(
-            momentum=self.momentum, weight_decay=self.weight_decay, warmup=self.warmup
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            warmup=self.warmup,
+            mixup=self.mixup,
+            dropout=self.dropout,
         )
-        for name in ("momentum", "warmup"):
+        for name in ("momentum", "warmup", "dropout"):
             if getattr(self, name) >= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be below 1")
 
@@ -137,6 +146,7 @@ class Learner:
             num_classes=data.num_classes,
             seed=initial,
             width=config.width,
+            dropout=config.dropout,
         )
         self.network = network.to(self.device).to(memory_format=performance.memory_format())
         self._forward = torch.compile(self.network) if performance.compile else self.network
@@ -174,11 +184,17 @@ class Learner:
         total, steps = torch.zeros((), device=self.device), 0
         for order in batches(len(self._features), config.batch_size, self._generator):
             rows = order.to(self.device, non_blocking=True)
-            logits = self._logits(self._forward, self._inputs(rows))
+            inputs = self._inputs(rows)
+            share = self._mixup_share()
+            if share < 1:
+                inputs = share * inputs + (1 - share) * inputs.flip(0)
+            logits = self._logits(self._forward, inputs)
             # On an accelerator to look is to wait: there the end of the epoch tells.
             if self.device.type == "cpu" and not logits.isfinite().all():
                 raise diverged
             loss = loss_of(logits, rows)
+            if share < 1:  # for cross-entropy the same as mixing the targets
+                loss = share * loss + (1 - share) * loss_of(logits, rows.flip(0))
             self._optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             self._optimizer.step()
@@ -222,6 +238,14 @@ class Learner:
         self._optimizer.load_state_dict(state["optimizer"])
         self._generator.set_state(state["generator"].cpu())
         self.epoch_number = int(state["epoch"])
+
+    def _mixup_share(self) -> float:
+        """Share of the batch in its own order; 1 without mixup."""
+        alpha = self.config.mixup
+        if not alpha:
+            return 1.0
+        seed = torch.randint(2**62, (), generator=self._generator)
+        return float(np.random.default_rng(int(seed)).beta(alpha, alpha))
 
     def _inputs(self, rows: Tensor) -> Tensor:
         batch = self._features[rows]

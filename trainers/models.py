@@ -53,6 +53,7 @@ def build_model(
     num_classes: int,
     seed: int,
     width: int | None = None,
+    dropout: float = 0.0,
 ) -> nn.Module:
     """Build a network with weights that depend on `seed` alone; global random state stays as it is.
 
@@ -62,15 +63,22 @@ def build_model(
         num_classes: K; logits are [B, K].
         seed: Seed of the initial weights.
         width: See `ModelName`; None takes the network's own.
+        dropout: Share of the MLP's hidden units that each step leaves out.
 
     Raises:
-        ValueError: A number out of range, or an image network for features without height and
-            width.
+        ValueError: A number out of range, an image network for features without height and width,
+            or dropout in a network that has none.
     """
     _validate.whole(num_classes=num_classes, minimum=2)
     _validate.whole(seed=seed)
     width = name.default_width if width is None else width
     _validate.whole(width=width, minimum=1)
+    _validate.number(dropout=dropout)
+    if not 0 <= dropout < 1 or (dropout and name is not ModelName.MLP):
+        raise ValueError(
+            f"dropout is {dropout} for {name}; it must lie in [0, 1), and above 0 for "
+            f"{ModelName.MLP} only"
+        )
     if name.needs_images and len(input_shape) != 3:
         raise ValueError(
             f"input_shape is {input_shape}, but {name} needs images (C, H, W); "
@@ -80,7 +88,8 @@ def build_model(
         torch.default_generator.manual_seed(seed)
         match name:
             case ModelName.MLP:
-                return _mlp(math.prod(input_shape), width, num_classes)
+                left_out = Dropout(dropout, seed=seed) if dropout else None
+                return _mlp(math.prod(input_shape), width, num_classes, left_out)
             case ModelName.SMALL_CNN:
                 return _small_cnn(input_shape, width, num_classes)
             case ModelName.RESNET18:
@@ -96,15 +105,42 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def _mlp(inputs: int, width: int, num_classes: int) -> nn.Module:
-    return nn.Sequential(
-        OrderedDict(
-            flatten=nn.Flatten(),
-            hidden=nn.Linear(inputs, width),
-            activation=nn.ReLU(),
-            head=nn.Linear(width, num_classes),
-        )
+class Dropout(nn.Module):
+    """Dropout with random numbers of its own, so that training repeats and resumes to the bit.
+
+    torch's own draws from global state, which nobody saves. The state is part of `state_dict`.
+    """
+
+    def __init__(self, share: float, *, seed: int) -> None:
+        super().__init__()
+        self.share = share
+        # Of the CPU: one seed leaves out the same units on every device.
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Set a share of the entries to 0 and scale the others up; only while training."""
+        if not self.training:
+            return x
+        kept = torch.rand(x.shape, generator=self._generator) >= self.share
+        return x * kept.to(x.device) / (1 - self.share)
+
+    def get_extra_state(self) -> Tensor:
+        """Return the generator's state."""
+        return self._generator.get_state()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Continue from a state."""
+        self._generator.set_state(state.cpu())
+
+
+def _mlp(inputs: int, width: int, num_classes: int, dropout: Dropout | None) -> nn.Module:
+    layers = OrderedDict[str, nn.Module](
+        flatten=nn.Flatten(), hidden=nn.Linear(inputs, width), activation=nn.ReLU()
     )
+    if dropout is not None:
+        layers["dropout"] = dropout
+    layers["head"] = nn.Linear(width, num_classes)
+    return nn.Sequential(layers)
 
 
 def _small_cnn(input_shape: tuple[int, ...], width: int, num_classes: int) -> nn.Module:

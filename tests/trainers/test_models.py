@@ -94,3 +94,36 @@ def test_refusals() -> None:
         build_model(ModelName.MLP, input_shape=(30,), num_classes=1, seed=0)
     with pytest.raises(ValueError, match="width is 0"):
         build_model(ModelName.MLP, input_shape=(30,), num_classes=2, seed=0, width=0)
+
+
+def test_dropout_repeats_resumes_and_rests_when_nothing_is_learned() -> None:
+    def built() -> nn.Module:
+        return build_model(
+            ModelName.MLP, input_shape=(6,), num_classes=3, seed=1, width=64, dropout=0.5
+        )
+
+    first, second, inputs = built(), built(), torch.ones(4, 6)
+    once, again = first(inputs), first(inputs)
+    assert not torch.equal(once, again)
+    torch.testing.assert_close(second(inputs), once, rtol=0, atol=0)
+    resumed = built()
+    resumed.load_state_dict(second.state_dict())
+    torch.testing.assert_close(resumed(inputs), again, rtol=0, atol=0)
+    first.eval()
+    assert torch.equal(first(inputs), first(inputs))
+    # What is kept is scaled up, so that the mean stays.
+    first.train()
+    mean = torch.stack([first(inputs) for _ in range(3000)]).mean(0)
+    first.eval()
+    torch.testing.assert_close(mean, first(inputs), rtol=0, atol=0.05)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, float("nan")])
+def test_dropout_out_of_range(dropout: float) -> None:
+    with pytest.raises(ValueError, match="dropout"):
+        build_model(ModelName.MLP, input_shape=(6,), num_classes=3, seed=1, dropout=dropout)
+
+
+def test_dropout_belongs_to_the_mlp() -> None:
+    with pytest.raises(ValueError, match="above 0 for mlp only"):
+        build_model(ModelName.SMALL_CNN, input_shape=(1, 8, 8), num_classes=3, seed=1, dropout=0.5)
