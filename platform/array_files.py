@@ -43,7 +43,8 @@ def read_array(address: str, *, what: str) -> NDArray[Any]:
         ) from error
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
         raise ArrayFileError(f"{what}: {path} holds {array.dtype} values; numbers are needed")
-    return array
+    result: NDArray[Any] = array
+    return result
 
 
 def _member(archive: Any, path: str, key: str) -> NDArray[Any]:

@@ -163,7 +163,7 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
     tree = _tree(config)
     method = changes.get("method", config.method)
     if method != config.method:
-        if method not in METHODS:
+        if not isinstance(method, str) or method not in METHODS:
             raise ConfigurationError(f"method is {method!r}; {_near_miss(str(method), METHODS)}")
         tree.method = method
         tree.trainer = OmegaConf.structured(METHODS[method]())
@@ -286,10 +286,13 @@ def _sections(keys: Mapping[str, Any]) -> set[str]:
 
 def _near_miss(given: str, known: Mapping[str, Any]) -> str:
     names = list(known)
-    close = difflib.get_close_matches(given, names, n=3, cutoff=0.5)
-    close += [name for name in names if name.split(".")[-1] == given.split(".")[-1]]
-    if close:
-        return f"did you mean {' or '.join(dict.fromkeys(close))}?"
+    last = given.rpartition(".")[2]
+    # The right name in the wrong section comes before a name that only looks alike.
+    same = [name for name in names if name.rpartition(".")[2] == last]
+    close = difflib.get_close_matches(given, names, n=2, cutoff=0.5)
+    meant = list(dict.fromkeys([*same, *close]))[:4]
+    if meant:
+        return f"did you mean {' or '.join(meant)}?"
     return f"known are {', '.join(names)}"
 
 

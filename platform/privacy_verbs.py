@@ -60,7 +60,7 @@ def epsilon_pate(options: argparse.Namespace) -> dict[str, Any]:
     return epsilon(options)
 
 
-def calibrate_pate(options: argparse.Namespace) -> Any:
+def calibrate_pate(options: argparse.Namespace) -> dict[str, Any]:
     """Noise of an ensemble's answers for an epsilon."""
     from labeldp.platform.pate_verbs import calibrate
 

@@ -53,7 +53,7 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
     try:
         folder.mkdir(parents=True, exist_ok=True)
         totals = parent.data.metrics
-        ledger = {
+        ledger: dict[str, Any] = {
             key: totals[key] for key in ("releases", "epsilon_total", "delta") if key in totals
         }
         written = write_report(

@@ -73,8 +73,8 @@ def _guarantee(epsilon: float, delta: float) -> str:
     return (
         f"({_number(epsilon)}, {delta:g})-label differential privacy ({kind}): substituting any "
         "one training label changes the probability of whatever this trial puts out by at most "
-        "that. Features and the test split are public, and not protected. Other trials of the sweep that "
-        "read other releases add to it: the sweep's total is in its ledger."
+        "that. Features and the test split are public, and not protected. Other trials of the "
+        "sweep that read other releases add to it: the sweep's total is in its ledger."
     )
 
 

@@ -164,11 +164,9 @@ class _Pool:
     """The actors, and what each of them is working on."""
 
     def __init__(self, vote: VoteFunction, data: Any, each: Resources, *, size: int) -> None:
-        self._make = lambda: (
-            ray.remote(_Worker)
-            .options(num_cpus=each.cpus, num_gpus=each.gpus, max_restarts=0)
-            .remote(vote, data, max(1, int(each.cpus)))
-        )
+        remote: Any = ray.remote(_Worker)
+        kind = remote.options(num_cpus=each.cpus, num_gpus=each.gpus, max_restarts=0)
+        self._make: Callable[[], Any] = lambda: kind.remote(vote, data, max(1, int(each.cpus)))
         self._actors = [self._make() for _ in range(size)]
         self._load = [0] * size
         self._tasks: dict[Any, tuple[int, list[int], int]] = {}

@@ -4,7 +4,7 @@ Trials never see a true label, nor which labels the canaries replaced: they ask 
 releases, and send it their confidences to be audited.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ class VaultHome:
             store=None if store_path is None else SqliteStore(Path(store_path)),
             budget=budget,
         )
-        self._make_desk = lambda: AnswerDesk(
+        self._make_desk: Callable[[], AnswerDesk] = lambda: AnswerDesk(
             vault=self._vault, labels=planted, folder=Path(votes_folder), fingerprint=fingerprint
         )
         self._made_desk: AnswerDesk | None = None
@@ -251,7 +251,8 @@ def start(
     time.
     """
     here = ray.get_runtime_context().get_node_id()
-    actor = ray.remote(VaultHome).options(
+    remote: Any = ray.remote(VaultHome)
+    actor = remote.options(
         num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False)
     )
     home = actor.remote(
