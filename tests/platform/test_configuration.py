@@ -1,0 +1,235 @@
+"""configuration: overrides, YAML, near misses, wrong types and values, hashes."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
+from labeldp.platform.configuration import (
+    METHODS,
+    AuditSettings,
+    ConfigurationError,
+    DataSettings,
+    NoiseSettings,
+    TrialConfig,
+    config_hash,
+    flatten,
+    parse_overrides,
+    read_yaml,
+    to_yaml,
+    with_changes,
+)
+from labeldp.trainers.alibi import AlibiConfig, Noise
+from labeldp.trainers.models import ModelName
+from labeldp.trainers.performance import Device, Performance
+
+
+def test_defaults_run_as_they_are() -> None:
+    config = TrialConfig()
+    assert config.data.name == "digits"
+    assert config.noise.source() == OsEntropy(draw=0)
+    assert isinstance(config.trainer, AlibiConfig)
+
+
+def test_changes_reach_every_section_and_leave_the_rest() -> None:
+    base = TrialConfig(seed=7)
+    changed = with_changes(
+        base,
+        {
+            "trainer.epsilon": 2,
+            "trainer.noise": "gaussian",
+            "trainer.model": ModelName.SMALL_CNN,
+            "data.limit": 100,
+            "audit.canaries": 10,
+            "noise.seed": 3,
+            "performance.device": "cpu",
+        },
+    )
+    assert changed == TrialConfig(
+        seed=7,
+        trainer=AlibiConfig(epsilon=2.0, noise=Noise.GAUSSIAN, model=ModelName.SMALL_CNN),
+        data=DataSettings(limit=100),
+        audit=AuditSettings(canaries=10),
+        noise=NoiseSettings(seed=3),
+        performance=Performance(device=Device.CPU),
+    )
+    assert base == TrialConfig(seed=7)
+    assert isinstance(changed.trainer.epsilon, float)
+
+
+@pytest.mark.parametrize("spelling", ["gaussian", "GAUSSIAN", Noise.GAUSSIAN])
+def test_enums_are_read_by_name_and_by_value(spelling: object) -> None:
+    config = with_changes(TrialConfig(), {"trainer.noise": spelling})
+    assert config.trainer.noise is Noise.GAUSSIAN
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"trainer.epsilonn": 1}, ["'trainer.epsilonn'", "did you mean trainer.epsilon"]),
+        ({"epsilon": 1}, ["'epsilon'", "did you mean trainer.epsilon"]),
+        ({"trainer.learning_rte": 1}, ["did you mean trainer.learning_rate"]),
+        ({"audit.canary": 1}, ["did you mean audit.canar"]),
+        ({"qqqqqqqq": 1}, ["'qqqqqqqq'", "known are method, seed"]),
+        ({"trainer": 5}, ["trainer is a section", "trainer.epsilon"]),
+        ({"data": {"name": "mnist"}}, ["data is a section", "data.name"]),
+        ({"data.name": {"x": 1}}, ["data.name"]),
+        ({"trainer.epsilon": "many"}, ["trainer.epsilon is 'many'", "Float"]),
+        ({"trainer.epochs": 2.5}, ["trainer.epochs is 2.5"]),
+        ({"trainer.epochs": "ten"}, ["trainer.epochs is 'ten'"]),
+        ({"trainer.epochs": None}, ["trainer.epochs is None"]),
+        ({"trainer.augment": "perhaps"}, ["trainer.augment is 'perhaps'"]),
+        ({"trainer.noise": "lapalce"}, ["trainer.noise is 'lapalce'", "laplace, gaussian"]),
+        ({"trainer.epsilon": 0}, ["epsilon is 0", "above 0"]),
+        ({"trainer.epsilon": -1.0}, ["epsilon is -1.0", "above 0"]),
+        ({"trainer.epsilon": math.nan}, ["epsilon is NaN", "number"]),
+        ({"trainer.epsilon": math.inf}, ["epsilon is inf", "finite"]),
+        ({"trainer.epsilon": "inf"}, ["epsilon is inf", "finite"]),
+        ({"trainer.delta": 1.0}, ["delta is 1.0", "between 0 and 1"]),
+        ({"trainer.epochs": 0}, ["epochs is 0", "at least 1"]),
+        ({"trainer.learning_rate": math.inf}, ["learning_rate is inf"]),
+        ({"trainer.momentum": 1.0}, ["momentum is 1.0", "below 1"]),
+        ({"data.limit": 0}, ["limit is 0", "at least 1"]),
+        ({"audit.canaries": 0}, ["canaries is 0", "at least 1"]),
+        ({"audit.confidence": 95}, ["confidence is 95", "between 0 and 1"]),
+        ({"noise.seed": -1}, ["seed is -1", "at least 0"]),
+        ({"noise.draw": -1}, ["draw is -1", "at least 0"]),
+        ({"seed": -1}, ["seed is -1", "at least 0"]),
+        ({"performance.threads": 0}, ["threads is 0", "at least 1"]),
+        ({"method": "alibbi"}, ["method is 'alibbi'", "alibi"]),
+        ({"method": None}, ["method is None"]),
+        ({"method": ["alibi"]}, ["method is ['alibi']"]),
+    ],
+)
+def test_bad_changes_are_refused_by_name(changes: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        with_changes(TrialConfig(), changes)
+    for word in words:
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_trainer_settings_must_belong_to_the_method() -> None:
+    with pytest.raises(ConfigurationError, match="takes AlibiConfig, not DataSettings"):
+        TrialConfig(trainer=DataSettings())
+    with pytest.raises(ConfigurationError, match="method is 'pat'"):
+        TrialConfig(method="pat")
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_method_is_built_changed_and_written(method: str, tmp_path: Path) -> None:
+    config = with_changes(TrialConfig(), {"method": method, "trainer.delta": 1e-3})
+    assert type(config.trainer) is METHODS[method]
+    assert flatten(config)["trainer.delta"] == 1e-3
+    file = tmp_path / "config.yaml"
+    file.write_text(to_yaml(config))
+    assert with_changes(TrialConfig(), read_yaml(file)) == config
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("trainer.epsilon=0.5", 0.5),
+        ("trainer.epsilon=1e-3", 1e-3),
+        ("trainer.epsilon=[0.5,1,2]", [0.5, 1, 2]),
+        ("trainer.noise=gaussian", "gaussian"),
+        ("trainer.augment=true", True),
+        ("data.limit=null", None),
+        ("data.path=/a/b=c.npz", "/a/b=c.npz"),
+        ("trainer.epsilon=inf", "inf"),
+        ("trainer.epsilon=.inf", math.inf),
+    ],
+)
+def test_arguments_are_typed_as_in_yaml(argument: str, expected: object) -> None:
+    (value,) = parse_overrides([argument]).values()
+    assert value == expected
+    assert type(value) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("argument", "word"),
+    [
+        ("trainer.epsilon", "'trainer.epsilon' is not of the form key=value"),
+        ("=3", "'=3' is not of the form key=value"),
+        ("trainer.epsilon=[1", "'trainer.epsilon=[1' has a value that can't be read"),
+        ("trainer.epsilon={a: 1", "has a value that can't be read"),
+    ],
+)
+def test_arguments_that_cannot_be_read(argument: str, word: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_overrides([argument])
+    assert word in str(caught.value)
+
+
+def test_yaml_may_be_nested_or_dotted(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("seed: 3\ntrainer:\n  epsilon: 2\n  noise: gaussian\naudit.canaries: 5\n")
+    changes = read_yaml(file)
+    assert changes == {
+        "seed": 3,
+        "trainer.epsilon": 2,
+        "trainer.noise": "gaussian",
+        "audit.canaries": 5,
+    }
+    assert with_changes(TrialConfig(), changes).trainer.noise is Noise.GAUSSIAN
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (None, "can't be read: No such file"),
+        ("a: [1", "is no YAML"),
+        ("- 1\n- 2\n", "holds no mapping"),
+        ("\x00\x01", "is no YAML"),
+    ],
+)
+def test_yaml_that_cannot_be_used(text: str | None, word: str, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        read_yaml(file)
+    assert word in str(caught.value) and str(file) in str(caught.value)
+
+
+def test_an_interpolation_is_a_value_like_any_other() -> None:
+    """`${...}` would let a key read another, or the environment, behind the hash's back."""
+    with pytest.raises(ConfigurationError):
+        with_changes(TrialConfig(), parse_overrides(["trainer.epsilon=${oc.env:HOME}"]))
+
+
+def test_flat_values_are_plain() -> None:
+    flat = flatten(TrialConfig())
+    assert flat["trainer.noise"] == "LAPLACE"
+    assert flat["data.limit"] is None
+    assert all(value is None or isinstance(value, str | int | float) for value in flat.values())
+
+
+def test_hash_sees_what_decides_the_numbers_and_nothing_else() -> None:
+    base = TrialConfig()
+    digest = config_hash(base, data_fingerprint="a")
+    assert len(digest) == 16 and set(digest) <= set("0123456789abcdef")
+    same = [
+        with_changes(base, {"data.root": "/elsewhere"}),
+        with_changes(base, {"trainer.epsilon": 1}),  # 1.0 it is already
+    ]
+    assert {config_hash(config, data_fingerprint="a") for config in same} == {digest}
+    changes: list[dict[str, Any]] = [
+        {"seed": 1},
+        {"trainer.epsilon": 1.5},
+        {"trainer.noise": "gaussian"},
+        {"noise.draw": 1},
+        {"noise.seed": 0},
+        {"audit.canary_seed": 1},
+        {"data.limit": 10},
+    ]
+    others = {config_hash(with_changes(base, c), data_fingerprint="a") for c in changes}
+    others.add(config_hash(base, data_fingerprint="b"))
+    assert len(others | {digest}) == len(changes) + 2
+
+
+def test_seeded_draws_are_different_seeds() -> None:
+    assert NoiseSettings(seed=5, draw=2).source() == SeededNoise(seed=7)
+    assert NoiseSettings(draw=2).source() == OsEntropy(draw=2)
