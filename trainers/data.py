@@ -14,6 +14,7 @@ import os
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -83,6 +84,10 @@ class PublicData:
             f"PublicData(name={self.name!r}, num_classes={self.num_classes}, "
             f"train={list(self.train_features.shape)}, test={list(self.test_features.shape)})"
         )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take arrays from an object store as our own: there they are read-only, torch warns."""
+        self.__dict__.update(state, test_labels=state["test_labels"].copy())
 
     @property
     def kind(self) -> FeatureKind:
@@ -182,13 +187,13 @@ def load(
     """
     if limit is not None:
         _validate.whole(limit=limit, minimum=1)
-    source = find(name)
+    data_set = find(name)
     if name == "own":
         splits = read_own(path, label_column=label_column)
     elif path is not None or label_column is not None:
-        raise ValueError(f"path and label_column are for name=own, not for {name!r}")
+        raise ValueError(f"path and label_column are for the data set own, not for {name}")
     else:
-        splits = source.read(data_root(root))
+        splits = data_set.read(data_root(root))
     return labelled(name, splits, limit=limit)
 
 

@@ -8,7 +8,6 @@ Nothing here needs torch, so that listing and checking data sets stays quick.
 
 import hashlib
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,8 +112,3 @@ def file_size(path: Path) -> int:
     if not path.is_file():
         raise DatasetMissing(f"{path} is missing")
     return path.stat().st_size
-
-
-def missing_files(root: Path, files: Iterable[PublishedFile]) -> list[Path]:
-    """Those of `files` that are not below `root`."""
-    return [root / file.path for file in files if not (root / file.path).is_file()]

@@ -21,7 +21,8 @@ _AGAIN = "it is cut off or damaged: fetch it again"
 #: IDX's code for the only type of element that these sets have.
 _UNSIGNED_BYTE = 8
 
-CIFAR10_CLASSES = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
+#: Images uint8 [N, 3, 32, 32] and their labels [N].
+Batch = tuple[NDArray[np.uint8], NDArray[Any]]
 
 
 def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
@@ -81,7 +82,7 @@ def read_idx_folder(folder: Path, *, class_names: tuple[str, ...] | None = None)
     )
 
 
-def read_cifar_binary(path: Path, *, label_bytes: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def read_cifar_binary(path: Path, *, label_bytes: int) -> Batch:
     """Return images uint8 [N, 3, 32, 32] and labels [N] of a file of CIFAR's binary version.
 
     Args:
@@ -102,7 +103,7 @@ def read_cifar_binary(path: Path, *, label_bytes: int) -> tuple[NDArray[Any], ND
     return records[:, label_bytes:].reshape(-1, 3, 32, 32), records[:, label_bytes - 1].copy()
 
 
-def read_cifar_pickle(path: Path, *, label_key: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def read_cifar_pickle(path: Path, *, label_key: str) -> Batch:
     """Return images uint8 [N, 3, 32, 32] and labels [N] of a file of CIFAR's Python version.
 
     Args:
@@ -122,9 +123,9 @@ def read_cifar_pickle(path: Path, *, label_key: str) -> tuple[NDArray[Any], NDAr
     except DataFileError as error:
         raise DataFileError(f"{path}: {error}") from error
     except Exception as error:  # damaged pickles raise nearly anything
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataFileError(
-            f"{path} ({size:,} bytes) is no batch of CIFAR's Python version "
-            f"({type(error).__name__}: {error}): {_AGAIN}"
+            f"{path} ({size:,} bytes) is no batch of CIFAR's Python version ({first}): {_AGAIN}"
         ) from error
     if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != _PIXELS:
         raise DataFileError(
@@ -132,24 +133,6 @@ def read_cifar_pickle(path: Path, *, label_key: str) -> tuple[NDArray[Any], NDAr
             "what CIFAR's Python version holds"
         )
     return pixels.reshape(-1, 3, 32, 32), labels
-
-
-def joined(
-    train: list[tuple[NDArray[Any], NDArray[Any]]],
-    test: tuple[NDArray[Any], NDArray[Any]],
-    *,
-    num_classes: int,
-    class_names: tuple[str, ...] | None = None,
-) -> Splits:
-    """Return batches of (images, labels) as one data set."""
-    return Splits(
-        train_features=np.concatenate([images for images, _ in train]),
-        train_labels=np.concatenate([labels for _, labels in train]),
-        test_features=test[0],
-        test_labels=test[1],
-        num_classes=num_classes,
-        class_names=class_names,
-    )
 
 
 class _ArraysOnly(pickle.Unpickler):

@@ -9,7 +9,6 @@ Where there is no split, one row in five is held out. **Labels of testing rows c
 the set of classes does: name them in the file if that is not what you want read off the labels.
 """
 
-import difflib
 import os
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data_files import DataFileError, DatasetMissing, Splits, held_out
-from labeldp.trainers.tabular_files import encode, standardize
+from labeldp.mechanisms import _validate
+from labeldp.trainers.data_files import DataFileError, DatasetMissing, Splits
+from labeldp.trainers.own_parquet import read_parquet
+from labeldp.trainers.own_rows import SPLIT, count_classes, one_label_each, rows_for_testing
+from labeldp.trainers.tabular_files import refuse_not_finite, standardize
 
 _FOUR = ("train_features", "train_labels", "test_features", "test_labels")
-_LABEL_COLUMN = "label"
-#: Rows that say `train` or `test`, in either kind of file.
-_SPLIT = "split"
 
 
 def read_own(path: str | os.PathLike[str] | None, *, label_column: str | None = None) -> Splits:
@@ -48,18 +47,29 @@ def read_own(path: str | os.PathLike[str] | None, *, label_column: str | None = 
             raise ValueError(f"label_column is for .parquet; {file.name} holds labels by key")
         return _read_npz(file)
     if file.suffix == ".parquet":
-        return _read_parquet(file, label_column)
+        return read_parquet(file, label_column=label_column)
     raise DataFileError(f"{file} is no .npz or .parquet; save the data as one of them")
 
 
 def _read_npz(file: Path) -> Splits:
     arrays = _npz_arrays(file)
+    num_classes, class_names = _classes(file, arrays)
     if set(_FOUR) <= set(arrays):
         train, train_labels, test, test_labels = (arrays[key] for key in _FOUR)
+        one_label_each(file, train, train_labels)
+        one_label_each(file, test, test_labels)
+        if num_classes is None:
+            num_classes = count_classes(file, train_labels=train_labels, test_labels=test_labels)
     elif {"features", "labels"} <= set(arrays):
         features, labels = arrays["features"], arrays["labels"]
-        _one_each(file, features, labels)
-        test_rows = _test_rows(file, arrays.get(_SPLIT), len(features))
+        # Before the rows are split: here a message can name the row that the file has it in.
+        one_label_each(file, features, labels)
+        if np.issubdtype(features.dtype, np.floating) and features.ndim == 2:
+            refuse_not_finite(features, what=f"{file}: features")
+        if num_classes is None:
+            num_classes = count_classes(file, labels=labels)
+        _validate.labels(labels, num_classes=num_classes, name=f"{file}: labels")
+        test_rows = rows_for_testing(file, arrays.get(SPLIT), len(features))
         train, train_labels = features[~test_rows], labels[~test_rows]
         test, test_labels = features[test_rows], labels[test_rows]
     else:
@@ -67,28 +77,37 @@ def _read_npz(file: Path) -> Splits:
             f"{file} holds {', '.join(arrays) or 'nothing'}; it must hold {', '.join(_FOUR)}, or "
             "features and labels"
         )
-    _one_each(file, train, train_labels)
-    _one_each(file, test, test_labels)
-    class_names = None
-    if "class_names" in arrays:
-        class_names = tuple(str(name) for name in arrays["class_names"].ravel())
-    num_classes = len(class_names) if class_names else None
-    if "num_classes" in arrays:
-        num_classes = _scalar(file, arrays["num_classes"])
     train_features, test_features = _features(file, train, test)
     return Splits(
         train_features=train_features,
         train_labels=train_labels,
         test_features=test_features,
         test_labels=test_labels,
-        num_classes=num_classes or _count_classes(file, train_labels, test_labels),
+        num_classes=num_classes,
         class_names=class_names,
     )
 
 
+def _classes(
+    file: Path, arrays: dict[str, NDArray[Any]]
+) -> tuple[int | None, tuple[str, ...] | None]:
+    """Number of classes and their names, as far as the file says."""
+    names = None
+    if "class_names" in arrays:
+        names = tuple(str(name) for name in arrays["class_names"].ravel())
+    value = arrays.get("num_classes")
+    if value is None:
+        return (None if names is None else len(names)), names
+    if value.size != 1 or not np.issubdtype(value.dtype, np.integer):
+        raise DataFileError(f"{file}: num_classes is {value!r}; it must be one whole number")
+    _validate.whole(num_classes=int(value.item()), minimum=2)
+    return int(value.item()), names
+
+
 def _npz_arrays(file: Path) -> dict[str, NDArray[Any]]:
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        # Opened here, since NumPy leaves damaged files open.
+        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
             return {key: archive[key] for key in archive.files}
     except Exception as error:  # NumPy and zipfile raise many kinds on damaged files
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -140,143 +159,3 @@ def _channels_first(file: Path, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
         f"{file}: images have shape {images.shape}; with 1 or 3 channels that is [N, C, H, W] or "
         "[N, H, W, C]"
     )
-
-
-def _read_parquet(file: Path, label_column: str | None) -> Splits:
-    columns, classes = _parquet_columns(file, label_column or _LABEL_COLUMN)
-    labels = columns.pop(label_column or _LABEL_COLUMN)
-    split = columns.get(_SPLIT)
-    if split is not None and split.dtype.kind == "U" and set(split) <= {"train", "test"}:
-        del columns[_SPLIT]
-    else:
-        split = None
-    if not columns:
-        raise DataFileError(f"{file} has no column of features besides the labels")
-    test_rows = _test_rows(file, split, len(labels))
-    train_features, test_features = encode(
-        {name: column[~test_rows] for name, column in columns.items()},
-        {name: column[test_rows] for name, column in columns.items()},
-    )
-    train_labels, test_labels = labels[~test_rows], labels[test_rows]
-    return Splits(
-        train_features=train_features,
-        train_labels=train_labels,
-        test_features=test_features,
-        test_labels=test_labels,
-        num_classes=len(classes) if classes else _count_classes(file, train_labels, test_labels),
-        class_names=classes,
-    )
-
-
-def _parquet_columns(
-    file: Path, label_column: str
-) -> tuple[dict[str, NDArray[Any]], tuple[str, ...] | None]:
-    """Columns as numbers or strings, labels as whole numbers, and the labels' names if any."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        table = parquet.read_table(file)
-    except (pa.ArrowException, OSError) as error:
-        first = str(error).splitlines()[0]
-        raise DataFileError(
-            f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first})"
-        ) from error
-    if label_column not in table.column_names:
-        close = difflib.get_close_matches(label_column, table.column_names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "set data.label_column"
-        raise DataFileError(
-            f"{file} has no column {label_column!r}; {hint} (columns: "
-            f"{', '.join(table.column_names)})"
-        )
-    if table.num_rows < 2:
-        raise DataFileError(f"{file} has {table.num_rows} rows; at least 2 are needed")
-    columns: dict[str, NDArray[Any]] = {}
-    for name in table.column_names:
-        column = table.column(name).combine_chunks()
-        if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-            raise DataFileError(
-                f"{file} row {row}, column {name!r} has no value ({column.null_count} of "
-                f"{table.num_rows} have none); drop such rows or fill them in"
-            )
-        columns[name] = _column(file, name, column)
-    classes: tuple[str, ...] | None = None
-    if columns[label_column].dtype.kind == "U":
-        names, columns[label_column] = np.unique(columns[label_column], return_inverse=True)
-        classes = tuple(str(name) for name in names)
-    return columns, classes
-
-
-def _column(file: Path, name: str, column: Any) -> NDArray[Any]:
-    from pyarrow import types
-
-    kind = column.type
-    if types.is_dictionary(kind):
-        return _column(file, name, column.dictionary_decode())
-    if types.is_integer(kind) or types.is_floating(kind):
-        return np.array(column.to_numpy(zero_copy_only=False))
-    if types.is_boolean(kind) or types.is_string(kind) or types.is_large_string(kind):
-        return np.array(column.to_pylist(), dtype=str)
-    raise DataFileError(
-        f"{file} column {name!r} is of type {kind}; numbers and strings can be used: convert it or "
-        "leave it out"
-    )
-
-
-def _test_rows(file: Path, split: NDArray[Any] | None, count: int) -> NDArray[np.bool_]:
-    if split is None:
-        return held_out(count)
-    if split.shape != (count,):
-        raise DataFileError(f"{file}: {_SPLIT} has shape {split.shape}; it must be [{count}]")
-    unknown = np.flatnonzero(~np.isin(split, ["train", "test"]))
-    if len(unknown):
-        raise DataFileError(
-            f"{file}: {_SPLIT} row {unknown[0]} is {split[unknown[0]]!r}; it must be 'train' or "
-            "'test'"
-        )
-    test: NDArray[np.bool_] = split == "test"
-    if test.all() or not test.any():
-        raise DataFileError(
-            f"{file}: all rows of {_SPLIT} are {str(split[0])!r}; both kinds are needed"
-        )
-    return test
-
-
-def _one_each(file: Path, features: NDArray[Any], labels: NDArray[Any]) -> None:
-    if features.ndim == 0 or labels.ndim != 1 or len(features) != len(labels):
-        raise DataFileError(
-            f"{file}: features have shape {features.shape} and labels {labels.shape}; labels must "
-            "be [N], one for each of N rows"
-        )
-    if len(labels) == 0:
-        raise DataFileError(f"{file}: there are no rows; training and testing need some each")
-
-
-def _count_classes(file: Path, *labels: NDArray[Any]) -> int:
-    together = np.concatenate(labels)
-    if not np.issubdtype(together.dtype, np.integer):
-        raise DataFileError(
-            f"{file}: labels are of type {together.dtype}; they must be whole numbers 0..K-1 "
-            "(convert them with .astype(int) if they are)"
-        )
-    negative = np.flatnonzero(together < 0)
-    if len(negative):
-        raise DataFileError(
-            f"{file}: label {together[negative[0]]} in row {negative[0]} is negative; labels must "
-            "be whole numbers 0..K-1"
-        )
-    present = np.unique(together)
-    gaps = np.flatnonzero(present != np.arange(len(present)))
-    if len(gaps):
-        raise DataFileError(
-            f"{file}: no row has the label {gaps[0]}, but some have {present[-1]}; count classes "
-            "from 0 without gaps, or add num_classes (or class_names) to the file"
-        )
-    return len(present)
-
-
-def _scalar(file: Path, value: NDArray[Any]) -> int:
-    if value.size != 1 or not np.issubdtype(value.dtype, np.integer):
-        raise DataFileError(f"{file}: num_classes must be one whole number, not {value!r}")
-    return int(value.item())

@@ -99,7 +99,7 @@ def standardize(
         ValueError: A number that is not finite, or so large that its square is not.
     """
     for part, matrix in (("training", train), ("testing", test)):
-        _refuse_not_finite(matrix, part=part, names=names)
+        refuse_not_finite(matrix, what=f"{part} features", names=names)
     with np.errstate(over="ignore", invalid="ignore"):
         mean = train.mean(axis=0, dtype=np.float64)
         squares = sum(((rows - mean) ** 2).sum(axis=0) for rows in _chunks(train))
@@ -124,13 +124,14 @@ def _chunks(matrix: NDArray[Any]) -> list[NDArray[Any]]:
     return [matrix[i : i + _CHUNK_ROWS] for i in range(0, len(matrix), _CHUNK_ROWS)]
 
 
-def _refuse_not_finite(matrix: NDArray[Any], *, part: str, names: list[str] | None) -> None:
+def refuse_not_finite(matrix: NDArray[Any], *, what: str, names: list[str] | None = None) -> None:
+    """Refuse NaN and infinity in a matrix [N, D], and name the first row and column."""
     for start, rows in enumerate(_chunks(matrix)):
         bad = np.argwhere(~np.isfinite(rows))
         if len(bad):
             row, place = bad[0]
             raise ValueError(
-                f"{part} features row {start * _CHUNK_ROWS + row}, column {_column(place, names)} "
+                f"{what} row {start * _CHUNK_ROWS + row}, column {_column(place, names)} "
                 f"is {rows[row, place]}; features must be finite: drop such rows or fill them in"
             )
 
