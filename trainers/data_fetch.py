@@ -65,11 +65,15 @@ def _from_torchvision(name: str) -> Callable[[Path], Any]:
 
 
 def _fetch_adult(folder: Path) -> None:
+    for file in find("adult").layouts[0].files:
+        path = folder / file.path
+        _download(_ADULT_URL + path.name, path, md5=file.md5)
+
+
+def _download(url: str, path: Path, *, md5: str | None) -> None:
     from torchvision.datasets.utils import download_url
 
-    for file in find("adult").layouts[0].files:
-        name = Path(file.path).name
-        download_url(_ADULT_URL + name, folder / "adult", filename=name, md5=file.md5)
+    download_url(url, path.parent, filename=path.name, md5=md5)
 
 
 _DOWNLOADS: dict[str, Callable[[Path], Any]] = {

@@ -55,21 +55,18 @@ def test_what_came_damaged_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_adult_comes_file_by_file_with_its_digests(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from torchvision.datasets import utils
+    asked: list[tuple[str, Path, str | None]] = []
 
-    asked: list[tuple[str, str | None]] = []
-
-    def download_url(url: str, root: Path, *, filename: str, md5: str | None) -> None:
-        assert root == tmp_path / "adult"
-        asked.append((url, md5))
+    def download(url: str, path: Path, *, md5: str | None) -> None:
+        asked.append((url, path, md5))
         write_adult(tmp_path)
 
-    monkeypatch.setattr(utils, "download_url", download_url)
+    monkeypatch.setattr(data_fetch, "_download", download)
     with pytest.raises(FetchFailed, match=r"adult\.data has"):
         fetch("adult", tmp_path)
-    assert [(url.rsplit("/", 1)[1], md5) for url, md5 in asked] == [
-        ("adult.data", "5d7c39d7b8804f071cdd1f2a7c460872"),
-        ("adult.test", "35238206dfdf7f1fe215bbb874adecdc"),
+    assert [(url.rsplit("/", 1)[1], path, md5) for url, path, md5 in asked] == [
+        ("adult.data", tmp_path / "adult/adult.data", "5d7c39d7b8804f071cdd1f2a7c460872"),
+        ("adult.test", tmp_path / "adult/adult.test", "35238206dfdf7f1fe215bbb874adecdc"),
     ]
 
 
