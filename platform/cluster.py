@@ -26,6 +26,8 @@ from labeldp.platform.sweep import Resources
 
 # It looks for the files of its own loggers, and complains once per trial that there are none.
 logging.getLogger("ray.tune").setLevel(logging.ERROR)
+# That a private cluster is closed to others by a token is as it should be, and no warning.
+logging.getLogger("ray._private.authentication.authentication_token_setup").setLevel(logging.ERROR)
 
 #: How long a cluster that is being started, or that an address names, may take to answer.
 CONNECT_SECONDS = 120

@@ -5,7 +5,7 @@ The order matters: everything that can be refused is refused before the first la
 
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -17,6 +17,7 @@ from labeldp.mechanisms.canaries import Canaries
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform import environment, vault_home
+from labeldp.platform.checkpoints import start_keeper
 from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.configuration import DataSettings, FeatureSet
 from labeldp.platform.ensembles import Ensembles, train_missing
@@ -182,6 +183,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
             )
             folder.identify(fingerprint=public.fingerprint, parent_run_id=parent, tracking_uri=uri)
             skipped = {digest: done[digest] for digest in plans if digest in done}
+            _check_ledger(folder, skipped, vault_home.ask(home.summary.remote(cost.delta)).charges)
             progress = SweepProgress(total=len(plans), skipped=len(skipped))
             recorder = Recorder(
                 folder=folder,
@@ -270,6 +272,21 @@ def _earlier(folder: ResultsFolder, resume: Resume, fingerprint: str) -> dict[st
     return {digest: record for digest, record in records.items() if record.finished}
 
 
+def _check_ledger(
+    folder: ResultsFolder, records: Mapping[str, TrialRecord], charges: Sequence[Charge]
+) -> None:
+    """Refuse to go on where finished trials read releases that the ledger does not know."""
+    known = {charge.key for charge in charges}
+    for record in records.values():
+        missing = [key for key in record.release_keys if key not in known]
+        if missing:
+            raise ResultsFolderError(
+                f"{folder.path / 'vault.db'} has lost lines of its ledger: trial {record.hash} read "
+                f"release {missing[0]}, which is not there; restore the file from a copy, or "
+                "choose another folder with --results and count what this one spent as spent"
+            )
+
+
 def _one_writer(uri: str, capacity: Capacity) -> None:
     if uri.startswith("sqlite:") and capacity.nodes > 1:
         raise TrackingUnusable(
@@ -292,7 +309,12 @@ def _fit(
     from ray import tune
 
     trainable = tune.with_parameters(
-        tune_trial, plans=dict(plans), data=public, home=home, cpus=resources.cpus
+        tune_trial,
+        plans=dict(plans),
+        data=public,
+        home=home,
+        keeper=start_keeper(folder.checkpoints),
+        cpus=resources.cpus,
     )
     scratch = folder.path / "tune"
     shutil.rmtree(scratch, ignore_errors=True)

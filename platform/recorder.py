@@ -12,6 +12,7 @@ from typing import Any
 from ray import tune
 
 from labeldp.mechanisms.vault import Charge
+from labeldp.platform.checkpoints import forget
 from labeldp.platform.configuration import flatten, to_yaml
 from labeldp.platform.progress import SweepProgress
 from labeldp.platform.results import ResultsFolder, TrialRecord, dumps
@@ -133,6 +134,7 @@ class Recorder(tune.Callback):
 
     def _keep(self, record: TrialRecord) -> None:
         self.folder.keep(record)
+        forget(self.folder.checkpoints, record.hash)
         self.records[record.hash] = record
         self._progress.ended(record)
         run_id = self._open.pop(record.hash, None)

@@ -78,6 +78,11 @@ class ResultsFolder:
                 "one with --results DIR"
             )
 
+    @property
+    def checkpoints(self) -> Path:
+        """Where states of trials in training are kept."""
+        return self.path / "checkpoints"
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the folder; the lock goes with the process, however it ends.

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from labeldp.platform.checkpoints import Checkpoints
 from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.vault_home import VaultClient
 from labeldp.trainers.data import PublicData
@@ -32,6 +33,7 @@ def run_trial(
     data: PublicData,
     vault: VaultClient,
     on_epoch: Callable[[EpochMetrics], Any],
+    checkpoints: Checkpoints | None = None,
 ) -> TrialOutcome:
     """Run one trial to its end.
 
@@ -39,7 +41,9 @@ def run_trial(
         config: Everything that decides its numbers.
         data: Public features and the public test split.
         vault: Where labels can be asked for.
-        on_epoch: Called after each epoch.
+        on_epoch: Called after each epoch; for a trial that goes on after its worker was lost, with
+            the earlier epochs first.
+        checkpoints: Where states are kept and found; the trial runs through in one go if not given.
 
     Raises:
         BudgetExceeded: A release would take a label over the budget.
@@ -49,10 +53,28 @@ def run_trial(
     trainer = config.trainer.start(
         data=data, labels=vault, seed=config.seed, performance=config.performance
     )
-    for _ in range(config.trainer.epochs):
-        on_epoch(trainer.epoch())
+    epochs: list[EpochMetrics] = []
+    earlier = 0.0
+    if checkpoints is not None and (state := checkpoints.find()) is not None:
+        trainer.load_state_dict(state["trainer"])
+        epochs = [EpochMetrics(**metrics) for metrics in state["epochs"]]
+        earlier = float(state["seconds"])
+        for metrics in epochs:
+            on_epoch(metrics)
+    while len(epochs) < config.trainer.epochs:
+        metrics = trainer.epoch()
+        epochs.append(metrics)
+        on_epoch(metrics)
+        if checkpoints is not None and checkpoints.due():
+            checkpoints.keep(
+                {
+                    "trainer": trainer.state_dict(),
+                    "epochs": [_plain(metrics) for metrics in epochs],
+                    "seconds": earlier + time.perf_counter() - started,
+                }
+            )
     accuracy = trainer.evaluate()
-    train_seconds = time.perf_counter() - started
+    train_seconds = earlier + time.perf_counter() - started
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
     positions = vault.canary_positions()
     confidences = trainer.predict(data.train_features[positions])
@@ -69,3 +91,8 @@ def run_trial(
         },
         release_keys=vault.keys,
     )
+
+
+def _plain(metrics: EpochMetrics) -> dict[str, float]:
+    """The figures that every trainer reports; some report more."""
+    return {field.name: getattr(metrics, field.name) for field in fields(EpochMetrics)}

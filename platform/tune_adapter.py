@@ -14,6 +14,7 @@ import torch
 from ray import tune
 
 from labeldp.mechanisms.ledger import BudgetExceeded
+from labeldp.platform.checkpoints import Checkpoints
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.platform.trial import run_trial
 from labeldp.platform.vault_home import VaultClient
@@ -30,6 +31,7 @@ def tune_trial(
     plans: Mapping[str, PlannedTrial],
     data: PublicData,
     home: Any,
+    keeper: Any,
     cpus: float,
 ) -> None:
     """Run the trial that `config["hash"]` names.
@@ -39,6 +41,7 @@ def tune_trial(
         plans: Every trial of the sweep, by hash.
         data: Public features and test split.
         home: The vault's home.
+        keeper: Keeps the states of trials in training.
         cpus: Cores that this trial may use.
     """
     planned = plans[config["hash"]]
@@ -57,7 +60,13 @@ def tune_trial(
     started = time.perf_counter()
     end: dict[str, Any] = {"finished": False, "reason": "", "metrics": {}, "notes": []}
     try:
-        outcome = run_trial(planned.config, data=data, vault=vault, on_epoch=on_epoch)
+        outcome = run_trial(
+            planned.config,
+            data=data,
+            vault=vault,
+            on_epoch=on_epoch,
+            checkpoints=Checkpoints(keeper=keeper, digest=config["hash"]),
+        )
         end |= {"finished": True, "metrics": dict(outcome.metrics), "notes": outcome.notes}
     except (Exception, SystemExit) as error:
         end["reason"] = _reason(error)

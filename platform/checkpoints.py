@@ -1,0 +1,95 @@
+"""States of trials in training, kept on the driver's disk, so that a lost worker loses minutes.
+
+One actor beside the driver takes them, whatever node a trial runs on. A state is written whole or
+not at all, read without unpickling code, and deleted when its trial has ended.
+"""
+
+import contextlib
+import io
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+#: A trial's state is kept at most so often: it is tens of megabytes for a large network.
+KEEP_SECONDS = 60.0
+_WAIT_SECONDS = 120.0
+
+
+class Keeper:
+    """Writes and reads states; made into an actor by `start_keeper`."""
+
+    def __init__(self, folder: str) -> None:
+        """Use `folder`, made when it is first needed."""
+        self._folder = Path(folder)
+
+    def keep(self, digest: str, content: bytes) -> None:
+        """Keep a trial's state; an earlier one is replaced at once or not at all."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        draft = self._folder / f"{digest}.part"
+        draft.write_bytes(content)
+        os.replace(draft, self._folder / f"{digest}.state")
+
+    def find(self, digest: str) -> bytes | None:
+        """Return a trial's state, or None."""
+        try:
+            return (self._folder / f"{digest}.state").read_bytes()
+        except FileNotFoundError:
+            return None
+
+
+def forget(folder: Path, digest: str) -> None:
+    """Delete the state of a trial that has ended."""
+    with contextlib.suppress(OSError):
+        (folder / f"{digest}.state").unlink()
+
+
+def start_keeper(folder: Path) -> Any:
+    """Start the keeper beside the driver and return its handle."""
+    here = ray.get_runtime_context().get_node_id()
+    remote: Any = ray.remote(Keeper)
+    place = NodeAffinitySchedulingStrategy(here, soft=False)
+    return remote.options(num_cpus=0, scheduling_strategy=place).remote(str(folder))
+
+
+class Checkpoints:
+    """One trial's side: keeps its state now and then, and finds the one of an earlier start."""
+
+    def __init__(self, *, keeper: Any, digest: str, every_seconds: float = KEEP_SECONDS) -> None:
+        """Begin the clock: the first state is kept after `every_seconds`."""
+        self._keeper, self._digest, self._every = keeper, digest, every_seconds
+        self._kept = time.monotonic()
+        self._pending: Any = None
+
+    def find(self) -> Mapping[str, Any] | None:
+        """Return the state of an earlier start, or None; one that can't be read counts as none."""
+        content = ray.get(self._keeper.find.remote(self._digest), timeout=_WAIT_SECONDS)
+        if content is None:
+            return None
+        try:
+            state: Mapping[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
+        except Exception:  # damaged, or of another version: the trial starts anew
+            return None
+        return state
+
+    def due(self) -> bool:
+        """Whether it is time to keep a state."""
+        return time.monotonic() - self._kept >= self._every
+
+    def keep(self, state: Mapping[str, Any]) -> None:
+        """Keep a state. Sent and not waited for, but for the one before: at most one is in flight.
+
+        A keeper that can't write (a full disk) costs the state, not the trial.
+        """
+        if self._pending is not None:
+            with contextlib.suppress(Exception):
+                ray.get(self._pending, timeout=_WAIT_SECONDS)
+        buffer = io.BytesIO()
+        torch.save(dict(state), buffer)
+        self._pending = self._keeper.keep.remote(self._digest, buffer.getvalue())
+        self._kept = time.monotonic()
