@@ -281,8 +281,8 @@ def _check_ledger(
         missing = [key for key in record.release_keys if key not in known]
         if missing:
             raise ResultsFolderError(
-                f"{folder.path / 'vault.db'} has lost lines of its ledger: trial {record.hash} read "
-                f"release {missing[0]}, which is not there; restore the file from a copy, or "
+                f"{folder.path / 'vault.db'} has lost lines of its ledger: trial {record.hash} "
+                f"read release {missing[0]}, which is not there; restore the file from a copy, or "
                 "choose another folder with --results and count what this one spent as spent"
             )
 

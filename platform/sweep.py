@@ -161,11 +161,12 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
         raise ConfigurationError(f"{empty[0]} is an empty list; name at least one value")
     variants = sweep.variants or (Variant(name=sweep.name),)
     spaces = [{**sweep.space, **variant.space} for variant in variants]
+    taken = {key for space in spaces for key in space}
     trials: dict[str, PlannedTrial] = {}
     for variant, space in zip(variants, spaces, strict=True):
         for key, grid in lists.items():
             # An axis that only some variants have (the baseline has no epsilon) stays theirs.
-            if key in space or not any(key in other for other in spaces):
+            if key in space or key not in taken:
                 space[key] = grid
         axes = {key: axis for key, axis in space.items() if key not in fixed}
         for point in points(axes, samples=sweep.samples, seed=sweep.sample_seed):
