@@ -1,4 +1,4 @@
-"""Small things that several tests of platform need: records of trials, lines of a ledger, sweeps."""
+"""What several tests of platform need: records of trials, lines of a ledger, a small sweep."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from labeldp.platform.space import Choice, Grid, LogUniform, Uniform, points
+from labeldp.platform.space import Axis, Choice, Grid, LogUniform, Uniform, points
 
 
 def test_a_grid_is_walked_in_full_and_in_order() -> None:
@@ -23,7 +23,12 @@ def test_no_axes_are_one_point() -> None:
 
 
 def test_every_grid_point_gets_the_same_draws() -> None:
-    space = {"a": Grid(1, 2), "b": Uniform(0, 1), "c": LogUniform(1e-3, 1), "d": Choice("x", "y")}
+    space: dict[str, Axis] = {
+        "a": Grid(1, 2),
+        "b": Uniform(0, 1),
+        "c": LogUniform(1e-3, 1),
+        "d": Choice("x", "y"),
+    }
     found = list(points(space, samples=4, seed=1))
     assert len(found) == 8
     draws = [{key: value for key, value in point.items() if key != "a"} for point in found]
