@@ -1,7 +1,9 @@
 """`labeldp report EXPERIMENT`: the report of a sweep, rebuilt from the tracking store alone."""
 
 import json
+import math
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +54,7 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        totals = parent.data.metrics
+        totals = {name: _infinite(value) for name, value in parent.data.metrics.items()}
         ledger: dict[str, Any] = {
             key: totals[key] for key in ("releases", "epsilon_total", "delta") if key in totals
         }
@@ -117,5 +119,10 @@ def _record(run: Run) -> TrialRecord:
         point=json.loads(tags.get("point", "{}")),
         finished=run.info.status == "FINISHED",
         reason=tags.get("failure_reason", f"the run is {run.info.status}"),
-        metrics=run.data.metrics,
+        metrics={name: _infinite(value) for name, value in run.data.metrics.items()},
     )
+
+
+def _infinite(value: float) -> float:
+    """Tracking stores write infinity as the largest float."""
+    return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else value
