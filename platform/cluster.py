@@ -105,16 +105,19 @@ def capacity() -> Capacity:
     )
 
 
-def place(resources: Resources, available: Capacity, *, gpu_required: bool) -> Resources:
-    """Return what a trial will occupy on this cluster.
+def place(
+    resources: Resources, available: Capacity, *, gpu_required: bool, what: str = "a trial"
+) -> Resources:
+    """Return what a trial, or an actor, will occupy on this cluster.
 
     Args:
         resources: What the sweep asks for; its share of a GPU is dropped where there is none.
         available: What the cluster has.
         gpu_required: Whether the configuration insists on a GPU.
+        what: What it is that must fit.
 
     Raises:
-        CannotFit: No node can ever hold one trial.
+        CannotFit: No node can ever hold one.
     """
     gpus = resources.gpus
     if gpus and not gpu_required and not available.gpus and not available.grows:
@@ -126,7 +129,7 @@ def place(resources: Resources, available: Capacity, *, gpu_required: bool) -> R
     if not fits and not available.grows:
         largest = ", ".join(f"{cpus:g} CPU + {has:g} GPU" for cpus, has in available.largest)
         raise CannotFit(
-            f"a trial needs {wanted.cpus:g} CPU + {wanted.gpus:g} GPU on one node, but the nodes "
+            f"{what} needs {wanted.cpus:g} CPU + {wanted.gpus:g} GPU on one node, but the nodes "
             f"have {largest or 'nothing'}; ask for less, or add a node that is large enough"
         )
     return wanted

@@ -70,7 +70,12 @@ def train_missing(
     trained = reused = 0
     seconds = 0.0
     for ensemble, performance in ensembles_of(trials).items():
-        placed = place(each, available, gpu_required=performance.device is Device.CUDA)
+        placed = place(
+            each,
+            available,
+            gpu_required=performance.device is Device.CUDA,
+            what="an actor that trains teachers",
+        )
         file: EnsembleFile = vault_home.ask(home.ensemble_file.remote(ensemble))
         outcome = train_ensemble(
             vote=TeacherVotes(config=ensemble, performance=performance),
@@ -93,10 +98,12 @@ def train_missing(
 
 
 def pool_size(each: Resources, available: Capacity) -> int:
-    """Return how many actors the cluster holds at once, at least one (it may grow)."""
-    by_cpus = available.cpus / each.cpus if each.cpus else available.gpus
-    by_gpus = available.gpus / each.gpus if each.gpus else by_cpus
-    return max(1, int(min(by_cpus, by_gpus) + 1e-9))
+    """Return how many actors the nodes hold at once, at least one (the cluster may grow)."""
+    held = 0
+    for cpus, gpus in available.largest:
+        shares = [has / asked for has, asked in ((cpus, each.cpus), (gpus, each.gpus)) if asked]
+        held += int(min(shares, default=cpus) + 1e-9)
+    return max(1, held)
 
 
 class _Teller:

@@ -35,6 +35,7 @@ def run(sweep: "Sweep", arguments: list[str]) -> int:
     from labeldp.platform.configuration import parse_overrides
     from labeldp.platform.driver import Resume, SweepOptions, run_sweep
     from labeldp.platform.results import dumps
+    from labeldp.platform.teacher_pool import EnsembleIncomplete
 
     results = Path(options.results) if options.results else default_results(sweep.name)
     if options.smoke and not options.results:
@@ -58,6 +59,8 @@ def run(sweep: "Sweep", arguments: list[str]) -> int:
         return complain(error, OVER_BUDGET)
     except CannotFit as error:
         return complain(error, CANNOT_FIT)
+    except EnsembleIncomplete as error:
+        return complain(error, TRIALS_FAILED)
     except (ValueError, FileNotFoundError) as error:
         return complain(error, BAD_INPUT)
     except KeyboardInterrupt:

@@ -16,6 +16,7 @@ import ray
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Shard
+from labeldp.platform.cluster import CannotFit
 from labeldp.platform.sweep import Resources
 from labeldp.platform.vote_store import VoteJournal
 
@@ -23,8 +24,8 @@ from labeldp.platform.vote_store import VoteJournal
 TRIES = 3
 #: Work sent ahead to each actor, so that it does not wait for the driver between batches.
 _AHEAD = 2
-#: How long all actors may stay silent at first: starting one imports torch on a busy machine.
-_START_SECONDS = 600
+#: How long it may take until the first actor runs: starting one imports torch on a busy machine.
+START_SECONDS = 600
 
 
 class EnsembleIncomplete(RuntimeError):
@@ -85,6 +86,9 @@ class _Worker:
         torch.set_num_threads(threads)
         self._vote, self._data = vote, data
 
+    def ready(self) -> None:
+        pass
+
     def train(self, teachers: Sequence[int], shards: Sequence[Shard]) -> NDArray[np.uint8]:
         return self._vote(teachers, shards, self._data)
 
@@ -104,7 +108,6 @@ def train_ensemble(
     actors: int,
     each: Resources,
     on_progress: Callable[[PoolProgress], None] = lambda progress: None,
-    patience: float | None = None,
 ) -> PoolOutcome:
     """Train the teachers whose votes are missing, and journal their votes.
 
@@ -117,19 +120,20 @@ def train_ensemble(
         actors: Size of the pool.
         each: What an actor occupies.
         on_progress: Told after each batch.
-        patience: Longest silence in seconds after the first batch, None for no limit: one batch
-            may take hours.
 
     Raises:
         EnsembleIncomplete: Batches failed again and again; the votes of the others are kept.
-        TimeoutError: Nothing came back for too long.
+        CannotFit: No actor could start.
+        VoteStoreUnusable: Votes can't be kept.
     """
     total = len(shards)
     with journal.writing():
         missing = [ids for ids in batches_of(total, batch) if not journal.finished.issuperset(ids)]
         reused = total - sum(map(len, missing))
-        pool = _Pool(vote, data, each, size=min(actors, len(missing)))
         started = time.monotonic()
+        if not missing:
+            return PoolOutcome(trained=0, reused=reused, seconds=0.0)
+        pool = _Pool(vote, data, each, size=min(actors, len(missing)))
         queue = deque((ids, 0) for ids in missing)
         given_up: list[tuple[list[int], str]] = []
         trained = 0
@@ -138,8 +142,7 @@ def train_ensemble(
                 while queue and (actor := pool.free()) is not None:
                     ids, tries = queue.popleft()
                     pool.send(actor, ids, [shards[teacher] for teacher in ids], tries)
-                limit = patience if trained else _START_SECONDS
-                for ids, tries, votes, error in pool.finished(limit):
+                for ids, tries, votes, error in pool.finished():
                     if votes is not None:
                         journal.append(ids, votes)
                         trained += len(ids)
@@ -160,16 +163,29 @@ def train_ensemble(
     return PoolOutcome(trained=trained, reused=reused, seconds=time.monotonic() - started)
 
 
+#: A batch that came back: its teachers, tries before this one, votes (None if it failed), error.
+_Returned = tuple[list[int], int, NDArray[np.uint8] | None, str]
+
+
 class _Pool:
-    """The actors, and what each of them is working on."""
+    """The actors, and what each of them is working on.
+
+    Work goes to actors that have started only: on a cluster that is too full for all of them, the
+    others wait for room and hold no batch back.
+    """
 
     def __init__(self, vote: VoteFunction, data: Any, each: Resources, *, size: int) -> None:
         remote: Any = ray.remote(_Worker)
         kind = remote.options(num_cpus=each.cpus, num_gpus=each.gpus, max_restarts=0)
         self._make: Callable[[], Any] = lambda: kind.remote(vote, data, max(1, int(each.cpus)))
-        self._actors = [self._make() for _ in range(size)]
-        self._load = [0] * size
+        self._each = each
+        self._actors: dict[int, Any] = {}
+        self._load: dict[int, int] = {}  # of actors that have started
+        self._starting: dict[Any, int] = {}
+        self._failed_starts = dict.fromkeys(range(size), 0)
         self._tasks: dict[Any, tuple[int, list[int], int]] = {}
+        for place in range(size):
+            self._start(place)
 
     @property
     def busy(self) -> bool:
@@ -177,54 +193,82 @@ class _Pool:
 
     def free(self) -> int | None:
         """Return an actor that can take a batch, the least busy one."""
-        place = min(range(len(self._load)), key=self._load.__getitem__)
-        return place if self._load[place] < _AHEAD else None
+        place = min(self._load, key=self._load.__getitem__, default=None)
+        return place if place is not None and self._load[place] < _AHEAD else None
 
     def send(self, place: int, ids: list[int], shards: Sequence[Shard], tries: int) -> None:
         task = self._actors[place].train.remote(ids, shards)
         self._tasks[task] = (place, ids, tries)
         self._load[place] += 1
 
-    def finished(
-        self, seconds: float | None
-    ) -> list[tuple[list[int], int, NDArray[np.uint8] | None, str]]:
-        """Wait for at least one batch: (ids, tries so far, votes or None, error)."""
-        ready, _ = ray.wait(list(self._tasks), num_returns=1, timeout=seconds, fetch_local=True)
+    def finished(self) -> list[_Returned]:
+        """Wait until a batch comes back or an actor has started.
+
+        Raises:
+            CannotFit: No actor starts.
+            EnsembleIncomplete: Actors die as they start, again and again.
+        """
+        # Silence of an actor at work is no news: one batch may take hours.
+        limit = None if self._tasks else START_SECONDS
+        waiting = [*self._tasks, *self._starting]
+        ready, _ = ray.wait(waiting, num_returns=1, timeout=limit)
         if not ready:
-            raise TimeoutError(
-                f"no teacher finished within {seconds:g} s; the cluster may be too full to start "
-                "the pool: look at its free resources, and run again (finished votes are kept)"
+            raise CannotFit(
+                f"no teacher actor ({self._each.cpus:g} CPU + {self._each.gpus:g} GPU) started "
+                f"within {START_SECONDS:g} s: the cluster is too full; free what it needs, or run "
+                "again later (votes that are there are kept)"
             )
-        results: list[tuple[list[int], int, NDArray[np.uint8] | None, str]] = []
-        for task in ready:
-            place, ids, tries = self._tasks.pop(task)
-            self._load[place] -= 1
-            try:
-                results.append((ids, tries, ray.get(task), ""))
-            except ray.exceptions.RayActorError as error:
-                self._replace(place)
-                results.append((ids, tries, None, _first_line(error)))
-                results.extend(self._lost(place))
-            except ray.exceptions.RayTaskError as error:
-                results.append((ids, tries, None, _first_line(error.cause or error)))
-        return results
-
-    def _lost(self, place: int) -> list[tuple[list[int], int, None, str]]:
-        """Batches that waited at a dead actor: none of their own tries is used up."""
-        waiting = [task for task, (where, _, _) in self._tasks.items() if where == place]
-        self._load[place] = 0
-        return [
-            (ids, tries - 1, None, "its actor died")
-            for _, ids, tries in (self._tasks.pop(task) for task in waiting)
-        ]
-
-    def _replace(self, place: int) -> None:
-        self._actors[place] = self._make()
+        if ready[0] in self._starting:
+            self._started(ready[0])
+            return []
+        return self._returned(ready[0])
 
     def close(self) -> None:
         """End the actors; what they were doing is lost."""
-        for actor in self._actors:
+        for actor in self._actors.values():
             ray.kill(actor)
+
+    def _start(self, place: int) -> None:
+        self._load.pop(place, None)
+        if place in self._actors:
+            ray.kill(self._actors[place])  # one that cannot be reached may still hold its cores
+        self._actors[place] = self._make()
+        self._starting[self._actors[place].ready.remote()] = place
+
+    def _started(self, ping: Any) -> None:
+        place = self._starting.pop(ping)
+        try:
+            ray.get(ping)
+        except ray.exceptions.RayError as error:
+            self._failed_starts[place] += 1
+            if self._failed_starts[place] == TRIES:
+                raise EnsembleIncomplete(
+                    f"a teacher actor died {TRIES} times as it started, the last time with: "
+                    f"{_first_line(error)}. Votes that were there are kept"
+                ) from error
+            self._start(place)
+        else:
+            self._load[place] = self._failed_starts[place] = 0
+
+    def _returned(self, task: Any) -> list[_Returned]:
+        place, ids, tries = self._tasks.pop(task)
+        try:
+            votes = ray.get(task)
+        except ray.exceptions.RayTaskError as error:
+            self._load[place] -= 1
+            return [(ids, tries, None, _first_line(error.cause or error))]
+        except ray.exceptions.RayError as error:
+            # The batch that was sent first was at work. Those that waited behind it are not to
+            # blame: the try that is counted when they go back is taken off beforehand.
+            waiting = [other for other, (where, _, _) in self._tasks.items() if where == place]
+            innocent = [self._tasks.pop(other) for other in waiting]
+            self._start(place)
+            return [
+                (ids, tries, None, _first_line(error)),
+                *((others, before - 1, None, "") for _, others, before in innocent),
+            ]
+        self._load[place] -= 1
+        return [(ids, tries, votes, "")]
 
 
 def _progress(reused: int, trained: int, total: int, started: float) -> PoolProgress:

@@ -14,7 +14,7 @@ import struct
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -119,30 +119,20 @@ class VoteJournal:
         Raises:
             VoteStoreUnusable: Another process trains this ensemble, or the disk is full.
         """
+        with self._telling_why():
+            self._file = self._opened()
         try:
-            with open(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError as error:
-                    raise VoteStoreUnusable(
-                        f"another process is training the ensemble of {self.path}; wait until it "
-                        "ends"
-                    ) from error
-                self._file = file
-                if os.fstat(file.fileno()).st_size == 0:
-                    file.write(_MAGIC + json.dumps(self._header).encode() + b"\n")
-                    self._end = file.tell()
-                else:
-                    self._read()
-                    file.truncate(self._end)  # what a crash cut off
-                file.seek(self._end)
-                yield
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise VoteStoreUnusable(
-                f"votes can't be written to {self.path} ({error.strerror}); free the disk, and run "
-                "again: votes that are there are kept"
-            ) from error
+            yield
+        except BaseException:
+            # Every batch was flushed. What did not fit on a full disk fails once more here, and the
+            # error that is under way says so already.
+            with suppress(OSError):
+                self._file.close()
+            raise
+        else:
+            with self._telling_why():
+                os.fsync(self._file.fileno())
+                self._file.close()
         finally:
             self._file = None
 
@@ -151,7 +141,7 @@ class VoteJournal:
 
         Raises:
             ValueError: Votes of another shape, or for classes that are not there.
-            OSError: The disk is full.
+            VoteStoreUnusable: The disk is full; what was kept before stays readable.
         """
         if votes.shape != (len(teachers), self.queries) or votes.dtype != np.uint8:
             raise ValueError(
@@ -163,16 +153,60 @@ class VoteJournal:
         assert self._file is not None, "append outside of writing()"
         ids = np.asarray(teachers, dtype="<u4").tobytes()
         body = ids + votes.tobytes()
-        self._file.write(_RECORD.pack(len(teachers), votes.size, zlib.crc32(body)) + body)
-        self._file.flush()
+        with self._telling_why():
+            self._file.write(_RECORD.pack(len(teachers), votes.size, zlib.crc32(body)) + body)
+            self._file.flush()
+            if time.monotonic() - self._synced > _SYNC_SECONDS:
+                os.fsync(self._file.fileno())
+                self._synced = time.monotonic()
         self._end = self._file.tell()
-        if time.monotonic() - self._synced > _SYNC_SECONDS:
-            os.fsync(self._file.fileno())
-            self._synced = time.monotonic()
         self._votes.update(zip(teachers, votes, strict=True))
 
+    def _opened(self) -> BinaryIO:
+        """Open, lock and read the file, at the end of its last whole record."""
+        file = open(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
+        try:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise VoteStoreUnusable(
+                    f"another process is training the ensemble of {self.path}; wait until it ends"
+                ) from error
+            self._read()
+            file.truncate(self._end)  # what a crash cut off
+            file.seek(self._end)
+            if self._end == 0:
+                file.write(self._head)
+                file.flush()
+                self._end = file.tell()
+        except BaseException:
+            with suppress(OSError):
+                file.close()
+            raise
+        return file
+
+    @contextmanager
+    def _telling_why(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise VoteStoreUnusable(
+                f"votes can't be written to {self.path} ({error.strerror or error}); free the "
+                "disk, and run again: votes that are there are kept"
+            ) from error
+
+    @property
+    def _head(self) -> bytes:
+        return _MAGIC + json.dumps(self._header).encode() + b"\n"
+
     def _read(self) -> None:
+        self._votes.clear()
+        self._end = 0
         with open(self.path, "rb") as file:
+            begun = file.read(len(self._head))
+            if len(begun) < len(self._head) and self._head.startswith(begun):
+                return  # a new file, or one whose first line a crash or a full disk cut off
+            file.seek(0)
             if file.read(len(_MAGIC)) != _MAGIC:
                 raise VoteStoreUnusable(
                     f"{self.path} holds no votes that this labeldp knows; move it away"
@@ -188,7 +222,6 @@ class VoteJournal:
                         "(another data set, other settings or another labeldp); move it away"
                     )
             self._end = file.tell()
-            self._votes.clear()
             while len(head := file.read(_RECORD.size)) == _RECORD.size:
                 count, size, checksum = _RECORD.unpack(head)
                 if count > self.teachers or size != count * self.queries:
