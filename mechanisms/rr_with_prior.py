@@ -91,6 +91,19 @@ class RRWithPrior:
         chosen: AnyArray = like(self._best(_check(prior))[0], prior)
         return chosen
 
+    def outputs(self, prior: AnyArray) -> AnyArray:
+        """Which classes [N, K] are possible outputs: the k* likeliest of each row of the prior.
+
+        Args:
+            prior: Rows of probabilities [N, K], made without the labels that are to be released.
+        """
+        checked = _check(prior)
+        members = np.empty(checked.shape, dtype=bool)
+        for rows in _blocks(checked.shape):
+            members[rows] = self._members(checked[rows])
+        possible: AnyArray = like(members, prior)
+        return possible
+
     def keep_probability(self, prior: AnyArray) -> AnyArray:
         """Probability [N] that the output is the true label, if labels follow the prior [N, K]."""
         kept: AnyArray = like(self._best(_check(prior))[1], prior)
@@ -131,9 +144,7 @@ class RRWithPrior:
         """
         checked = _check(prior)
         seen = self._labels_for(noisy, checked, name="noisy")
-        members = np.empty(checked.shape, dtype=bool)
-        for rows in _blocks(checked.shape):
-            members[rows] = self._members(checked[rows])
+        members = self.outputs(checked)
         k = members.sum(axis=1)
         index = np.arange(len(seen))
         if not members[index, seen].all():

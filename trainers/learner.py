@@ -7,7 +7,7 @@ while training, and the device is not waited for until an epoch ends.
 import copy
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,11 @@ class LearnerConfig:
         for name in ("momentum", "warmup", "dropout"):
             if getattr(self, name) >= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be below 1")
+
+    def learner(self, **changes: Any) -> "LearnerConfig":
+        """Return how a network is trained, less what a trainer adds to it, with some changes."""
+        own = {field.name: getattr(self, field.name) for field in fields(LearnerConfig)}
+        return LearnerConfig(**{**own, **changes})
 
 
 class Learner:

@@ -1,0 +1,227 @@
+"""LP-MST on digits: stages cost what one costs, learn, are filtered, resume and refuse."""
+
+import io
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.vault import LabelVault
+from labeldp.trainers.data import load
+from labeldp.trainers.losses import RobustLoss
+from labeldp.trainers.lp_mst import LpMst, LpMstConfig
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.trainer import LabelSource, Trainer, TrainerConfig
+from labeldp.trainers.training import Schedule
+from tests.trainers.tiny_data import digits
+
+ON_CPU = Performance(device=Device.CPU)
+QUICK = LpMstConfig(epochs=8, width=32, epsilon=2.0, learning_rate=0.1, batch_size=64)
+
+
+def started(config: LpMstConfig, labels: LabelSource | None = None, *, seed: int = 0) -> LpMst:
+    data, seeded = digits()
+    return config.start(data=data, labels=labels or seeded, seed=seed, performance=ON_CPU)
+
+
+def trained(config: LpMstConfig, labels: LabelSource | None = None, *, seed: int = 0) -> LpMst:
+    trainer = started(config, labels, seed=seed)
+    for _ in range(config.epochs):
+        trainer.epoch()
+    return trainer
+
+
+def vault_of_digits(**limits: Any) -> LabelVault:
+    return LabelVault(labels=load("digits").train_labels, num_classes=10, **limits)
+
+
+def test_it_is_a_trainer() -> None:
+    config: TrainerConfig = QUICK
+    data, labels = digits(train=100)
+    trainer: Trainer = config.start(data=data, labels=labels, seed=0, performance=ON_CPU)
+    assert trainer.epoch().epoch == 1
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_all_stages_cost_what_one_costs(stages: int) -> None:
+    """By the ledger: each label is in one release, and has paid epsilon in the end."""
+    vault = vault_of_digits(budget=Budget(epsilon=2.0))
+    trainer = trained(replace(QUICK, stages=stages, filter_earlier=False), vault)
+    charges = vault.charges()
+    assert len(charges) == stages
+    asked = np.concatenate([charge.indices for charge in charges if charge.indices is not None])
+    assert sorted(asked.tolist()) == list(range(vault.num_labels))
+    assert vault.epsilon(delta=0.0) == 2.0
+    assert sorted(trainer.noisy_labels()[0].tolist()) == list(range(vault.num_labels))
+
+
+def test_parts_that_overlap_cost_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def overlapping(count: int, **_: Any) -> tuple[NDArray[np.intp], ...]:
+        return np.arange(count - 100), np.arange(count - 101, count)
+
+    monkeypatch.setattr("labeldp.trainers.lp_mst.partition", overlapping)
+    vault = vault_of_digits()
+    trained(QUICK, vault)
+    assert vault.epsilon(delta=0.0) == 4.0
+    with pytest.raises(BudgetExceeded):
+        trained(QUICK, vault_of_digits(budget=Budget(epsilon=2.0)))
+
+
+def test_the_plan_is_one_epsilon_and_other_trials_share_only_the_first_stage() -> None:
+    for stages in (1, 2, 4):
+        charge = replace(QUICK, stages=stages).planned_charge(num_classes=10, seed=0)
+        assert charge.event == PureEvent(epsilon=2.0)
+    other_rate = replace(QUICK, learning_rate=0.2)
+    plans = [
+        config.planned_charge(num_classes=10, seed=seed).release
+        for config, seed in ((QUICK, 0), (QUICK, 1), (other_rate, 0))
+    ]
+    assert len(set(plans)) == 3
+    single = [replace(config, stages=1) for config in (QUICK, other_rate)]
+    assert len({c.planned_charge(num_classes=10, seed=0).release for c in single}) == 1
+
+
+def test_one_stage_is_randomized_response() -> None:
+    vault = vault_of_digits()
+    trainer = started(replace(QUICK, stages=1, epsilon=1.0), vault)
+    rows, noisy = trainer.noisy_labels()
+    truth = load("digits").train_labels
+    kept = float((noisy == truth[rows]).mean())
+    expected = np.e / (np.e + 9)
+    assert kept == pytest.approx(expected, abs=5 * np.sqrt(expected * (1 - expected) / len(rows)))
+
+
+def test_a_second_stage_keeps_more_labels_than_randomized_response() -> None:
+    config = replace(QUICK, epochs=40, filter_earlier=False)
+    trainer = trained(config)
+    figures = trainer.figures()
+    truth = load("digits").train_labels
+    rows, noisy = trainer.noisy_labels()
+    second = slice(round(0.65 * len(truth)), None)
+    kept = float((noisy[second] == truth[rows[second]]).mean())
+    plain = np.e**2 / (np.e**2 + 9)
+    assert kept > plain + 0.15
+    assert 1 < figures["mean_top_k"] < 5
+    assert figures["mean_top_k"] == figures["mean_top_k_stage_2"]
+    assert figures["top_k_accuracy"] > figures["stage_1_accuracy"] - 0.05
+    assert figures["stage_2_accuracy"] == trainer.evaluate() > 0.75
+
+
+def test_a_colder_prior_is_narrower() -> None:
+    cold, warm = (
+        trained(replace(QUICK, temperature=temperature)).figures()["mean_top_k"]
+        for temperature in (0.2, 1.0)
+    )
+    assert cold < warm
+
+
+def test_earlier_labels_outside_the_top_k_are_dropped() -> None:
+    kept_all = trained(replace(QUICK, filter_earlier=False))
+    filtered = trained(QUICK)
+    count = len(load("digits").train_labels)
+    assert len(kept_all.noisy_labels()[0]) == count
+    left = len(filtered.noisy_labels()[0])
+    share = filtered.figures()["dropped_before_stage_2"]
+    assert 0.05 < share < 0.9
+    first = round(0.65 * count)
+    assert left == count - round(share * first)
+    # What is dropped is wrong more often than what is kept.
+    truth = load("digits").train_labels
+    rows, noisy = filtered.noisy_labels()
+    all_rows, all_noisy = kept_all.noisy_labels()
+    assert (noisy == truth[rows]).mean() > (all_noisy == truth[all_rows]).mean() + 0.03
+
+
+def test_a_warm_start_takes_weights_over_and_a_cold_one_does_not() -> None:
+    def first_loss_of_stage_2(warm_start: bool) -> float:
+        trainer = started(replace(QUICK, warm_start=warm_start, warmup=0.9, epochs=10))
+        return [trainer.epoch() for _ in range(6)][-1].loss
+
+    assert first_loss_of_stage_2(True) < first_loss_of_stage_2(False)
+
+
+@pytest.mark.parametrize("loss", list(RobustLoss))
+def test_every_loss_learns(loss: RobustLoss) -> None:
+    config = replace(QUICK, loss=loss, epsilon=4.0, epochs=16, mixup=1.0, later_mixup=0.0)
+    assert trained(config).evaluate() > 0.85
+
+
+@pytest.mark.parametrize("cut", [2, 4, 7])
+def test_a_resumed_training_is_the_same_to_the_bit(cut: int) -> None:
+    """Also across a stage, and without asking for anything a second time."""
+    config = replace(QUICK, mixup=2.0, dropout=0.2)
+    whole = trained(config, vault := vault_of_digits(), seed=3)
+    part = started(config, vault, seed=3)
+    for _ in range(cut):
+        part.epoch()
+    file = io.BytesIO()
+    pickle.dump(part.state_dict(), file)
+    resumed = started(config, vault, seed=3)
+    resumed.load_state_dict(pickle.loads(file.getvalue()))
+    for _ in range(config.epochs - cut):
+        resumed.epoch()
+    features = digits()[0].test_features
+    assert np.array_equal(whole.predict(features), resumed.predict(features))
+    assert whole.figures() == resumed.figures()
+    assert len(vault.charges()) == 2
+    assert vault.epsilon(delta=0.0) == 2.0
+
+
+def test_epochs_are_counted_through_all_stages() -> None:
+    config = replace(QUICK, epochs=5, stages=3, schedule=Schedule.LINEAR)
+    assert [config.stage_epochs(stage) for stage in range(3)] == [2, 2, 1]
+    trainer = started(config)
+    assert [trainer.epoch().epoch for _ in range(5)] == [1, 2, 3, 4, 5]
+    assert trainer.stage == 2
+
+
+def test_a_prior_for_the_first_stage_is_used_and_public() -> None:
+    data, labels = digits()
+    prior = np.full((len(data.train_features), 10), 1e-9)
+    prior[:, 3] = 1 - 9e-9
+    trainer = LpMst(QUICK, data=data, labels=labels, seed=0, first_prior=prior)
+    assert set(trainer.noisy_labels()[1].tolist()) == {3}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"splits": (0.5, 0.4)}, "sum to 0.9"),
+        ({"splits": (0.5, 0.3, 0.2)}, "3 shares"),
+        ({"splits": ()}, "0 shares"),
+        ({"temperature": 0.0}, "temperature is 0.0"),
+        ({"temperature": -1.0}, "temperature is -1.0"),
+        ({"epsilon": 0.0}, "epsilon is 0.0"),
+        ({"stages": 0}, "stages is 0"),
+        ({"stages": 9}, "epochs is 8 for 9 stages"),
+        ({"later_mixup": -1.0}, "later_mixup is -1.0"),
+        ({"loss": "forward?"}, "loss is 'forward"),
+    ],
+)
+def test_bad_settings(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(QUICK, **changes)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), -0.1])
+def test_a_bad_first_prior_names_its_row(bad: float) -> None:
+    data, labels = digits()
+    prior = np.full((len(data.train_features), 10), 0.1)
+    prior[:, 4] = bad
+    with pytest.raises(ValueError, match="prior row 0"):
+        LpMst(QUICK, data=data, labels=labels, seed=0, first_prior=prior)
+
+
+def test_predictions_of_the_state_hold_no_generator_of_noise() -> None:
+    """What is saved holds releases and weights: no vault, no true label."""
+    state = trained(QUICK).state_dict()
+    assert set(state) == {"released", "figures", "learner"}
+    assert isinstance(RRWithPrior(epsilon=1.0).event, PureEvent)
+    assert all(torch.is_tensor(value) for value in state["learner"]["network"].values())
