@@ -8,6 +8,7 @@ import fcntl
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -133,16 +134,17 @@ class ResultsFolder:
 
 def dumps(value: Any, *, indent: int | None = None) -> str:
     """Return standard JSON: infinity as 1e999, which every reader takes for it, NaN as null."""
-    text = json.dumps(_plain(value), indent=indent, allow_nan=False)
-    return text.replace(f'"{_INFINITE}"', "1e999").replace(f'"-{_INFINITE}"', "-1e999")
+    text = json.dumps(_plain(value), indent=indent)
+    return _STRING_OR_INFINITY.sub(lambda m: "1e999" if m[0] == "Infinity" else m[0], text)
 
 
-_INFINITE = "<infinite number>"
+#: Strings are matched so that a text that says "Infinity" is passed over as a whole.
+_STRING_OR_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity')
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else _INFINITE if value > 0 else f"-{_INFINITE}"
+    if isinstance(value, float) and math.isnan(value):
+        return None
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -164,15 +166,16 @@ def write_json(path: Path, value: Any) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old one or the new one, never half of it."""
     try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as draft:
-            try:
-                draft.write(text)
-                draft.flush()
-                os.fsync(draft.fileno())
-                os.replace(draft.name, path)
-            except BaseException:
-                os.unlink(draft.name)
-                raise
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with open(draft, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise ResultsFolderError(
             f"{path} can't be written ({error.strerror}); free the disk or make the folder "
