@@ -19,11 +19,12 @@ from omegaconf.errors import OmegaConfBaseException
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
 from labeldp.trainers.alibi import AlibiConfig
+from labeldp.trainers.convex import ConvexConfig
 from labeldp.trainers.pate_fm import PateConfig
 from labeldp.trainers.performance import Performance
 
 #: Name of a method -> the settings of its trainer.
-METHODS: dict[str, type] = {"alibi": AlibiConfig, "pate": PateConfig}
+METHODS: dict[str, type] = {"alibi": AlibiConfig, "convex": ConvexConfig, "pate": PateConfig}
 
 #: Keys that say where things lie on one machine and not what is computed.
 _LOCAL_KEYS = ("data.root",)

@@ -1,0 +1,270 @@
+"""LP-RR-SGD and LP-Normal-SGD: label privacy with a guarantee of accuracy, for linear models.
+
+Ghazi, Golowich, Kumar, Manurangsi, Zhang, "Deep Learning with Label Differential Privacy", NeurIPS
+2021, appendix F. Both run projected SGD on gradients that are unbiased although labels are noisy,
+and their excess risk falls as 1 / sqrt(N), whatever the number of features is.
+
+Here the loss is multinomial logistic regression. Its gradient (p - e_y) x is linear in the one-hot
+label e_y, so an unbiased estimate of the label is all it takes, and each label is released once:
+
+- LP-RR-SGD (Algorithm 5): combining the gradients of all K labels by Eq. (7) is the same as putting
+  the debiased vector a e_z - b (1, ..., 1) of the noisy label z in the place of e_y.
+- LP-Normal-SGD (Algorithm 6): the K gradients of an example span what is (a vector that sums to 0)
+  times x. Gaussian noise projected there is Gaussian noise on e_y, projected to sum 1, times x.
+
+>>> config = ConvexConfig(epsilon=1.0)
+>>> mechanism = config.mechanism(3)
+>>> labels = unbiased_labels(np.array([0, 2]), mechanism)
+>>> labels.round(2)
+array([[ 2.16, -0.58, -0.58],
+       [-0.58, -0.58,  2.16]], dtype=float32)
+"""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.debiased_loss import debiased_loss_weights
+from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms.vault import Release
+from labeldp.trainers.augmentation import normalize
+from labeldp.trainers.data import FeatureKind, PublicData
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.releases import LabelMechanism, Noise, label_mechanism
+from labeldp.trainers.trainer import LabelSource, PlannedCharge
+from labeldp.trainers.training import EpochMetrics
+
+_CHUNK_ROWS = 8192
+#: Of the gradient at the true label: |p - e_y|^2 is 2 at most.
+_TRUE_GRADIENT = 2.0
+
+
+class Iterate(StrEnum):
+    """Which weights the method returns: the LAST, as in the paper, or the AVERAGE of all steps."""
+
+    LAST = "last"
+    AVERAGE = "average"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvexConfig:
+    """Settings of projected SGD for logistic regression.
+
+    Attributes:
+        noise: RANDOMIZED_RESPONSE is LP-RR-SGD, GAUSSIAN LP-Normal-SGD, LAPLACE the latter's pure
+            sibling, NONE plain SGD.
+        epsilon: Privacy loss per label; NONE does not look at it.
+        delta: At which epsilon holds; used by GAUSSIAN only.
+        diameter: D of the ball around 0 that weights are projected to, for features of mean squared
+            norm 1.
+        step_factor: What the steps D / (G sqrt(t)) of the theorems are multiplied by.
+        batch_size: Examples in a step; 1 in the paper.
+        epochs: Passes; the theorems speak of one. More cost no privacy, for no noise is new.
+        iterate: Which weights predict.
+    """
+
+    noise: Noise = Noise.RANDOMIZED_RESPONSE
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    diameter: float = 50.0
+    step_factor: float = 1.0
+    batch_size: int = 16
+    epochs: int = 1
+    iterate: Iterate = Iterate.AVERAGE
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        _validate.members(self)
+        _validate.positive(
+            epsilon=self.epsilon, diameter=self.diameter, step_factor=self.step_factor
+        )
+        _validate.between(0, 1, delta=self.delta)
+        _validate.whole(minimum=1, batch_size=self.batch_size, epochs=self.epochs)
+
+    def mechanism(self, num_classes: int) -> LabelMechanism:
+        """Return what is done to the labels of K classes."""
+        return label_mechanism(
+            self.noise, epsilon=self.epsilon, delta=self.delta, num_classes=num_classes
+        )
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        """Return what a trial will pay: one release, shared by all who ask for the same noise."""
+        del seed  # of the order of examples
+        mechanism = self.mechanism(num_classes)
+        return PlannedCharge(event=mechanism.event, release=mechanism)
+
+    def start(
+        self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
+    ) -> "Convex":
+        """Ask for the release; training runs on the CPU whatever `performance` says of devices.
+
+        Raises:
+            BudgetExceeded: The release would take a label over the budget.
+        """
+        if performance.threads is not None:
+            torch.set_num_threads(performance.threads)
+        return Convex(
+            self, data=data, release=labels.release(self.mechanism(data.num_classes)), seed=seed
+        )
+
+
+def unbiased_labels(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[np.float32]:
+    """Vectors [N, K] that are the one-hot true labels on average, each with the sum 1.
+
+    Args:
+        values: Noisy labels [N], or noisy vectors [N, K].
+        mechanism: What made them.
+    """
+    classes = mechanism.num_classes
+    if isinstance(mechanism, LaplaceNoise | GaussianNoise):
+        excess = (values.sum(1, keepdims=True) - 1) / classes
+        return np.asarray(values - excess, dtype=np.float32)
+    own, shared = 1.0, 0.0
+    if isinstance(mechanism, RandomizedResponse):
+        own, shared = debiased_loss_weights(epsilon=mechanism.epsilon, num_classes=classes)
+    seen = _validate.labels(values, num_classes=classes, name="the release")
+    vectors = np.full((len(seen), classes), -shared, dtype=np.float32)
+    vectors[np.arange(len(seen)), seen] = own - shared
+    return vectors
+
+
+def label_variance(mechanism: LabelMechanism) -> float:
+    """Sum over the classes of the variances of `unbiased_labels`, the same for every label."""
+    classes = mechanism.num_classes
+    match mechanism:
+        case NoNoise():
+            return 0.0
+        case RandomizedResponse():
+            own, _ = debiased_loss_weights(epsilon=mechanism.epsilon, num_classes=classes)
+            keep = mechanism.keep_probability
+            return own**2 * (1 - keep**2 - (1 - keep) ** 2 / (classes - 1))
+        case LaplaceNoise() | GaussianNoise():
+            return (classes - 1) * mechanism.noise_std**2
+
+
+class Convex:
+    """A linear model [D + 1, K] in training."""
+
+    def __init__(
+        self, config: ConvexConfig, *, data: PublicData, release: Release, seed: int
+    ) -> None:
+        """Set up the first step, at the center of the ball.
+
+        Args:
+            config: Settings; its mechanism must be the one that made the release.
+            data: Public features and test split.
+            release: Noisy labels [N] or vectors [N, K] of all training examples.
+            seed: Of the order of examples.
+
+        Raises:
+            ValueError: A release of another number of labels.
+        """
+        _validate.whole(seed=seed)
+        if len(release.values) != len(data.train_features):
+            raise ValueError(
+                f"the release speaks of {len(release.values)} labels, but there are "
+                f"{len(data.train_features)} training examples of {data.name} to go with them"
+            )
+        mechanism = config.mechanism(data.num_classes)
+        self.config = config
+        self._seed = seed
+        self._data = data
+        self._labels = unbiased_labels(release.values, mechanism)
+        features = _with_constant(data.train_features, data)
+        squared_norms = np.einsum("nd,nd->n", features, features, dtype=np.float64)
+        self._scale = 1 / math.sqrt(float(squared_norms.mean()))
+        self._features = features * np.float32(self._scale)
+        # G^2: an example's gradient has the second moment |x|^2 (|p - e_y|^2 + variance), and |x|^2
+        # is 1 on average. The paper bounds its root by 6 K L / epsilon, ten times as much.
+        moment = _TRUE_GRADIENT + label_variance(mechanism) / config.batch_size
+        self._rate = config.step_factor * config.diameter / math.sqrt(moment)
+        self._weights = np.zeros((features.shape[1], data.num_classes))
+        self._average = np.zeros_like(self._weights)
+        self._steps = self._epochs = 0
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Those that predict [D + 1, K]; the last row is the bias, of a feature that is 1."""
+        return self._average if self.config.iterate is Iterate.AVERAGE else self._weights
+
+    def epoch(self) -> EpochMetrics:
+        """Take one step per batch, in random order, and evaluate.
+
+        The loss is measured on each batch before its step. Being linear in the label as well, it is
+        an unbiased estimate of the loss on the true labels.
+        """
+        started = time.perf_counter()
+        count, size = len(self._features), self.config.batch_size
+        order = np.random.default_rng([self._seed, self._epochs]).permutation(count)
+        loss = 0.0
+        for start in range(0, count, size):
+            rows = order[start : start + size]
+            features, labels = self._features[rows], self._labels[rows]
+            log_probabilities = log_softmax(features @ self._weights, axis=1)
+            loss -= float(np.vdot(labels, log_probabilities))
+            self._step(features.T @ (np.exp(log_probabilities) - labels) / len(rows))
+        self._epochs += 1
+        return EpochMetrics(
+            epoch=self._epochs,
+            loss=loss / count,
+            val_accuracy=self.evaluate(),
+            seconds=time.perf_counter() - started,
+        )
+
+    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K] for features [N, ...]."""
+        scaled = self.weights * self._scale
+        chunks = [
+            softmax(_with_constant(rows, self._data) @ scaled, axis=1)
+            for rows in torch.split(features, _CHUNK_ROWS)
+        ]
+        return np.concatenate(chunks).astype(np.float32)
+
+    def evaluate(self) -> float:
+        """Accuracy on the public test split, in [0, 1]."""
+        guesses = self.predict(self._data.test_features).argmax(1)
+        return float((guesses == self._data.test_labels).mean())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of all that a bit-identical continuation needs."""
+        return {
+            "seed": self._seed,
+            "epochs": self._epochs,
+            "steps": self._steps,
+            "weights": torch.from_numpy(self._weights.copy()),
+            "average": torch.from_numpy(self._average.copy()),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from where `state` was taken; the configuration must be the same."""
+        self._seed, self._epochs, self._steps = state["seed"], state["epochs"], state["steps"]
+        self._weights = state["weights"].numpy().copy()
+        self._average = state["average"].numpy().copy()
+
+    def _step(self, gradient: NDArray[np.float64]) -> None:
+        """Move against the gradient, and back into the ball where that leads out of it."""
+        self._steps += 1
+        self._weights -= self._rate / math.sqrt(self._steps) * gradient
+        norm = math.sqrt(float(np.vdot(self._weights, self._weights)))
+        if norm > self.config.diameter / 2:
+            self._weights *= self.config.diameter / 2 / norm
+        self._average += (self._weights - self._average) / self._steps
+
+
+def _with_constant(features: torch.Tensor, data: PublicData) -> NDArray[np.float32]:
+    """Flat features and a constant 1, [N, D + 1]; images are normalized first."""
+    if data.kind is FeatureKind.IMAGE:
+        mean, std = torch.tensor(data.mean), torch.tensor(data.std)
+        features = normalize(features, mean, std)
+    flat = features.cpu().flatten(1).float()
+    return torch.cat([flat, torch.ones(len(flat), 1)], dim=1).numpy()
