@@ -1,5 +1,6 @@
 """Arrays from files named on the command line: `.npy`, `.npz[:key]`, `.csv`; never pickle."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,16 @@ def read_array(address: str, *, what: str) -> NDArray[Any]:
     path, _, key = address.partition(":") if ".npz:" in address else (address, "", "")
     try:
         if path.endswith(".csv"):
-            array: Any = np.loadtxt(path, delimiter=",", ndmin=1, dtype=float)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of an empty file, which is refused below
+                array: Any = np.loadtxt(path, delimiter=",", ndmin=1, dtype=float)
             whole = array.astype(np.int64) if np.isfinite(array).all() else array
             array = whole if np.array_equal(whole, array) else array
         else:
-            loaded = np.load(path, allow_pickle=False)
-            array = loaded if isinstance(loaded, np.ndarray) else _member(loaded, path, key)
+            # Opened here, since np.load leaves a damaged archive open.
+            with open(path, "rb") as file:
+                loaded = np.load(file, allow_pickle=False)
+                array = loaded if isinstance(loaded, np.ndarray) else _member(loaded, path, key)
     except OSError as error:
         reason = error.strerror or str(error) or "it can't be read"
         raise ArrayFileError(f"{what}: {path} can't be read: {reason}") from error
@@ -43,6 +48,8 @@ def read_array(address: str, *, what: str) -> NDArray[Any]:
         ) from error
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
         raise ArrayFileError(f"{what}: {path} holds {array.dtype} values; numbers are needed")
+    if array.size == 0:
+        raise ArrayFileError(f"{what}: {path} is empty; it must hold at least one number")
     result: NDArray[Any] = array
     return result
 
