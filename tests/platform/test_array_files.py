@@ -80,10 +80,13 @@ def test_archives_name_what_they_hold(tmp_path: Path) -> None:
         assert words in str(caught.value)
 
 
-def test_objects_and_texts_are_refused(tmp_path: Path) -> None:
+def test_objects_texts_and_nothing_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "o.npy", np.array([{}, None], dtype=object), allow_pickle=True)
     np.save(tmp_path / "t.npy", np.array(["a", "b"]))
+    np.save(tmp_path / "e.npy", np.zeros((0, 3)))
     with pytest.raises(ArrayFileError, match="without Python objects"):
         read_array(str(tmp_path / "o.npy"), what="--x")
     with pytest.raises(ArrayFileError, match="numbers are needed"):
         read_array(str(tmp_path / "t.npy"), what="--x")
+    with pytest.raises(ArrayFileError, match="is empty; it must hold at least one number"):
+        read_array(str(tmp_path / "e.npy"), what="--x")
