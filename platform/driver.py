@@ -13,10 +13,10 @@ from typing import Any
 
 import ray
 
-from labeldp.mechanisms.canaries import Canaries
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform import environment, vault_home
+from labeldp.platform.audits import check_room
 from labeldp.platform.checkpoints import start_keeper
 from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.configuration import DataSettings, FeatureSet
@@ -145,12 +145,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
     shared = options.results.expanduser().absolute().parent
     loaded = load_data(trials[0].config.data, cache=shared / "features")
     public, audit = loaded.public, trials[0].config.audit
-    canaries = Canaries.draw(
-        loaded.train_labels,
-        num_classes=public.num_classes,
-        num_canaries=audit.canaries,
-        seed=audit.canary_seed,
-    )
+    check_room(audit, num_labels=len(loaded.train_labels))
     cost = cost_of(trials, num_classes=public.num_classes)
     budget = sized.budget
     if options.max_epsilon_total is not None:
@@ -169,7 +164,8 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
             home = vault_home.start(
                 labels=loaded.train_labels,
                 num_classes=public.num_classes,
-                canaries=canaries,
+                audit=audit,
+                coin_seed=_coin_seed(trials),
                 store_path=folder.path / "vault.db",
                 votes_folder=shared / "votes",
                 fingerprint=public.fingerprint,
@@ -285,6 +281,12 @@ def _check_ledger(
                 f"read release {missing[0]}, which is not there; restore the file from a copy, or "
                 "choose another folder with --results and count what this one spent as spent"
             )
+
+
+def _coin_seed(trials: list[PlannedTrial]) -> int | None:
+    """Seed of the coin canaries: none, and so a secret of the vault, unless all noise is seeded."""
+    seeds = [trial.config.noise.seed for trial in trials]
+    return None if None in seeds else min(seed for seed in seeds if seed is not None)
 
 
 def _one_writer(uri: str, capacity: Capacity) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from labeldp.platform.audits import check_room
 from labeldp.platform.configuration import ConfigurationError, parse_overrides, read_yaml
 from labeldp.platform.driver import SweepOptions, load_data, prepare
 from labeldp.platform.plan import check_budget, cost_of
@@ -84,9 +85,7 @@ def plan(
     try:
         loaded = load_data(trials[0].config.data)
         num_classes = loaded.public.num_classes
-        canaries, labels = trials[0].config.audit.canaries, len(loaded.train_labels)
-        if canaries > labels:
-            problems.append(f"audit.canaries is {canaries}, but there are {labels} labels")
+        check_room(trials[0].config.audit, num_labels=len(loaded.train_labels))
     except (ValueError, FileNotFoundError) as error:
         problems.append(str(error))
     cost = cost_of(trials, num_classes=num_classes)

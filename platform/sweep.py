@@ -20,7 +20,7 @@ from labeldp.platform.configuration import (
 from labeldp.platform.space import Axis, Grid, points
 
 #: One sweep asks one vault: what decides its labels is the same in every trial.
-FIXED_SECTIONS = ("data.", "audit.canar")
+FIXED_SECTIONS = ("data.", "audit.canar", "audit.coin")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,7 +78,9 @@ def run_trial(
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
     positions = vault.canary_positions()
     confidences = trainer.predict(data.train_features[positions])
-    figures = vault.audit(confidences, confidence=config.audit.confidence)
+    figures = vault.audit(
+        confidences, confidence=config.audit.confidence, delta=config.trainer.delta
+    )
     return TrialOutcome(
         metrics={
             "accuracy": accuracy,

@@ -56,7 +56,7 @@ def tune_trial(
             tune.report({"epochs": epochs})
             epochs, reported = [], time.monotonic()
 
-    vault = VaultClient(home=home, noise=planned.config.noise.source())
+    vault = VaultClient(home=home, noise=planned.config.noise.source(), trial=config["hash"])
     started = time.perf_counter()
     end: dict[str, Any] = {"finished": False, "reason": "", "metrics": {}, "notes": []}
     try:

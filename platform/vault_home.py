@@ -15,13 +15,21 @@ from numpy.typing import NDArray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.auditing import memorization_interval
-from labeldp.mechanisms.canaries import Canaries
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.pate_release import PateAnswers
 from labeldp.mechanisms.randomness import NoiseSource
-from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism, Release, Shard
+from labeldp.mechanisms.vault import (
+    Charge,
+    LabelVault,
+    Mechanism,
+    MemoryStore,
+    Release,
+    ReleaseStore,
+    Shard,
+)
 from labeldp.platform.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
+from labeldp.platform.audits import PlantedCanaries, curve_of, evidence_path
+from labeldp.platform.configuration import AuditSettings
 from labeldp.platform.vault_store import SqliteStore
 from labeldp.trainers.teachers import EnsembleConfig
 
@@ -52,20 +60,24 @@ class VaultHome:
         *,
         labels: NDArray[np.int64],
         num_classes: int,
-        canaries: Canaries,
+        audit: AuditSettings,
+        coin_seed: int | None,
         store_path: str | None,
         votes_folder: str,
         fingerprint: str,
         budget: Budget | None,
     ) -> None:
         """Plant the canaries and lock the labels away."""
-        self._canaries = canaries
-        planted = canaries.plant(labels)
+        store: ReleaseStore = MemoryStore() if store_path is None else SqliteStore(Path(store_path))
+        # Whoever opens the store again sees the same coins, and nobody else can work them out.
+        secret = store.salt() if coin_seed is None else b"coin seed %d" % coin_seed
+        self._canaries = PlantedCanaries.draw(
+            labels, num_classes=num_classes, settings=audit, secret=secret
+        )
+        self._evidence = None if store_path is None else Path(store_path).parent
+        planted = self._canaries.plant(labels)
         self._vault = LabelVault(
-            labels=planted,
-            num_classes=num_classes,
-            store=None if store_path is None else SqliteStore(Path(store_path)),
-            budget=budget,
+            labels=planted, num_classes=num_classes, store=store, budget=budget
         )
         self._make_desk: Callable[[], AnswerDesk] = lambda: AnswerDesk(
             vault=self._vault, labels=planted, folder=Path(votes_folder), fingerprint=fingerprint
@@ -116,7 +128,7 @@ class VaultHome:
         return self._vault.num_labels
 
     def canary_positions(self) -> NDArray[np.intp]:
-        """Positions of the canaries [M]; that they are canaries is no secret, their labels are."""
+        """Positions of all canaries [M]; that they are canaries is no secret, their labels are."""
         return np.asarray(self._canaries.positions)
 
     def epsilon(self, keys: Sequence[str], delta: float) -> tuple[float, float]:
@@ -124,21 +136,27 @@ class VaultHome:
         charges = [charge for charge in self._vault.charges() if charge.key in keys]
         return self._epsilon_of(charges, delta, keys)
 
-    def audit(self, confidences: NDArray[Any], confidence: float) -> dict[str, float]:
-        """Return the memorization attack's interval from a model's confidences [M, K]."""
-        interval = memorization_interval(
+    def audit(
+        self,
+        trial: str,
+        confidences: NDArray[Any],
+        confidence: float,
+        keys: Sequence[str],
+        delta: float,
+    ) -> dict[str, float]:
+        """Return the audits' figures from a model's confidences [M, K]; keep what they rest on."""
+        epsilon, used_delta = self.epsilon(keys, delta)
+        charges = [charge for charge in self._vault.charges() if charge.key in keys]
+        findings = self._canaries.audit(
             confidences,
-            self._canaries.labels,
-            self._canaries.true_labels,
             confidence=confidence,
+            epsilon=epsilon,
+            delta=used_delta,
+            curve=curve_of(charges, delta=used_delta),
         )
-        return {
-            "epsilon_m_low": interval.corrected.epsilon_low,
-            "epsilon_m_high": interval.corrected.epsilon_high,
-            "epsilon_m_ceiling": interval.ceiling,
-            "epsilon_m_paper_low": interval.paper.epsilon_low,
-            "epsilon_m_paper_high": interval.paper.epsilon_high,
-        }
+        if self._evidence is not None and trial:
+            findings.evidence.write(evidence_path(self._evidence, trial))
+        return dict(findings.figures)
 
     def summary(self, delta: float) -> LedgerSummary:
         """Return the whole ledger and what the worst label has paid."""
@@ -164,12 +182,14 @@ class VaultClient:
     Attributes:
         home: The actor.
         noise: Where this trial's noise comes from.
+        trial: Its hash, under which the vault's side keeps what audits rest on.
         keys: The releases that this trial has read.
         figures: What the vault's side said of an ensemble's answers.
     """
 
     home: Any
     noise: NoiseSource
+    trial: str = ""
     keys: list[str] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
 
@@ -211,9 +231,13 @@ class VaultClient:
         positions: NDArray[np.intp] = ask(self.home.canary_positions.remote())
         return positions
 
-    def audit(self, confidences: NDArray[Any], *, confidence: float) -> dict[str, float]:
-        """Return the attack's figures for a model's confidences on the canaries [M, K]."""
-        figures: dict[str, float] = ask(self.home.audit.remote(confidences, confidence))
+    def audit(
+        self, confidences: NDArray[Any], *, confidence: float, delta: float
+    ) -> dict[str, float]:
+        """Return the audits' figures for a model's confidences on the canaries [M, K]."""
+        figures: dict[str, float] = ask(
+            self.home.audit.remote(self.trial, confidences, confidence, self.keys, delta)
+        )
         return figures
 
 
@@ -239,7 +263,8 @@ def start(
     *,
     labels: NDArray[np.int64],
     num_classes: int,
-    canaries: Canaries,
+    audit: AuditSettings,
+    coin_seed: int | None,
     store_path: Path,
     votes_folder: Path,
     fingerprint: str,
@@ -258,7 +283,8 @@ def start(
     home = actor.remote(
         labels=labels,
         num_classes=num_classes,
-        canaries=canaries,
+        audit=audit,
+        coin_seed=coin_seed,
         store_path=str(store_path),
         votes_folder=str(votes_folder),
         fingerprint=fingerprint,

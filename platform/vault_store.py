@@ -103,7 +103,7 @@ class SqliteStore:
         if bound != labels_digest:
             raise StoreUnusable(
                 f"{self.path} holds the releases and the ledger of other labels (another data set, "
-                "data.limit or other canaries); choose another folder with --results"
+                "data.limit, noise.seed or other canaries); choose another folder with --results"
             )
 
     def release(self, key: str) -> NDArray[Any] | None:

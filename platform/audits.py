@@ -1,0 +1,343 @@
+"""Every audit of every trained model, and the truth about the canaries that audits need.
+
+Two kinds of canaries are planted before labels are locked away: wrong labels for the memorization
+attack, and labels chosen by coins for the one-run audit. A model's confidences on both come in;
+figures go out. Figures that depend on the canaries' labels are the owner's alone and begin with
+`private/`, except the three `epsilon_m_*` that the contract names.
+
+>>> labels = np.arange(600) % 10
+>>> planted = PlantedCanaries.draw(labels, num_classes=10, settings=AuditSettings(), secret=b"key")
+>>> planted.positions.size, np.unique(planted.positions).size
+(200, 200)
+>>> int((planted.plant(labels) != labels).sum())
+200
+"""
+
+import hmac
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
+from labeldp.mechanisms.auditing import (
+    BestFraction,
+    Canaries,
+    CoinCanaries,
+    GaussianCurve,
+    PureCurve,
+    RandomizedResponseCurve,
+    advantage_bound,
+    candidate_scores,
+    f_dp_lower_bound,
+    memorization_interval_from_pairs,
+    one_run_audit,
+)
+from labeldp.mechanisms.one_run_curves import Curve
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.configuration import AuditSettings
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttackEvidence:
+    """What attacks saw, sorted by the truth: for the owner of the labels, who may pool and draw it.
+
+    No label is in it, only which confidences were in a planted one.
+
+    Attributes:
+        own: Confidence in each memorization canary's label [M].
+        others: Confidences in the other wrong labels [M, K - 2].
+        coin_margins: How much the attacker preferred the side that a coin chose, as a difference of
+            log-probabilities [C]; above 0 the guess is right. Empty without coins.
+    """
+
+    own: NDArray[np.float64]
+    others: NDArray[np.float64]
+    coin_margins: NDArray[np.float64]
+
+    def pairs(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Confidence of the attacker's guesses [M * (K - 2)], and which of them are right."""
+        confidence = np.maximum(self.own[:, None], self.others)
+        return confidence.ravel(), (self.own[:, None] > self.others).ravel()
+
+    def write(self, path: Path) -> None:
+        """Keep it in a file that only its owner may read."""
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = path.with_name(f".{path.name}")
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            np.savez(file, own=self.own, others=self.others, coin_margins=self.coin_margins)
+        draft.replace(path)
+
+    @classmethod
+    def read(cls, path: Path) -> "AttackEvidence | None":
+        """Return what is kept at `path`; None where there is nothing, or nothing readable."""
+        try:
+            with np.load(path, allow_pickle=False) as kept:
+                return cls(**{name: kept[name] for name in ("own", "others", "coin_margins")})
+        except Exception:  # damaged files raise many kinds; a report goes without its violin
+            return None
+
+    @classmethod
+    def pooled(cls, runs: Iterable["AttackEvidence"]) -> "AttackEvidence":
+        """Return several runs' evidence as one, as if their canaries had been one run's."""
+        every = list(runs)
+        return cls(
+            own=np.concatenate([run.own for run in every]),
+            others=np.concatenate([run.others for run in every]),
+            coin_margins=np.concatenate([run.coin_margins for run in every]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AuditFindings:
+    """What audits of one model say.
+
+    Attributes:
+        figures: Name -> number, for tracking.
+        evidence: What they rest on; it stays with the owner of the labels.
+    """
+
+    figures: Mapping[str, float]
+    evidence: AttackEvidence
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlantedCanaries:
+    """The canaries of a sweep and the truth about them; it never leaves the vault's home.
+
+    Attributes:
+        mislabeled: For the memorization attack.
+        coins: For the one-run audit, on other examples; None if it is off.
+        num_classes: K.
+    """
+
+    mislabeled: Canaries
+    coins: CoinCanaries | None
+    num_classes: int
+
+    @classmethod
+    def draw(
+        cls,
+        labels: NDArray[np.int64],
+        *,
+        num_classes: int,
+        settings: AuditSettings,
+        secret: bytes,
+    ) -> "PlantedCanaries":
+        """Draw both kinds.
+
+        Args:
+            labels: True labels [N].
+            num_classes: K.
+            settings: How many, and which block.
+            secret: Decides the coins and their examples: the same secret, the same coins. Who knows
+                it knows the coins.
+
+        Raises:
+            ValueError: More canaries than examples; labels out of range.
+        """
+        check_room(settings, num_labels=len(labels))
+        mislabeled = _mislabeled(labels, num_classes, settings)
+        coins = None
+        if settings.coin_canaries:
+            free = np.setdiff1d(np.arange(len(labels)), mislabeled.positions)
+            drawn = CoinCanaries.draw(
+                labels[free],
+                num_classes=num_classes,
+                num_canaries=settings.coin_canaries,
+                generator=_keyed_generator(secret, b"places"),
+            )
+            # Places and candidates are no secret, so the coins come from a stream of their own.
+            tossed = _keyed_generator(secret, b"coins").integers(2, size=settings.coin_canaries)
+            coins = CoinCanaries(
+                positions=free[drawn.positions], candidates=drawn.candidates, coins=tossed
+            )
+        return cls(mislabeled=mislabeled, coins=coins, num_classes=num_classes)
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """Which training examples are canaries [M + C], the mislabeled ones first."""
+        if self.coins is None:
+            return self.mislabeled.positions
+        return np.concatenate([self.mislabeled.positions, self.coins.positions])
+
+    def plant(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return a copy of the labels [N] with both kinds in their places."""
+        planted: NDArray[np.int64] = self.mislabeled.plant(labels)
+        return planted if self.coins is None else np.asarray(self.coins.plant(planted))
+
+    def audit(
+        self,
+        confidences: NDArray[Any],
+        *,
+        confidence: float,
+        epsilon: float,
+        delta: float,
+        curve: Curve | None,
+    ) -> AuditFindings:
+        """Audit one model.
+
+        Args:
+            confidences: Its probabilities on `positions` [M + C, K].
+            confidence: Of every bound, each by itself.
+            epsilon: What is proven of the run, with `delta`.
+            delta: In [0, 1).
+            curve: The family that its mechanism belongs to, if one is known.
+
+        Raises:
+            ValueError: Rows that are no probabilities, or not one for each canary.
+        """
+        rows = _validate.probabilities(
+            confidences, name="confidences", num_classes=self.num_classes
+        )
+        if len(rows) != len(self.positions):
+            raise ValueError(
+                f"confidences has {len(rows)} rows for {len(self.positions)} canaries; one each"
+            )
+        size = len(self.mislabeled.positions)
+        own, others = self._pairs(rows[:size])
+        figures = _memorization(own, others, confidence)
+        bound = advantage_bound(epsilon=epsilon, delta=delta)
+        figures |= {"label_inference_bound": bound}
+        figures |= self._label_inference(rows)
+        margins = np.empty(0)
+        if self.coins is not None:
+            scores = candidate_scores(rows[size:], self.coins.candidates)
+            margins = np.where(self.coins.coins == 0, scores, -scores)
+            figures |= _one_run(scores, self.coins.coins, delta, confidence, curve)
+        evidence = AttackEvidence(own=own, others=others, coin_margins=margins)
+        return AuditFindings(figures=figures, evidence=evidence)
+
+    def _pairs(self, rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Confidences in the planted labels [M], and in the other wrong ones [M, K - 2]."""
+        every = np.arange(len(rows))
+        other = np.ones(rows.shape, dtype=bool)
+        other[every, self.mislabeled.labels] = other[every, self.mislabeled.true_labels] = False
+        return rows[every, self.mislabeled.labels], rows[other].reshape(len(rows), -1)
+
+    def _label_inference(self, rows: NDArray[np.float64]) -> dict[str, float]:
+        """How much better labels are guessed by who sees the model, told what they are not.
+
+        Labels that were drawn at random are the only ones for which the best guess without the
+        model is known: no stand-in for it is needed, and the advantage has no bias.
+        """
+        size = len(self.mislabeled.positions)
+        if self.num_classes > 2:
+            wrong = rows[:size].copy()
+            wrong[np.arange(size), self.mislabeled.true_labels] = -1.0
+            guesses, planted = wrong.argmax(axis=1), self.mislabeled.labels
+        elif self.coins is not None:  # of two classes one is wrong: nothing is left to guess
+            guesses, planted = rows[size:].argmax(axis=1), self.coins.labels
+        else:
+            return {}
+        # Any guess without the model is as good as the next, on average: 1 of K - 1, or of 2.
+        chance = 1 / max(2, self.num_classes - 1)
+        accuracy = float((guesses == planted).mean())
+        return {
+            "private/label_inference_accuracy": accuracy,
+            "private/label_inference_advantage": accuracy - chance,
+        }
+
+
+def evidence_path(results: Path, trial: str) -> Path:
+    """Where a sweep's results folder keeps what the audits of a trial rest on."""
+    return results / "audits" / f"{trial}.npz"
+
+
+def curve_of(charges: Iterable[Charge], *, delta: float) -> Curve | None:
+    """Family of trade-off curves that a run's releases belong to; None where none is known."""
+    lines = list(charges)
+    if len(lines) == 1 and lines[0].mechanism["name"] == "RandomizedResponse":
+        return RandomizedResponseCurve(num_classes=int(lines[0].mechanism["num_classes"]))
+    if lines and all(isinstance(line.event, PureEvent) for line in lines):
+        return PureCurve()
+    if lines and all(isinstance(line.event, GaussianEvent) for line in lines):
+        return GaussianCurve(delta=delta)  # Gaussians compose to a Gaussian
+    return None
+
+
+def check_room(settings: AuditSettings, *, num_labels: int) -> None:
+    """Refuse more canaries than there are examples to be canaries.
+
+    Raises:
+        ValueError: The message says how many there can be.
+    """
+    if settings.canaries + settings.coin_canaries > num_labels:
+        raise ValueError(
+            f"audit.canaries is {settings.canaries} and audit.coin_canaries is "
+            f"{settings.coin_canaries}, but there are {num_labels} training examples; each canary "
+            f"takes one of its own, so ask for at most {num_labels} in all"
+        )
+
+
+def _mislabeled(labels: NDArray[np.int64], num_classes: int, settings: AuditSettings) -> Canaries:
+    size, seed, block = settings.canaries, settings.canary_seed, settings.canary_block
+    if block is None:
+        return Canaries.draw(labels, num_classes=num_classes, num_canaries=size, seed=seed)
+    blocks = Canaries.draw_blocks(
+        labels, num_classes=num_classes, num_blocks=block + 1, num_canaries=size, seed=seed
+    )
+    return blocks[block]
+
+
+def _keyed_generator(secret: bytes, stream: bytes) -> np.random.Generator:
+    digest = hmac.digest(secret, b"coin canaries: " + stream, "sha256")
+    return np.random.default_rng(int.from_bytes(digest, "big"))
+
+
+def _memorization(
+    own: NDArray[np.float64], others: NDArray[np.float64], confidence: float
+) -> dict[str, float]:
+    if others.shape[1] == 0:  # two classes: a wrong label is the only one, no other to compare with
+        names = ("epsilon_m_low", "epsilon_m_ceiling", "epsilon_m_paper_low")
+        nothing = dict.fromkeys(names, 0.0)
+        return {**nothing, "epsilon_m_high": math.inf, "epsilon_m_paper_high": math.inf}
+    interval = memorization_interval_from_pairs(own, others, confidence)
+    return {
+        "epsilon_m_low": interval.corrected.epsilon_low,
+        "epsilon_m_high": interval.corrected.epsilon_high,
+        "epsilon_m_ceiling": interval.ceiling,
+        "epsilon_m_paper_low": interval.paper.epsilon_low,
+        "epsilon_m_paper_high": interval.paper.epsilon_high,
+    }
+
+
+def _one_run(
+    scores: NDArray[np.float64],
+    coins: NDArray[np.int64],
+    delta: float,
+    confidence: float,
+    curve: Curve | None,
+) -> dict[str, float]:
+    rule = BestFraction()
+    found = one_run_audit(scores, coins, rule=rule, delta=delta, confidence=confidence)
+    figures = {
+        "private/epsilon_one_run": found.epsilon_low,
+        "private/one_run_guesses": float(found.guesses),
+        "private/one_run_correct": float(found.correct),
+        "epsilon_one_run_ceiling": found.ceiling,
+    }
+    if curve is None:
+        return figures
+    strength = np.abs(scores)
+    right = ((scores < 0) == (coins == 1))[np.argsort(-strength, kind="stable")]
+    # As for the one-run audit, each number of guesses that is tried pays its share of the error.
+    counts = rule.counts(strength)
+    each = 1 - (1 - confidence) / len(counts)
+    figures["private/epsilon_f_dp"] = max(
+        f_dp_lower_bound(
+            canaries=scores.size,
+            guesses=guesses,
+            correct=int(right[:guesses].sum()),
+            curve=curve,
+            confidence=each,
+        )
+        for guesses in set(counts)
+    )
+    return figures
