@@ -11,6 +11,7 @@ itself be a secret (an after-the-fact epsilon is no guarantee). What was really 
 3.34
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,7 @@ from labeldp.mechanisms.aggregators import (
 from labeldp.mechanisms.answer_price import AnswerPrice
 from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.local_sensitivity import threshold_changes, threshold_prices
+from labeldp.mechanisms.query_costs import QueryCosts
 from labeldp.mechanisms.randomness import AnyGenerator
 from labeldp.mechanisms.release_noise import ReleaseNoise, public_order
 from labeldp.mechanisms.smooth_sensitivity import release_epsilon
@@ -181,8 +183,13 @@ class PublishedCost:
     @property
     def event(self) -> Event:
         """What publishing the bound costs, beside a failure probability of `tail`."""
-        precision = self.noise.sensitivity_multiplier**-2 + self.noise.cost_multiplier**-2
-        return GaussianEvent(noise_multiplier=precision**-0.5)
+        noise = self.noise
+        return composed(
+            [
+                GaussianEvent(noise_multiplier=noise.sensitivity_multiplier),
+                GaussianEvent(noise_multiplier=noise.cost_multiplier),
+            ]
+        )
 
     def release(
         self, votes: NDArray[Any], answers: NDArray[Any], *, generator: AnyGenerator
@@ -228,34 +235,56 @@ class PateCosts:
     realised_data_independent: float
 
 
-def private_costs(
-    answers: PateAnswers,
-    votes: NDArray[Any],
-    released: NDArray[Any],
-    *student_scores: NDArray[Any],
-    delta: float,
-) -> PateCosts:
-    """Compute what a release of answers really cost.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AnsweredRequest:
+    """A request and all that its real cost depends on; private, for the votes in it.
 
-    Args:
-        answers: What was asked for.
+    Attributes:
+        request: What was asked for.
         votes: Counts [Q, K].
         released: The answers [Q, 2].
-        *student_scores: For Interactive-GNMax [Q, K].
+        student_scores: For Interactive-GNMax [Q, K].
+    """
+
+    request: PateAnswers
+    votes: NDArray[Any]
+    released: NDArray[Any]
+    student_scores: NDArray[Any] | None = None
+
+    def costs(self) -> QueryCosts:
+        """Of the queries that were looked at."""
+        aggregator = self.request.aggregator
+        if isinstance(aggregator, InteractiveGNMax):
+            costs = aggregator.costs(self.votes, student_scores=self.student_scores)
+        else:
+            costs = aggregator.costs(self.votes)
+        return costs.head(looked_at(self.released))
+
+    @property
+    def by_teachers(self) -> NDArray[np.bool_]:
+        """Which of the queries that were looked at the teachers answered."""
+        answered: NDArray[np.bool_] = self.released[: looked_at(self.released), BY_TEACHERS] > 0
+        return answered
+
+
+def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> PateCosts:
+    """Compute what the answers of a run really cost, over all of its rounds.
+
+    Args:
+        rounds: At least one.
         delta: In (0, 1).
     """
-    aggregator = answers.aggregator
-    if isinstance(aggregator, InteractiveGNMax):
-        costs = aggregator.costs(votes, student_scores=student_scores[0])
-    else:
-        costs = aggregator.costs(votes)
-    checked = looked_at(released)
-    by_teachers = released[:checked, BY_TEACHERS] > 0
-    used = costs.head(checked)
-    events = aggregator.events(checked=checked, answered=int(by_teachers.sum()))
+    expected, realised = np.zeros(len(ORDERS)), np.zeros(len(ORDERS))
+    events: list[Event] = []
+    for each in rounds:
+        costs, answered = each.costs(), each.by_teachers
+        expected += costs.expected_rdp()
+        realised += costs.realised_rdp(answered)
+        aggregator = each.request.aggregator
+        events += aggregator.events(checked=len(answered), answered=int(answered.sum()))
     return PateCosts(
-        expected=used.expected(delta=delta).epsilon,
-        realised=epsilon_from_rdp(ORDERS, used.realised_rdp(by_teachers), delta)[0],
+        expected=epsilon_from_rdp(ORDERS, expected, delta)[0],
+        realised=epsilon_from_rdp(ORDERS, realised, delta)[0],
         realised_data_independent=_epsilon(events, delta),
     )
 
@@ -265,6 +294,15 @@ def looked_at(released: NDArray[Any]) -> int:
     return int((released[:, BY_TEACHERS] != NOT_LOOKED_AT).sum())
 
 
-def _epsilon(events: tuple[Event, ...], delta: float) -> float:
+def composed(events: Sequence[Event]) -> Event:
+    """Return several events of one label as one; all of them Gaussian, unless there is one only."""
+    if len(events) == 1:
+        return events[0]
+    multipliers = [e.noise_multiplier for e in events if isinstance(e, GaussianEvent)]
+    assert len(multipliers) == len(events), "aggregators that have rounds or bounds are Gaussian"
+    return GaussianEvent(noise_multiplier=sum(each**-2 for each in multipliers) ** -0.5)
+
+
+def _epsilon(events: Sequence[Event], delta: float) -> float:
     pure = all(isinstance(event, PureEvent) for event in events)
     return epsilon_of(events, delta=0.0 if pure else delta) if events else 0.0

@@ -20,7 +20,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +30,17 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import Event
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger, check_indices
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy
+from labeldp.mechanisms.release_store import Charge, MemoryStore, ReleaseStore
+
+__all__ = [
+    "Charge",
+    "LabelVault",
+    "Mechanism",
+    "MemoryStore",
+    "Release",
+    "ReleaseStore",
+    "Shard",
+]
 
 
 class Mechanism(Protocol):
@@ -45,23 +56,6 @@ class Mechanism(Protocol):
 
         A property for type checkers: public inputs differ from mechanism to mechanism.
         """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Charge:
-    """One line of the ledger.
-
-    Attributes:
-        key: The release it paid for.
-        event: What was done.
-        indices: The labels touched [M], or None for all of them.
-        mechanism: Name and parameters, and where the noise came from.
-    """
-
-    key: str
-    event: Event
-    indices: NDArray[np.intp] | None
-    mechanism: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,58 +88,6 @@ class Shard:
     def __repr__(self) -> str:
         """Say what is inside without showing it."""
         return f"Shard(num_labels={len(self.labels)})"
-
-
-class ReleaseStore(Protocol):
-    """Where releases and charges are kept; one call to `record` keeps both or neither."""
-
-    def salt(self) -> bytes:
-        """Return 32 secret random bytes, the same for the life of the store."""
-
-    def bind(self, labels_digest: str) -> None:
-        """Tie a new store to the labels of this digest; refuse one that is tied to others."""
-
-    def release(self, key: str) -> NDArray[Any] | None:
-        """Return the values stored at `key`, or None."""
-
-    def charges(self) -> Sequence[Charge]:
-        """Return every charge so far, in order."""
-
-    def record(self, charge: Charge, values: NDArray[Any]) -> None:
-        """Keep a charge and what it paid for, atomically."""
-
-
-@dataclass
-class MemoryStore:
-    """A store that lives as long as its process: for notebooks and tests."""
-
-    _salt: bytes = field(default_factory=lambda: np.random.default_rng().bytes(32))
-    _releases: dict[str, NDArray[Any]] = field(default_factory=dict)
-    _charges: list[Charge] = field(default_factory=list)
-    _labels_digest: str | None = None
-
-    def bind(self, labels_digest: str) -> None:
-        """Tie the store to the labels of this digest."""
-        if self._labels_digest not in (None, labels_digest):
-            raise ValueError("this store holds releases of other labels; use one store per vault")
-        self._labels_digest = labels_digest
-
-    def salt(self) -> bytes:
-        """Return this store's random bytes."""
-        return self._salt
-
-    def release(self, key: str) -> NDArray[Any] | None:
-        """Return the values stored at `key`, or None."""
-        return self._releases.get(key)
-
-    def charges(self) -> Sequence[Charge]:
-        """Return every charge so far, in order."""
-        return tuple(self._charges)
-
-    def record(self, charge: Charge, values: NDArray[Any]) -> None:
-        """Keep a charge and what it paid for."""
-        self._charges.append(charge)
-        self._releases[charge.key] = values
 
 
 class LabelVault:
@@ -306,25 +248,35 @@ class LabelVault:
             stored = self._store.release(key)
             if stored is None:
                 event = mechanism.event
-                self._afford(event, indices, description["name"])
+                charge = Charge(key=key, event=event, indices=indices, mechanism=description)
+                self._afford(charge)
                 # A seeded experiment repeats in another store: what seeds its noise is public.
                 stream = _address("", description, indices, public)
                 drawn = mechanism.release(private, *public, generator=noise.generator(stream))
                 stored = _compact(np.asarray(drawn))
-                charge = Charge(key=key, event=event, indices=indices, mechanism=description)
                 self._store.record(charge, stored)
                 self._ledger.charge(event, indices=indices)
         return Release(key=key, values=stored, indices=indices)
 
     def epsilon(self, *, delta: float, keys: Sequence[str] | None = None) -> float:
-        """Epsilon of the worst label at `delta`, over all releases or those at `keys` only."""
+        """Epsilon of the worst label at `delta`, over all releases or those at `keys` only.
+
+        Raises:
+            ValueError: delta is 0 although a release is not pure, or is spent on tails alone.
+        """
+        charges = [charge for charge in self.charges() if keys is None or charge.key in keys]
+        tails = sum(charge.tail for charge in charges)
+        if tails and delta <= tails:
+            raise ValueError(
+                f"delta is {delta:g}, but {tails:g} of it goes to releases that fail with that "
+                f"probability; ask for a delta above {tails:g}"
+            )
         if keys is None:
-            return self._ledger.epsilon(delta=delta)
+            return self._ledger.epsilon(delta=delta - tails)
         ledger = PrivacyLedger(num_labels=self.num_labels)
-        for charge in self.charges():
-            if charge.key in keys:
-                ledger.charge(charge.event, indices=charge.indices)
-        return ledger.epsilon(delta=delta)
+        for charge in charges:
+            ledger.charge(charge.event, indices=charge.indices)
+        return ledger.epsilon(delta=delta - tails)
 
     def charges(self) -> Sequence[Charge]:
         """Return the lines of the ledger, in order."""
@@ -335,22 +287,24 @@ class LabelVault:
         """Whether every release so far is pure, so that its guarantee holds at delta = 0."""
         return self._ledger.is_pure
 
-    def _afford(self, event: Event, indices: NDArray[np.intp] | None, request: str) -> None:
+    def _afford(self, charge: Charge) -> None:
         if self.budget is None:
             return
         trial = self._ledger.copy()
-        trial.charge(event, indices=indices)
-        delta = self.budget.delta
-        if delta == 0 and not trial.is_pure:
-            requested = float("inf")
-        else:
+        trial.charge(charge.event, indices=charge.indices)
+        tails = sum(each.tail for each in (*self.charges(), charge))
+        delta = self.budget.delta - tails
+        requested = float("inf")
+        if delta > 0 or (delta == 0 and trial.is_pure):
             requested = trial.epsilon(delta=delta)
         # Sums of the same epsilons in another order differ in the last bits; a budget that is
         # meant to be met exactly is not refused for those.
         if requested > self.budget.epsilon * (1 + 1e-12):
-            spent = self._ledger.epsilon(delta=delta)
             raise BudgetExceeded(
-                budget=self.budget, spent=spent, requested=requested, request=request
+                budget=self.budget,
+                spent=self.epsilon(delta=self.budget.delta),
+                requested=requested,
+                request=str(charge.mechanism["name"]),
             )
 
 

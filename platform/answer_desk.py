@@ -5,7 +5,7 @@ by the vault. What only the owner may see (what answers really cost, how right t
 tracking under names that say so.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.answer_price import ConditionsFailed
+from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.pate_release import (
     BY_TEACHERS,
     LABEL,
+    AnsweredRequest,
     PateAnswers,
     PublishedCost,
     private_costs,
@@ -115,55 +117,86 @@ class AnswerDesk:
     def answers(
         self,
         ensemble: EnsembleConfig,
-        request: PateAnswers,
-        student_scores: tuple[NDArray[np.float32], ...],
+        requests: Sequence[PateAnswers],
+        student_scores: NDArray[np.float32] | None = None,
         *,
-        first: int,
         delta: float,
+        publish_cost: bool,
         noise: NoiseSource,
     ) -> DeskAnswers:
-        """Answer queries, charge for the answers, and publish what they cost where that is proven.
+        """Answer queries, charge for the answers, and publish what they cost where that is asked.
 
         Args:
             ensemble: The teachers.
-            request: What is asked for.
-            student_scores: For an interactive round.
-            first: Number of the ensemble's query that the request begins with.
+            requests: Rounds of the same run so far, over consecutive queries; those that were
+                answered before are read again, for free, so that figures speak of the whole run.
+            student_scores: For an interactive round [Q, K].
             delta: At which costs are stated.
+            publish_cost: Release a bound on the cost too, where one is proven.
             noise: Where noise comes from.
 
         Raises:
             BudgetExceeded: The charge would take a label over the budget.
             VoteStoreUnusable: Teachers have not voted yet.
         """
-        positions = ensemble.query_positions(len(self._labels))
-        part = slice(first, first + request.queries)
-        votes, truth = self._votes(ensemble)[part], self._labels[positions[part]]
-        release = self._vault.release_from_votes(request, votes, *student_scores, noise=noise)
-        released: NDArray[np.int64] = np.asarray(release.values)
-        keys = [release.key]
-        costs = private_costs(request, votes, released, *student_scores, delta=delta)
+        votes = self._votes(ensemble)
+        keys: list[str] = []
+        rounds: list[AnsweredRequest] = []
+        first = 0
+        for request in requests:
+            interactive = isinstance(request.aggregator, InteractiveGNMax)
+            scores = student_scores if interactive else None
+            part = votes[first : first + request.queries]
+            public = () if scores is None else (scores,)
+            release = self._vault.release_from_votes(request, part, *public, noise=noise)
+            keys.append(release.key)
+            rounds.append(
+                AnsweredRequest(
+                    request=request, votes=part, released=release.values, student_scores=scores
+                )
+            )
+            first += request.queries
+        released: NDArray[np.int64] = np.concatenate([each.released for each in rounds])
+        figures = self._figures(ensemble, votes[:first], released)
+        costs = private_costs(rounds, delta=delta)
+        figures["private/epsilon_data_dependent"] = costs.realised
+        figures["private/epsilon_expected"] = costs.expected
+        figures["epsilon_realised"] = costs.realised_data_independent
+        published = None
+        if publish_cost and len(rounds) == 1:
+            published = PublishedCost.of(
+                rounds[0].request,
+                teachers=ensemble.teachers,
+                classes=self._vault.num_classes,
+                delta=delta,
+            )
+        if published is not None:
+            try:
+                cost = self._vault.release_from_votes(
+                    published, rounds[0].votes, released, noise=noise
+                )
+                keys.append(cost.key)
+                figures["epsilon_sanitized"] = float(cost.values[0])
+            except ConditionsFailed:
+                pass  # nothing is drawn or charged; the trial goes without this number
+        return DeskAnswers(values=released, keys=tuple(keys), figures=figures)
+
+    def _figures(
+        self,
+        ensemble: EnsembleConfig,
+        votes: NDArray[np.integer[Any]],
+        released: NDArray[np.int64],
+    ) -> dict[str, float]:
+        """How right the ensemble is, and its answers."""
+        truth = self._labels[ensemble.query_positions(len(self._labels))[: len(votes)]]
         figures = {
-            "private/epsilon_data_dependent": costs.realised,
-            "private/epsilon_expected": costs.expected,
-            "epsilon_realised": costs.realised_data_independent,
             "ensemble_accuracy": float((votes.argmax(1) == truth).mean()),
             "answered_by_teachers": float((released[:, BY_TEACHERS] == 1).sum()),
         }
         known = released[:, LABEL] >= 0
         if known.any():
             figures["vote_label_accuracy"] = float((released[known, LABEL] == truth[known]).mean())
-        published = PublishedCost.of(
-            request, teachers=ensemble.teachers, classes=self._vault.num_classes, delta=delta
-        )
-        if published is not None:
-            try:
-                cost = self._vault.release_from_votes(published, votes, released, noise=noise)
-                keys.append(cost.key)
-                figures["epsilon_sanitized"] = float(cost.values[0])
-            except ConditionsFailed:
-                pass  # nothing is drawn or charged; the trial goes without this number
-        return DeskAnswers(values=released, keys=tuple(keys), figures=figures)
+        return figures
 
     def _votes(self, ensemble: EnsembleConfig) -> NDArray[np.integer[Any]]:
         file = self.file_of(ensemble)

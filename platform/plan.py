@@ -1,12 +1,13 @@
 """What a sweep will cost, known before anything starts: trials, epsilons, releases, the total."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from labeldp.mechanisms.accounting import Event, PureEvent, epsilon_of
+from labeldp.mechanisms.accounting import PureEvent, epsilon_of
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.platform.sweep import PlannedTrial
+from labeldp.trainers.trainer import PlannedCharge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,24 +35,32 @@ def cost_of(trials: Sequence[PlannedTrial], *, num_classes: int) -> SweepCost:
         num_classes: K of their data set.
     """
     epsilons: list[float] = []
-    events: dict[tuple[object, ...], Event] = {}
+    charges: dict[tuple[object, ...], PlannedCharge] = {}
     for trial in trials:
         config = trial.config
         charge = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
         if charge is None:
             epsilons.append(math.nan)
             continue
-        delta = 0.0 if isinstance(charge.event, PureEvent) else config.trainer.delta
-        epsilons.append(epsilon_of([charge.event], delta=delta))
-        events[charge.release, config.noise] = charge.event
-    pure = all(isinstance(event, PureEvent) for event in events.values())
+        epsilons.append(_epsilon([charge], config.trainer.delta))
+        charges[charge.release, config.noise] = charge
+    pure = all(isinstance(charge.event, PureEvent) for charge in charges.values())
     delta = 0.0 if pure else max(trial.config.trainer.delta for trial in trials)
+    tails = sum(charge.tail for charge in charges.values())
+    delta = max(delta, 2 * tails)
     return SweepCost(
         epsilons=tuple(epsilons),
-        releases=len(events),
-        epsilon_total=epsilon_of(events.values(), delta=delta) if events else 0.0,
+        releases=sum(charge.releases for charge in charges.values()),
+        epsilon_total=_epsilon(charges.values(), delta) if charges else 0.0,
         delta=delta,
     )
+
+
+def _epsilon(charges: Collection[PlannedCharge], delta: float) -> float:
+    events = [charge.event for charge in charges]
+    if all(isinstance(event, PureEvent) for event in events):
+        return epsilon_of(events, delta=0.0)
+    return epsilon_of(events, delta=delta - sum(charge.tail for charge in charges))
 
 
 def check_budget(cost: SweepCost, budget: Budget | None) -> None:

@@ -102,15 +102,20 @@ class VaultHome:
     def answers(
         self,
         ensemble: EnsembleConfig,
-        request: PateAnswers,
-        student_scores: tuple[NDArray[np.float32], ...],
-        first: int,
+        requests: Sequence[PateAnswers],
+        student_scores: NDArray[np.float32] | None,
         delta: float,
+        publish_cost: bool,
         noise: NoiseSource,
     ) -> DeskAnswers:
         """Return an ensemble's answers, as `AnswerDesk.answers`."""
         return self._desk.answers(
-            ensemble, request, student_scores, first=first, delta=delta, noise=noise
+            ensemble,
+            requests,
+            student_scores,
+            delta=delta,
+            publish_cost=publish_cost,
+            noise=noise,
         )
 
     def release(
@@ -170,9 +175,9 @@ class VaultHome:
         """Epsilon over `charges`, and the delta at which it holds, failing tails included."""
         if all(isinstance(charge.event, PureEvent) for charge in charges):
             return self._vault.epsilon(delta=0.0, keys=keys), 0.0
-        tails = sum(float(charge.mechanism.get("tail", 0.0)) for charge in charges)
+        tails = sum(charge.tail for charge in charges)
         total = max(delta, 2 * tails)
-        return self._vault.epsilon(delta=total - tails, keys=keys), total
+        return self._vault.epsilon(delta=total, keys=keys), total
 
 
 @dataclass(kw_only=True)
@@ -196,14 +201,17 @@ class VaultClient:
     def answers(
         self,
         ensemble: EnsembleConfig,
-        mechanism: PateAnswers,
-        *student_scores: NDArray[np.float32],
-        first: int,
+        requests: Sequence[PateAnswers],
+        student_scores: NDArray[np.float32] | None = None,
+        *,
         delta: float,
+        publish_cost: bool,
     ) -> NDArray[np.int64]:
         """Return an ensemble's answers [Q, 2], and remember what is known of them."""
         reply: DeskAnswers = ask(
-            self.home.answers.remote(ensemble, mechanism, student_scores, first, delta, self.noise)
+            self.home.answers.remote(
+                ensemble, requests, student_scores, delta, publish_cost, self.noise
+            )
         )
         self.keys.extend(key for key in reply.keys if key not in self.keys)
         self.figures.update(reply.figures)

@@ -5,7 +5,7 @@ the aggregators of Papernot et al., ICLR 2018. The trainer here sees answers; vo
 vault, and teachers were trained before (platform/ does that once for all settings of the noise).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean, stdev
@@ -18,7 +18,7 @@ from torch import Tensor
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
-from labeldp.mechanisms.pate_release import LABEL, Aggregator, PateAnswers
+from labeldp.mechanisms.pate_release import LABEL, Aggregator, PateAnswers, PublishedCost, composed
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.students import Student, StudentConfig, start_student
@@ -42,12 +42,21 @@ class AnswerSource(Protocol):
     def answers(
         self,
         ensemble: EnsembleConfig,
-        mechanism: PateAnswers,
-        *student_scores: NDArray[np.float32],
-        first: int,
+        requests: Sequence[PateAnswers],
+        student_scores: NDArray[np.float32] | None = None,
+        *,
         delta: float,
+        publish_cost: bool,
     ) -> NDArray[np.int64]:
-        """Return answers [Q, 2] to the ensemble's queries from number `first` on."""
+        """Return answers [Q, 2] to the ensemble's first queries.
+
+        Args:
+            ensemble: The teachers.
+            requests: Rounds so far; what was answered before is not paid again.
+            student_scores: For an interactive round [Q, K].
+            delta: At which costs are stated.
+            publish_cost: Release a bound on the real cost too, where one is proven.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +73,8 @@ class PateConfig:
         confidence: Of INTERACTIVE: a student surer than this keeps its own label.
         answers: K, after which no more queries are answered.
         delta: At which epsilon is stated.
+        publish_cost: Release, beside the answers and with noise of its own, a bound on what they
+            really cost (`epsilon_sanitized`), where one is proven; it is charged too.
         student: What learns from the answers.
         students: How many of them; mean and spread are reported.
     """
@@ -76,6 +87,7 @@ class PateConfig:
     confidence: float = 0.95
     answers: int = 500
     delta: float = 1e-5
+    publish_cost: bool = True
     student: StudentConfig = field(default_factory=StudentConfig)
     students: int = 3
 
@@ -139,13 +151,26 @@ class PateConfig:
     def _confident(self) -> ConfidentGNMax:
         return ConfidentGNMax(threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2)
 
-    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
-        """Return what a trial will pay for its answers; None with two rounds."""
-        del num_classes, seed
-        if len(self.rounds) > 1:
-            return None
-        request = self.rounds[0]
-        return PlannedCharge(event=request.event, release=(self.ensemble, request, self.delta))
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        """Return what a trial will pay for its answers, and for publishing what they cost."""
+        del seed
+        rounds = self.rounds
+        published = None
+        if self.publish_cost and len(rounds) == 1:
+            published = PublishedCost.of(
+                rounds[0],
+                teachers=self.ensemble.teachers,
+                classes=num_classes,
+                delta=self.delta,
+            )
+        paid = [request.event for request in rounds]
+        paid += [] if published is None else [published.event]
+        return PlannedCharge(
+            event=composed(paid),
+            release=(self.ensemble, rounds, self.delta, published),
+            releases=len(paid),
+            tail=0.0 if published is None else published.tail,
+        )
 
     def start(
         self, *, data: PublicData, labels: AnswerSource, seed: int, performance: Performance
@@ -157,9 +182,16 @@ class PateConfig:
             ValueError: Nothing was answered, or settings that don't fit the data.
         """
         positions = self.ensemble.query_positions(len(data.train_features))
-        first, *second = self.rounds
-        released = labels.answers(self.ensemble, first, first=0, delta=self.delta)
-        if second:
+        rounds = self.rounds
+
+        def ask(count: int, scores: NDArray[np.float32] | None = None) -> NDArray[np.int64]:
+            publish = self.publish_cost and len(rounds) == 1
+            return labels.answers(
+                self.ensemble, rounds[:count], scores, delta=self.delta, publish_cost=publish
+            )
+
+        released = ask(1)
+        if len(rounds) > 1:
             indices, answers = _answered(positions, released)
             student = start_student(
                 self.student,
@@ -171,12 +203,8 @@ class PateConfig:
             )
             for _ in range(self.student.epochs):
                 student.epoch()
-            later = data.train_features[positions[first.queries :]]
-            scores = student.predict(later)
-            more = labels.answers(
-                self.ensemble, second[0], scores, first=first.queries, delta=self.delta
-            )
-            released = np.concatenate([released, more])
+            later = positions[rounds[0].queries : self.ensemble.queries]
+            released = ask(2, student.predict(data.train_features[later]))
         indices, answers = _answered(positions, released)
         students = [
             start_student(

@@ -38,10 +38,14 @@ class PlannedCharge:
     Attributes:
         event: What every label that it touches pays, at most.
         release: Two trials with an equal `release` (and equal noise settings) share one.
+        releases: How many charges of the ledger that is.
+        tail: Part of delta that is spent on a release that may fail to be what it says.
     """
 
     event: Event
     release: Hashable
+    releases: int = 1
+    tail: float = 0.0
 
 
 class Trainer(Protocol):

@@ -1,0 +1,84 @@
+"""Where a vault keeps what it released and what that cost: an interface, and one in memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import Event
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """One line of the ledger.
+
+    Attributes:
+        key: The release it paid for.
+        event: What was done.
+        indices: The labels touched [M], or None for all of them.
+        mechanism: Name and parameters, and where the noise came from.
+    """
+
+    key: str
+    event: Event
+    indices: NDArray[np.intp] | None
+    mechanism: dict[str, Any]
+
+    @property
+    def tail(self) -> float:
+        """Probability that what was released is no bound, as `PublishedCost` says of its own."""
+        return float(self.mechanism.get("tail", 0.0))
+
+
+class ReleaseStore(Protocol):
+    """Where releases and charges are kept; one call to `record` keeps both or neither."""
+
+    def salt(self) -> bytes:
+        """Return 32 secret random bytes, the same for the life of the store."""
+
+    def bind(self, labels_digest: str) -> None:
+        """Tie a new store to the labels of this digest; refuse one that is tied to others."""
+
+    def release(self, key: str) -> NDArray[Any] | None:
+        """Return the values stored at `key`, or None."""
+
+    def charges(self) -> Sequence[Charge]:
+        """Return every charge so far, in order."""
+
+    def record(self, charge: Charge, values: NDArray[Any]) -> None:
+        """Keep a charge and what it paid for, atomically."""
+
+
+@dataclass
+class MemoryStore:
+    """A store that lives as long as its process: for notebooks and tests."""
+
+    _salt: bytes = field(default_factory=lambda: np.random.default_rng().bytes(32))
+    _releases: dict[str, NDArray[Any]] = field(default_factory=dict)
+    _charges: list[Charge] = field(default_factory=list)
+    _labels_digest: str | None = None
+
+    def bind(self, labels_digest: str) -> None:
+        """Tie the store to the labels of this digest."""
+        if self._labels_digest not in (None, labels_digest):
+            raise ValueError("this store holds releases of other labels; use one store per vault")
+        self._labels_digest = labels_digest
+
+    def salt(self) -> bytes:
+        """Return this store's random bytes."""
+        return self._salt
+
+    def release(self, key: str) -> NDArray[Any] | None:
+        """Return the values stored at `key`, or None."""
+        return self._releases.get(key)
+
+    def charges(self) -> Sequence[Charge]:
+        """Return every charge so far, in order."""
+        return tuple(self._charges)
+
+    def record(self, charge: Charge, values: NDArray[Any]) -> None:
+        """Keep a charge and what it paid for."""
+        self._charges.append(charge)
+        self._releases[charge.key] = values
