@@ -20,7 +20,7 @@ from labeldp.platform.audits import check_room
 from labeldp.platform.checkpoints import start_keeper
 from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.configuration import DataSettings, FeatureSet
-from labeldp.platform.ensembles import Ensembles, train_missing
+from labeldp.platform.ensembles import Ensembles, ensembles_of, train_missing
 from labeldp.platform.pareto import front, points
 from labeldp.platform.plan import check_budget, cost_of
 from labeldp.platform.progress import SweepProgress
@@ -33,6 +33,7 @@ from labeldp.platform.tune_adapter import tune_trial
 from labeldp.trainers import data as data_sets
 from labeldp.trainers.data import LabelledData
 from labeldp.trainers.features import label_free_features
+from labeldp.trainers.pate_fm import PateConfig
 from labeldp.trainers.performance import Device
 
 #: How often a trial is started again whose worker died. What a trial raises itself is final.
@@ -145,6 +146,9 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
     shared = options.results.expanduser().absolute().parent
     loaded = load_data(trials[0].config.data, cache=shared / "features")
     public, audit = loaded.public, trials[0].config.audit
+    for trial in trials:
+        if isinstance(trial.config.trainer, PateConfig):
+            trial.config.trainer.check_data(public)
     check_room(audit, num_labels=len(loaded.train_labels))
     cost = cost_of(trials, num_classes=public.num_classes)
     budget = sized.budget
@@ -161,6 +165,10 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
             _one_writer(uri, capacity)
             required = any(t.config.performance.device is Device.CUDA for t in trials)
             resources = place(sized.resources, capacity, gpu_required=required)
+            teacher = sized.teacher
+            if ensembles_of(trials):
+                what = "an actor that trains teachers"
+                teacher = place(teacher, capacity, gpu_required=required, what=what)
             home = vault_home.start(
                 labels=loaded.train_labels,
                 num_classes=public.num_classes,
@@ -204,7 +212,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                     [plans[digest] for digest in left],
                     home=home,
                     data=data,
-                    each=sized.teacher,
+                    each=teacher,
                     available=capacity,
                     progress=progress,
                 )

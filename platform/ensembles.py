@@ -7,11 +7,11 @@ from typing import Any
 
 from labeldp.platform import vault_home
 from labeldp.platform.answer_desk import EnsembleFile
-from labeldp.platform.cluster import Capacity, place
+from labeldp.platform.cluster import Capacity
 from labeldp.platform.progress import SweepProgress
 from labeldp.platform.sweep import PlannedTrial, Resources
 from labeldp.platform.teacher_pool import PoolProgress, train_ensemble
-from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.performance import Performance
 from labeldp.trainers.teachers import EnsembleConfig, TeacherVotes
 
 #: Progress is told at most so often.
@@ -58,24 +58,18 @@ def train_missing(
         trials: Those that are going to run.
         home: The vault's home.
         data: Reference to the public data.
-        each: What one actor of the pool occupies.
+        each: What one actor of the pool occupies; the driver has seen to it that it fits.
         available: What the cluster has.
         progress: Told how it goes.
 
     Raises:
-        CannotFit: No node can hold one actor.
+        CannotFit: The cluster is too full to start one actor.
         EnsembleIncomplete: Teachers that failed again and again.
         ValueError: An ensemble that doesn't fit the data, or votes that can't be kept.
     """
     trained = reused = 0
     seconds = 0.0
     for ensemble, performance in ensembles_of(trials).items():
-        placed = place(
-            each,
-            available,
-            gpu_required=performance.device is Device.CUDA,
-            what="an actor that trains teachers",
-        )
         file: EnsembleFile = vault_home.ask(home.ensemble_file.remote(ensemble))
         outcome = train_ensemble(
             vote=TeacherVotes(config=ensemble, performance=performance),
@@ -83,8 +77,8 @@ def train_missing(
             shards=vault_home.ask(home.shards.remote(ensemble)),
             batch=ensemble.batch,
             journal=file.journal(),
-            actors=pool_size(placed, available),
-            each=placed,
+            actors=pool_size(each, available),
+            each=each,
             on_progress=_Teller(progress),
         )
         progress.say(

@@ -3,12 +3,18 @@
 import importlib.util
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labeldp.platform.audits import check_room
-from labeldp.platform.configuration import ConfigurationError, parse_overrides, read_yaml
+from labeldp.platform.configuration import (
+    ConfigurationError,
+    FeatureSet,
+    parse_overrides,
+    read_yaml,
+)
 from labeldp.platform.driver import SweepOptions, load_data, prepare
+from labeldp.platform.ensembles import ensembles_of
 from labeldp.platform.plan import check_budget, cost_of
 from labeldp.platform.sweep import Sweep
 from labeldp.trainers.performance import Device
@@ -83,9 +89,13 @@ def plan(
     problems: list[str] = []
     num_classes = 2
     try:
-        loaded = load_data(trials[0].config.data)
+        # How many examples there are does not depend on features, which take minutes to compute.
+        raw = replace(trials[0].config.data, features=FeatureSet.AS_THEY_ARE)
+        loaded = load_data(raw)
         num_classes = loaded.public.num_classes
         check_room(trials[0].config.audit, num_labels=len(loaded.train_labels))
+        for ensemble in ensembles_of(trials):
+            ensemble.check_count(len(loaded.train_labels))
     except (ValueError, FileNotFoundError) as error:
         problems.append(str(error))
     cost = cost_of(trials, num_classes=num_classes)
@@ -94,6 +104,11 @@ def plan(
     except ValueError as error:
         problems.append(str(error))
     cores = os.cpu_count() or 1
+    if ensembles_of(trials) and sized.teacher.cpus > cores:
+        problems.append(
+            f"an actor that trains teachers takes {sized.teacher.cpus:g} cores, but this machine "
+            f"has {cores}; name a cluster with --address"
+        )
     if sized.resources.cpus > cores:
         problems.append(
             f"a trial takes {sized.resources.cpus:g} cores, but this machine has {cores}; name a "

@@ -106,7 +106,23 @@ class PateConfig:
                 f"{teachers + 3 * self.sigma1:g}: nothing would pass; the papers take 10% to 75% "
                 f"of the teachers, {0.1 * teachers:g} to {0.75 * teachers:g}"
             )
+        if self.answers > self.ensemble.queries:
+            raise ValueError(
+                f"answers is {self.answers}, but ensemble.queries is {self.ensemble.queries}; ask "
+                "for fewer answers, or let teachers vote on more queries"
+            )
+        if self.aggregator is AggregatorKind.INTERACTIVE and self.answers < 2:
+            raise ValueError("an interactive run has two rounds; ask for 2 answers at least")
         _ = self.rounds
+
+    def check_data(self, data: PublicData) -> None:
+        """Refuse data that don't fit, before any teacher or trial starts.
+
+        Raises:
+            ValueError: More teachers or queries than examples, or models of other features.
+        """
+        self.ensemble.check_data(data)
+        self.student.check_data(data)
 
     @property
     def epochs(self) -> int:
@@ -138,7 +154,7 @@ class PateConfig:
             PateAnswers(
                 aggregator=self._confident,
                 queries=queries // 2,
-                max_answers=max(1, answers // 2),
+                max_answers=answers // 2,
             ),
             PateAnswers(
                 aggregator=interactive,

@@ -75,6 +75,20 @@ class StudentConfig:
             return self.network.epochs
         return self.fixmatch.epochs if self.kind is StudentKind.FIXMATCH else 1
 
+    def check_data(self, data: PublicData) -> None:
+        """Refuse data that this student can't learn from.
+
+        Raises:
+            ValueError: A probe of images.
+        """
+        if self.kind in (StudentKind.PROBE, StudentKind.SELF_TRAINED) and (
+            data.kind is FeatureKind.IMAGE
+        ):
+            raise ValueError(
+                f"{data.name} holds images, and a probe is linear in its features; set "
+                "data.features=patches, or another student.kind"
+            )
+
 
 class Student(Protocol):
     """A model in training."""
@@ -122,6 +136,7 @@ def start_student(
             "no query was answered, so there is nothing for a student to learn from; lower the "
             "threshold or sigma1, or let more teachers vote"
         )
+    config.check_data(data)
     if config.kind is StudentKind.FIXMATCH:
         return FixMatch(
             config.fixmatch,
@@ -147,11 +162,6 @@ def start_student(
             ).probabilities
 
     else:
-        if data.kind is FeatureKind.IMAGE:
-            raise ValueError(
-                f"{data.name} holds images, and a probe is linear in its features; set "
-                "data.features=patches, or another student.kind"
-            )
 
         def fit() -> Callable[[Tensor], NDArray[np.float32]]:
             return _fit_probe(config, data, indices, labels, seed)

@@ -78,6 +78,32 @@ class EnsembleConfig:
         """Teachers trained as one batch: one costs as little as hundreds only for probes."""
         return {TeacherKind.PROBE: 100, TeacherKind.FOREST: 5}.get(self.kind, 1)
 
+    def check_count(self, examples: int) -> None:
+        """Refuse too few training examples.
+
+        Raises:
+            ValueError: More teachers or queries than examples.
+        """
+        if self.teachers > examples:
+            raise ValueError(
+                f"ensemble.teachers is {self.teachers}, but there are {examples} labels: some "
+                "teachers would have none; take fewer teachers, or more data"
+            )
+        self.query_positions(examples)
+
+    def check_data(self, data: PublicData) -> None:
+        """Refuse data that these teachers can't learn from, before any of them starts.
+
+        Raises:
+            ValueError: More teachers or queries than examples, or probes of images.
+        """
+        self.check_count(len(data.train_features))
+        if self.kind is TeacherKind.PROBE and data.kind is FeatureKind.IMAGE:
+            raise ValueError(
+                f"{data.name} holds images, and a probe is linear in its features; set "
+                "data.features=patches, or another ensemble.kind"
+            )
+
     def query_positions(self, examples: int) -> NDArray[np.intp]:
         """Training examples that are voted on [Q], in the order of asking; public.
 
@@ -86,8 +112,8 @@ class EnsembleConfig:
         """
         if self.queries > examples:
             raise ValueError(
-                f"queries is {self.queries}, but there are {examples} training examples to ask "
-                "about; lower ensemble.queries"
+                f"ensemble.queries is {self.queries}, but there are {examples} training examples "
+                "to ask about; ask about fewer"
             )
         generator = np.random.default_rng([self.seed, 1])
         return generator.permutation(examples)[: self.queries].astype(np.intp)
@@ -117,7 +143,11 @@ class TeacherVotes:
 
         Returns:
             Votes [n, Q].
+
+        Raises:
+            ValueError: Data that these teachers can't learn from.
         """
+        self.config.check_data(data)
         queries = data.train_features[
             torch.from_numpy(self.config.query_positions(len(data.train_features)))
         ]
@@ -146,11 +176,6 @@ class TeacherVotes:
     def _probes(
         self, shards: Sequence[Shard], data: PublicData, queries: torch.Tensor
     ) -> NDArray[np.uint8]:
-        if data.kind is FeatureKind.IMAGE:
-            raise ValueError(
-                f"{data.name} holds images, and a probe is linear in its features; set "
-                "data.features=patches, or another ensemble.kind"
-            )
         probes = train_probes(
             data.train_features,
             [shard.indices for shard in shards],
