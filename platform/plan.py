@@ -42,8 +42,8 @@ def cost_of(trials: Sequence[PlannedTrial], *, num_classes: int) -> SweepCost:
         if charge is None:
             epsilons.append(math.nan)
             continue
-        epsilons.append(_epsilon([charge], config.trainer.delta))
-        charges[charge.release, config.noise] = charge
+        epsilons.append(_epsilon(charge.chain(), config.trainer.delta))
+        charges |= {(part.release, config.noise): part for part in charge.chain()}
     pure = all(isinstance(charge.event, PureEvent) for charge in charges.values())
     delta = 0.0 if pure else max(trial.config.trainer.delta for trial in trials)
     tails = sum(charge.tail for charge in charges.values())

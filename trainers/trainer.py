@@ -40,12 +40,18 @@ class PlannedCharge:
         release: Two trials with an equal `release` (and equal noise settings) share one.
         releases: How many charges of the ledger that is.
         tail: Part of delta that is spent on a release that may fail to be what it says.
+        before: Of another release of the same labels that this one builds on, such as a prior's.
     """
 
     event: Event
     release: Hashable
     releases: int = 1
     tail: float = 0.0
+    before: "PlannedCharge | None" = None
+
+    def chain(self) -> "list[PlannedCharge]":
+        """Return this charge and all that it builds on; a label pays for each of them."""
+        return [self, *(self.before.chain() if self.before else ())]
 
 
 class Trainer(Protocol):
