@@ -94,7 +94,7 @@ class LpMstConfig(LearnerConfig):
         event = PureEvent(epsilon=self.epsilon)
         if self.stages == 1:
             return PlannedCharge(event=event, release=RRWithPrior(epsilon=self.epsilon))
-        return PlannedCharge(event=event, release=(self, seed))
+        return PlannedCharge(event=event, release=(self, seed), releases=self.stages)
 
     def start(
         self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
@@ -123,6 +123,27 @@ class _Part:
     noisy: NDArray[np.int64]
     evidence: NDArray[np.float32]
     mean_top_k: float
+
+    def state(self) -> dict[str, Any]:
+        """Return tensors, which are read back without running code from a file."""
+        arrays = (self.rows, self.noisy, self.evidence)
+        rows, noisy, evidence = (torch.from_numpy(np.array(array)) for array in arrays)
+        return {
+            "rows": rows,
+            "noisy": noisy,
+            "evidence": evidence,
+            "mean_top_k": self.mean_top_k,
+        }
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> "_Part":
+        """Return the part that `state` was taken of."""
+        return cls(
+            rows=state["rows"].numpy(),
+            noisy=state["noisy"].numpy(),
+            evidence=state["evidence"].numpy(),
+            mean_top_k=state["mean_top_k"],
+        )
 
     def only(self, kept: NDArray[np.bool_]) -> "_Part":
         """Return the examples that are kept [M]."""
@@ -228,14 +249,14 @@ class LpMst:
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
         return {
-            "released": list(self._released),
+            "released": [part.state() for part in self._released],
             "figures": dict(self._figures),
             "learner": self._learner.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from where `state` was taken."""
-        self._released = list(state["released"])
+        self._released = [_Part.of_state(part) for part in state["released"]]
         self._figures = dict(state["figures"])
         self._learner = self._new_learner()
         self._learner.load_state_dict(state["learner"])

@@ -1,7 +1,6 @@
 """LP-MST on digits: stages cost what one costs, learn, are filtered, resume and refuse."""
 
 import io
-import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -162,9 +161,9 @@ def test_a_resumed_training_is_the_same_to_the_bit(cut: int) -> None:
     for _ in range(cut):
         part.epoch()
     file = io.BytesIO()
-    pickle.dump(part.state_dict(), file)
+    torch.save(part.state_dict(), file)
     resumed = started(config, vault, seed=3)
-    resumed.load_state_dict(pickle.loads(file.getvalue()))
+    resumed.load_state_dict(torch.load(io.BytesIO(file.getvalue()), weights_only=True))
     for _ in range(config.epochs - cut):
         resumed.epoch()
     features = digits()[0].test_features
