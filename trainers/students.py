@@ -4,6 +4,7 @@ Answers have been paid for, so a student may look at them as often as it likes; 
 the same answers cost what one costs.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -24,12 +25,16 @@ from labeldp.trainers.performance import Performance
 from labeldp.trainers.probes import Probes, train_probes
 from labeldp.trainers.training import EpochMetrics
 
+#: Scores of a probe are regressions to 0 and 1, too flat for a softmax without a factor.
+_SHARPNESS = 8.0
+
 
 class StudentKind(StrEnum):
-    """What a student is: as `TeacherKind`, and SELF_TRAINED, a probe that labels all features.
+    """What a student is: as `TeacherKind`, and SELF_TRAINED, a probe that goes on by itself.
 
-    SELF_TRAINED fits a probe to the answers, takes its own most confident guesses for all features
-    as further labels, and fits again; public features are free.
+    SELF_TRAINED fits a probe to the answers, takes its own most confident guesses for half of all
+    features as further labels, and fits again; public features are free. Each student of an
+    ensemble draws a half of its own. PROBE has nothing to draw: its students are all the same.
     """
 
     PROBE = "probe"
@@ -47,7 +52,7 @@ class StudentConfig:
         kind: What it is.
         ridge: Of probes.
         rounds: Of self-training.
-        trusted: Share of all examples whose guesses are taken in the last round of self-training.
+        trusted: Share of the half whose guesses are taken in the last round of self-training.
         forest: Of forests.
         network: Of networks.
         fixmatch: Of FixMatch.
@@ -202,8 +207,6 @@ class _ClosedFormStudent:
         self._probabilities: Callable[[Tensor], NDArray[np.float32]] | None = None
 
     def epoch(self) -> EpochMetrics:
-        import time
-
         started = time.perf_counter()
         self._probabilities = self._fit()
         accuracy = self.evaluate()
@@ -235,30 +238,29 @@ def _fit_probe(
     seed: int,
 ) -> Callable[[Tensor], NDArray[np.float32]]:
     """Fit a probe to answers and, where asked, to its own confident guesses."""
-    # Students of one ensemble differ in a bootstrap of its answers: a closed form has no seed.
-    chosen = np.random.default_rng(seed).integers(len(indices), size=len(indices))
-    chosen = np.arange(len(indices)) if seed == 0 else chosen
-    rows, answers = indices[chosen], labels[chosen]
 
     def fitted(rows: NDArray[np.intp], answers: NDArray[np.int64]) -> Probes:
         return train_probes(
             data.train_features, [rows], [answers], data.num_classes, ridge=config.ridge
         )
 
-    probe = fitted(rows, answers)
+    probe = fitted(indices, labels)
     if config.kind is StudentKind.SELF_TRAINED:
+        # A closed form has no seed; students of one ensemble differ in the half they look at.
+        count = len(data.train_features)
+        half = np.sort(np.random.default_rng(seed).permutation(count)[: (count + 1) // 2])
+        seen = data.train_features[torch.from_numpy(half)]
         for number in range(1, config.rounds + 1):
-            scores = _scores(probe, data.train_features)
-            top = scores.topk(2, dim=1)
+            top = _scores(probe, seen).topk(2, dim=1)
             margin = (top.values[:, 0] - top.values[:, 1]).numpy()
             guesses = top.indices[:, 0].numpy()
             share = config.trusted * number / config.rounds
             trusted = _most_confident(margin, guesses, data.num_classes, share)
             probe = fitted(
-                np.concatenate([trusted, rows]), np.concatenate([guesses[trusted], answers])
+                np.concatenate([half[trusted], indices]), np.concatenate([guesses[trusted], labels])
             )
     final = probe
-    return lambda features: _scores(final, features).mul(8.0).softmax(1).numpy()
+    return lambda features: _scores(final, features).mul(_SHARPNESS).softmax(1).numpy()
 
 
 def _most_confident(
