@@ -30,6 +30,7 @@ def tracker(uri: str, tmp_path: Path) -> Iterator[Tracker]:
 def children(uri: str, parent: str) -> list[Any]:
     client = MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name("small")
+    assert experiment is not None
     query = f"tags.`mlflow.parentRunId` = '{parent}'"
     return list(client.search_runs([experiment.experiment_id], query))
 
@@ -45,6 +46,7 @@ def open_and_close(tracker: Tracker, digest: str, **changes: Any) -> str:
 def test_a_new_experiment_keeps_its_artifacts_beside_the_results(uri: str, tmp_path: Path) -> None:
     Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
     experiment = MlflowClient(tracking_uri=uri).get_experiment_by_name("small")
+    assert experiment is not None
     assert experiment.artifact_location == (tmp_path / "artifacts").as_uri()
 
 
