@@ -9,7 +9,7 @@ randomized response.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
+from labeldp.trainers.consensus import Consensus
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.losses import RobustLoss, evidence_of, robust_loss
 from labeldp.trainers.partition import checked_shares, partition
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.trainer import LabelSource, PlannedCharge
 from labeldp.trainers.training import EpochMetrics
 
@@ -44,6 +46,10 @@ class LpMstConfig(LearnerConfig):
             classes, k being the mean k* of the new part, rounded down.
         loss: How noisy labels are learned from.
         partition_seed: Of the cut; public.
+        prior: Prior of the first stage and its share of epsilon; the stages have the rest.
+        delta: At which epsilon holds; used by priors that are not pure.
+        retrain_epochs: Epochs of a last round, on the labels that the last stage's model agrees
+            with (`consensus`); 0 for none.
     """
 
     epsilon: float = 1.0
@@ -55,25 +61,25 @@ class LpMstConfig(LearnerConfig):
     filter_earlier: bool = True
     loss: RobustLoss = RobustLoss.CROSS_ENTROPY
     partition_seed: int = 0
+    prior: PriorSettings = field(default_factory=PriorSettings)
+    delta: float = 1e-5
+    retrain_epochs: int = 0
 
     def __post_init__(self) -> None:
         """Check every field."""
         super().__post_init__()
         _validate.positive(epsilon=self.epsilon, temperature=self.temperature)
-        _validate.whole(partition_seed=self.partition_seed)
+        _validate.between(0, 1, delta=self.delta)
+        _validate.whole(partition_seed=self.partition_seed, retrain_epochs=self.retrain_epochs)
         checked_shares(self.splits, stages=self.stages)
         if self.later_mixup is not None:
             _validate.non_negative(later_mixup=self.later_mixup)
-        if self.epochs < self.stages:
+        if self.epochs - self.retrain_epochs < self.stages:
             raise ValueError(
-                f"epochs is {self.epochs} for {self.stages} stages; epochs are those of all stages "
-                "together, and each stage needs at least one"
+                f"epochs is {self.epochs}, {self.retrain_epochs} of them to retrain, for "
+                f"{self.stages} stages; epochs are those of all stages together, and each stage "
+                "needs at least one"
             )
-
-    @property
-    def delta(self) -> float:
-        """Every release is pure."""
-        return 0.0
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -82,7 +88,8 @@ class LpMstConfig(LearnerConfig):
 
     def stage_epochs(self, stage: int) -> int:
         """Epochs of a stage, counted from 0; what can't be divided goes to the first ones."""
-        return self.epochs // self.stages + (stage < self.epochs % self.stages)
+        epochs = self.epochs - self.retrain_epochs
+        return epochs // self.stages + (stage < epochs % self.stages)
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
         """Return what a trial will pay: epsilon per label, however many stages there are.
@@ -90,22 +97,47 @@ class LpMstConfig(LearnerConfig):
         What a later stage asks follows from the model of the one before, hence from everything
         that went into that: trials share their releases only if they are the same throughout.
         """
-        del num_classes
-        event = PureEvent(epsilon=self.epsilon)
-        if self.stages == 1:
-            return PlannedCharge(event=event, release=RRWithPrior(epsilon=self.epsilon))
-        return PlannedCharge(event=event, release=(self, seed), releases=self.stages)
+        spent, left = self.prior.split(self.epsilon)
+        before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
+        event = PureEvent(epsilon=left)
+        if self.stages == 1 and before is None:
+            return PlannedCharge(event=event, release=RRWithPrior(epsilon=left))
+        release = (self, seed)
+        return PlannedCharge(event=event, release=release, releases=self.stages, before=before)
 
     def start(
         self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
-    ) -> "LpMst":
-        """Ask for the first part's labels and set the first stage up.
+    ) -> "LpMst | Consensus":
+        """Ask for the prior, if it costs something, and the first part's labels.
 
         Raises:
-            BudgetExceeded: The release would take a label over the budget.
+            BudgetExceeded: A release would take a label over the budget.
             ValueError: Settings that do not fit the data.
         """
-        return LpMst(self, data=data, labels=labels, seed=seed, performance=performance)
+        spent, left = self.prior.split(self.epsilon)
+        prior = None
+        if self.prior.source is not PriorSource.UNIFORM:
+            prior = self.prior.learn(data, labels, epsilon=spent, delta=self.delta)
+        trainer = LpMst(
+            self,
+            data=data,
+            labels=labels,
+            seed=seed,
+            performance=performance,
+            first_prior=prior,
+            epsilon=left,
+        )
+        if not self.retrain_epochs:
+            return trainer
+        return Consensus(
+            trainer,
+            noisy=trainer.noisy_labels,
+            first_epochs=self.epochs - self.retrain_epochs,
+            second=self.learner(epochs=self.retrain_epochs),
+            data=data,
+            seed=seed,
+            performance=performance,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -164,7 +196,7 @@ class LpMst:
         seed: int,
         performance: Performance | None = None,
         first_prior: NDArray[np.float64] | None = None,
-        rr_epsilon: float | None = None,
+        epsilon: float | None = None,
     ) -> None:
         """Release the first part and set the first stage up.
 
@@ -175,13 +207,12 @@ class LpMst:
             seed: Of initial weights, order and augmentation, in every stage.
             performance: Where and how fast; the defaults if not given.
             first_prior: Prior of all examples [N, K] for the first stage; uniform if not given.
-            rr_epsilon: What is left for randomized response where the prior has cost something;
-                all of it if not given.
+            epsilon: Of the stages; all of the settings' own if not given.
         """
         self.config = config
         self._data, self._labels, self._seed = data, labels, seed
         self._performance = Performance() if performance is None else performance
-        self._mechanism = RRWithPrior(epsilon=config.epsilon if rr_epsilon is None else rr_epsilon)
+        self._mechanism = RRWithPrior(epsilon=config.epsilon if epsilon is None else epsilon)
         self._parts = partition(
             len(data.train_features), shares=config.shares, seed=config.partition_seed
         )

@@ -27,7 +27,9 @@ QUICK = LpMstConfig(epochs=8, width=32, epsilon=2.0, learning_rate=0.1, batch_si
 
 def started(config: LpMstConfig, labels: LabelSource | None = None, *, seed: int = 0) -> LpMst:
     data, seeded = digits()
-    return config.start(data=data, labels=labels or seeded, seed=seed, performance=ON_CPU)
+    trainer = config.start(data=data, labels=labels or seeded, seed=seed, performance=ON_CPU)
+    assert isinstance(trainer, LpMst)
+    return trainer
 
 
 def trained(config: LpMstConfig, labels: LabelSource | None = None, *, seed: int = 0) -> LpMst:
@@ -199,7 +201,7 @@ def test_a_prior_for_the_first_stage_is_used_and_public() -> None:
         ({"temperature": -1.0}, "temperature is -1.0"),
         ({"epsilon": 0.0}, "epsilon is 0.0"),
         ({"stages": 0}, "stages is 0"),
-        ({"stages": 9}, "epochs is 8 for 9 stages"),
+        ({"stages": 9}, "epochs is 8, 0 of them to retrain, for 9 stages"),
         ({"later_mixup": -1.0}, "later_mixup is -1.0"),
         ({"loss": "forward?"}, "loss is 'forward"),
     ],

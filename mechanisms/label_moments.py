@@ -1,0 +1,103 @@
+"""Weighted sums of one-hot labels plus Gaussian noise: what a linear model needs of secret labels.
+
+Features are public in label privacy, so a regression of the labels on them touches the labels in
+the products weights^T @ one_hot(labels) only: M numbers per class, however many examples there are.
+Noise that would drown a single label is small beside sums over all of them. `ClusterHistograms` is
+the special case in which every row of the weights is a unit vector.
+
+>>> mechanism = LabelMoments(noise_std=0.1, num_classes=2)
+>>> weights = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+>>> moments = mechanism.release(np.array([0, 0, 1]), weights, generator=np.random.default_rng(7))
+>>> moments.shape, round(float(mechanism.event.noise_multiplier), 4)
+((2, 2), 0.0707)
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms._arrays import AnyArray, as_numpy, like
+from labeldp.mechanisms.accounting import GaussianEvent
+from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+
+#: A substituted label takes its row of the weights from one class and gives it to another.
+L2_SENSITIVITY = math.sqrt(2.0)
+#: Rows of norm 1 in single precision are a little longer in double; they are scaled down by it.
+ROUNDING = 1e-6
+_BLOCK_ROWS = 1 << 14
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelMoments:
+    """weights^T @ one_hot(labels) plus Gaussian noise, weights [N, M] public with short rows.
+
+    A substituted label moves the sums by its row of the weights twice, once away and once back
+    in: by sqrt(2) at most in L2, since no row is longer than 1.
+
+    Attributes:
+        noise_std: Standard deviation of the noise in every sum, finite and above 0.
+        num_classes: K, at least 2.
+    """
+
+    noise_std: float
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        _validate.positive(noise_std=self.noise_std)
+        _validate.whole(num_classes=self.num_classes, minimum=2)
+
+    @property
+    def event(self) -> GaussianEvent:
+        """What one release of all moments costs each label."""
+        return GaussianEvent(noise_multiplier=self.noise_std / L2_SENSITIVITY)
+
+    def release(self, labels: AnyArray, weights: AnyArray, *, generator: AnyGenerator) -> AnyArray:
+        """Draw the noisy moments, once.
+
+        Args:
+            labels: True labels [N], whole numbers 0..K-1.
+            weights: Made without labels [N, M], no row longer than 1 (up to `ROUNDING`).
+            generator: Source of the noise.
+
+        Returns:
+            Noisy sums [M, K] in float64.
+
+        Raises:
+            ValueError: Labels out of range, weights of another length or shape, not finite, or
+                with a row longer than 1.
+        """
+        exact = _validate.labels(labels, num_classes=self.num_classes)
+        table = as_numpy(weights)
+        _check_weights(table, num_labels=len(exact))
+        sums = np.zeros((table.shape[1], self.num_classes))
+        for start in range(0, len(exact), _BLOCK_ROWS):
+            rows = table[start : start + _BLOCK_ROWS].astype(np.float64)
+            sums += rows.T @ np.eye(self.num_classes)[exact[start : start + _BLOCK_ROWS]]
+        sums /= 1 + ROUNDING
+        noise = as_numpy_generator(generator).normal(scale=self.noise_std, size=sums.shape)
+        noisy: AnyArray = like(sums + noise, labels)
+        return noisy
+
+
+def _check_weights(weights: NDArray[Any], *, num_labels: int) -> None:
+    if weights.ndim != 2 or weights.shape[1] == 0:
+        raise ValueError(f"weights has shape {weights.shape}; it must be [N, M], M at least 1")
+    if len(weights) != num_labels:
+        raise ValueError(
+            f"weights has {len(weights)} rows and there are {num_labels} labels; every label needs "
+            "a row"
+        )
+    squares = np.einsum("ij,ij->i", weights, weights, dtype=np.float64)
+    # NaN is not below anything: what is not finite is caught here too.
+    bad = np.flatnonzero(~(squares <= (1 + ROUNDING) ** 2))
+    if bad.size:
+        length = math.sqrt(squares[bad[0]]) if squares[bad[0]] >= 0 else math.nan
+        raise ValueError(
+            f"weights row {bad[0]} has length {length:.6g}; the noise is made for rows of length "
+            "at most 1: shorten longer rows before the release"
+        )

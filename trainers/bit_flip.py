@@ -1,0 +1,128 @@
+"""Learning from bit-flipped one-hot labels: K sigmoids, each told by its own noisy bit.
+
+Zhao et al., "Enhancing Learning with Label Differential Privacy by Vector Approximation", ICLR
+2025. A sigmoid that regresses the noisy bits of similar examples learns how often bit j is set
+among them, q + (1 - 2 q) Pr[class j], with q the probability of a flip: the largest one is the
+likeliest class. Here the network learns Pr[class j] itself and is sent through the flips before it
+is compared, which leaves the same optimum and spares it from learning q.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.trainers.data import PublicData
+from labeldp.trainers.learner import Learner, LearnerConfig
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.trainer import LabelSource, PlannedCharge
+from labeldp.trainers.training import EpochMetrics
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitFlipConfig(LearnerConfig):
+    """Settings of learning from flipped bits.
+
+    Attributes:
+        epsilon: Privacy loss per label.
+    """
+
+    epsilon: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        super().__post_init__()
+        _validate.positive(epsilon=self.epsilon)
+
+    @property
+    def delta(self) -> float:
+        """The release is pure."""
+        return 0.0
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        """Return what a trial will pay: one release, shared by all who ask for the same flips."""
+        del seed
+        mechanism = BitFlip(epsilon=self.epsilon, num_classes=num_classes)
+        return PlannedCharge(event=mechanism.event, release=mechanism)
+
+    def start(
+        self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
+    ) -> "BitFlipTrainer":
+        """Ask for the bits and set the network up.
+
+        Raises:
+            BudgetExceeded: The release would take a label over the budget.
+            ValueError: Settings that do not fit the data.
+        """
+        mechanism = BitFlip(epsilon=self.epsilon, num_classes=data.num_classes)
+        bits = labels.release(mechanism).values
+        return BitFlipTrainer(
+            self, data=data, bits=bits, mechanism=mechanism, seed=seed, performance=performance
+        )
+
+
+class BitFlipTrainer:
+    """A network of K sigmoids, trained on one release of flipped bits."""
+
+    def __init__(
+        self,
+        config: BitFlipConfig,
+        *,
+        data: PublicData,
+        bits: NDArray[np.uint8],
+        mechanism: BitFlip,
+        seed: int,
+        performance: Performance,
+    ) -> None:
+        """Set up the first epoch.
+
+        Args:
+            config: Settings.
+            data: Public features and test split.
+            bits: The release [N, K].
+            mechanism: What made it.
+            seed: Of initial weights, order and augmentation.
+            performance: Where and how fast.
+        """
+        self._learner = Learner(config, data=data, seed=seed, performance=performance)
+        self._bits = torch.from_numpy(np.array(bits)).to(self._learner.device)
+        self._flips = mechanism.flip_probability
+
+    def epoch(self) -> EpochMetrics:
+        """Train for one epoch and evaluate.
+
+        Raises:
+            TrainingDiverged: The loss is not finite any more.
+        """
+        return self._learner.epoch(self._loss)
+
+    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
+        """Scores of the classes [N, K] for unaugmented features, made to sum to 1.
+
+        The softmax of the sigmoids' logits: the same order, rows that sum to 1.
+        """
+        return self._learner.predict(features)
+
+    def evaluate(self) -> float:
+        """Accuracy of the largest sigmoid on the public test split, in [0, 1]."""
+        return self._learner.evaluate()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of all that a bit-identical continuation needs."""
+        return self._learner.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from where `state` was taken."""
+        self._learner.load_state_dict(state)
+
+    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Cross-entropy of the bits, summed over the K of them."""
+        set_bits = self._flips + (1 - 2 * self._flips) * logits.sigmoid()
+        bits = self._bits[rows].float()
+        return functional.binary_cross_entropy(set_bits, bits, reduction="none").sum(1).mean()

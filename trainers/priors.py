@@ -1,0 +1,208 @@
+"""Priors over the classes of every example, made without looking at single labels.
+
+Three sources beside the uniform one. CLUSTERS: features that no label went into are grouped by
+k-means, and the classes of each group counted with noise (`ClusterHistograms`; Algorithm 4 of Ghazi
+et al., NeurIPS 2021). MOMENTS: a smooth function of the features, fitted to noisy sums of labels
+(`kernel_moments`). FILE: the user's own, made without the labels. What a prior costs is a share of
+the budget; whoever uses it has the rest.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import MiniBatchKMeans
+from torch import Tensor
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
+from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.posterior import project_to_simplex
+from labeldp.trainers.data import PublicData
+from labeldp.trainers.kernel_moments import kernel_directions, moment_query
+from labeldp.trainers.trainer import LabelSource, PlannedCharge
+
+
+class PriorSource(StrEnum):
+    """Where a prior comes from; the module's first lines say what each is."""
+
+    UNIFORM = "uniform"
+    CLUSTERS = "clusters"
+    MOMENTS = "moments"
+    FILE = "file"
+
+    @property
+    def asks_labels(self) -> bool:
+        """Whether it costs something."""
+        return self in (PriorSource.CLUSTERS, PriorSource.MOMENTS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorSettings:
+    """A prior and its share of the budget.
+
+    Attributes:
+        source: Where it comes from.
+        share: Part of epsilon that the prior gets, in (0, 1); sources that do not ask for labels
+            take nothing.
+        clusters: Groups of k-means.
+        landmarks: Examples that stand for all in the kernel of MOMENTS, and the most directions
+            that are asked about; there are never more than half the examples.
+        tolerated_noise: Standard deviation of the noise in a prediction by MOMENTS, which lies
+            between 0 and 1: less noise allows fewer directions.
+        smoothing: Share of the uniform distribution in every row, so that no class is ruled out.
+        path: The user's own prior for FILE, an `.npy` of probabilities [N, K].
+        seed: Of k-means and landmarks; public.
+    """
+
+    source: PriorSource = PriorSource.UNIFORM
+    share: float = 0.3
+    clusters: int = 800
+    landmarks: int = 1500
+    tolerated_noise: float = 0.1
+    smoothing: float = 0.01
+    path: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        _validate.members(self)
+        _validate.between(0, 1, share=self.share, smoothing=self.smoothing)
+        _validate.whole(minimum=1, clusters=self.clusters)
+        _validate.whole(minimum=2, landmarks=self.landmarks)
+        _validate.positive(tolerated_noise=self.tolerated_noise)
+        _validate.whole(seed=self.seed)
+        if (self.path is None) is (self.source is PriorSource.FILE):
+            raise ValueError(
+                f"path is {self.path!r} for source {self.source}; FILE needs a path to an .npy of "
+                "probabilities [N, K], and no other source takes one"
+            )
+
+    def split(self, epsilon: float) -> tuple[float, float]:
+        """Return what the prior gets of epsilon, and what is left."""
+        spent = self.share * epsilon if self.source.asks_labels else 0.0
+        return spent, epsilon - spent
+
+    def mechanism(
+        self, *, epsilon: float, delta: float, num_classes: int
+    ) -> ClusterHistograms | LabelMoments:
+        """Return what asks for the labels at a cost of `epsilon`, all of it the prior's.
+
+        Raises:
+            ValueError: The source asks for none.
+        """
+        match self.source:
+            case PriorSource.CLUSTERS:
+                return ClusterHistograms(epsilon=epsilon, num_classes=num_classes)
+            case PriorSource.MOMENTS:
+                # As for Gaussian noise on one-hot labels: the same sensitivity, the same noise.
+                noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
+                return LabelMoments(noise_std=noise_std, num_classes=num_classes)
+            case _:
+                raise ValueError(f"source is {self.source}, which asks for no labels")
+
+    def planned_charge(
+        self, *, epsilon: float, delta: float, num_classes: int
+    ) -> PlannedCharge | None:
+        """Return what the prior will pay, `epsilon` being the prior's own; None if nothing."""
+        if not self.source.asks_labels:
+            return None
+        mechanism = self.mechanism(epsilon=epsilon, delta=delta, num_classes=num_classes)
+        return PlannedCharge(event=mechanism.event, release=(self, mechanism))
+
+    def learn(
+        self, data: PublicData, labels: LabelSource, *, epsilon: float, delta: float
+    ) -> NDArray[np.float64]:
+        """Return the prior of every training example [N, K].
+
+        Args:
+            data: Public features.
+            labels: Where labels are asked for.
+            epsilon: What the prior may cost, all of it.
+            delta: At which epsilon holds; MOMENTS alone needs it.
+
+        Raises:
+            ValueError: More clusters than examples, or a file that holds no prior of these
+                examples.
+            BudgetExceeded: The release would take a label over the budget.
+        """
+        prior = self._learned(data, labels, epsilon, delta)
+        smooth: NDArray[np.float64] = (1 - self.smoothing) * prior + self.smoothing / prior.shape[1]
+        return smooth
+
+    def _learned(
+        self, data: PublicData, labels: LabelSource, epsilon: float, delta: float
+    ) -> NDArray[np.float64]:
+        features, classes = data.train_features, data.num_classes
+        match self.source:
+            case PriorSource.UNIFORM:
+                return np.full((len(features), classes), 1 / classes)
+            case PriorSource.FILE:
+                assert self.path is not None
+                return _read(Path(self.path), examples=len(features), num_classes=classes)
+        mechanism = self.mechanism(epsilon=epsilon, delta=delta, num_classes=classes)
+        if isinstance(mechanism, ClusterHistograms):
+            groups = clusters_of(features, clusters=self.clusters, seed=self.seed)
+            counts = labels.release(mechanism, groups).values
+            return np.asarray(prior_from_histograms(counts, groups))
+        directions = kernel_directions(
+            features, landmarks=min(self.landmarks, max(2, len(features) // 2)), seed=self.seed
+        )
+        query = moment_query(
+            directions, noise_std=mechanism.noise_std, tolerated=self.tolerated_noise
+        )
+        moments = labels.release(mechanism, query.weights).values
+        scores = query.scores(moments, noise_std=mechanism.noise_std)
+        return project_to_simplex(scores.astype(np.float64))
+
+
+def clusters_of(features: Tensor, *, clusters: int, seed: int) -> NDArray[np.int64]:
+    """Group examples by k-means on their features; labels have no part in it.
+
+    Args:
+        features: [N, ...], made without labels.
+        clusters: How many groups.
+        seed: Of k-means; public.
+
+    Returns:
+        The group of every example [N], numbered from 0 without gaps.
+
+    Raises:
+        ValueError: More clusters than examples.
+    """
+    _validate.whole(minimum=1, clusters=clusters)
+    _validate.whole(seed=seed)
+    if clusters > len(features):
+        raise ValueError(
+            f"clusters is {clusters}, but there are {len(features)} examples; take at most one "
+            "cluster per example, and far fewer for counts that noise does not drown"
+        )
+    rows = features.flatten(1).float().cpu().numpy()
+    means = MiniBatchKMeans(
+        clusters, batch_size=max(4096, 2 * clusters), max_iter=20, n_init=1, random_state=seed
+    )
+    # Clusters may stay empty; numbers without gaps keep the histograms short.
+    _, groups = np.unique(means.fit(rows).predict(rows), return_inverse=True)
+    return groups.astype(np.int64)
+
+
+def _read(path: Path, *, examples: int, num_classes: int) -> NDArray[np.float64]:
+    try:
+        values: Any = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{path} can't be read as a prior: {error}; write one with numpy.save"
+        ) from error
+    if not isinstance(values, np.ndarray) or not np.issubdtype(values.dtype, np.number):
+        raise ValueError(f"{path} holds no array of numbers; write one with numpy.save")
+    prior = _validate.probabilities(values, name=f"prior in {path}", num_classes=num_classes)
+    if len(prior) != examples:
+        raise ValueError(
+            f"prior in {path} has {len(prior)} rows, but there are {examples} training examples; "
+            "it needs a row for each, in their order"
+        )
+    return prior
