@@ -35,6 +35,7 @@ from labeldp.mechanisms.aggregators import (
 from labeldp.mechanisms.answer_price import AnswerPrice
 from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.local_sensitivity import threshold_changes, threshold_prices
+from labeldp.mechanisms.pate_accounting import CheckNoise
 from labeldp.mechanisms.query_costs import QueryCosts
 from labeldp.mechanisms.randomness import AnyGenerator
 from labeldp.mechanisms.release_noise import ReleaseNoise, public_order
@@ -144,7 +145,9 @@ class PublishedCost:
         aggregator = answers.aggregator
         if isinstance(aggregator, GNMax):
             noise_std, threshold, sigma1 = aggregator.noise_std, None, None
-        elif isinstance(aggregator, ConfidentGNMax):
+        elif isinstance(aggregator, ConfidentGNMax) and (
+            aggregator.check_noise is CheckNoise.ON_MAXIMUM
+        ):
             noise_std, threshold, sigma1 = (
                 aggregator.sigma2,
                 aggregator.threshold,
