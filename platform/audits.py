@@ -78,7 +78,7 @@ class AttackEvidence:
     def read(cls, path: Path) -> "AttackEvidence | None":
         """Return what is kept at `path`; None where there is nothing, or nothing readable."""
         try:
-            with np.load(path, allow_pickle=False) as kept:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:
                 return cls(**{name: kept[name] for name in ("own", "others", "coin_margins")})
         except Exception:  # damaged files raise many kinds; a report goes without its violin
             return None
