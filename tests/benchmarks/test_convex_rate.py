@@ -1,0 +1,81 @@
+"""Excess risk of LP-RR-SGD and LP-Normal-SGD falls as 1 / sqrt(n), measured and drawn.
+
+`python -m pytest -m benchmark -s tests/benchmarks/test_convex_rate.py` checks the slopes;
+`python -m tests.benchmarks.test_convex_rate FIGURE.png` draws them. A few minutes on one core.
+"""
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from labeldp.trainers.convex import ConvexConfig, Iterate, label_variance
+from labeldp.trainers.releases import Noise
+from tests.trainers.logistic import CLASSES, excess_risk, slope
+
+pytestmark = pytest.mark.benchmark
+
+COUNTS = (1000, 3000, 10_000, 30_000, 100_000)
+REPEATS = 5
+METHODS = {
+    "LP-RR-SGD, epsilon 1": ConvexConfig(
+        epsilon=1.0, diameter=24.0, batch_size=1, iterate=Iterate.LAST
+    ),
+    "LP-Normal-SGD, epsilon 2, delta 1e-5": ConvexConfig(
+        noise=Noise.GAUSSIAN, epsilon=2.0, diameter=24.0, batch_size=1, iterate=Iterate.LAST
+    ),
+}
+
+
+def bound(config: ConvexConfig, count: int) -> float:
+    """2 D G (2 + log n) / sqrt(n): Shamir and Zhang 2013, Theorem 2, at steps D / (G sqrt(t))."""
+    second_moment = 2 + label_variance(config.mechanism(CLASSES))
+    return 2 * config.diameter * math.sqrt(second_moment) * (2 + math.log(count)) / math.sqrt(count)
+
+
+@cache
+def measured(name: str) -> Sequence[float]:
+    """Excess risk at every count."""
+    return [excess_risk(METHODS[name], train=count, repeats=REPEATS) for count in COUNTS]
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", METHODS)
+def test_excess_risk_falls_as_one_over_the_root_of_n(name: str) -> None:
+    risks = measured(name)
+    print(f"\n{name}: excess risk {dict(zip(COUNTS, np.round(risks, 4), strict=True))}", end="")
+    print(f", slope {slope(COUNTS, risks):.3f}")
+    assert slope(COUNTS, risks) == pytest.approx(-0.5, abs=0.1)
+    assert all(
+        risk < bound(METHODS[name], count) for risk, count in zip(risks, COUNTS, strict=True)
+    )
+
+
+def draw(risks: Mapping[str, Sequence[float]], path: Path) -> None:
+    """Draw excess risk over n with a line of slope -1/2 through the first point of each method."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for name, values in risks.items():
+        (line,) = axes.plot(COUNTS, values, "o", label=f"{name}: slope {slope(COUNTS, values):.2f}")
+        middle = math.exp(np.mean(np.log(values) + np.log(COUNTS) / 2))
+        guide = [middle / math.sqrt(count) for count in COUNTS]
+        axes.plot(COUNTS, guide, color=line.get_color(), linewidth=1)
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="n, each example used once",
+        ylabel="excess risk (nats)",
+        title="Excess risk of the last iterate; lines: slope -1/2",
+    )
+    axes.legend()
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    draw({name: measured(name) for name in METHODS}, Path(sys.argv[1]))

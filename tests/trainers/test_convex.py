@@ -1,0 +1,272 @@
+"""Convex references: gradients unbiased and the paper's, the ball, the rate, resuming, prices."""
+
+import math
+from dataclasses import replace
+from io import BytesIO
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+from torch.nn import functional
+
+from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
+from labeldp.mechanisms.additive_noise import GaussianNoise
+from labeldp.mechanisms.vault import LabelVault, Release
+from labeldp.trainers.convex import (
+    Convex,
+    ConvexConfig,
+    Iterate,
+    label_variance,
+    unbiased_labels,
+)
+from labeldp.trainers.data import PublicData
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.releases import Noise
+from labeldp.trainers.trainer import Trainer, TrainerConfig
+from tests.trainers.logistic import excess_risk, logistic_data, slope
+from tests.trainers.tiny_data import SeededSource, digits, table
+
+ON_CPU = Performance(device=Device.CPU)
+PRIVATE = [Noise.RANDOMIZED_RESPONSE, Noise.GAUSSIAN, Noise.LAPLACE]
+DRAWS = 100_000
+
+
+def started(config: ConvexConfig, given: tuple[PublicData, SeededSource], seed: int = 0) -> Convex:
+    data, labels = given
+    return config.start(data=data, labels=labels, seed=seed, performance=ON_CPU)
+
+
+def gradients(weights: NDArray[Any], features: NDArray[Any]) -> NDArray[np.float64]:
+    """Gradient of cross-entropy for each of the K labels [K, D, K], by differentiation."""
+    result = []
+    for label in range(weights.shape[1]):
+        parameters = torch.tensor(weights, requires_grad=True)
+        logits = torch.tensor(features) @ parameters
+        loss = functional.cross_entropy(logits[None], torch.tensor([label]))
+        (gradient,) = torch.autograd.grad(loss, [parameters])
+        result.append(gradient.numpy())
+    return np.stack(result)
+
+
+def one_example(classes: int = 4, columns: int = 3) -> tuple[NDArray[Any], NDArray[Any]]:
+    random = np.random.default_rng(5)
+    return random.normal(size=(columns, classes)), random.normal(size=columns)
+
+
+@pytest.mark.parametrize("noise", PRIVATE)
+def test_the_gradient_is_unbiased_over_100_000_draws(noise: Noise) -> None:
+    """Every entry lies within 5 standard errors of the exact gradient."""
+    weights, features = one_example()
+    label, config = 2, ConvexConfig(noise=noise, epsilon=1.0)
+    mechanism = config.mechanism(4)
+    labels = np.full(DRAWS, label)
+    released = mechanism.release(labels, generator=np.random.default_rng(0))
+    residuals = softmax(features @ weights) - unbiased_labels(released, mechanism)
+    drawn = features[:, None] * residuals[:, None, :]
+    error = drawn.std(0) / math.sqrt(DRAWS)
+    exact = gradients(weights, features)[label]
+    assert (np.abs(drawn.mean(0) - exact) < 5 * error).all()
+    # The test can tell: the raw release in place of the estimate is off by far.
+    if noise is Noise.RANDOMIZED_RESPONSE:
+        raw = features[:, None] * (softmax(features @ weights) - np.eye(4)[released])[:, None, :]
+        assert (np.abs(raw.mean(0) - exact) > 20 * raw.std(0) / math.sqrt(DRAWS)).all()
+
+
+def test_randomized_response_gives_equation_7() -> None:
+    """(e^eps + K - 1) / (e^eps - 1) (g_z - sum_k g_k / (e^eps + K - 1)), for every z."""
+    weights, features = one_example()
+    all_gradients, growth = gradients(weights, features), math.exp(0.7)
+    mechanism = ConvexConfig(epsilon=0.7).mechanism(4)
+    ours = (
+        features[:, None]
+        * (softmax(features @ weights) - unbiased_labels(np.arange(4), mechanism))[:, None, :]
+    )
+    total = all_gradients.sum(0) / (growth + 3)
+    for noisy in range(4):
+        equation = (growth + 3) / (growth - 1) * (all_gradients[noisy] - total)
+        np.testing.assert_allclose(ours[noisy], equation, rtol=1e-5, atol=1e-6)
+
+
+def test_gaussian_noise_is_algorithm_6_with_exact_calibration() -> None:
+    """Noise on labels, seen as noise on gradients, is isotropic noise projected on their span."""
+    weights, features = one_example()
+    mechanism = ConvexConfig(noise=Noise.GAUSSIAN, epsilon=1.0).mechanism(4)
+    assert isinstance(mechanism, GaussianNoise)
+    span = gradients(weights, features).reshape(4, -1)
+    _, sizes, directions = np.linalg.svd(span)
+    basis = directions[: (sizes > 1e-9).sum()]
+    assert len(basis) == 3  # K - 1, whatever the number of features
+    noise = np.random.default_rng(0).normal(scale=mechanism.noise_std, size=(DRAWS, 4))
+    zero = np.array([0.0, 0.0, 1.0, 0.0])
+    on_labels = unbiased_labels(zero + noise, mechanism) - zero
+    on_gradients = (features[None, :, None] * on_labels[:, None, :]).reshape(DRAWS, -1)
+    # s of Algorithm 6 is |x| times the noise on labels, and its gradients differ by sqrt(2) |x|.
+    scale = float(np.linalg.norm(features)) * mechanism.noise_std
+    expected = scale**2 * basis.T @ basis
+    covariance = on_gradients.T @ on_gradients / DRAWS
+    np.testing.assert_allclose(covariance, expected, atol=0.02 * scale**2)
+    differences = span[:, None] - span[None]
+    most = np.linalg.norm(differences, axis=2).max()
+    assert scale / most == pytest.approx(mechanism.event.noise_multiplier, rel=1e-6)
+
+
+@pytest.mark.parametrize("noise", list(Noise))
+@pytest.mark.parametrize("classes", [2, 5])
+def test_estimates_sum_to_1_and_vary_as_stated(noise: Noise, classes: int) -> None:
+    mechanism = ConvexConfig(noise=noise, epsilon=1.5).mechanism(classes)
+    released = mechanism.release(np.ones(DRAWS, dtype=int), generator=np.random.default_rng(1))
+    estimates = unbiased_labels(released, mechanism)
+    assert estimates.dtype == np.float32 and estimates.shape == (DRAWS, classes)
+    np.testing.assert_allclose(estimates.sum(1), 1, atol=1e-4)
+    assert estimates.var(0).sum() == pytest.approx(label_variance(mechanism), rel=0.02)
+
+
+@pytest.mark.parametrize("iterate", list(Iterate))
+def test_a_pass_is_the_algorithm_step_by_step(iterate: Iterate) -> None:
+    """A plain loop: K gradients per example, Eq. (7), the theorem's steps, the projection."""
+    given = digits(train=60)
+    config = ConvexConfig(epsilon=2.0, batch_size=1, diameter=4.0, iterate=iterate)
+    trainer = started(config, given, seed=3)
+    metrics = trainer.epoch()
+    images = given[0].train_features.double().flatten(1) / 255
+    scaled = (images - given[0].mean[0]) / given[0].std[0]
+    features = np.concatenate([scaled.numpy(), np.ones((60, 1))], axis=1)
+    features /= math.sqrt((features**2).sum(1).mean())
+    noisy = given[1].release(config.mechanism(10)).values
+    growth, keep = math.exp(2.0), math.exp(2.0) / (math.exp(2.0) + 9)
+    factor = (growth + 9) / (growth - 1)
+    moment = 2 + factor**2 * (1 - keep**2 - 9 * ((1 - keep) / 9) ** 2)
+    weights, average, loss = np.zeros((65, 10)), np.zeros((65, 10)), 0.0
+    projected = 0
+    for step, row in enumerate(np.random.default_rng([3, 0]).permutation(60), start=1):
+        log_p = log_softmax(features[row] @ weights)
+        loss += factor * (-log_p[noisy[row]] + log_p.sum() / (growth + 9))
+        each = [np.outer(features[row], np.exp(log_p) - np.eye(10)[k]) for k in range(10)]
+        gradient = factor * (each[noisy[row]] - sum(each) / (growth + 9))
+        weights = weights - 4.0 / math.sqrt(moment * step) * gradient
+        norm = float(np.linalg.norm(weights))
+        projected += int(norm > 2)
+        weights *= min(1.0, 2 / norm)
+        average += weights
+    assert 0 < projected < 60
+    expected = weights if iterate is Iterate.LAST else average / 60
+    np.testing.assert_allclose(trainer.weights, expected, atol=1e-5)
+    assert metrics.loss == pytest.approx(loss / 60, rel=1e-5)
+    logits = (scaled.numpy() @ expected[:-1] + expected[-1]) / math.sqrt(
+        (np.square(scaled.numpy()).sum(1) + 1).mean()
+    )
+    predicted = trainer.predict(given[0].train_features)
+    np.testing.assert_allclose(predicted, softmax(logits, axis=1), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("noise", "epsilon"), [(Noise.RANDOMIZED_RESPONSE, 1.0), (Noise.GAUSSIAN, 4.0)]
+)
+def test_excess_risk_falls_as_one_over_the_root_of_n(noise: Noise, epsilon: float) -> None:
+    """Of the last iterate; benchmarks/test_convex_rate.py goes further, and draws it."""
+    config = ConvexConfig(noise=noise, epsilon=epsilon, diameter=24.0, iterate=Iterate.LAST)
+    counts = [2000, 8000, 32_000]
+    risks = [excess_risk(config, train=count, repeats=10) for count in counts]
+    assert slope(counts, risks) == pytest.approx(-0.5, abs=0.1)
+
+
+def test_labels_cost_accuracy_by_epsilon_and_features_by_no_dimension() -> None:
+    base = ConvexConfig(diameter=24.0, iterate=Iterate.LAST)
+    risks = [
+        excess_risk(config, train=4000, repeats=4)
+        for config in (
+            replace(base, noise=Noise.NONE),
+            replace(base, epsilon=2.0),
+            replace(base, epsilon=1.0),
+            replace(base, epsilon=0.5),
+        )
+    ]
+    assert all(2 * less < more for less, more in pairwise(risks))
+    # 64 times as many columns, all but five of them noise of the same size in all.
+    wide = excess_risk(replace(base, epsilon=1.0), train=4000, repeats=4, columns=320)
+    assert wide < 1.2 * risks[2]
+
+
+def test_it_is_a_trainer_that_learns() -> None:
+    config: TrainerConfig = ConvexConfig(noise=Noise.NONE)
+    data, labels = digits()
+    trainer: Trainer = config.start(data=data, labels=labels, seed=0, performance=ON_CPU)
+    metrics = trainer.epoch()
+    assert metrics.epoch == 1 and metrics.val_accuracy == trainer.evaluate() > 0.92
+    probabilities = trainer.predict(data.test_features)
+    assert probabilities.shape == (359, 10) and probabilities.dtype == np.float32
+    np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
+    assert started(ConvexConfig(epsilon=4.0), (data, labels)).epoch().val_accuracy > 0.90
+    assert started(ConvexConfig(epsilon=2.0), table(train=2000)).epoch().val_accuracy > 0.9
+
+
+@pytest.mark.parametrize("iterate", list(Iterate))
+def test_resuming_continues_to_the_bit(iterate: Iterate) -> None:
+    given = digits(train=160)
+    config = ConvexConfig(epochs=3, iterate=iterate)
+    whole = started(config, given, seed=1)
+    whole.epoch()
+    file = BytesIO()
+    torch.save(whole.state_dict(), file)
+    metrics = [whole.epoch() for _ in range(2)]
+    file.seek(0)
+    state = torch.load(file, weights_only=True)
+    for _ in range(2):  # the state can be used twice: continuing does not change it
+        resumed = started(config, given, seed=9)
+        resumed.load_state_dict(state)
+        again = [resumed.epoch() for _ in range(2)]
+        assert [replace(m, seconds=0) for m in again] == [replace(m, seconds=0) for m in metrics]
+        np.testing.assert_array_equal(resumed.weights, whole.weights)
+
+
+def test_the_planned_charge_is_what_the_vault_charges() -> None:
+    data, source = digits()
+    for noise, kind in ((Noise.RANDOMIZED_RESPONSE, PureEvent), (Noise.GAUSSIAN, GaussianEvent)):
+        config = ConvexConfig(noise=noise)
+        planned = config.planned_charge(num_classes=10, seed=0)
+        vault = LabelVault(labels=source.labels, num_classes=10)
+        for seed in (0, 1):  # two trials, one release
+            config.start(data=data, labels=vault, seed=seed, performance=ON_CPU)
+        (charge,) = vault.charges()
+        assert isinstance(charge.event, kind) and charge.event == planned.event
+        assert replace(config, diameter=3.0).planned_charge(num_classes=10, seed=3) == planned
+        assert vault.epsilon(delta=config.delta) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon is 0.0"),
+        ({"delta": 1.0}, "delta is 1.0"),
+        ({"noise": "gaussian"}, r"noise is 'gaussian'.*Noise.GAUSSIAN"),
+        ({"iterate": "best"}, r"iterate is 'best'.*Iterate.LAST"),
+        ({"diameter": -1.0}, "diameter is -1.0"),
+        ({"diameter": math.inf}, "diameter is inf"),
+        ({"step_factor": 0}, "step_factor is 0"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"epochs": 1.5}, "epochs is 1.5"),
+    ],
+)
+def test_bad_settings_are_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ConvexConfig(**changes)
+
+
+def test_a_release_of_other_labels_is_refused() -> None:
+    data, _ = digits(train=20)
+    few = Release(key="", values=np.zeros(10, dtype=np.int64), indices=None)
+    with pytest.raises(ValueError, match="speaks of 10 labels, but there are 20"):
+        Convex(ConvexConfig(), data=data, release=few, seed=0)
+    strange = Release(key="", values=np.full(20, 10), indices=None)
+    with pytest.raises(ValueError, match=r"the release\[0\] is 10; with 10 classes"):
+        Convex(ConvexConfig(), data=data, release=strange, seed=0)
+
+
+def test_the_true_model_lies_inside_of_the_ball() -> None:
+    """Or its risk could not be reached, and excess risk would not fall to 0."""
+    for columns in (5, 320):
+        assert logistic_data(train=1000, columns=columns, seed=0).norm < 24 / 2
