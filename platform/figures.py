@@ -49,7 +49,8 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
         upper.set_xscale("log")
     upper.set_ylabel("test accuracy, %")
     upper.set_title(title)
-    upper.legend(frameon=False, fontsize="small")
+    if found:
+        upper.legend(frameon=False, fontsize="small")
     lower.set_xlabel("provable epsilon")
     lower.set_ylabel("epsilon_m (attack)")
     for axis in (upper, lower):

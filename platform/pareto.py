@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from labeldp.platform.results import TrialRecord
+from labeldp.platform.results import TrialRecord, dumps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +38,11 @@ class Point:
 
 def points(records: Iterable[TrialRecord]) -> list[Point]:
     """Group finished trials that differ in seeds only, in order of epsilon."""
-    groups: dict[tuple[str, tuple[tuple[str, Any], ...]], list[TrialRecord]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[TrialRecord]] = defaultdict(list)
     for record in records:
         if record.finished:
-            axes = tuple((k, v) for k, v in record.point.items() if k not in ("seed", "noise.draw"))
-            groups[record.variant, axes].append(record)
-    found = [_point(variant, axes, members) for (variant, axes), members in groups.items()]
+            groups[record.variant, dumps(_axes(record))].append(record)
+    found = [_point(members) for members in groups.values()]
     return sorted(found, key=lambda point: (point.epsilon, -point.accuracy))
 
 
@@ -56,14 +55,18 @@ def front(candidates: Iterable[Point]) -> list[Point]:
     return best
 
 
-def _point(variant: str, axes: tuple[tuple[str, Any], ...], members: list[TrialRecord]) -> Point:
+def _axes(record: TrialRecord) -> tuple[tuple[str, Any], ...]:
+    return tuple((k, v) for k, v in record.point.items() if k not in ("seed", "noise.draw"))
+
+
+def _point(members: list[TrialRecord]) -> Point:
     def column(name: str) -> list[float]:
         return [record.metrics[name] for record in members]
 
     accuracies = column("accuracy")
     return Point(
-        variant=variant,
-        point=axes,
+        variant=members[0].variant,
+        point=_axes(members[0]),
         accuracy=fmean(accuracies),
         accuracy_std=stdev(accuracies) if len(accuracies) > 1 else 0.0,
         epsilon=max(column("epsilon")),

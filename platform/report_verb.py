@@ -44,6 +44,10 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
         ValueError: The folder can't be written.
     """
     uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or _beside_results(experiment)
+    path = uri.removeprefix("sqlite:///")
+    if path != uri and not Path(path).exists():
+        # MLflow would make a new one there.
+        raise TrackingUnusable(f"there is no file {path}; check --tracking-uri")
     try:
         parent, children = _latest(MlflowClient(tracking_uri=uri), uri, experiment)
     except TRACKING_ERRORS as error:
@@ -63,6 +67,9 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
             folder=folder,
             title=experiment,
             ledger={**ledger, "releases": int(ledger["releases"])} if len(ledger) == 3 else None,
+            results=Path(uri.removeprefix("sqlite:///")).parent
+            if uri.startswith("sqlite:")
+            else None,
         )
     except OSError as error:
         raise ValueError(
@@ -85,9 +92,6 @@ def _beside_results(experiment: str) -> str:
 
 
 def _latest(client: MlflowClient, uri: str, experiment: str) -> tuple[Run, list[Run]]:
-    path = uri.removeprefix("sqlite:///")
-    if path != uri and not Path(path).exists():
-        raise TrackingUnusable(f"there is no file {path}; check --tracking-uri")
     found = client.get_experiment_by_name(experiment)
     if found is None:
         names = ", ".join(e.name for e in client.search_experiments() if e.name != "Default")
