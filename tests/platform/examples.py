@@ -32,6 +32,7 @@ def a_record(
     reason: str = "",
     notes: tuple[str, ...] = (),
     release_keys: tuple[str, ...] = ("r1",),
+    figures: Mapping[str, float] | None = None,
     **metrics: float,
 ) -> TrialRecord:
     """Return the record of a trial with these differences from an ordinary one."""
@@ -42,7 +43,7 @@ def a_record(
         point=dict(point or {}),
         finished=finished,
         reason=reason,
-        metrics={**METRICS, **metrics} if finished else {},
+        metrics={**METRICS, **(figures or {}), **metrics} if finished else {},
         curves=[
             {"epoch": 1, "loss": 2.0, "val_accuracy": 0.5, "seconds": 0.1},
             {"epoch": 2, "loss": 1.0, "val_accuracy": 0.9, "seconds": 0.1},

@@ -1,0 +1,87 @@
+"""pareto: trials that differ in seeds are one point; the front is what no other point beats."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from labeldp.platform.pareto import Point, front, points
+from tests.platform.examples import a_record
+
+
+def a_point(epsilon: float, accuracy: float) -> Point:
+    (found,) = points([a_record(epsilon=epsilon, accuracy=accuracy)])
+    return found
+
+
+def test_seeds_are_averaged_and_the_worst_epsilons_kept() -> None:
+    records = [
+        a_record(
+            str(seed), point={"seed": seed, "noise.draw": seed, "trainer.epsilon": 1.0}, **figures
+        )
+        for seed, figures in enumerate(
+            [
+                {"accuracy": 0.8, "epsilon": 1.0, "epsilon_m_low": 0.5, "epsilon_m_high": 2.0},
+                {"accuracy": 0.9, "epsilon": 1.5, "epsilon_m_low": 0.1, "epsilon_m_high": 4.0},
+            ]
+        )
+    ]
+    (found,) = points(records)
+    assert found.accuracy == pytest.approx(0.85)
+    assert found.accuracy_std == pytest.approx(0.1 / math.sqrt(2))
+    assert (found.epsilon, found.epsilon_m_low, found.epsilon_m_high) == (1.5, 0.5, 4.0)
+    assert found.point == (("trainer.epsilon", 1.0),)
+    assert found.hashes == ("0", "1")
+
+
+def test_other_axes_and_variants_are_points_of_their_own() -> None:
+    records = [
+        a_record("a", point={"trainer.epsilon": 2.0}, epsilon=2.0),
+        a_record("b", point={"trainer.epsilon": 1.0}, epsilon=1.0),
+        a_record("c", variant="AGIBI", point={"trainer.epsilon": 1.0}, epsilon=1.0, accuracy=0.95),
+        a_record("d", finished=False, reason="no"),
+    ]
+    assert [(p.variant, p.epsilon) for p in points(records)] == [
+        ("AGIBI", 1.0),
+        ("ALIBI", 1.0),
+        ("ALIBI", 2.0),
+    ]
+
+
+def test_a_list_as_the_value_of_an_axis_is_one_value() -> None:
+    assert len(points([a_record(point={"x": [1, 2]}), a_record(point={"x": [1, 2]})])) == 1
+
+
+def test_front_is_what_no_other_point_beats() -> None:
+    generator = np.random.default_rng(0)
+    candidates = [
+        a_point(float(e), float(a))
+        for e, a in zip(
+            generator.integers(1, 9, 60) / 2, generator.integers(1, 40, 60) / 40, strict=True
+        )
+    ]
+
+    def beaten(point: Point) -> bool:
+        return any(
+            other.epsilon <= point.epsilon
+            and other.accuracy >= point.accuracy
+            and (other.epsilon, other.accuracy) != (point.epsilon, point.accuracy)
+            for other in candidates
+        )
+
+    expected = {(p.epsilon, p.accuracy) for p in candidates if not beaten(p)}
+    found = front(candidates)
+    assert {(p.epsilon, p.accuracy) for p in found} == expected
+    assert len(found) == len(expected)
+    assert all(
+        a.epsilon < b.epsilon and a.accuracy < b.accuracy for a, b in itertools.pairwise(found)
+    )
+
+
+def test_a_baseline_is_on_the_front_only_if_it_is_the_best() -> None:
+    private, baseline = a_point(1.0, 0.9), a_point(math.inf, 0.9)
+    assert front([baseline, private]) == [private]
+    better = a_point(math.inf, 0.95)
+    assert front([better, private]) == [private, better]
+    assert front([]) == []

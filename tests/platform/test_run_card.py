@@ -1,0 +1,48 @@
+"""run_card: what is guaranteed, what is not, and where the noise came from."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from labeldp.platform.run_card import run_card
+from tests.platform.examples import a_charge, a_record
+
+
+def test_a_pure_trial() -> None:
+    card = run_card(a_record(notes=("Features were learned without labels.",)), [a_charge()])
+    assert card.startswith("# ALIBI\n")
+    for words in (
+        "Trial `0123456789abcdef` of method `alibi` on `digits`, training seed 0",
+        "| accuracy, public test split, last epoch | 0.9000 |",
+        "| epsilon, provable | 1 |",
+        "| delta | 0 |",
+        "0.250 to 1.5",
+        "(1, 0)-label differential privacy (pure)",
+        "operating system's entropy",
+        "- `r1`: LaplaceNoise {'epsilon': 1.0, 'num_classes': 10} on all labels, charged",
+        "- Features were learned without labels.",
+        "says nothing of stronger attacks",
+    ):
+        assert words in card
+    assert card.endswith("\n") and "nan" not in card.lower()
+
+
+def test_an_approximate_trial_on_some_labels() -> None:
+    charge = replace(a_charge(), indices=np.array([1, 2, 3]))
+    card = run_card(a_record(delta=1e-5, epsilon=2.0), [charge])
+    assert "(2, 1e-05)-label differential privacy (approximate)" in card
+    assert "on 3 labels" in card
+
+
+def test_a_baseline_promises_nothing() -> None:
+    card = run_card(a_record(epsilon=math.inf, epsilon_m_high=math.inf), [a_charge()])
+    assert "Nothing: this baseline trains on the true labels" in card
+    assert "| epsilon, provable | infinite |" in card
+    assert "label differential privacy (" not in card
+
+
+def test_seeded_noise_is_said_aloud() -> None:
+    card = run_card(a_record(changes={"noise.seed": 42}), [a_charge()])
+    assert "**The noise was drawn from seed 42" in card
+    assert "entropy" not in card
