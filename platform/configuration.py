@@ -20,12 +20,25 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.one_run import BestFraction, canaries_needed, check_enough_canaries
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
 from labeldp.trainers.alibi import AlibiConfig
+from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
+from labeldp.trainers.bit_flip import BitFlipConfig
+from labeldp.trainers.consensus import ConsensusConfig
 from labeldp.trainers.convex import ConvexConfig
+from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.pate_fm import PateConfig
 from labeldp.trainers.performance import Performance
 
 #: Name of a method -> the settings of its trainer.
-METHODS: dict[str, type] = {"alibi": AlibiConfig, "convex": ConvexConfig, "pate": PateConfig}
+METHODS: dict[str, type] = {
+    "alibi": AlibiConfig,
+    "alibi_prior": AlibiPriorConfig,
+    "bit_flip": BitFlipConfig,
+    "consensus": ConsensusConfig,
+    "convex": ConvexConfig,
+    "lp_mst": LpMstConfig,
+    "pate": PateConfig,
+    "prior_labels": PriorLabelsConfig,
+}
 
 #: Keys that say where things lie on one machine and not what is computed.
 _LOCAL_KEYS = ("data.root",)
@@ -292,6 +305,8 @@ def _tree(config: TrialConfig) -> DictConfig:
 def _unlock(node: Any) -> None:
     """Frozen dataclasses become read-only nodes; this copy of them is ours to change."""
     OmegaConf.set_readonly(node, None)
+    if not isinstance(node, DictConfig) or node._is_none():
+        return  # a list has nothing inside to unlock
     for key in node:
         child = node._get_node(key)
         if OmegaConf.is_config(child):

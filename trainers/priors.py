@@ -112,7 +112,10 @@ class PriorSettings:
         if not self.source.asks_labels:
             return None
         mechanism = self.mechanism(epsilon=epsilon, delta=delta, num_classes=num_classes)
-        return PlannedCharge(event=mechanism.event, release=(self, mechanism))
+        asked: tuple[float, ...] = (self.clusters, self.seed)
+        if self.source is PriorSource.MOMENTS:
+            asked = (self.landmarks, self.tolerated_noise, self.seed)
+        return PlannedCharge(event=mechanism.event, release=(mechanism, asked))
 
     def learn(
         self, data: PublicData, labels: LabelSource, *, epsilon: float, delta: float
