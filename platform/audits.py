@@ -68,7 +68,8 @@ class AttackEvidence:
 
     def write(self, path: Path) -> None:
         """Keep it in a file that only its owner may read."""
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for folder in (path.parent.parent, path.parent):
+            folder.mkdir(exist_ok=True, mode=0o700)
         draft = path.with_name(f".{path.name}")
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             np.savez(file, own=self.own, others=self.others, coin_margins=self.coin_margins)
@@ -247,7 +248,7 @@ class PlantedCanaries:
 
 def evidence_path(results: Path, trial: str) -> Path:
     """Where a sweep's results folder keeps what the audits of a trial rest on."""
-    return results / "audits" / f"{trial}.npz"
+    return results / "private" / "evidence" / f"{trial}.npz"
 
 
 def curve_of(charges: Iterable[Charge], *, delta: float) -> Curve | None:

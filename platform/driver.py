@@ -232,7 +232,11 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 "delta": summary.delta,
             }
             report = write_report(
-                list(records.values()), folder=folder.path, title=sweep.name, ledger=ledger
+                list(records.values()),
+                folder=folder.path,
+                title=sweep.name,
+                ledger=ledger,
+                results=folder.path,
             )
             tracked = recorder.replay(records)
             tracked = tracked and _close(
@@ -374,6 +378,7 @@ def _close(
                 **{key: float(value) for key, value in ledger.items()},
             },
             files=(report.html, report.pareto_png, report.pareto_csv),
+            private=report.private,
             texts={"ledger.json": ledger_json(charges)},
             finished=finished == planned,
         )

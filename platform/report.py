@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labeldp.platform.audit_report import write_audits
 from labeldp.platform.figures import pareto_figure
 from labeldp.platform.pareto import Point, front, points
 from labeldp.platform.results import TrialRecord, dumps, write_text
@@ -27,12 +28,14 @@ class Report:
         pareto_png: The figure.
         pareto_csv: The table.
         rows: Lines of the table.
+        private: The owner's page of audits and its figures, if there is one.
     """
 
     html: Path
     pareto_png: Path
     pareto_csv: Path
     rows: int
+    private: tuple[Path, ...] = ()
 
 
 _STYLE = """
@@ -52,14 +55,16 @@ def write_report(
     folder: Path,
     title: str,
     ledger: Mapping[str, Any] | None = None,
+    results: Path | None = None,
 ) -> Report:
-    """Write `report.html`, `pareto.png` and `pareto.csv`.
+    """Write `report.html`, `pareto.png`, `pareto.csv`, and the audits' page in `private/`.
 
     Args:
         records: Trials of one sweep, failed ones too.
         folder: Where to; it exists.
         title: The sweep's name.
         ledger: Totals of the sweep's ledger, as in the sweep's JSON.
+        results: The sweep's results folder, where the evidence of its audits lies.
     """
     report = Report(
         html=folder / "report.html",
@@ -78,6 +83,7 @@ def write_report(
         pareto_png=report.pareto_png,
         pareto_csv=report.pareto_csv,
         rows=len(found),
+        private=write_audits(records, folder=folder, results=results, title=title, style=_STYLE),
     )
 
 
@@ -124,6 +130,7 @@ def _page(
         "deviation over seeds where there are several. epsilon: provable, of one trial's releases. "
         "epsilon_m: interval of the memorization attack, corrected for the choice of a threshold; "
         "of several seeds the largest.</p>",
+        _ceilings(records),
     ]
     if ledger:
         parts.append(_ledger(ledger))
@@ -148,6 +155,21 @@ def _row(point: Point, on_front: bool) -> str:
         f"<td>{point.delta:g}</td>"
         f"<td>{_short(point.epsilon_m_low)} to {_short(point.epsilon_m_high)}</td>"
         f"<td>{len(point.hashes)}</td></tr>"
+    )
+
+
+def _ceilings(records: Sequence[TrialRecord]) -> str:
+    """What the audits could have found at most; what they found is on the owner's page."""
+    audited = [record.metrics for record in records if "epsilon_m_ceiling" in record.metrics]
+    if not audited:
+        return ""
+    one_run = [metrics.get("epsilon_one_run_ceiling", 0.0) for metrics in audited]
+    return (
+        "<p class='quiet'>With as many canaries as here, whatever leaks, the attack can prove an "
+        f"epsilon of {max(metrics['epsilon_m_ceiling'] for metrics in audited):.2f} at most"
+        + (f", and the one-run audit of {max(one_run):.2f}" if any(one_run) else "")
+        + ". Every audit of every model is in private/audits.html beside this page, for the owner "
+        "of the labels.</p>"
     )
 
 

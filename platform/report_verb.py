@@ -67,6 +67,7 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
             folder=folder,
             title=experiment,
             ledger={**ledger, "releases": int(ledger["releases"])} if len(ledger) == 3 else None,
+            results=Path(uri.removeprefix("sqlite:///")).parent,
             results=Path(uri.removeprefix("sqlite:///")).parent
             if uri.startswith("sqlite:")
             else None,

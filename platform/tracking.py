@@ -178,6 +178,7 @@ class Tracker:
         *,
         metrics: Mapping[str, float],
         files: Sequence[Path],
+        private: Sequence[Path] = (),
         texts: Mapping[str, str],
         finished: bool,
     ) -> None:
@@ -187,6 +188,8 @@ class Tracker:
         self._client.log_batch(self.parent_run_id, metrics=totals)
         for path in files:
             self._client.log_artifact(self.parent_run_id, str(path))
+        for path in private:
+            self._client.log_artifact(self.parent_run_id, str(path), "private")
         self._log_texts(self.parent_run_id, texts)
         status = _FINISHED if finished else _FAILED
         self._client.set_terminated(self.parent_run_id, status)
