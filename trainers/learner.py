@@ -96,6 +96,12 @@ class LearnerConfig:
         return LearnerConfig(**{**own, **changes})
 
 
+def seeds_of(seed: int) -> tuple[int, int]:
+    """Seeds of initial weights and of the order: two, so that other networks see equal batches."""
+    initial, order = np.random.SeedSequence(seed).generate_state(2).tolist()
+    return initial, order
+
+
 class Learner:
     """A network, its optimizer and the public data."""
 
@@ -143,8 +149,7 @@ class Learner:
         self._mean, self._std = (
             torch.tensor(statistic, device=self.device) for statistic in (data.mean, data.std)
         )
-        # Two streams of one seed, so that other networks see the same batches.
-        initial, order = np.random.SeedSequence(seed).generate_state(2).tolist()
+        initial, order = seeds_of(seed)
         network = build_model(
             config.model,
             input_shape=tuple(features.shape[1:]),

@@ -21,6 +21,7 @@ from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.fixmatch import FixMatch, FixMatchConfig
 from labeldp.trainers.forests import ForestSettings, fit_forest
 from labeldp.trainers.learner import Learner, LearnerConfig
+from labeldp.trainers.network_batch import fits_one_batch, train_and_vote
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.probes import train_probes, vote
 
@@ -75,8 +76,10 @@ class EnsembleConfig:
 
     @property
     def batch(self) -> int:
-        """Teachers trained as one batch: one costs as little as hundreds only for probes."""
-        return {TeacherKind.PROBE: 100, TeacherKind.FOREST: 5}.get(self.kind, 1)
+        """Teachers that an actor trains together, and that are lost together when it dies."""
+        if self.kind is TeacherKind.NETWORK:
+            return 25 if fits_one_batch(self.network) else 1
+        return {TeacherKind.PROBE: 100, TeacherKind.FOREST: 5, TeacherKind.FIXMATCH: 1}[self.kind]
 
     def check_count(self, examples: int) -> None:
         """Refuse too few training examples.
@@ -153,6 +156,16 @@ class TeacherVotes:
         ]
         if self.config.kind is TeacherKind.PROBE:
             return self._probes(shards, data, queries)
+        seeds = [self.seed_of(teacher) for teacher in teachers]
+        if self.config.kind is TeacherKind.NETWORK and fits_one_batch(self.config.network):
+            return train_and_vote(
+                self.config.network,
+                data=data,
+                shards=shards,
+                seeds=seeds,
+                queries=queries,
+                performance=self.performance,
+            )
         one: dict[TeacherKind, Callable[..., NDArray[np.uint8]]] = {
             TeacherKind.FOREST: self._forest,
             TeacherKind.NETWORK: self._network,
@@ -163,8 +176,8 @@ class TeacherVotes:
             data, test_features=data.test_features[:1], test_labels=data.test_labels[:1]
         )
         votes = [
-            one[self.config.kind](shard, silent, queries, self.seed_of(teacher))
-            for teacher, shard in zip(teachers, shards, strict=True)
+            one[self.config.kind](shard, silent, queries, seed)
+            for seed, shard in zip(seeds, shards, strict=True)
         ]
         return np.stack(votes)
 
