@@ -18,7 +18,9 @@ def a_point(epsilon: float, accuracy: float) -> Point:
 def test_seeds_are_averaged_and_the_worst_epsilons_kept() -> None:
     records = [
         a_record(
-            str(seed), point={"seed": seed, "noise.draw": seed, "trainer.epsilon": 1.0}, **figures
+            str(seed),
+            point={"seed": seed, "noise.draw": seed, "trainer.epsilon": 1.0},
+            figures=figures,
         )
         for seed, figures in enumerate(
             [
