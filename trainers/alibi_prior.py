@@ -118,7 +118,7 @@ class PriorLabelsConfig(LearnerConfig):
     Attributes:
         epsilon: Privacy loss per label.
         delta: At which epsilon holds; histograms of clusters are pure and do not look at it.
-        prior: The prior; it gets all of epsilon, whatever its share is.
+        prior: The prior; it gets all of epsilon, whatever its share.
         prior_weight: Weight that w falls to; below 1 the model's own predictions join in.
     """
 

@@ -49,6 +49,8 @@ class PriorSettings:
         source: Where it comes from.
         share: Part of epsilon that the prior gets, in (0, 1); sources that do not ask for labels
             take nothing.
+        most_epsilon: The most that the prior gets, however large its share is: single labels gain
+            more from a large budget than a prior does.
         clusters: Groups of k-means.
         landmarks: Examples that stand for all in the kernel of MOMENTS, and the most directions
             that are asked about; there are never more than half the examples.
@@ -60,7 +62,8 @@ class PriorSettings:
     """
 
     source: PriorSource = PriorSource.UNIFORM
-    share: float = 0.3
+    share: float = 0.5
+    most_epsilon: float = 1.0
     clusters: int = 800
     landmarks: int = 1500
     tolerated_noise: float = 0.1
@@ -74,7 +77,7 @@ class PriorSettings:
         _validate.between(0, 1, share=self.share, smoothing=self.smoothing)
         _validate.whole(minimum=1, clusters=self.clusters)
         _validate.whole(minimum=2, landmarks=self.landmarks)
-        _validate.positive(tolerated_noise=self.tolerated_noise)
+        _validate.positive(most_epsilon=self.most_epsilon, tolerated_noise=self.tolerated_noise)
         _validate.whole(seed=self.seed)
         if (self.path is None) is (self.source is PriorSource.FILE):
             raise ValueError(
@@ -84,7 +87,9 @@ class PriorSettings:
 
     def split(self, epsilon: float) -> tuple[float, float]:
         """Return what the prior gets of epsilon, and what is left."""
-        spent = self.share * epsilon if self.source.asks_labels else 0.0
+        if not self.source.asks_labels:
+            return 0.0, epsilon
+        spent = min(self.share * epsilon, self.most_epsilon)
         return spent, epsilon - spent
 
     def mechanism(
