@@ -13,6 +13,7 @@ from typing import Any
 
 import ray
 
+from labeldp.mechanisms import _validate
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform import environment, vault_home
@@ -73,6 +74,13 @@ class SweepOptions:
     max_epsilon_total: float | None = None
     max_trials: int | None = None
     max_minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the limits; that of epsilon is checked as a budget."""
+        if self.max_trials is not None:
+            _validate.whole(minimum=1, max_trials=self.max_trials)
+        if self.max_minutes is not None:
+            _validate.positive(max_minutes=self.max_minutes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +163,8 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
     if options.max_epsilon_total is not None:
         budget = Budget(epsilon=options.max_epsilon_total, delta=cost.delta)
     check_budget(cost, budget)
+    # Earlier starts may have drawn releases that hold at a delta only, also where these don't.
+    delta = max(trial.config.trainer.delta for trial in trials)
     plans = {trial.hash(public.fingerprint): trial for trial in trials}
     folder = ResultsFolder(options.results, sweep=sweep.name)
     with folder.held():
@@ -187,7 +197,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
             )
             folder.identify(fingerprint=public.fingerprint, parent_run_id=parent, tracking_uri=uri)
             skipped = {digest: done[digest] for digest in plans if digest in done}
-            _check_ledger(folder, skipped, vault_home.ask(home.summary.remote(cost.delta)).charges)
+            _check_ledger(folder, skipped, vault_home.ask(home.summary.remote(delta)).charges)
             progress = SweepProgress(total=len(plans), skipped=len(skipped))
             recorder = Recorder(
                 folder=folder,
@@ -198,7 +208,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 progress=progress,
                 charges=lambda: {
                     charge.key: charge
-                    for charge in vault_home.ask(home.summary.remote(cost.delta)).charges
+                    for charge in vault_home.ask(home.summary.remote(delta)).charges
                 },
             )
             progress.say(
@@ -220,7 +230,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                     _fit(recorder, plans, left, public, home, resources, folder, options)
             finally:
                 progress.close()
-            summary = vault_home.ask(home.summary.remote(cost.delta))
+            summary = vault_home.ask(home.summary.remote(delta))
             records = {**skipped, **recorder.records}
             ledger = {
                 "releases": len(summary.charges),

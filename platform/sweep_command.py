@@ -109,6 +109,7 @@ def default_results(name: str) -> Path:
 
 def _parser(sweep: "Sweep") -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
+        allow_abbrev=False,
         description=f"Run sweep {sweep.name!r}.",
         epilog="key=value fixes a setting (trainer.epochs=5); key=[a,b] makes it an axis. "
         "`labeldp plan FILE` lists trials and costs without starting anything.",
