@@ -54,7 +54,9 @@ def start_keeper(folder: Path) -> Any:
     here = ray.get_runtime_context().get_node_id()
     remote: Any = ray.remote(Keeper)
     place = NodeAffinitySchedulingStrategy(here, soft=False)
-    return remote.options(num_cpus=0, scheduling_strategy=place).remote(str(folder))
+    # It remembers nothing itself: one that died is made again, and asked again.
+    forever = {"max_restarts": -1, "max_task_retries": -1}
+    return remote.options(num_cpus=0, scheduling_strategy=place, **forever).remote(str(folder))
 
 
 class Checkpoints:

@@ -4,6 +4,7 @@ On one machine a private cluster is started and ended with the sweep. A cluster 
 there is used only if an address names it.
 """
 
+import json
 import logging
 import os
 from collections.abc import Iterator
@@ -59,6 +60,11 @@ class Capacity:
     largest: tuple[tuple[float, float], ...]
     grows: bool
 
+    @property
+    def sizes(self) -> str:
+        """Each node's size, for messages."""
+        return ", ".join(f"{cpus:g} CPU + {gpus:g} GPU" for cpus, gpus in self.largest) or "nothing"
+
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Capacity]:
@@ -87,13 +93,13 @@ def connected(address: str | None) -> Iterator[Capacity]:
             "out for a private one"
         ) from error
     try:
-        yield capacity()
+        yield capacity(private=named in (None, "", "local"))
     finally:
         ray.shutdown()
 
 
-def capacity() -> Capacity:
-    """Return what the connected cluster has."""
+def capacity(*, private: bool = False) -> Capacity:
+    """Return what the connected cluster has; a private one never grows."""
     nodes = [node["Resources"] for node in _nodes() if node["Alive"]]
     sizes = tuple((node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes)
     return Capacity(
@@ -101,7 +107,7 @@ def capacity() -> Capacity:
         cpus=sum(cpus for cpus, _ in sizes),
         gpus=sum(gpus for _, gpus in sizes),
         largest=sizes,
-        grows=_has_autoscaler(),
+        grows=not private and _has_autoscaler(),
     )
 
 
@@ -127,10 +133,9 @@ def place(
     wanted = Resources(cpus=resources.cpus, gpus=gpus)
     fits = any(cpus >= wanted.cpus and has >= wanted.gpus for cpus, has in available.largest)
     if not fits and not available.grows:
-        largest = ", ".join(f"{cpus:g} CPU + {has:g} GPU" for cpus, has in available.largest)
         raise CannotFit(
             f"{what} needs {wanted.cpus:g} CPU + {wanted.gpus:g} GPU on one node, but the nodes "
-            f"have {largest or 'nothing'}; ask for less, or add a node that is large enough"
+            f"have {available.sizes}; ask for less, or add a node that is large enough"
         )
     return wanted
 
@@ -141,10 +146,18 @@ def _nodes() -> list[dict[str, Any]]:
 
 
 def _has_autoscaler() -> bool:
-    """Whether an autoscaler reports to this cluster: then nodes that aren't there may come."""
+    """Whether an autoscaler may add nodes that aren't there; not said outright by Ray.
+
+    Every head reports as if it had one. Where it has none, it calls each node a type of its own.
+    """
+    from ray.autoscaler.v2.utils import is_autoscaler_v2
     from ray.experimental.internal_kv import _internal_kv_get
 
     try:
-        return bool(_internal_kv_get(b"__autoscaling_status"))
-    except Exception:  # an internal of Ray: without it, only what is there counts
+        if is_autoscaler_v2():
+            return True  # it does not say; a trial that finds no place ends the sweep later
+        status = json.loads(_internal_kv_get(b"__autoscaling_status") or b"{}")
+        types = (status.get("autoscaler_report") or {}).get("active_nodes") or {}
+    except Exception:  # internals of Ray: without them, only what is there counts
         return False
+    return any(not name.startswith(("node_", "local.node")) for name in types)

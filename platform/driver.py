@@ -3,8 +3,6 @@
 The order matters: everything that can be refused is refused before the first label is released.
 """
 
-import shutil
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -18,7 +16,6 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform import environment, vault_home
 from labeldp.platform.audits import check_room
-from labeldp.platform.checkpoints import start_keeper
 from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.configuration import DataSettings, FeatureSet
 from labeldp.platform.ensembles import Ensembles, ensembles_of, train_missing
@@ -28,17 +25,14 @@ from labeldp.platform.progress import SweepProgress
 from labeldp.platform.recorder import Recorder, ledger_json
 from labeldp.platform.report import Report, write_report
 from labeldp.platform.results import ResultsFolder, ResultsFolderError, TrialRecord
-from labeldp.platform.sweep import PlannedTrial, Resources, Sweep, plan_trials, smoke_sized
+from labeldp.platform.sweep import PlannedTrial, Sweep, plan_trials, smoke_sized
 from labeldp.platform.tracking import TRACKING_ERRORS, Tracker, TrackingUnusable, default_uri
-from labeldp.platform.tune_adapter import tune_trial
+from labeldp.platform.trial_runs import run_trials
 from labeldp.trainers import data as data_sets
 from labeldp.trainers.data import LabelledData
 from labeldp.trainers.features import label_free_features
 from labeldp.trainers.pate_fm import PateConfig
 from labeldp.trainers.performance import Device
-
-#: How often a trial is started again whose worker died. What a trial raises itself is final.
-WORKER_DEATHS_ALLOWED = 3
 
 
 class Resume(Enum):
@@ -227,7 +221,15 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                     progress=progress,
                 )
                 if left:
-                    _fit(recorder, plans, left, public, home, resources, folder, options)
+                    run_trials(
+                        {digest: plans[digest] for digest in left},
+                        data=public,
+                        home=home,
+                        each=resources,
+                        recorder=recorder,
+                        progress=progress,
+                        max_minutes=options.max_minutes,
+                    )
             finally:
                 progress.close()
             summary = vault_home.ask(home.summary.remote(delta))
@@ -318,52 +320,6 @@ def _one_writer(uri: str, capacity: Capacity) -> None:
             f"{capacity.nodes} nodes; start a server (infra/mlflow, or `mlflow server --host "
             "127.0.0.1 --backend-store-uri ...`) and name it with MLFLOW_TRACKING_URI"
         )
-
-
-def _fit(
-    recorder: Recorder,
-    plans: Mapping[str, PlannedTrial],
-    left: list[str],
-    public: Any,
-    home: Any,
-    resources: Resources,
-    folder: ResultsFolder,
-    options: SweepOptions,
-) -> None:
-    from ray import tune
-
-    trainable = tune.with_parameters(
-        tune_trial,
-        plans=dict(plans),
-        data=public,
-        home=home,
-        keeper=start_keeper(folder.checkpoints),
-        cpus=resources.cpus,
-    )
-    scratch = folder.path / "tune"
-    shutil.rmtree(scratch, ignore_errors=True)
-    minutes = options.max_minutes
-    tuner = tune.Tuner(
-        tune.with_resources(trainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
-        param_space={"hash": tune.grid_search(left)},
-        tune_config=tune.TuneConfig(
-            # A fresh worker per trial imports torch again, for six seconds; on a GPU a fresh one is
-            # what gives its memory back.
-            reuse_actors=resources.gpus == 0,
-            time_budget_s=None if minutes is None else 60 * minutes,
-        ),
-        run_config=tune.RunConfig(
-            name="sweep",
-            storage_path=str(scratch),
-            callbacks=[recorder],
-            failure_config=tune.FailureConfig(max_failures=WORKER_DEATHS_ALLOWED),
-            verbose=0,
-        ),
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Tune's own deprecations
-        tuner.fit()
-    shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _close(

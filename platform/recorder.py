@@ -23,6 +23,8 @@ from labeldp.platform.vault_store import write_event
 
 #: Curves are sent at most this often; a tracking server serves many trials.
 FLUSH_SECONDS = 5.0
+#: A tracking server that did not answer is asked again after so long.
+RETRY_SECONDS = 60.0
 
 
 class Recorder(tune.Callback):
@@ -57,8 +59,10 @@ class Recorder(tune.Callback):
         self._curves: dict[str, list[dict[str, float]]] = {}
         self._unsent: dict[str, list[dict[str, float]]] = {}
         self._open: dict[str, str] = {}
-        self._flushed = time.monotonic()
+        self._owed: set[str] = set()
+        self._flushed = self._ask_again = time.monotonic()
         self._tracking_lost = False
+        self.broken: Exception | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing for Tune's snapshots: a sweep resumes from its records, never from those."""
@@ -68,8 +72,10 @@ class Recorder(tune.Callback):
         """Open the run; a trial that starts again after its worker died starts a new one."""
         digest = trial.config["hash"]
         self._curves[digest], self._unsent[digest] = [], []
-        with self._tracking():
-            self._open[digest] = self.open_child(digest)
+        self._owed.add(digest)
+        if self._tracking_answers():
+            with self._tracking():
+                self._open[digest] = self.open_child(digest)
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
@@ -81,7 +87,7 @@ class Recorder(tune.Callback):
         end = result.get("end")
         if end is not None and digest not in self.records:
             self._keep(self._record(digest, **end))
-        elif time.monotonic() - self._flushed > FLUSH_SECONDS:
+        elif not self._tracking_lost and time.monotonic() - self._flushed > FLUSH_SECONDS:
             self._flush()
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
@@ -94,16 +100,19 @@ class Recorder(tune.Callback):
             self._keep(self._record(digest, finished=False, reason=reason))
 
     def replay(self, records: Mapping[str, TrialRecord]) -> bool:
-        """Write to tracking what it has not got; returns whether it now has everything."""
+        """Write to tracking what it has not got; returns whether it now has everything.
+
+        Runs of trials that are still in training are written when those end.
+        """
         self._tracking_lost = False
+        self._open.clear()
         with self._tracking():
             self.tracker.reconcile()
         for digest, record in records.items():
-            if digest in self.plans and not self._tracking_lost and not self.tracker.has(digest):
+            has = self.tracker.has(digest) and digest not in self._owed
+            if digest in self.plans and not self._tracking_lost and not has:
                 with self._tracking():
-                    run_id = self.open_child(digest)
-                    self.tracker.log_curves(run_id, record.curves)
-                    self.tracker.close_child(record, run_id=run_id, texts=self._texts(record))
+                    self._mirror(record)
         return not self._tracking_lost
 
     def open_child(self, digest: str) -> str:
@@ -133,16 +142,35 @@ class Recorder(tune.Callback):
         )
 
     def _keep(self, record: TrialRecord) -> None:
-        self.folder.keep(record)
-        forget(self.folder.checkpoints, record.hash)
-        self.records[record.hash] = record
-        self._progress.ended(record)
-        run_id = self._open.pop(record.hash, None)
-        if run_id is None or self._tracking_lost:
-            return  # written as a whole by `replay`
-        with self._tracking():
-            self.tracker.log_curves(run_id, self._unsent.pop(record.hash, []))
-            self.tracker.close_child(record, run_id=run_id, texts=self._texts(record))
+        try:
+            self.folder.keep(record)
+            forget(self.folder.checkpoints, record.hash)
+            self.records[record.hash] = record
+            self._progress.ended(record)
+            if self._tracking_answers() and record.hash in self._owed:
+                with self._tracking():
+                    self._mirror(record)
+        except Exception as error:
+            self.broken = error  # of which Tune passes on the text only
+            raise
+
+    def _mirror(self, record: TrialRecord) -> None:
+        """Complete a trial's run in tracking, or write it as a whole."""
+        digest = record.hash
+        run_id, epochs = self._open.pop(digest, None), self._unsent.pop(digest, [])
+        if run_id is None:
+            run_id, epochs = self.open_child(digest), record.curves
+        self.tracker.log_curves(run_id, epochs)
+        self.tracker.close_child(record, run_id=run_id, texts=self._texts(record))
+        self._owed.discard(digest)
+
+    def _tracking_answers(self) -> bool:
+        """Whether tracking answers; one that did not is asked again now and then, and caught up."""
+        if not self._tracking_lost:
+            return True
+        if time.monotonic() < self._ask_again:
+            return False
+        return self.replay(self.records)
 
     def _flush(self) -> None:
         self._flushed = time.monotonic()
@@ -177,6 +205,7 @@ class Recorder(tune.Callback):
                 f"{self.folder.path} and will be written to tracking when it is back"
             )
         self._tracking_lost = True
+        self._ask_again = time.monotonic() + RETRY_SECONDS
 
 
 class _TolerateTracking:

@@ -36,6 +36,7 @@ def run(sweep: "Sweep", arguments: list[str]) -> int:
     from labeldp.platform.driver import Resume, SweepOptions, run_sweep
     from labeldp.platform.results import dumps
     from labeldp.platform.teacher_pool import EnsembleIncomplete
+    from labeldp.platform.vault_home import VaultLost
 
     results = Path(options.results) if options.results else default_results(sweep.name)
     if options.smoke and not options.results:
@@ -59,10 +60,13 @@ def run(sweep: "Sweep", arguments: list[str]) -> int:
         return complain(error, OVER_BUDGET)
     except CannotFit as error:
         return complain(error, CANNOT_FIT)
-    except EnsembleIncomplete as error:
+    except (EnsembleIncomplete, VaultLost) as error:
         return complain(error, TRIALS_FAILED)
     except (ValueError, FileNotFoundError) as error:
         return complain(error, BAD_INPUT)
+    except OSError as error:
+        hint = "free the disk or make the folder writable, and run the same command again"
+        return complain(OSError(f"{error}; {hint}"), BAD_INPUT)
     except KeyboardInterrupt:
         print(
             f"interrupted; what has finished is kept in {results}, run the same command again to "

@@ -31,6 +31,8 @@ for _name in ("alembic", "mlflow.store.db.utils"):
 #: Limits of MLflow's `log_batch`.
 _BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 1000, 100, 6000
 _FINISHED, _FAILED, _RUNNING = "FINISHED", "FAILED", "RUNNING"
+#: What MLflow says of a run that another store has, and of one that somebody deleted.
+_NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 
 #: What MLflow's client raises when a store or server does not answer as it should.
@@ -99,18 +101,30 @@ class Tracker:
             raise TrackingUnusable(_explain(uri, error)) from error
 
     def open_parent(self, name: str, tags: Mapping[str, str], run_id: str | None) -> str:
-        """Open the sweep's own run: the one of an earlier start, or a new one."""
-        if run_id is not None:
-            try:
-                self._client.update_run(run_id, status=_RUNNING)
-                self.parent_run_id = run_id
-            except MlflowException:
-                run_id = None  # another store than last time
-        if run_id is None:
-            run = self._client.create_run(self.experiment_id, run_name=name, tags=dict(tags))
-            self.parent_run_id = run.info.run_id
-        self.reconcile()
+        """Open the sweep's own run: the one of an earlier start, or a new one.
+
+        Raises:
+            TrackingUnusable: The store stopped answering.
+        """
+        try:
+            if run_id is None or not self._reopened(run_id):
+                run = self._client.create_run(self.experiment_id, run_name=name, tags=dict(tags))
+                run_id = str(run.info.run_id)
+            self.parent_run_id = run_id
+            self.reconcile()
+        except TRACKING_ERRORS as error:
+            raise TrackingUnusable(_explain(self.uri, error)) from error
         return self.parent_run_id
+
+    def _reopened(self, run_id: str) -> bool:
+        """Set an earlier run to running again; False if this store has no such run (any more)."""
+        try:
+            self._client.update_run(run_id, status=_RUNNING)
+        except MlflowException as error:
+            if error.error_code in _NO_SUCH_RUN:
+                return False
+            raise
+        return True
 
     def reconcile(self) -> None:
         """Learn which trials' runs are complete; delete those that were left half written."""

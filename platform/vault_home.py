@@ -35,6 +35,14 @@ from labeldp.trainers.teachers import EnsembleConfig
 
 #: A release of 50,000 labels takes well under a second; this is for machines that are swamped.
 TIME_LIMIT_SECONDS = 300
+#: How often a home whose process died is made again. It comes back from its store: what was charged
+#: stays charged, what was drawn is read and not drawn again, and the question under way is asked
+#: once more, which is safe since a release and its charge are kept together or not at all.
+DEATHS_ALLOWED = 5
+
+
+class VaultLost(RuntimeError):
+    """The vault's home is gone for good; the message says what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +61,7 @@ class LedgerSummary:
 
 
 class VaultHome:
-    """The vault and the truth about its canaries; made into an actor by `start`."""
+    """The vault and the truth about its canaries; made into a `HomeActor` by `start`."""
 
     def __init__(
         self,
@@ -180,6 +188,24 @@ class VaultHome:
         return self._vault.epsilon(delta=total, keys=keys), total
 
 
+class HomeActor(VaultHome):
+    """A home that can say why it is none: an actor that raises while it is made tells nobody."""
+
+    def __init__(self, **settings: Any) -> None:
+        """Make the home, or keep what it was refused with until somebody asks."""
+        self._refused: ValueError | None = None
+        try:
+            super().__init__(**settings)
+        except ValueError as error:
+            self._refused = error
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise what made the home, and so the vault in it, refuse."""
+        if name.startswith("__") or self._refused is None:
+            raise AttributeError(f"a {type(self).__name__} has no {name!r}")
+        raise self._refused
+
+
 @dataclass(kw_only=True)
 class VaultClient:
     """What a trial has of the vault: releases, prices and audits, each with a time limit.
@@ -253,16 +279,22 @@ def ask(reference: Any) -> Any:
     """Wait for a home's answer, but not for ever.
 
     Raises:
-        TimeoutError: It did not come; the message says what to look at.
+        VaultLost: It did not come; the message says what to look at.
         ValueError: What the vault refused, as it refused it.
     """
     try:
         return ray.get(reference, timeout=TIME_LIMIT_SECONDS)
     except ray.exceptions.GetTimeoutError as error:
-        raise TimeoutError(
+        raise VaultLost(
             f"the label vault did not answer within {TIME_LIMIT_SECONDS} s; the driver's node is "
             "overloaded or gone: look at its log, and run again with --resume auto"
         ) from error
+    except ray.exceptions.RayActorError as error:
+        raise VaultLost(
+            f"the label vault's process died more than {DEATHS_ALLOWED} times, or its node is gone "
+            f"({str(error).splitlines()[0]}); what was released is kept: see to the memory and the "
+            "disk of the driver's node, and run again with --resume auto"
+        ) from None
     except ray.exceptions.RayTaskError as error:
         raise (error.cause if isinstance(error.cause, ValueError) else error) from None
 
@@ -281,12 +313,15 @@ def start(
     """Start the home beside the driver and return its handle.
 
     It stays on the driver's node, where the store is, and asks for no core: it waits most of the
-    time.
+    time. What it is made of stays in Ray's hands, so that it can be made again if its process dies.
     """
     here = ray.get_runtime_context().get_node_id()
-    remote: Any = ray.remote(VaultHome)
+    remote: Any = ray.remote(HomeActor)
     actor = remote.options(
-        num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False)
+        num_cpus=0,
+        max_restarts=DEATHS_ALLOWED,
+        max_task_retries=DEATHS_ALLOWED,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
     )
     home = actor.remote(
         labels=labels,

@@ -1,0 +1,31 @@
+"""The sweep that faults are tried on: six trials of a few seconds on three releases, all seeded.
+
+Its noise is seeded: a disturbed run must end with the numbers of an undisturbed one, bit for
+bit. Two learning rates share each release: a release that is drawn again would show in the ledger.
+"""
+
+from labeldp.platform.configuration import AuditSettings, NoiseSettings, TrialConfig
+from labeldp.platform.space import Grid
+from labeldp.platform.sweep import Smoke, Sweep, Variant
+from labeldp.platform.sweep_command import main
+from labeldp.trainers.alibi import AlibiConfig, Noise
+
+TRIALS, RELEASES, EPOCHS = 6, 3, 40
+
+SWEEP = Sweep(
+    name="faults",
+    base=TrialConfig(
+        noise=NoiseSettings(seed=7),
+        audit=AuditSettings(canaries=50),
+        trainer=AlibiConfig(epochs=EPOCHS, batch_size=16),
+    ),
+    space={"trainer.learning_rate": Grid(0.02, 0.05)},
+    variants=[
+        Variant(name="ALIBI", space={"trainer.epsilon": Grid(1.0, 4.0)}),
+        Variant(name="AGIBI", changes={"trainer.noise": Noise.GAUSSIAN, "trainer.epsilon": 2.0}),
+    ],
+    smoke=Smoke(changes={"trainer.epochs": 2}),
+)
+
+if __name__ == "__main__":
+    main(SWEEP)

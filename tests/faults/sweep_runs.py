@@ -1,0 +1,199 @@
+"""Drivers of sweeps as processes of their own, and what a sweep must have left at its end."""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mlflow.tracking import MlflowClient
+
+from labeldp.platform import sweep_command
+from labeldp.platform.sweep import Sweep
+from tests.faults.processes import Process, end_all, family, wait_until
+
+SMALL_SWEEP = Path(__file__).with_name("small_sweep.py")
+ROOT = SMALL_SWEEP.parents[2]
+#: No run of these tests takes that long, on any machine that is worth testing on.
+TIME_LIMIT_SECONDS = 280.0
+
+
+class Driver:
+    """`python sweep.py --results DIR --json ...`; what it started ends with the `with` block."""
+
+    def __init__(
+        self,
+        results: Path,
+        *arguments: str,
+        sweep: Path = SMALL_SWEEP,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.results = results
+        command = [sys.executable, str(sweep), "--results", str(results), "--json", *arguments]
+        results.parent.mkdir(parents=True, exist_ok=True)
+        self._log = results.parent / f"{results.name}.log"
+        self._log_file = open(self._log, "ab")
+        self._seen: dict[Process, None] = {}
+        self._process = subprocess.Popen(
+            command,
+            cwd=results.parent,
+            env={**own_environment(), **(environment or {})},
+            stdout=subprocess.PIPE,
+            stderr=self._log_file,
+            text=True,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> "Driver":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.processes()
+        self._process.kill()
+        self._process.communicate()
+        self._log_file.close()
+        end_all(list(self._seen))
+
+    @property
+    def log(self) -> str:
+        """What it said on standard error."""
+        return self._log.read_text()
+
+    def processes(self) -> list[Process]:
+        """Return the driver and all that it has started and is still there."""
+        found = family(self._process.pid)
+        self._seen.update(dict.fromkeys(found))
+        return found
+
+    def wait_for_records(self, number: int) -> None:
+        """Wait until so many trials are in the results folder."""
+        wait_until(
+            lambda: len(records(self.results)) >= number or self._process.poll() is not None,
+            what=f"{number} trials end",
+            seconds=TIME_LIMIT_SECONDS,
+        )
+        assert self._process.poll() is None, f"the driver ended early:\n{self.log}"
+
+    def kill(self) -> None:
+        """End the driver as a power cut would, and wait until what it started has noticed."""
+        seen = self.processes()
+        os.kill(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        wait_until(
+            lambda: not any(process.alive for process in seen),
+            what="Ray's processes end when their driver is gone",
+            seconds=90,
+        )
+
+    def finish(self, *, code: int = 0) -> dict[str, Any]:
+        """Wait for the end, and return what `--json` printed (empty where it printed nothing)."""
+        output, _ = self._process.communicate(timeout=TIME_LIMIT_SECONDS)
+        assert self._process.returncode == code, f"exit {self._process.returncode}:\n{self.log}"
+        printed: dict[str, Any] = json.loads(output.splitlines()[-1]) if output.strip() else {}
+        return printed
+
+
+def own_environment() -> dict[str, str]:
+    """Return an environment that finds this checkout, and no cluster or store of the user."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("RAY_", "MLFLOW_", "PYTEST_"))
+    }
+    return {**kept, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+
+
+def records(results: Path) -> list[dict[str, Any]]:
+    """Return the records in a results folder; they are whole whenever one looks."""
+    return [json.loads(path.read_text()) for path in sorted((results / "trials").glob("*.json"))]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a seeded sweep leaves that must not depend on what happened on the way.
+
+    Attributes:
+        trials: Hash -> numbers and curves, but for times.
+        releases: What was charged and what it paid for; a digest stands for the values.
+    """
+
+    trials: Mapping[str, Any]
+    releases: Sequence[tuple[str, str, str]]
+
+    @staticmethod
+    def of(results: Path) -> "Ending":
+        """Read a results folder."""
+        with sqlite3.connect(results / "vault.db") as store:
+            charged = store.execute(
+                "SELECT mechanism, event, content FROM charges JOIN releases USING (key)"
+            ).fetchall()
+            assert store.execute("SELECT count(*) FROM releases").fetchone() == (len(charged),)
+        store.close()
+        return Ending(
+            trials={
+                record["hash"]: (
+                    record["finished"],
+                    record["reason"],
+                    _timeless(record["metrics"]),
+                    [_timeless(epoch) for epoch in record["curves"]],
+                )
+                for record in records(results)
+            },
+            releases=sorted(
+                (mechanism, event, hashlib.sha256(content).hexdigest())
+                for mechanism, event, content in charged
+            ),
+        )
+
+
+def _timeless(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in metrics.items() if "seconds" not in name}
+
+
+def check_tracking(results: Path) -> None:
+    """Check that tracking holds one complete run per trial, and every number once."""
+    identity = json.loads((results / "sweep.json").read_text())
+    client = MlflowClient(tracking_uri=identity["tracking_uri"])
+    parent = client.get_run(identity["parent_run_id"])
+    assert parent.info.status == "FINISHED"
+    runs = client.search_runs(
+        [parent.info.experiment_id], f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'"
+    )
+    by_hash = {record["hash"]: record for record in records(results)}
+    assert sorted(run.data.tags["config_hash"] for run in runs) == sorted(by_hash)
+    for run in runs:
+        record = by_hash[run.data.tags["config_hash"]]
+        assert run.info.status == "FINISHED"
+        assert set(record["metrics"]) <= set(run.data.metrics)
+        for name, value in record["metrics"].items():
+            points = client.get_metric_history(run.info.run_id, name)
+            # SQL stores keep the largest number for infinity.
+            assert [point.value for point in points] == [min(value, sys.float_info.max)], name
+        losses = client.get_metric_history(run.info.run_id, "loss")
+        assert sorted(point.step for point in losses) == [
+            epoch["epoch"] for epoch in record["curves"]
+        ]
+        files = {file.path for file in client.list_artifacts(run.info.run_id)}
+        assert {"config.yaml", "ledger.json", "run_card.md", "curves.json"} <= files
+
+
+def run_here(sweep: Sweep, *arguments: str) -> tuple[int, str]:
+    """Run a sweep's command line in this process; returns the exit code and what it said."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+        code = sweep_command.run(sweep, list(arguments))
+    return code, said.getvalue()
