@@ -76,12 +76,11 @@ def confidence_figure(models: Sequence[AuditedModel], *, path: Path) -> None:
     edges = np.linspace(0, 1, _BINS + 1)
     for place, (_, evidence) in enumerate(drawn):
         confidence, right = evidence.pairs()
-        widest = 1.0
-        for chosen, side, color in ((right, 1, _RIGHT), (~right, -1, _WRONG)):
-            # Square roots, or the few sure guesses would vanish beside the many unsure ones.
-            counts = np.sqrt(np.histogram(confidence[chosen], bins=edges)[0])
-            widest = max(widest, float(counts.max(initial=0.0)))
-            outline = place + side * 0.42 * counts / widest
+        # Square roots, or the few sure guesses would vanish beside the many unsure ones.
+        halves = [np.sqrt(np.histogram(confidence[part], edges)[0]) for part in (right, ~right)]
+        widest = max(1.0, *(half.max() for half in halves))
+        for half, side, color in zip(halves, (1, -1), (_RIGHT, _WRONG), strict=True):
+            outline = place + side * 0.42 * half / widest
             axis.stairs(
                 outline, edges, baseline=place, orientation="horizontal", fill=True, color=color
             )
@@ -128,6 +127,6 @@ def _draw_audits(axis: Any, metrics: Mapping[str, float], right: float) -> None:
     if math.isfinite(epsilon):
         axis.axvline(epsilon, color=_PROVABLE, linewidth=1.5)
     else:
-        axis.text(right, -0.45, "provable: nothing ", ha="right", va="bottom", color=_PROVABLE)
+        axis.text(right, -0.4, "provable: nothing ", ha="right", va="center", color=_PROVABLE)
     axis.set_yticks(range(len(names)), names)
     axis.set_ylim(len(names) - 0.4, -0.6)

@@ -168,8 +168,8 @@ def _ceilings(records: Sequence[TrialRecord]) -> str:
         "<p class='quiet'>With as many canaries as here, whatever leaks, the attack can prove an "
         f"epsilon of {max(metrics['epsilon_m_ceiling'] for metrics in audited):.2f} at most"
         + (f", and the one-run audit of {max(one_run):.2f}" if any(one_run) else "")
-        + ". Every audit of every model is in private/audits.html beside this page, for the owner "
-        "of the labels.</p>"
+        + ". What every audit found in every model is on the page of the labels' owner, "
+        "audits.html in the folder for private things beside this report.</p>"
     )
 
 

@@ -51,10 +51,46 @@ def run_card(record: TrialRecord, charges: Sequence[Charge]) -> str:
             f"- `{charge.key}`: {charge.mechanism['name']} {parameters} on {touched}, "
             f"charged {write_event(charge.event)}"
         )
+    lines += _audits(record)
     notes = [str(note) for note in metrics_notes(record)]
     if notes:
         lines += ["", "## Notes", "", *[f"- {note}" for note in notes]]
     return "\n".join(lines) + "\n"
+
+
+def _audits(record: TrialRecord) -> list[str]:
+    """What the audits found, all lines of which come from canaries' secret labels."""
+    metrics = record.metrics
+    if "epsilon_m_paper_low" not in metrics:
+        return []
+    paper = f"{metrics['epsilon_m_paper_low']:.3f} to {_number(metrics['epsilon_m_paper_high'])}"
+    lines = [
+        "",
+        "## Audits, for the owner of the labels and not for release",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| epsilon_m as published, an estimate | {paper} |",
+    ]
+    if "private/epsilon_one_run" in metrics:
+        guesses = metrics["private/one_run_guesses"]
+        lines.append(
+            f"| one-run audit: epsilon is at least | {metrics['private/epsilon_one_run']:.3f} "
+            f"({metrics['private/one_run_correct']:.0f} of {guesses:.0f} coins right; ceiling "
+            f"{metrics['epsilon_one_run_ceiling']:.3f}) |"
+        )
+    if "private/epsilon_f_dp" in metrics:
+        lines.append(
+            "| ... if the mechanism has the curve that it claims | "
+            f"{metrics['private/epsilon_f_dp']:.3f} |"
+        )
+    if "private/label_inference_advantage" in metrics:
+        lines.append(
+            "| label inference: advantage over guessing | "
+            f"{metrics['private/label_inference_advantage']:.3f} (label DP allows "
+            f"{metrics['label_inference_bound']:.3f}) |"
+        )
+    return lines
 
 
 def metrics_notes(record: TrialRecord) -> Sequence[str]:
