@@ -1,0 +1,121 @@
+"""Noisy sums of labels: what they are, that a label moves them no further than is paid for."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.label_moments import L2_SENSITIVITY, LabelMoments
+from labeldp.mechanisms.vault import LabelVault
+
+WEIGHTS = np.random.default_rng(0).normal(size=(40, 6))
+WEIGHTS /= np.linalg.norm(WEIGHTS, axis=1).max()
+LABELS = np.random.default_rng(1).integers(0, 3, 40)
+#: So little noise that the sums show through.
+QUIET = LabelMoments(noise_std=1e-9, num_classes=3)
+
+
+def sums_by_hand(labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    sums = np.zeros((6, 3))
+    for row, label in zip(WEIGHTS, labels, strict=True):
+        sums[:, label] += row
+    return sums
+
+
+def test_sums() -> None:
+    moments = QUIET.release(LABELS, WEIGHTS, generator=np.random.default_rng(2))
+    np.testing.assert_allclose(moments, sums_by_hand(LABELS), rtol=1e-5, atol=1e-7)
+
+
+def test_many_rows_are_summed_block_by_block() -> None:
+    labels = np.random.default_rng(1).integers(0, 3, 40_000)
+    weights: NDArray[Any] = np.full((40_000, 2), 0.7, dtype=np.float32)
+    moments = QUIET.release(labels, weights, generator=np.random.default_rng(2))
+    np.testing.assert_allclose(moments[0], 0.7 * np.bincount(labels), rtol=1e-5)
+
+
+def test_tensors() -> None:
+    moments = QUIET.release(
+        torch.from_numpy(LABELS), torch.from_numpy(WEIGHTS), generator=torch.Generator()
+    )
+    assert isinstance(moments, torch.Tensor)
+    np.testing.assert_allclose(moments.numpy(), sums_by_hand(LABELS), rtol=1e-5, atol=1e-7)
+
+
+def test_no_label_moves_the_sums_further_than_the_noise_is_made_for() -> None:
+    rng = np.random.default_rng(2)
+    exact = QUIET.release(LABELS, WEIGHTS, generator=rng)
+    longest = 0.0
+    for row in range(len(LABELS)):
+        for other in range(3):
+            changed = LABELS.copy()
+            changed[row] = other
+            moved = QUIET.release(changed, WEIGHTS, generator=rng) - exact
+            longest = max(longest, float(np.linalg.norm(moved)))
+    assert 0.999 * L2_SENSITIVITY < longest <= L2_SENSITIVITY
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_the_price_is_that_of_gaussian_noise_on_one_hot_labels(epsilon: float) -> None:
+    noise_std = calibrate_gaussian(epsilon=epsilon, delta=1e-5).noise_std
+    mechanism = LabelMoments(noise_std=noise_std, num_classes=10)
+    assert epsilon_of([mechanism.event], delta=1e-5) == pytest.approx(epsilon, rel=1e-9)
+    assert mechanism.event.noise_multiplier == noise_std / math.sqrt(2)
+
+
+def test_the_noise_is_gaussian_with_the_standard_deviation_that_is_said() -> None:
+    mechanism = LabelMoments(noise_std=3.0, num_classes=3)
+    rng = np.random.default_rng(3)
+    draws = np.array([mechanism.release(LABELS, WEIGHTS, generator=rng) for _ in range(4000)])
+    noise = (draws - sums_by_hand(LABELS)).ravel()  # 72,000 draws
+    assert abs(noise.mean()) < 5 * 3.0 / math.sqrt(noise.size)
+    assert abs(noise.std() / 3.0 - 1) < 5 / math.sqrt(2 * noise.size)
+    assert abs((noise**4).mean() / 3.0**4 - 3) < 5 * math.sqrt(96 / noise.size)
+
+
+def test_a_vault_charges_it_once() -> None:
+    vault = LabelVault(labels=LABELS, num_classes=3)
+    mechanism = LabelMoments(noise_std=5.0, num_classes=3)
+    first, again = (vault.release(mechanism, WEIGHTS) for _ in range(2))
+    assert np.array_equal(first.values, again.values)
+    assert vault.epsilon(delta=1e-5) == epsilon_of([mechanism.event], delta=1e-5)
+
+
+def longer(row: int, factor: float) -> NDArray[np.float64]:
+    weights = WEIGHTS.copy()
+    weights[row] *= factor / np.linalg.norm(weights[row])
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (longer(7, 1.01), "row 7 has length 1.01"),
+        (longer(0, float("nan")), "row 0 has length nan"),
+        (longer(3, float("inf")), "row 3 has length (inf|nan)"),
+        (WEIGHTS[:39], "39 rows and there are 40 labels"),
+        (WEIGHTS[:, 0], r"shape \(40,\)"),
+        (WEIGHTS[:, :0], r"shape \(40, 0\)"),
+    ],
+)
+def test_bad_weights(weights: NDArray[np.float64], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        QUIET.release(LABELS, weights, generator=np.random.default_rng(0))
+
+
+def test_rows_of_length_1_in_single_precision_are_accepted() -> None:
+    rows: NDArray[Any] = np.random.default_rng(0).normal(size=(5000, 30)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    labels = np.zeros(5000, dtype=np.int64)
+    assert QUIET.release(labels, rows, generator=np.random.default_rng(0)).shape == (30, 3)
+
+
+@pytest.mark.parametrize("noise_std", [0.0, -1.0, float("nan"), float("inf")])
+def test_bad_noise(noise_std: float) -> None:
+    with pytest.raises(ValueError, match="noise_std is"):
+        LabelMoments(noise_std=noise_std, num_classes=3)
