@@ -167,7 +167,7 @@ class Convex:
             seed: Of the order of examples.
 
         Raises:
-            ValueError: A release of another number of labels.
+            ValueError: A release of another number of labels, or features that are identifiers.
         """
         _validate.whole(seed=seed)
         if len(release.values) != len(data.train_features):
@@ -175,6 +175,7 @@ class Convex:
                 f"the release speaks of {len(release.values)} labels, but there are "
                 f"{len(data.train_features)} training examples of {data.name} to go with them"
             )
+        data.require_numbers(user="convex")
         mechanism = config.mechanism(data.num_classes)
         self.config = config
         self._seed = seed

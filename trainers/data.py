@@ -30,10 +30,11 @@ _CHUNK_ROWS = 8192
 
 
 class FeatureKind(Enum):
-    """What a row of features is."""
+    """What a row of features is; IDENTIFIERS are places in lists, with a column per list."""
 
     IMAGE = "image"
     TABULAR = "tabular"
+    IDENTIFIERS = "identifiers"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -43,7 +44,8 @@ class PublicData:
     Attributes:
         name: Of the data set.
         num_classes: K.
-        train_features: uint8 [N, C, H, W] for images, float32 [N, D] for tables.
+        train_features: uint8 [N, C, H, W] for images, float32 [N, D] for tables, int64 [N, D] for
+            identifiers, counted from 0.
         test_features: Likewise [M, ...].
         test_labels: Public labels, int64 [M].
         class_names: Of the K classes, if they have names.
@@ -91,8 +93,32 @@ class PublicData:
 
     @property
     def kind(self) -> FeatureKind:
-        """Images or a table."""
-        return FeatureKind.IMAGE if self.train_features.ndim == 4 else FeatureKind.TABULAR
+        """Images, a table or identifiers."""
+        if self.train_features.ndim == 4:
+            return FeatureKind.IMAGE
+        floating = self.train_features.is_floating_point()
+        return FeatureKind.TABULAR if floating else FeatureKind.IDENTIFIERS
+
+    @cached_property
+    def cardinalities(self) -> tuple[int, ...] | None:
+        """How long the list of each column of identifiers is [D]; None for other features."""
+        if self.kind is not FeatureKind.IDENTIFIERS:
+            return None
+        longest = torch.maximum(self.train_features.amax(0), self.test_features.amax(0))
+        return tuple((longest + 1).tolist())
+
+    def require_numbers(self, *, user: str) -> None:
+        """Refuse identifiers, on behalf of somebody who would take them for numbers.
+
+        Raises:
+            ValueError: The features are identifiers.
+        """
+        if self.kind is FeatureKind.IDENTIFIERS:
+            raise ValueError(
+                f"{self.name} holds identifiers, which are names and no numbers to calculate with: "
+                f"{user} can't use them; take method=recommender or model=two_branch, which learn "
+                "what is behind a name, and features as they are"
+            )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -117,7 +143,7 @@ class PublicData:
 
     @cached_property
     def _pixel_statistics(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        if self.kind is FeatureKind.TABULAR:
+        if self.kind is not FeatureKind.IMAGE:
             return (), ()
         values = torch.arange(256, dtype=torch.float64) / 255
         means, stds = [], []
@@ -243,14 +269,22 @@ def _check_features(features: Tensor, *, name: str) -> None:
             "(torch.from_numpy makes one)"
         )
     image = features.ndim == 4 and features.dtype == torch.uint8
-    if not image and not (features.ndim == 2 and features.dtype == torch.float32):
+    identifiers = features.ndim == 2 and features.dtype == torch.int64
+    table = features.ndim == 2 and features.dtype == torch.float32
+    if not (image or identifiers or table):
         raise ValueError(
             f"{name} is {features.dtype} of shape {tuple(features.shape)}; images must be uint8 "
-            "[N, C, H, W] and tables float32 [N, D]"
+            "[N, C, H, W], tables float32 [N, D], identifiers int64 [N, D]"
         )
     if 0 in features.shape:
         raise ValueError(f"{name} has shape {tuple(features.shape)}; it must not be empty")
     if image:
+        return
+    if identifiers:
+        for row in (features < 0).any(1).nonzero()[:1, 0].tolist():
+            raise ValueError(
+                f"{name} row {row} is {features[row].tolist()}; identifiers are counted from 0"
+            )
         return
     for start, rows in enumerate(torch.split(features, _CHUNK_ROWS)):
         if not rows.isfinite().all():

@@ -125,6 +125,14 @@ _ALL = (
         command="labeldp data fetch adult",
     ),
     DataSet(
+        name="movielens_1m",
+        description="1,000,209 ratings of movies, 1 to 5 stars (GroupLens; not to be passed on)",
+        layouts=(data_layouts.MOVIELENS_1M,),
+        command=(
+            "curl -O https://files.grouplens.org/datasets/movielens/ml-1m.zip && unzip ml-1m.zip"
+        ),
+    ),
+    DataSet(
         name="own",
         description="your own .npz or .parquet, of images or of a table",
         layouts=(),

@@ -25,11 +25,11 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
         root: Folder of the data sets; LABELDP_DATA, or else `data` right here, if not given.
 
     Raises:
-        ValueError: There is no such set, or it is the user's own.
+        ValueError: There is no such set, it is the user's own, or its license wants to be read.
         FetchFailed: No network, or what came is not what was published.
     """
     data_set, folder = find(name), data_root(root)
-    if not data_set.layouts:
+    if not data_set.layouts or (name not in _DOWNLOADS and data_set.check(folder)):
         raise ValueError(f"{name} can't be fetched: {data_set.command}")
     if data_set.check(folder):
         try:

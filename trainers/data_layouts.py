@@ -17,6 +17,7 @@ from labeldp.trainers.image_files import (
     read_cifar_pickle,
     read_idx_folder,
 )
+from labeldp.trainers.movielens_files import read_movielens
 from labeldp.trainers.tabular_files import read_adult
 
 
@@ -186,4 +187,9 @@ ADULT = Layout(
         ("adult.test", 2_003_153, "35238206dfdf7f1fe215bbb874adecdc"),
     ),
     read=lambda root: read_adult(root / "adult"),
+)
+MOVIELENS_1M = Layout(
+    folder="ml-1m",
+    files=_files("ml-1m", ("ratings.dat", 24_594_131, None)),
+    read=lambda root: read_movielens(root / "ml-1m"),
 )

@@ -55,8 +55,9 @@ def label_free_features(
             for nowhere. Several processes may ask at once.
 
     Raises:
-        ValueError: Images too small for the settings.
+        ValueError: Images too small for the settings, or identifiers.
     """
+    data.require_numbers(user="data.features=patches")
     settings = settings or PatchFeatures()
     examples = len(data.train_features)
     path = None if folder is None else folder / f"features-{_key(data, settings)}.npy"

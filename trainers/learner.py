@@ -125,8 +125,8 @@ class Learner:
                 targets; None for all of them.
 
         Raises:
-            ValueError: Augmentation of features that are no images, or a network that does not fit
-                the features.
+            ValueError: Augmentation of features that are no images, mixup of identifiers, or a
+                network that does not fit the features.
         """
         _validate.whole(seed=seed)
         if performance.threads is not None:
@@ -140,6 +140,11 @@ class Learner:
             raise ValueError(
                 f"augment is True, but {data.name} holds no images; crops and flips make no sense "
                 "there: set augment=False"
+            )
+        if config.mixup and data.kind is FeatureKind.IDENTIFIERS:
+            raise ValueError(
+                f"mixup is {config.mixup}, but {data.name} holds identifiers, and there is nothing "
+                "halfway between two names: set mixup=0"
             )
         features = data.train_features
         chosen = features if examples is None else features[torch.tensor(examples)]
@@ -157,6 +162,7 @@ class Learner:
             seed=initial,
             width=config.width,
             dropout=config.dropout,
+            cardinalities=data.cardinalities,
         )
         self.network = network.to(self.device).to(memory_format=performance.memory_format())
         self._forward = torch.compile(self.network) if performance.compile else self.network
@@ -265,7 +271,7 @@ class Learner:
 
     def _normalized(self, batch: Tensor) -> Tensor:
         if not self._images:
-            return batch.float()
+            return batch
         images = normalize(batch, self._mean, self._std)
         return images.contiguous(memory_format=self.performance.memory_format())
 

@@ -26,7 +26,7 @@ from labeldp.trainers.losses import RobustLoss, evidence_of, robust_loss
 from labeldp.trainers.partition import checked_shares, partition
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
-from labeldp.trainers.trainer import LabelSource, PlannedCharge
+from labeldp.trainers.trainer import LabelSource, PlannedCharge, ReportingTrainer
 from labeldp.trainers.training import EpochMetrics
 
 
@@ -107,7 +107,7 @@ class LpMstConfig(LearnerConfig):
 
     def start(
         self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
-    ) -> "LpMst | Consensus":
+    ) -> ReportingTrainer:
         """Ask for the prior, if it costs something, and the first part's labels.
 
         Raises:

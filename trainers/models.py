@@ -1,4 +1,4 @@
-"""The networks: an MLP, a small CNN, the CIFAR ResNet18 and WRN-28-k, started from explicit seeds.
+"""The networks: MLP, small CNN, CIFAR ResNet18, WRN-28-k, two branches; from explicit seeds.
 
 He et al. 2016 (arXiv:1512.03385) with the 3x3 stem that CIFAR needs; Zagoruyko and Komodakis 2016
 (arXiv:1605.07146) with the quirks of the network that ALIBI and PATE-FM were published with.
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.two_branch import TwoBranch
 
 #: Below this height or width the small CNN keeps every pixel in its first layer.
 _SMALLEST_STRIDED = 16
@@ -27,23 +28,25 @@ class ModelName(StrEnum):
 
     MLP: one hidden layer of `width` units (512). SMALL_CNN: two convolutions of `width` (16) and
     twice as many channels. RESNET18: `width` (64) channels at first. WIDE_RESNET28: widening
-    factor `width` (4; the papers take 8 on CIFAR-100).
+    factor `width` (4; the papers take 8 on CIFAR-100). TWO_BRANCH: embeddings of `width` (16).
     """
 
     MLP = "mlp"
     SMALL_CNN = "small_cnn"
     RESNET18 = "resnet18"
     WIDE_RESNET28 = "wide_resnet28"
+    TWO_BRANCH = "two_branch"
 
     @property
     def default_width(self) -> int:
         """The width that None stands for."""
-        return {"mlp": 512, "small_cnn": 16, "resnet18": 64, "wide_resnet28": 4}[self.value]
+        widths = {"mlp": 512, "small_cnn": 16, "resnet18": 64, "wide_resnet28": 4, "two_branch": 16}
+        return widths[self.value]
 
     @property
     def needs_images(self) -> bool:
         """Whether the network convolves, and cannot take tabular features [B, D]."""
-        return self is not ModelName.MLP
+        return self not in (ModelName.MLP, ModelName.TWO_BRANCH)
 
 
 def build_model(
@@ -54,6 +57,7 @@ def build_model(
     seed: int,
     width: int | None = None,
     dropout: float = 0.0,
+    cardinalities: tuple[int, ...] | None = None,
 ) -> nn.Module:
     """Build a network with weights that depend on `seed` alone; global random state stays as it is.
 
@@ -64,10 +68,11 @@ def build_model(
         seed: Seed of the initial weights.
         width: See `ModelName`; None takes the network's own.
         dropout: Share of the MLP's hidden units that each step leaves out.
+        cardinalities: See `PublicData`; None for features that are no identifiers.
 
     Raises:
-        ValueError: A number out of range, an image network for features without height and width,
-            or dropout in a network that has none.
+        ValueError: A number out of range, a network for features of another kind, or dropout in a
+            network that has none.
     """
     _validate.whole(num_classes=num_classes, minimum=2)
     _validate.whole(seed=seed)
@@ -84,9 +89,18 @@ def build_model(
             f"input_shape is {input_shape}, but {name} needs images (C, H, W); "
             f"{ModelName.MLP} takes any features"
         )
+    if (name is ModelName.TWO_BRANCH) != (cardinalities is not None):
+        kind = "numbers" if cardinalities is None else "identifiers"
+        raise ValueError(
+            f"model is {name}, but the features are {kind}; {ModelName.TWO_BRANCH} takes "
+            "identifiers, and every other network takes numbers"
+        )
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         match name:
+            case ModelName.TWO_BRANCH:
+                assert cardinalities is not None
+                return TwoBranch(cardinalities=cardinalities, width=width, num_classes=num_classes)
             case ModelName.MLP:
                 left_out = Dropout(dropout, seed=seed) if dropout else None
                 return _mlp(math.prod(input_shape), width, num_classes, left_out)

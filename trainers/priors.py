@@ -152,6 +152,7 @@ class PriorSettings:
             case PriorSource.FILE:
                 assert self.path is not None
                 return _read(Path(self.path), examples=len(features), num_classes=classes)
+        data.require_numbers(user=f"a prior from {self.source}")
         mechanism = self.mechanism(epsilon=epsilon, delta=delta, num_classes=classes)
         if isinstance(mechanism, ClusterHistograms):
             groups = clusters_of(features, clusters=self.clusters, seed=self.seed)

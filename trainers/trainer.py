@@ -77,6 +77,13 @@ class Trainer(Protocol):
         """Continue from where `state` was taken."""
 
 
+class ReportingTrainer(Trainer, Protocol):
+    """A trainer with figures of its own, which are logged beside those that all trials have."""
+
+    def figures(self) -> Mapping[str, float]:
+        """Return name -> number, computed from releases and the public test split alone."""
+
+
 class TrainerConfig(Protocol):
     """A trainer's settings: a frozen dataclass of plain fields that validates itself."""
 

@@ -171,7 +171,7 @@ def test_a_missing_set_names_the_path_and_the_command(
         with pytest.raises(DatasetMissing) as caught:
             load(name, root=tmp_path)
         assert str(tmp_path) in str(caught.value)
-        assert f"labeldp data fetch {name}" in str(caught.value)
+        assert DATASETS[name].command in str(caught.value)
         assert isinstance(caught.value, ValueError) and isinstance(caught.value, FileNotFoundError)
     monkeypatch.setenv("LABELDP_DATA", str(tmp_path / "elsewhere"))
     with pytest.raises(DatasetMissing, match="elsewhere"):
