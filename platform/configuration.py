@@ -27,6 +27,7 @@ from labeldp.trainers.convex import ConvexConfig
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.pate_fm import PateConfig
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.recommender import RecommenderConfig
 
 #: Name of a method -> the settings of its trainer.
 METHODS: dict[str, type] = {
@@ -38,6 +39,7 @@ METHODS: dict[str, type] = {
     "lp_mst": LpMstConfig,
     "pate": PateConfig,
     "prior_labels": PriorLabelsConfig,
+    "recommender": RecommenderConfig,
 }
 
 #: Keys that say where things lie on one machine and not what is computed.
