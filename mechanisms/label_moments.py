@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import AnyArray, as_numpy, like
+from labeldp.mechanisms._arrays import AnyArray, Array, as_numpy, like
 from labeldp.mechanisms.accounting import GaussianEvent
 from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
 
@@ -56,7 +56,7 @@ class LabelMoments:
         """What one release of all moments costs each label."""
         return GaussianEvent(noise_multiplier=self.noise_std / L2_SENSITIVITY)
 
-    def release(self, labels: AnyArray, weights: AnyArray, *, generator: AnyGenerator) -> AnyArray:
+    def release(self, labels: AnyArray, weights: Array, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy moments, once.
 
         Args:

@@ -1,10 +1,8 @@
 """Learning from bit-flipped one-hot labels: K sigmoids, each told by its own noisy bit.
 
 Zhao et al., "Enhancing Learning with Label Differential Privacy by Vector Approximation", ICLR
-2025. A sigmoid that regresses the noisy bits of similar examples learns how often bit j is set
-among them, q + (1 - 2 q) Pr[class j], with q the probability of a flip: the largest one is the
-likeliest class. Here the network learns Pr[class j] itself and is sent through the flips before it
-is compared, which leaves the same optimum and spares it from learning q.
+2025. A sigmoid that regresses noisy bits learns how often bit j is set among similar examples,
+q + (1 - 2 q) Pr[class j], with q the probability of a flip: the largest one is the likeliest class.
 """
 
 from collections.abc import Mapping
@@ -62,9 +60,7 @@ class BitFlipConfig(LearnerConfig):
         """
         mechanism = BitFlip(epsilon=self.epsilon, num_classes=data.num_classes)
         bits = labels.release(mechanism).values
-        return BitFlipTrainer(
-            self, data=data, bits=bits, mechanism=mechanism, seed=seed, performance=performance
-        )
+        return BitFlipTrainer(self, data=data, bits=bits, seed=seed, performance=performance)
 
 
 class BitFlipTrainer:
@@ -76,7 +72,6 @@ class BitFlipTrainer:
         *,
         data: PublicData,
         bits: NDArray[np.uint8],
-        mechanism: BitFlip,
         seed: int,
         performance: Performance,
     ) -> None:
@@ -86,13 +81,11 @@ class BitFlipTrainer:
             config: Settings.
             data: Public features and test split.
             bits: The release [N, K].
-            mechanism: What made it.
             seed: Of initial weights, order and augmentation.
             performance: Where and how fast.
         """
         self._learner = Learner(config, data=data, seed=seed, performance=performance)
         self._bits = torch.from_numpy(np.array(bits)).to(self._learner.device)
-        self._flips = mechanism.flip_probability
 
     def epoch(self) -> EpochMetrics:
         """Train for one epoch and evaluate.
@@ -123,6 +116,6 @@ class BitFlipTrainer:
 
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Cross-entropy of the bits, summed over the K of them."""
-        set_bits = self._flips + (1 - 2 * self._flips) * logits.sigmoid()
         bits = self._bits[rows].float()
-        return functional.binary_cross_entropy(set_bits, bits, reduction="none").sum(1).mean()
+        summed = functional.binary_cross_entropy_with_logits(logits, bits, reduction="none").sum(1)
+        return summed.mean()

@@ -202,7 +202,7 @@ def clusters_of(features: Tensor, *, clusters: int, seed: int) -> NDArray[np.int
 def _read(path: Path, *, examples: int, num_classes: int) -> NDArray[np.float64]:
     try:
         values: Any = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, EOFError, ValueError) as error:
         raise ValueError(
             f"{path} can't be read as a prior: {error}; write one with numpy.save"
         ) from error

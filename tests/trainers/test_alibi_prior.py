@@ -1,0 +1,177 @@
+"""ALIBI with a prior, and a prior alone: what they cost, how the weight moves, exact resume."""
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.vault import LabelVault
+from labeldp.trainers.alibi import AlibiConfig
+from labeldp.trainers.alibi_prior import (
+    AlibiPrior,
+    AlibiPriorConfig,
+    PriorLabelsConfig,
+    weight_of_prior,
+)
+from labeldp.trainers.data import load
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.priors import PriorSettings, PriorSource
+from labeldp.trainers.releases import Noise, label_mechanism
+from labeldp.trainers.trainer import LabelSource, Trainer, TrainerConfig
+from tests.trainers.tiny_data import digits
+
+ON_CPU = Performance(device=Device.CPU)
+CLUSTERS = PriorSettings(source=PriorSource.CLUSTERS, clusters=40)
+MOMENTS = PriorSettings(source=PriorSource.MOMENTS, landmarks=300)
+QUICK = AlibiPriorConfig(epochs=6, width=32, epsilon=2.0, learning_rate=0.1, prior=CLUSTERS)
+LABELS = PriorLabelsConfig(epochs=6, width=32, epsilon=2.0, learning_rate=0.1, prior=CLUSTERS)
+
+
+def trained(
+    config: AlibiPriorConfig | PriorLabelsConfig, labels: LabelSource | None = None
+) -> AlibiPrior:
+    data, seeded = digits()
+    trainer = config.start(data=data, labels=labels or seeded, seed=0, performance=ON_CPU)
+    for _ in range(config.epochs):
+        trainer.epoch()
+    return trainer
+
+
+def vault_of_digits() -> LabelVault:
+    return LabelVault(labels=load("digits").train_labels, num_classes=10)
+
+
+@pytest.mark.parametrize("config", [QUICK, LABELS])
+def test_they_are_trainers(config: TrainerConfig) -> None:
+    data, labels = digits()
+    trainer: Trainer = config.start(data=data, labels=labels, seed=0, performance=ON_CPU)
+    assert trainer.epoch().epoch == 1
+
+
+@pytest.mark.parametrize("prior", [CLUSTERS, MOMENTS])
+@pytest.mark.parametrize("noise", [Noise.LAPLACE, Noise.RANDOMIZED_RESPONSE, Noise.GAUSSIAN])
+def test_prior_and_labels_together_cost_epsilon(prior: PriorSettings, noise: Noise) -> None:
+    vault, config = vault_of_digits(), replace(QUICK, prior=prior, noise=noise, epochs=1)
+    trained(config, vault)
+    paid = vault.epsilon(delta=1e-5)
+    # Two Gaussian releases, or their Renyi curves, may cost less than the sum that was planned.
+    assert paid <= 2.0 * (1 + 1e-9)
+    if noise is not Noise.GAUSSIAN:
+        assert paid == pytest.approx(2.0, rel=1e-9)
+    plan = config.planned_charge(num_classes=10, seed=0)
+    events = [charge.event for charge in plan.chain()]
+    assert epsilon_of(events, delta=1e-5) == pytest.approx(paid, rel=1e-12)
+    assert len(vault.charges()) == 2
+
+
+def test_a_prior_alone_costs_epsilon_and_one_release() -> None:
+    vault = vault_of_digits()
+    trained(replace(LABELS, epochs=1), vault)
+    assert vault.epsilon(delta=0.0) == 2.0
+    assert len(vault.charges()) == 1
+
+
+def test_a_prior_that_costs_nothing_leaves_all_of_epsilon_to_the_labels() -> None:
+    config = replace(QUICK, prior=PriorSettings())
+    mechanism = config.mechanism(10)
+    assert mechanism == label_mechanism(Noise.LAPLACE, epsilon=2.0, delta=1e-5, num_classes=10)
+    assert len(config.planned_charge(num_classes=10, seed=0).chain()) == 1
+
+
+def test_at_a_small_epsilon_a_prior_helps() -> None:
+    config = replace(QUICK, epsilon=0.7, epochs=10)
+    plain = AlibiConfig(epochs=10, width=32, epsilon=0.7, learning_rate=0.1)
+    data, labels = digits()
+    without = plain.start(data=data, labels=labels, seed=0, performance=ON_CPU)
+    for _ in range(10):
+        without.epoch()
+    assert trained(config).evaluate() > without.evaluate() + 0.1
+    assert trained(replace(LABELS, epsilon=0.7)).evaluate() > without.evaluate() + 0.1
+
+
+def test_the_weight_falls_as_the_labels_tell_more() -> None:
+    truth = load("digits").train_labels
+    prior = np.full((len(truth), 10), 0.02)
+    prior[np.arange(len(truth)), truth] = 0.82
+    weights = []
+    for epsilon in (0.1, 0.5, 1.0, 2.0, 4.0):
+        mechanism = label_mechanism(Noise.LAPLACE, epsilon=epsilon, delta=1e-5, num_classes=10)
+        noisy = mechanism.release(truth, generator=np.random.default_rng(0))
+        weights.append(weight_of_prior(prior, torch.from_numpy(mechanism.log_likelihood(noisy))))
+    assert weights == sorted(weights, reverse=True)
+    assert weights[0] > 0.9
+    assert weights[-1] < 0.1
+
+
+def test_the_weight_of_extremes() -> None:
+    uniform, certain = np.full((5, 4), 0.25), np.eye(4)[[0, 1, 2, 3, 0]]
+    nothing = torch.zeros(5, 4)
+    assert weight_of_prior(uniform, nothing) == 0.0
+    assert weight_of_prior(certain, nothing) == 1.0
+    assert weight_of_prior(uniform, torch.tensor([[3.0, 0, 0, 0]] * 5)) == 0.0
+
+
+def test_at_first_the_target_is_the_posterior_under_the_prior_alone() -> None:
+    """And with a last weight of 0 it is ALIBI's own in the end."""
+    data, labels = digits()
+    config = replace(QUICK, prior_weight=0.0, epochs=10)
+    trainer = config.start(data=data, labels=labels, seed=0, performance=ON_CPU)
+    rows = torch.arange(4)
+    logits = torch.randn(4, 10, generator=torch.Generator().manual_seed(0))
+    log_p = logits.log_softmax(1)
+    likelihood, prior = trainer._log_likelihood[rows], trainer._log_prior[rows]
+    for epoch, under in ((1, prior), (3, 0.5 * prior + 0.5 * log_p), (5, log_p), (10, log_p)):
+        trainer._learner.epoch_number = epoch
+        expected = -((likelihood + under).softmax(1) * log_p).sum(1).mean()
+        torch.testing.assert_close(trainer._loss(logits, rows), expected)
+
+
+@pytest.mark.parametrize("config", [QUICK, LABELS])
+def test_a_resumed_training_is_the_same_to_the_bit(
+    config: AlibiPriorConfig | PriorLabelsConfig,
+) -> None:
+    vault, (data, _) = vault_of_digits(), digits()
+    config = replace(config, dropout=0.3)
+    whole = trained(config, vault)
+    part, resumed = (
+        config.start(data=data, labels=vault, seed=0, performance=ON_CPU) for _ in range(2)
+    )
+    for _ in range(3):
+        part.epoch()
+    file = io.BytesIO()
+    torch.save(part.state_dict(), file)
+    resumed.load_state_dict(torch.load(io.BytesIO(file.getvalue()), weights_only=True))
+    for _ in range(3):
+        resumed.epoch()
+    features = data.test_features
+    assert np.array_equal(whole.predict(features), resumed.predict(features))
+    assert whole.figures() == resumed.figures()
+
+
+@pytest.mark.parametrize(
+    ("config", "changes", "message"),
+    [
+        (QUICK, {"noise": Noise.NONE}, "noise is none"),
+        (QUICK, {"epsilon": 0.0}, "epsilon is 0.0"),
+        (QUICK, {"delta": 0.0}, "delta is 0.0"),
+        (QUICK, {"prior_weight": 1.5}, "prior_weight is 1.5"),
+        (QUICK, {"prior_weight": float("nan")}, "prior_weight is NaN"),
+        (LABELS, {"prior_weight": -0.1}, "prior_weight is -0.1"),
+        (LABELS, {"prior": PriorSettings()}, "nothing to learn from"),
+    ],
+)
+def test_bad_settings(
+    config: AlibiPriorConfig | PriorLabelsConfig, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(config, **changes)
+
+
+def test_more_clusters_than_examples() -> None:
+    config = replace(QUICK, prior=replace(CLUSTERS, clusters=1439))
+    with pytest.raises(ValueError, match="clusters is 1439, but there are 1438 examples"):
+        trained(config)

@@ -1,0 +1,175 @@
+"""Priors: what they cost, what they know, where they may come from, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
+from labeldp.mechanisms.vault import LabelVault
+from labeldp.trainers.data import load
+from labeldp.trainers.priors import PriorSettings, PriorSource, clusters_of
+from tests.trainers.tiny_data import digits
+
+LEARNED = [
+    PriorSettings(source=PriorSource.CLUSTERS, clusters=40),
+    PriorSettings(source=PriorSource.MOMENTS, landmarks=300),
+]
+
+
+def vault_of_digits() -> LabelVault:
+    return LabelVault(labels=load("digits").train_labels, num_classes=10)
+
+
+def learned(settings: PriorSettings, *, epsilon: float = 1.0) -> NDArray[np.float64]:
+    data, labels = digits()
+    return settings.learn(data, labels, epsilon=epsilon, delta=1e-5)
+
+
+@pytest.mark.parametrize("settings", LEARNED)
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_it_costs_what_it_says_and_once(settings: PriorSettings, epsilon: float) -> None:
+    vault, (data, _) = vault_of_digits(), digits()
+    for _ in range(2):
+        settings.learn(data, vault, epsilon=epsilon, delta=1e-5)
+    assert vault.epsilon(delta=1e-5) == pytest.approx(epsilon, rel=1e-9)
+    planned = settings.planned_charge(epsilon=epsilon, delta=1e-5, num_classes=10)
+    assert planned is not None
+    assert [charge.event for charge in vault.charges()] == [planned.event]
+    assert epsilon_of([planned.event], delta=1e-5) == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_clusters_are_pure_and_moments_are_not() -> None:
+    clusters, moments = (
+        settings.mechanism(epsilon=1.0, delta=1e-5, num_classes=10) for settings in LEARNED
+    )
+    assert isinstance(clusters.event, PureEvent)
+    assert isinstance(moments.event, GaussianEvent)
+
+
+@pytest.mark.parametrize("settings", LEARNED)
+def test_rows_are_probabilities_that_know_the_labels(settings: PriorSettings) -> None:
+    truth = load("digits").train_labels
+    prior = learned(settings, epsilon=4.0)
+    np.testing.assert_allclose(prior.sum(1), 1, atol=1e-9)
+    assert prior.min() >= settings.smoothing / 10 * (1 - 1e-12)
+    assert (prior.argmax(1) == truth).mean() > 0.8
+
+
+@pytest.mark.parametrize("settings", LEARNED)
+def test_more_epsilon_knows_more(settings: PriorSettings) -> None:
+    truth = load("digits").train_labels
+    little, much = (
+        float((learned(settings, epsilon=epsilon).argmax(1) == truth).mean())
+        for epsilon in (0.05, 5.0)
+    )
+    assert little + 0.1 < much
+
+
+def test_trials_that_ask_the_same_share_a_release() -> None:
+    first, other_share, other_seed = (
+        PriorSettings(source=PriorSource.CLUSTERS, **changes).planned_charge(
+            epsilon=0.3, delta=1e-5, num_classes=10
+        )
+        for changes in ({}, {"share": 0.9, "smoothing": 0.1}, {"seed": 1})
+    )
+    assert first == other_share != other_seed
+
+
+def test_budgets_are_split() -> None:
+    settings = PriorSettings(source=PriorSource.CLUSTERS, share=0.25, most_epsilon=0.4)
+    assert settings.split(1.0) == (0.25, 0.75)
+    assert settings.split(4.0) == (0.4, 3.6)
+    assert PriorSettings(source=PriorSource.UNIFORM).split(1.0) == (0.0, 1.0)
+
+
+def test_uniform_asks_nothing() -> None:
+    vault, (data, _) = vault_of_digits(), digits()
+    prior = PriorSettings().learn(data, vault, epsilon=0.0, delta=1e-5)
+    np.testing.assert_allclose(prior, 0.1)
+    assert not vault.charges()
+    assert PriorSettings().planned_charge(epsilon=0.0, delta=1e-5, num_classes=10) is None
+
+
+def test_clusters_follow_from_features_and_seed() -> None:
+    rows = torch.cat((torch.zeros(20, 3), torch.ones(30, 3)))
+    rows += 0.01 * torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
+    groups = clusters_of(rows, clusters=2, seed=0)
+    assert groups[0] != groups[-1]
+    assert len(set(groups[:20])) == len(set(groups[20:])) == 1
+    assert np.array_equal(groups, clusters_of(rows, clusters=2, seed=0))
+
+
+def test_as_many_clusters_as_examples_and_one_more() -> None:
+    rows = torch.rand(12, 3, generator=torch.Generator().manual_seed(0))
+    assert clusters_of(rows, clusters=12, seed=0).max() <= 11
+    with pytest.raises(ValueError, match="clusters is 13, but there are 12 examples"):
+        clusters_of(rows, clusters=13, seed=0)
+
+
+def file_prior(path: Path) -> PriorSettings:
+    return PriorSettings(source=PriorSource.FILE, path=str(path), smoothing=1e-6)
+
+
+def test_a_prior_of_the_users_own(tmp_path: Path) -> None:
+    path = tmp_path / "prior.npy"
+    mine = np.random.default_rng(0).dirichlet(np.ones(10), 1438)
+    np.save(path, mine.astype(np.float32))
+    np.testing.assert_allclose(learned(file_prior(path)), mine, atol=1e-5)
+
+
+def broken(row: int, values: list[float]) -> NDArray[np.float64]:
+    prior = np.full((1438, 10), 0.1)
+    prior[row, : len(values)] = values
+    return prior
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        (broken(7, [float("nan")]), "row 7"),
+        (broken(3, [-0.1, 0.3]), "row 3"),
+        (broken(5, [0.0] * 10), "row 5 .* sum 0"),
+        (broken(0, [0.9]), "row 0"),
+        (np.full((1437, 10), 0.1), "1437 rows, but there are 1438"),
+        (np.full((1438, 9), 1 / 9), r"must be \[N, 10\]"),
+        (np.array(["a"]), "no array of numbers"),
+    ],
+)
+def test_a_bad_prior_of_the_users_own(tmp_path: Path, prior: NDArray[Any], message: str) -> None:
+    path = tmp_path / "prior.npy"
+    np.save(path, prior)
+    with pytest.raises(ValueError, match=message):
+        learned(file_prior(path))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no prior"])
+def test_a_file_that_holds_no_prior(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "prior.npy"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"prior\.npy can't be read"):
+        learned(file_prior(path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"share": 0.0}, "share is 0.0"),
+        ({"share": 1.0}, "share is 1.0"),
+        ({"smoothing": 0.0}, "smoothing is 0.0"),
+        ({"most_epsilon": 0.0}, "most_epsilon is 0.0"),
+        ({"clusters": 0}, "clusters is 0"),
+        ({"landmarks": 1}, "landmarks is 1"),
+        ({"tolerated_noise": -1.0}, "tolerated_noise is -1.0"),
+        ({"source": "cluster"}, "source is 'cluster'"),
+        ({"source": PriorSource.FILE}, "FILE needs a path"),
+        ({"path": "prior.npy"}, "no other source takes one"),
+    ],
+)
+def test_bad_settings(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PriorSettings(**changes)
