@@ -70,9 +70,14 @@ class Capacity:
 def connected(address: str | None) -> Iterator[Capacity]:
     """Start a private cluster, or connect to the one at `address` (or in RAY_ADDRESS).
 
+    Who is connected already, to run several sweeps, stays connected.
+
     Raises:
         ClusterUnusable: No cluster answers there, or it runs another version of Ray or Python.
     """
+    if ray.is_initialized():
+        yield capacity()
+        return
     named = address or os.environ.get("RAY_ADDRESS")
     try:
         if named in (None, "", "local"):

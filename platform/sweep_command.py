@@ -8,14 +8,17 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from labeldp.platform.driver import SweepOutcome
+    from labeldp.platform.driver import SweepOptions, SweepOutcome
     from labeldp.platform.sweep import Sweep
+
+    Runner = Callable[[Sweep, SweepOptions], SweepOutcome]
 
 TRIALS_FAILED, BAD_INPUT, CANNOT_FIT, OVER_BUDGET, INTERRUPTED = 1, 2, 3, 4, 130
 
@@ -25,8 +28,14 @@ def main(sweep: "Sweep", arguments: list[str] | None = None) -> NoReturn:
     sys.exit(run(sweep, sys.argv[1:] if arguments is None else arguments))
 
 
-def run(sweep: "Sweep", arguments: list[str]) -> int:
-    """Run `sweep` and return the exit code."""
+def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None) -> int:
+    """Run `sweep` and return the exit code.
+
+    Args:
+        sweep: What to run.
+        arguments: Of the command line.
+        runner: What runs it, where that is more than one sweep.
+    """
     options = _parser(sweep).parse_intermixed_args(arguments)
     # `ray job stop` and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
     signal.signal(signal.SIGTERM, _interrupt)
@@ -42,7 +51,7 @@ def run(sweep: "Sweep", arguments: list[str]) -> int:
     if options.smoke and not options.results:
         results = results.with_name(f"{results.name}-smoke")
     try:
-        outcome = run_sweep(
+        outcome = (runner or run_sweep)(
             sweep,
             SweepOptions(
                 smoke=options.smoke,
