@@ -1,0 +1,302 @@
+"""A sweep from start to end: interrupted, finished, and grown by a release; three starts of Ray.
+
+Six trials share one release; two of them must diverge. The first start is interrupted when a trial
+has finished, the second one does the rest, the third asks for another epsilon.
+"""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow.entities import Run
+from mlflow.tracking import MlflowClient
+
+from labeldp.platform.command_line import main
+from labeldp.platform.configuration import TrialConfig, config_hash, read_yaml, with_changes
+from labeldp.platform.plan_verb import plan
+from labeldp.platform.results import ResultsFolder, TrialRecord
+
+pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
+
+QUICKSTART = Path(__file__).resolve().parents[2] / "sweeps" / "quickstart.py"
+EPOCHS = 60
+#: A busy machine takes long to start Ray; a quiet one needs 20 s.
+LIMIT_SECONDS = 600
+FIXED = ["trainer.noise=laplace", f"trainer.epochs={EPOCHS}", "audit.canaries=50"]
+SIX = [
+    *FIXED,
+    "trainer.epsilon=4",
+    "trainer.learning_rate=[0.05,0.02,1e30]",
+    "trainer.weight_decay=[0.0,0.001]",
+]
+TWO = [
+    *FIXED,
+    "trainer.epsilon=[4,1]",
+    "trainer.learning_rate=0.05",
+    "trainer.weight_decay=0.0",
+]
+METRICS = {
+    "accuracy",
+    "epsilon",
+    "delta",
+    "epsilon_m_low",
+    "epsilon_m_high",
+    "epsilon_m_ceiling",
+    "train_seconds",
+    "val_accuracy",
+    "loss",
+}
+TAGS = {"config_hash", "trainer", "dataset", "git_commit", "seed", "mlflow.parentRunId"}
+ARTIFACTS = {"config.yaml", "ledger.json", "environment.txt", "curves.json"}
+KEYS = {
+    "experiment",
+    "tracking_uri",
+    "parent_run_id",
+    "trials",
+    "finished",
+    "failed",
+    "skipped",
+    "results_dir",
+    "pareto",
+    "ledger",
+}
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of the sweep, after its end."""
+
+    code: int
+    out: str
+    err: str
+    records: dict[str, TrialRecord]
+
+    @property
+    def json(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.out.splitlines()[-1])
+        return found
+
+
+def start(results: Path, *arguments: str, interrupt: bool = False) -> Start:
+    """Start the sweep and wait for its end; Ctrl-C goes to all of its processes, as in a shell."""
+    command = [sys.executable, str(QUICKSTART), "--results", str(results), "--json", *arguments]
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "LABELDP_DATA")
+    }
+    out, err = results.with_suffix(".out"), results.with_suffix(".err")
+    with open(out, "w") as out_file, open(err, "w") as err_file:
+        process = subprocess.Popen(
+            command,
+            cwd=results.parent,
+            env=environment,
+            stdout=out_file,
+            stderr=err_file,
+            start_new_session=True,
+        )
+        try:
+            if interrupt:
+                end = time.monotonic() + LIMIT_SECONDS
+                while not list(results.glob("trials/*.json")) and process.poll() is None:
+                    assert time.monotonic() < end, "no trial finished"
+                    time.sleep(0.02)
+                os.killpg(process.pid, signal.SIGINT)
+            code = process.wait(timeout=LIMIT_SECONDS)
+        finally:
+            left = end_of_group(process.pid)
+            process.wait(timeout=30)
+    assert not left, f"{left} processes were left behind"
+    records = ResultsFolder(results, sweep="quickstart").records()
+    return Start(code=code, out=out.read_text(), err=err.read_text(), records=records)
+
+
+def end_of_group(group: int) -> int:
+    """Wait for a group that a test started to end, end what does not, and say how many."""
+    patience = time.monotonic() + 20
+    while time.monotonic() < patience:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return 0
+        time.sleep(0.1)
+    left = sum(os.getpgid(int(path.name)) == group for path in Path("/proc").glob("[0-9]*"))
+    os.killpg(group, signal.SIGKILL)
+    return left
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sweep") / "results"
+
+
+@pytest.fixture(scope="module")
+def interrupted(results: Path) -> Start:
+    return start(results, *SIX, interrupt=True)
+
+
+@pytest.fixture(scope="module")
+def completed(results: Path, interrupted: Start) -> Start:
+    return start(results, "--resume", "must", *SIX)
+
+
+@pytest.fixture(scope="module")
+def grown(results: Path, completed: Start) -> Start:
+    return start(results, *TWO)
+
+
+def runs(outcome: Start) -> tuple[Run, dict[str, Run], MlflowClient]:
+    """Return the sweep's run, its trials' by hash, and the client that found them."""
+    client = MlflowClient(tracking_uri=outcome.json["tracking_uri"])
+    parent = client.get_run(outcome.json["parent_run_id"])
+    query = f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'"
+    found = list(client.search_runs([parent.info.experiment_id], query))
+    by_hash = {run.data.tags["config_hash"]: run for run in found}
+    assert len(by_hash) == len(found), "a trial has two runs"
+    return parent, by_hash, client
+
+
+def test_an_interrupted_sweep_keeps_what_has_finished(interrupted: Start) -> None:
+    assert interrupted.code == 130
+    assert "Traceback" not in interrupted.err
+    assert "interrupted; what has finished is kept" in interrupted.err
+    assert interrupted.out == ""
+    assert 1 <= len(interrupted.records) < 6
+
+
+def test_the_next_start_does_the_rest(interrupted: Start, completed: Start) -> None:
+    done = {digest for digest, record in interrupted.records.items() if record.finished}
+    found = completed.json
+    assert found["trials"] == 6
+    assert found["skipped"] == len(done)
+    assert found["finished"] == 4 - len(done)
+    assert found["failed"] == 2
+    assert completed.code == 1, "some trials failed"
+    for digest in done:
+        assert completed.records[digest] == interrupted.records[digest]
+    assert len(completed.records) == 6
+
+
+def test_a_trial_that_diverges_says_so_and_the_others_finish(completed: Start) -> None:
+    failed = [record for record in completed.records.values() if not record.finished]
+    assert [record.config["trainer.learning_rate"] for record in failed] == [1e30, 1e30]
+    for record in failed:
+        assert "TrainingDiverged: the loss is not finite in epoch 1" in record.reason
+    _, children, _ = runs(completed)
+    for record in failed:
+        run = children[record.hash]
+        assert run.info.status == "FAILED"
+        assert run.data.tags["failure_reason"] == record.reason
+    assert "failed: TrainingDiverged" in completed.err
+    assert sum(run.info.status == "FINISHED" for run in children.values()) == 4
+
+
+def test_one_release_for_all_learning_rates(completed: Start) -> None:
+    assert completed.json["ledger"] == {
+        "releases": 1,
+        "epsilon_releases": 4.0,
+        "epsilon_selection": 0.0,
+        "epsilon_total": 4.0,
+        "delta": 0.0,
+    }
+    keys = {tuple(record.release_keys) for record in completed.records.values()}
+    assert len(keys) == 1, "all trials read the same release"
+
+
+def test_the_plan_said_so_before(completed: Start) -> None:
+    planned = plan(str(QUICKSTART), overrides=SIX)
+    assert (planned.trials, planned.releases, planned.epsilon_total) == (6, 1, 4.0)
+    assert planned.fits, planned.problems
+
+
+def test_json_has_the_keys_of_the_contract(completed: Start, results: Path) -> None:
+    found = completed.json
+    assert set(found) >= KEYS
+    assert found["experiment"] == "quickstart"
+    assert Path(found["results_dir"]) == results
+    (point,) = found["pareto"]  # one epsilon: one point is best
+    assert set(point) >= {"run_id", "accuracy", "epsilon", "epsilon_m_low", "epsilon_m_high"}
+    finished = [record for record in completed.records.values() if record.finished]
+    assert point["accuracy"] == max(record.metrics["accuracy"] for record in finished)
+    assert point["accuracy"] > 0.8 and point["epsilon"] == 4.0
+    assert point["run_id"] in {run.info.run_id for run in runs(completed)[1].values()}
+
+
+def test_every_trial_is_tracked_with_everything(completed: Start, results: Path) -> None:
+    parent, children, client = runs(completed)
+    fingerprint = ResultsFolder(results, sweep="quickstart").identity()["fingerprint"]
+    for digest, record in completed.records.items():
+        run = children[digest]
+        assert set(run.data.tags) >= TAGS
+        assert run.data.tags["dataset"] == "digits" and run.data.tags["trainer"] == "alibi"
+        assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
+        assert run.data.params == {key: str(value) for key, value in record.config.items()}
+        names = {file.path for file in client.list_artifacts(run.info.run_id)}
+        assert names >= ARTIFACTS | ({"run_card.md"} if record.finished else set())
+        file = client.download_artifacts(run.info.run_id, "config.yaml")
+        config = with_changes(TrialConfig(), read_yaml(Path(file)))
+        assert config_hash(config, data_fingerprint=fingerprint) == digest
+        if not record.finished:
+            continue
+        assert set(run.data.metrics) >= METRICS
+        numbers = {name: value for name, value in record.metrics.items() if math.isfinite(value)}
+        assert {name: run.data.metrics[name] for name in numbers} == pytest.approx(numbers)
+        curve = client.get_metric_history(run.info.run_id, "val_accuracy")
+        assert [point.step for point in curve] == list(range(1, EPOCHS + 1))
+        assert curve[-1].value == pytest.approx(record.metrics["accuracy"])
+    names = {file.path for file in client.list_artifacts(parent.info.run_id)}
+    assert names >= {"report.html", "pareto.png", "pareto.csv"}
+    assert parent.info.status == "FAILED", "two of its trials have failed"
+
+
+def test_numbers_make_sense(completed: Start) -> None:
+    for record in completed.records.values():
+        if record.finished:
+            figures = record.metrics
+            assert (figures["epsilon"], figures["delta"]) == (4.0, 0.0)
+            assert 0 <= figures["epsilon_m_low"] <= figures["epsilon_m_ceiling"]
+            assert figures["epsilon_m_low"] <= figures["epsilon_m_high"]
+            assert len(record.curves) == EPOCHS
+
+
+def test_the_report_names_failures_and_nothing_private(completed: Start, results: Path) -> None:
+    page = (results / "report.html").read_text()
+    assert "4 trials finished, 2 failed" in page and "the loss is not finite" in page
+    assert "1 releases" in page and "epsilon 4 at delta 0" in page
+    assert "private/" not in page
+
+
+def test_another_epsilon_is_another_release_and_is_paid_for(grown: Start) -> None:
+    assert grown.code == 0, grown.err
+    found = grown.json
+    assert (found["trials"], found["skipped"], found["finished"], found["failed"]) == (2, 1, 1, 0)
+    assert found["ledger"]["releases"] == 2
+    assert found["ledger"]["epsilon_total"] == 5.0
+    assert {point["epsilon"] for point in found["pareto"]} <= {1.0, 4.0}
+
+
+def test_only_one_run_per_trial_after_three_starts(completed: Start, grown: Start) -> None:
+    parent, children, _ = runs(grown)
+    assert parent.info.run_id == completed.json["parent_run_id"]
+    assert len(children) == 7
+    assert parent.info.status == "FINISHED"
+
+
+def test_the_report_verb_reads_it_from_the_store(
+    grown: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = grown.json["tracking_uri"]
+    arguments = ["report", "quickstart", "--tracking-uri", uri, "--out", str(tmp_path), "--json"]
+    assert main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"html", "pareto_png", "rows"}
+    assert found["rows"] == 5
+    assert Path(found["pareto_png"]).read_bytes().startswith(b"\x89PNG")
