@@ -8,8 +8,8 @@ driver nothing that was finished.
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import ray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.vault import Shard
 from labeldp.platform.cluster import CannotFit
 from labeldp.platform.sweep import Resources
+from labeldp.platform.teacher_actor import TeacherActor, VoteFunction
 from labeldp.platform.vote_store import VoteJournal
 
 #: A batch that has failed so often is given up; the others go on.
@@ -30,19 +31,6 @@ START_SECONDS = 600
 
 class EnsembleIncomplete(RuntimeError):
     """Some teachers could not be trained; the message names them and the error."""
-
-
-class VoteFunction(Protocol):
-    """Trains teachers and lets them vote; runs on an actor.
-
-    Called with the ids of a batch, their shards and the data; returns votes uint8 [n, Q]. The same
-    batch gives the same votes, wherever and however often it runs.
-    """
-
-    def __call__(
-        self, teachers: Sequence[int], shards: Sequence[Shard], data: Any
-    ) -> NDArray[np.uint8]:
-        """Return the votes of a batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,22 +63,6 @@ class PoolOutcome:
     trained: int
     reused: int
     seconds: float
-
-
-class _Worker:
-    """One member of the pool: keeps the data and trains whatever it is sent."""
-
-    def __init__(self, vote: VoteFunction, data: Any, threads: int) -> None:
-        import torch
-
-        torch.set_num_threads(threads)
-        self._vote, self._data = vote, data
-
-    def ready(self) -> None:
-        pass
-
-    def train(self, teachers: Sequence[int], shards: Sequence[Shard]) -> NDArray[np.uint8]:
-        return self._vote(teachers, shards, self._data)
 
 
 def batches_of(teachers: int, batch: int) -> list[list[int]]:
@@ -134,37 +106,56 @@ def train_ensemble(
         if not missing:
             return PoolOutcome(trained=0, reused=reused, seconds=0.0)
         pool = _Pool(vote, data, each, size=min(actors, len(missing)))
-        queue = deque((ids, 0) for ids in missing)
-        given_up: list[tuple[list[int], str]] = []
+        queue = deque(_Batch(ids=ids) for ids in missing)
+        given_up: list[_Batch] = []
         trained = 0
         try:
             while queue or pool.busy:
-                while queue and (actor := pool.free()) is not None:
-                    ids, tries = queue.popleft()
-                    pool.send(actor, ids, [shards[teacher] for teacher in ids], tries)
-                for ids, tries, votes, error in pool.finished():
+                while queue and (place := pool.free(queue[0])) is not None:
+                    work = queue.popleft()
+                    pool.send(place, work, [shards[teacher] for teacher in work.ids])
+                for work, votes in pool.finished():
                     if votes is not None:
-                        journal.append(ids, votes)
-                        trained += len(ids)
+                        journal.append(work.ids, votes)
+                        trained += len(work.ids)
                         on_progress(_progress(reused, trained, total, started))
-                    elif tries + 1 < TRIES:
-                        queue.append((ids, tries + 1))
+                    elif work.tries < TRIES:
+                        queue.append(work)
                     else:
-                        given_up.append((ids, error))
+                        given_up.append(work)
         finally:
             pool.close()
     if given_up:
-        ids, error = given_up[0]
+        first = given_up[0]
         raise EnsembleIncomplete(
-            f"{sum(len(batch) for batch, _ in given_up)} of {total} teachers could not be trained; "
-            f"teacher {ids[0]} failed {TRIES} times, the last time with: {error}. The votes of "
-            f"{reused + trained} teachers are kept; mend the cause and run again"
+            f"{sum(len(work.ids) for work in given_up)} of {total} teachers could not be trained; "
+            f"teacher {first.ids[0]} failed {TRIES} times, the last time with: {first.error}. The "
+            f"votes of {reused + trained} teachers are kept; mend the cause and run again"
         )
     return PoolOutcome(trained=trained, reused=reused, seconds=time.monotonic() - started)
 
 
-#: A batch that came back: its teachers, tries before this one, votes (None if it failed), error.
-_Returned = tuple[list[int], int, NDArray[np.uint8] | None, str]
+@dataclass(frozen=True, kw_only=True)
+class _Batch:
+    """Teachers that are trained together.
+
+    Attributes:
+        ids: Their numbers.
+        tries: How often it has failed.
+        alone: Whether it must be the only one at its actor. Which of several was at work when an
+            actor died can't be told; from then on each of them is tried by itself.
+        error: Of the last try.
+    """
+
+    ids: list[int]
+    tries: int = 0
+    alone: bool = False
+    error: str = ""
+
+    @property
+    def load(self) -> int:
+        """How much of what an actor holds it takes."""
+        return _AHEAD if self.alone else 1
 
 
 class _Pool:
@@ -175,7 +166,7 @@ class _Pool:
     """
 
     def __init__(self, vote: VoteFunction, data: Any, each: Resources, *, size: int) -> None:
-        remote: Any = ray.remote(_Worker)
+        remote: Any = ray.remote(TeacherActor)
         kind = remote.options(num_cpus=each.cpus, num_gpus=each.gpus, max_restarts=0)
         self._make: Callable[[], Any] = lambda: kind.remote(vote, data, max(1, int(each.cpus)))
         self._each = each
@@ -183,7 +174,7 @@ class _Pool:
         self._load: dict[int, int] = {}  # of actors that have started
         self._starting: dict[Any, int] = {}
         self._failed_starts = dict.fromkeys(range(size), 0)
-        self._tasks: dict[Any, tuple[int, list[int], int]] = {}
+        self._tasks: dict[Any, tuple[int, _Batch]] = {}
         for place in range(size):
             self._start(place)
 
@@ -191,18 +182,19 @@ class _Pool:
     def busy(self) -> bool:
         return bool(self._tasks)
 
-    def free(self) -> int | None:
+    def free(self, batch: _Batch) -> int | None:
         """Return an actor that can take a batch, the least busy one."""
         place = min(self._load, key=self._load.__getitem__, default=None)
-        return place if place is not None and self._load[place] < _AHEAD else None
+        fits = place is not None and self._load[place] + batch.load <= _AHEAD
+        return place if fits else None
 
-    def send(self, place: int, ids: list[int], shards: Sequence[Shard], tries: int) -> None:
-        task = self._actors[place].train.remote(ids, shards)
-        self._tasks[task] = (place, ids, tries)
-        self._load[place] += 1
+    def send(self, place: int, batch: _Batch, shards: Sequence[Shard]) -> None:
+        task = self._actors[place].train.remote(batch.ids, shards)
+        self._tasks[task] = (place, batch)
+        self._load[place] += batch.load
 
-    def finished(self) -> list[_Returned]:
-        """Wait until a batch comes back or an actor has started.
+    def finished(self) -> list[tuple[_Batch, NDArray[np.uint8] | None]]:
+        """Wait until a batch comes back, with votes or without, or until an actor has started.
 
         Raises:
             CannotFit: No actor starts.
@@ -250,25 +242,24 @@ class _Pool:
         else:
             self._load[place] = self._failed_starts[place] = 0
 
-    def _returned(self, task: Any) -> list[_Returned]:
-        place, ids, tries = self._tasks.pop(task)
+    def _returned(self, task: Any) -> list[tuple[_Batch, NDArray[np.uint8] | None]]:
+        place, batch = self._tasks.pop(task)
         try:
             votes = ray.get(task)
         except ray.exceptions.RayTaskError as error:
-            self._load[place] -= 1
-            return [(ids, tries, None, _first_line(error.cause or error))]
+            self._load[place] -= batch.load
+            text = _first_line(error.cause or error)
+            return [(replace(batch, tries=batch.tries + 1, error=text), None)]
         except ray.exceptions.RayError as error:
-            # The batch that was sent first was at work. Those that waited behind it are not to
-            # blame: the try that is counted when they go back is taken off beforehand.
-            waiting = [other for other, (where, _, _) in self._tasks.items() if where == place]
-            innocent = [self._tasks.pop(other) for other in waiting]
+            others = [other for other, (where, _) in self._tasks.items() if where == place]
+            lost = [batch, *(self._tasks.pop(other)[1] for other in others)]
             self._start(place)
-            return [
-                (ids, tries, None, _first_line(error)),
-                *((others, before - 1, None, "") for _, others, before in innocent),
-            ]
-        self._load[place] -= 1
-        return [(ids, tries, votes, "")]
+            if others:
+                return [(replace(each, alone=True), None) for each in lost]
+            failed = replace(batch, tries=batch.tries + 1, alone=True, error=_first_line(error))
+            return [(failed, None)]
+        self._load[place] -= batch.load
+        return [(batch, votes)]
 
 
 def _progress(reused: int, trained: int, total: int, started: float) -> PoolProgress:

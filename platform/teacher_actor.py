@@ -1,0 +1,49 @@
+"""One member of a pool: keeps the public data and trains whatever it is sent.
+
+A module of its own because every actor imports it: what a teacher does not need is not loaded.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.vault import Shard
+
+
+class VoteFunction(Protocol):
+    """Trains teachers and lets them vote; runs on an actor.
+
+    Called with the ids of a batch, their shards and the data; returns votes uint8 [n, Q]. On
+    machines of one kind the same batch gives the same votes, wherever and however often it runs.
+    """
+
+    def __call__(
+        self, teachers: Sequence[int], shards: Sequence[Shard], data: Any
+    ) -> NDArray[np.uint8]:
+        """Return the votes of a batch."""
+
+
+class TeacherActor:
+    """Trains batches of teachers, one after the other."""
+
+    def __init__(self, vote: VoteFunction, data: Any, threads: int) -> None:
+        """Take what all batches need.
+
+        Args:
+            vote: Trains a batch.
+            data: Public data; Ray puts it in place of its reference.
+            threads: Of torch, where teachers use it.
+        """
+        if (torch := sys.modules.get("torch")) is not None:
+            torch.set_num_threads(threads)
+        self._vote, self._data = vote, data
+
+    def ready(self) -> None:
+        """Answer, once it has started."""
+
+    def train(self, teachers: Sequence[int], shards: Sequence[Shard]) -> NDArray[np.uint8]:
+        """Return the votes of a batch [n, Q]."""
+        return self._vote(teachers, shards, self._data)
