@@ -149,8 +149,8 @@ def read_adult(folder: Path) -> Splits:
         DatasetMissing: One of the files is not there.
         DataFileError: A line that is cut off, a number that is none, an unknown label.
     """
-    train, train_labels = _read_adult_file(folder / "adult.data")
-    test, test_labels = _read_adult_file(folder / "adult.test")
+    train, train_labels = read_adult_rows(folder / "adult.data")
+    test, test_labels = read_adult_rows(folder / "adult.test")
     train_features, test_features = encode(train, test)
     return Splits(
         train_features=train_features,
@@ -162,7 +162,13 @@ def read_adult(folder: Path) -> Splits:
     )
 
 
-def _read_adult_file(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+def read_adult_rows(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+    """Return the columns of one of Adult's files, numbers or strings [N], and its labels [N].
+
+    Raises:
+        DatasetMissing: It is not there.
+        DataFileError: A line that is cut off, a number that is none, an unknown label.
+    """
     file_size(path)
     rows: list[list[str]] = []
     labels: list[int] = []
