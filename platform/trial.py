@@ -76,6 +76,7 @@ def run_trial(
     accuracy = trainer.evaluate()
     train_seconds = earlier + time.perf_counter() - started
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
+    audited = time.perf_counter()
     positions = vault.canary_positions()
     confidences = trainer.predict(data.train_features[positions])
     figures = vault.audit(
@@ -87,6 +88,7 @@ def run_trial(
             "epsilon": epsilon,
             "delta": delta,
             "train_seconds": train_seconds,
+            "audit_seconds": time.perf_counter() - audited,
             **vault.figures,
             **(trainer.figures() if hasattr(trainer, "figures") else {}),
             **figures,
