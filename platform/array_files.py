@@ -46,8 +46,9 @@ def read_array(address: str, *, what: str) -> NDArray[Any]:
             f"{what}: {path} holds no array that can be read ({first}); save it with numpy.save or "
             "numpy.savez, without Python objects"
         ) from error
-    if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
-        raise ArrayFileError(f"{what}: {path} holds {array.dtype} values; numbers are needed")
+    real = np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)
+    if not (real or array.dtype == bool):
+        raise ArrayFileError(f"{what}: {path} holds {array.dtype} values; real numbers are needed")
     if array.size == 0:
         raise ArrayFileError(f"{what}: {path} is empty; it must hold at least one number")
     result: NDArray[Any] = array

@@ -212,7 +212,7 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
             )
         try:
             OmegaConf.update(tree, key, value, force_add=False)
-        except OmegaConfBaseException as error:
+        except (OmegaConfBaseException, OverflowError) as error:
             raise ConfigurationError(_explain(tree, key, value, error)) from error
     try:
         result = OmegaConf.to_object(tree)

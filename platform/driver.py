@@ -3,6 +3,7 @@
 The order matters: everything that can be refused is refused before the first label is released.
 """
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -26,7 +27,13 @@ from labeldp.platform.recorder import Recorder, ledger_json
 from labeldp.platform.report import Report, write_report
 from labeldp.platform.results import ResultsFolder, ResultsFolderError, TrialRecord
 from labeldp.platform.sweep import PlannedTrial, Sweep, plan_trials, smoke_sized
-from labeldp.platform.tracking import TRACKING_ERRORS, Tracker, TrackingUnusable, default_uri
+from labeldp.platform.tracking import (
+    TRACKING_ERRORS,
+    Tracker,
+    TrackingUnusable,
+    default_uri,
+    shown,
+)
 from labeldp.platform.trial_runs import run_trials
 from labeldp.trainers import data as data_sets
 from labeldp.trainers.data import LabelledData
@@ -184,12 +191,16 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 budget=budget,
             )
             commit = environment.git_commit()
+            # Written before tracking hears of it: a start that is killed in between finds its run.
+            sweep_id = folder.identity().get("sweep_id") or uuid.uuid4().hex
+            folder.identify(fingerprint=public.fingerprint, sweep_id=sweep_id)
+            facts = {"dataset": public.name, "sweep": sweep.name, "sweep_id": sweep_id}
             parent = tracker.open_parent(
                 sweep.name,
-                tags={"git_commit": commit, "dataset": public.name, "sweep": sweep.name},
+                tags={"git_commit": commit, **facts},
                 run_id=folder.identity().get("parent_run_id"),
             )
-            folder.identify(fingerprint=public.fingerprint, parent_run_id=parent, tracking_uri=uri)
+            folder.identify(parent_run_id=parent, tracking_uri=shown(uri))
             skipped = {digest: done[digest] for digest in plans if digest in done}
             _check_ledger(folder, skipped, vault_home.ask(home.summary.remote(delta)).charges)
             progress = SweepProgress(total=len(plans), skipped=len(skipped))
@@ -257,7 +268,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
     failed = [record for record in recorder.records.values() if not record.finished]
     return SweepOutcome(
         experiment=sweep.name,
-        tracking_uri=uri,
+        tracking_uri=shown(uri),
         parent_run_id=parent,
         trials=len(plans),
         finished=len(recorder.records) - len(failed),

@@ -4,6 +4,7 @@ Files in `sweeps/` build one `Sweep` each and hand it to `sweep_command.main`. N
 anything.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -94,6 +95,14 @@ class Sweep:
     teacher: Resources = field(default_factory=Resources)
     budget: Budget | None = None
     gpu_hours_per_trial: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the name: results go to a folder of that name, and to nowhere else."""
+        if not re.fullmatch(r"\w[\w.-]*", self.name):
+            raise ConfigurationError(
+                f"a sweep can't be called {self.name!r}: its results lie in a folder of that name; "
+                "use letters, digits, '_', '-' and '.'"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

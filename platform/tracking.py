@@ -6,6 +6,7 @@ run that a crash left half written is deleted and written again, and none is wri
 
 import logging
 import os
+import re
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -107,6 +108,8 @@ class Tracker:
             TrackingUnusable: The store stopped answering.
         """
         try:
+            if run_id is None:
+                run_id = self._begun(tags)
             if run_id is None or not self._reopened(run_id):
                 run = self._client.create_run(self.experiment_id, run_name=name, tags=dict(tags))
                 run_id = str(run.info.run_id)
@@ -115,6 +118,14 @@ class Tracker:
         except TRACKING_ERRORS as error:
             raise TrackingUnusable(_explain(self.uri, error)) from error
         return self.parent_run_id
+
+    def _begun(self, tags: Mapping[str, str]) -> str | None:
+        """The run of a start that ended before it could note which one is its own."""
+        if "sweep_id" not in tags:
+            return None
+        query = f"tags.sweep_id = '{tags['sweep_id']}'"
+        found = self._client.search_runs([self.experiment_id], query, max_results=1)
+        return str(found[0].info.run_id) if found else None
 
     def _reopened(self, run_id: str) -> bool:
         """Set an earlier run to running again; False if this store has no such run (any more)."""
@@ -229,8 +240,19 @@ class Tracker:
                 return found
 
 
+def shown(uri: str) -> str:
+    """Return a store's address as it may be shown and written down: without a password."""
+    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)
+
+
 def _explain(uri: str, error: Exception) -> str:
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    text, uri = text.replace(uri, shown(uri)), shown(uri)
+    if getattr(error, "error_code", "") in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
+        return (
+            f"tracking server {uri} refuses us ({text}); check MLFLOW_TRACKING_USERNAME and "
+            "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
+        )
     if "schema" in str(error) or "revision" in str(error):
         return (
             f"tracking store {uri} was written by another version of MLflow ({text}); use that "

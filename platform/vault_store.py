@@ -86,6 +86,17 @@ class SqliteStore:
         finally:
             connection.close()  # without COMMIT: rolled back
 
+    @contextmanager
+    def _telling_of_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # SQLite's, NumPy's and JSON's own kinds
+            raise StoreUnusable(
+                f"{self.path} can't be read as a vault store ({type(error).__name__}: {error}); "
+                "restore it from a copy, or choose another folder with --results and count what "
+                "this one spent as spent"
+            ) from error
+
     def salt(self) -> bytes:
         """Return the store's secret random bytes."""
         return bytes(self._salt)
@@ -96,7 +107,7 @@ class SqliteStore:
         Raises:
             StoreUnusable: The store holds releases of other labels.
         """
-        with self._connection() as connection:
+        with self._telling_of_damage(), self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("UPDATE vault SET labels = ? WHERE labels IS NULL", (labels_digest,))
             bound = connection.execute("SELECT labels FROM vault").fetchone()[0]
@@ -107,26 +118,36 @@ class SqliteStore:
             )
 
     def release(self, key: str) -> NDArray[Any] | None:
-        """Return the values stored at `key`, or None."""
+        """Return the values stored at `key`, or None.
+
+        Raises:
+            StoreUnusable: The file is damaged.
+        """
         query = "SELECT content FROM releases WHERE key = ?"
-        with self._connection() as connection:
-            row = connection.execute(query, (key,)).fetchone()
-        return None if row is None else _read_array(row[0])
+        with self._telling_of_damage():
+            with self._connection() as connection:
+                row = connection.execute(query, (key,)).fetchone()
+            return None if row is None else _read_array(row[0])
 
     def charges(self) -> Sequence[Charge]:
-        """Return every charge so far, in order."""
+        """Return every charge so far, in order.
+
+        Raises:
+            StoreUnusable: The file is damaged.
+        """
         query = "SELECT key, event, indices, mechanism FROM charges ORDER BY position"
-        with self._connection() as connection:
-            rows = connection.execute(query).fetchall()
-        return tuple(
-            Charge(
-                key=key,
-                event=_read_event(event),
-                indices=None if indices is None else _read_array(indices),
-                mechanism=json.loads(mechanism),
+        with self._telling_of_damage():
+            with self._connection() as connection:
+                rows = connection.execute(query).fetchall()
+            return tuple(
+                Charge(
+                    key=key,
+                    event=_read_event(event),
+                    indices=None if indices is None else _read_array(indices),
+                    mechanism=json.loads(mechanism),
+                )
+                for key, event, indices, mechanism in rows
             )
-            for key, event, indices, mechanism in rows
-        )
 
     def record(self, charge: Charge, values: NDArray[Any]) -> None:
         """Keep a charge and what it paid for, atomically.

@@ -196,4 +196,5 @@ def run_here(sweep: Sweep, *arguments: str) -> tuple[int, str]:
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         code = sweep_command.run(sweep, list(arguments))
+    print(said.getvalue())  # for whoever looks at a test that failed
     return code, said.getvalue()

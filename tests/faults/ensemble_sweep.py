@@ -1,0 +1,50 @@
+"""The ensemble that faults are tried on: 24 small networks on digits, each trained by itself.
+
+Two noise settings share the votes. All is seeded: a disturbed run must end with the votes and
+numbers of an undisturbed one, bit for bit.
+"""
+
+from labeldp.platform.configuration import (
+    AuditSettings,
+    DataSettings,
+    NoiseSettings,
+    TrialConfig,
+)
+from labeldp.platform.space import Grid
+from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep_command import main
+from labeldp.trainers.learner import LearnerConfig
+from labeldp.trainers.pate_fm import PateConfig
+from labeldp.trainers.students import StudentConfig, StudentKind
+from labeldp.trainers.teachers import EnsembleConfig, TeacherKind
+
+TEACHERS, TRIALS = 24, 2
+
+SWEEP = Sweep(
+    name="ensemble_faults",
+    base=TrialConfig(
+        method="pate",
+        data=DataSettings(name="digits"),
+        noise=NoiseSettings(seed=7),
+        audit=AuditSettings(canaries=50),
+        trainer=PateConfig(
+            ensemble=EnsembleConfig(
+                kind=TeacherKind.NETWORK,
+                teachers=TEACHERS,
+                queries=100,
+                # Dropout keeps them from being trained as one batch.
+                network=LearnerConfig(epochs=60, batch_size=8, width=128, dropout=0.1),
+            ),
+            threshold=12.0,
+            sigma1=6.0,
+            sigma2=3.0,
+            answers=60,
+            student=StudentConfig(kind=StudentKind.NETWORK, network=LearnerConfig(epochs=5)),
+            students=1,
+        ),
+    ),
+    space={"trainer.sigma2": Grid(3.0, 4.0)},
+)
+
+if __name__ == "__main__":
+    main(SWEEP)

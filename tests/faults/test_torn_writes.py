@@ -1,0 +1,112 @@
+"""Processes killed while they write, and files that may not grow: all is kept or nothing."""
+
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.results import ResultsFolder, ResultsFolderError
+from labeldp.platform.vault_store import SqliteStore, StoreUnusable
+from tests.faults.sweep_runs import own_environment
+from tests.platform.examples import a_record
+
+pytestmark = pytest.mark.fault
+
+KILLS = 20
+
+#: A writer of releases and records, forked and, once it has kept one of each, killed at a seeded
+#: moment of its work.
+WRITER = """
+import os, random, signal, sys, time
+from pathlib import Path
+import numpy as np
+from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.results import ResultsFolder
+from labeldp.platform.vault_store import SqliteStore
+from tests.platform.examples import a_record
+
+folder, kills = Path(sys.argv[1]), int(sys.argv[2])
+moments = random.Random(1)
+for turn in range(kills):
+    begun, begin = os.pipe()
+    child = os.fork()
+    if child == 0:
+        store, results = SqliteStore(folder / "vault.db"), ResultsFolder(folder, sweep="small")
+        for step in range(10**6):
+            key = f"{turn}-{step}"
+            charge = Charge(key=key, event=PureEvent(epsilon=1.0), indices=None, mechanism={})
+            store.record(charge, np.full(5000, step))
+            results.keep(a_record(f"{turn:08d}{step % 3:08d}", release_keys=(key,)))
+            os.write(begin, b".")
+    os.read(begun, 1)
+    time.sleep(moments.uniform(0, 0.05))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+"""
+
+
+def test_a_writer_that_is_killed_leaves_no_half_of_anything(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITER, str(tmp_path), str(KILLS)]
+    subprocess.run(command, env=own_environment(), check=True, timeout=120)
+    store = SqliteStore(tmp_path / "vault.db")
+    charged = [charge.key for charge in store.charges()]
+    with sqlite3.connect(store.path) as connection:
+        released = [key for (key,) in connection.execute("SELECT key FROM releases")]
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+    assert sorted(charged) == sorted(released)
+    assert len({key.partition("-")[0] for key in charged}) == KILLS
+    for key in charged:
+        values = store.release(key)
+        assert values is not None and (values == int(key.partition("-")[2])).all()
+    # Every record is whole, and speaks of a release that was there before it.
+    records = ResultsFolder(tmp_path, sweep="small").records()
+    assert len(records) >= KILLS
+    assert {key for record in records.values() for key in record.release_keys} <= set(charged)
+
+
+@pytest.fixture
+def no_file_may_grow(request: pytest.FixtureRequest) -> None:
+    """Limit the size of files, as a full disk would, until the test ends."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def as_before() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+
+    request.addfinalizer(as_before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
+
+
+def test_a_store_that_can_t_grow_refuses_and_stays_whole(
+    tmp_path: Path, no_file_may_grow: None
+) -> None:
+    store = SqliteStore(tmp_path / "vault.db")
+    event = PureEvent(epsilon=1.0)
+    with pytest.raises(StoreUnusable, match=r"could not be kept .*so it was not made.*--resume"):
+        for step in range(100):
+            charge = Charge(key=str(step), event=event, indices=None, mechanism={})
+            store.record(charge, np.full(1000, step))
+    kept = [charge.key for charge in SqliteStore(store.path).charges()]
+    assert kept == [str(step) for step in range(len(kept))] and kept
+    assert store.release(str(len(kept))) is None
+
+
+def test_a_record_that_does_not_fit_leaves_the_one_before(
+    tmp_path: Path, no_file_may_grow: None
+) -> None:
+    folder = ResultsFolder(tmp_path, sweep="small")
+    folder.keep(a_record())
+    with pytest.raises(ResultsFolderError, match=r"can't be written.*--resume auto"):
+        folder.keep(a_record(notes=("x" * (1 << 17),)))
+    assert list(folder.records().values()) == [a_record()]
+    assert [path.name for path in (tmp_path / "trials").iterdir()] == ["0123456789abcdef.json"]
