@@ -106,7 +106,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add(verbs: Any, name: str, text: str, run: Run) -> argparse.ArgumentParser:
-    verb: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
+    verb: argparse.ArgumentParser = verbs.add_parser(
+        name, help=text, description=text, allow_abbrev=False
+    )
     verb.add_argument("--json", action="store_true", help="print one JSON object")
     verb.set_defaults(run=run)
     return verb
