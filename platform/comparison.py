@@ -17,12 +17,12 @@ from labeldp.trainers.releases import Noise
 from labeldp.trainers.training import Schedule
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
-_EPOCHS = 10
+_EPOCHS = 12
 #: How every method trains; a method brings its own defaults, so that each is told.
 SHARED: Mapping[str, Any] = {
     "trainer.epochs": _EPOCHS,
     "trainer.batch_size": 256,
-    "trainer.learning_rate": 0.1,
+    "trainer.learning_rate": 1.0,  # features have a mean squared norm of 1, and are small each
     "trainer.weight_decay": 1e-4,
     "trainer.schedule": Schedule.COSINE,
     "trainer.dropout": 0.5,

@@ -59,7 +59,7 @@ def test_moments_beat_the_marks(described: LabelledData) -> None:
     config = PriorLabelsConfig(
         epochs=10,
         batch_size=256,
-        learning_rate=0.5,
+        learning_rate=1.0,
         dropout=0.5,
         schedule=Schedule.COSINE,
         prior=PriorSettings(source=PriorSource.MOMENTS),
