@@ -91,9 +91,11 @@ def connected(address: str | None) -> Iterator[Capacity]:
         else:
             ray.init(address=named, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        # Which versions differ stands in the lines after the first.
+        lines = [line.strip() for line in str(error).strip().splitlines()[:6]]
+        why = " ".join(lines)[:400] or type(error).__name__
         raise ClusterUnusable(
-            f"the Ray cluster at {named or 'local'} can't be used ({first}); check the address and "
+            f"the Ray cluster at {named or 'local'} can't be used ({why}); check the address and "
             "that it runs the same versions of Ray and Python, or leave --address and RAY_ADDRESS "
             "out for a private one"
         ) from error

@@ -13,6 +13,7 @@ from typing import Any
 import ray
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform import environment, vault_home
@@ -21,7 +22,7 @@ from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.configuration import DataSettings, FeatureSet
 from labeldp.platform.ensembles import Ensembles, ensembles_of, train_missing
 from labeldp.platform.pareto import front, points
-from labeldp.platform.plan import check_budget, cost_of
+from labeldp.platform.plan import check_budget, check_what_is_left, cost_of
 from labeldp.platform.progress import SweepProgress
 from labeldp.platform.recorder import Recorder, ledger_json
 from labeldp.platform.report import Report, write_report
@@ -35,6 +36,7 @@ from labeldp.platform.tracking import (
     shown,
 )
 from labeldp.platform.trial_runs import run_trials
+from labeldp.platform.vault_store import SqliteStore
 from labeldp.trainers import data as data_sets
 from labeldp.trainers.data import LabelledData
 from labeldp.trainers.features import label_free_features
@@ -63,7 +65,7 @@ class SweepOptions:
         overrides: Dotted key -> value.
         max_epsilon_total: The most that any label may pay in the whole sweep.
         max_trials: Refuse a sweep of more trials.
-        max_minutes: Start no trial after so long.
+        max_minutes: Stop after so long; trials in training go on from there in the next run.
     """
 
     smoke: bool = False
@@ -86,7 +88,11 @@ class SweepOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOutcome:
-    """What a sweep left behind; the JSON that `--json` prints."""
+    """What a sweep left behind; the JSON that `--json` prints.
+
+    Of its `trials`, so many were `skipped` (finished before), `finished` now, `failed` (of which so
+    many asked for releases `over_budget`), and so many are `left` for the next run.
+    """
 
     experiment: str
     tracking_uri: str
@@ -95,6 +101,8 @@ class SweepOutcome:
     finished: int
     failed: int
     skipped: int
+    over_budget: int
+    left: int
     results_dir: str
     pareto: list[dict[str, Any]]
     ledger: dict[str, Any]
@@ -170,6 +178,17 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
     folder = ResultsFolder(options.results, sweep=sweep.name)
     with folder.held():
         done = _earlier(folder, options.resume, public.fingerprint)
+        store = folder.path / "vault.db"
+        charges = SqliteStore(store).charges() if store.exists() else ()
+        if budget is not None and not all(isinstance(c.event, PureEvent) for c in charges):
+            budget = replace(budget, delta=max(budget.delta, delta))
+        check_what_is_left(
+            trials,
+            charges,
+            num_classes=public.num_classes,
+            num_labels=len(loaded.train_labels),
+            budget=budget,
+        )
         uri = options.tracking_uri or default_uri(folder.path)
         tracker = Tracker(uri=uri, experiment=sweep.name, artifacts=folder.path / "artifacts")
         with connected(options.address) as capacity:
@@ -185,7 +204,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 num_classes=public.num_classes,
                 audit=audit,
                 coin_seed=_coin_seed(trials),
-                store_path=folder.path / "vault.db",
+                store_path=store,
                 votes_folder=shared / "votes",
                 fingerprint=public.fingerprint,
                 budget=budget,
@@ -274,6 +293,8 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
         finished=len(recorder.records) - len(failed),
         failed=len(failed),
         skipped=len(skipped),
+        over_budget=sum(record.reason.startswith("BudgetExceeded") for record in failed),
+        left=len(plans) - len(records),
         results_dir=str(folder.path),
         pareto=_pareto(records, tracker),
         ledger=ledger,

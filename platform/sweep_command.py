@@ -87,6 +87,8 @@ def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None)
         print(dumps(asdict(outcome)))
     else:
         print(summary(outcome))
+    if outcome.over_budget:
+        return OVER_BUDGET
     return 0 if outcome.finished + outcome.skipped == outcome.trials else TRIALS_FAILED
 
 
@@ -101,6 +103,10 @@ def summary(outcome: "SweepOutcome") -> str:
         f"tracking: {outcome.tracking_uri}"
         + ("" if outcome.tracked else " (did not answer; run again to fill it)"),
     ]
+    if outcome.over_budget:
+        lines.insert(1, f"{outcome.over_budget} of them would have gone over the privacy budget")
+    if outcome.left:
+        lines.insert(1, f"{outcome.left} trials are left; run the same command again to run them")
     return "\n".join(lines)
 
 
@@ -139,7 +145,7 @@ def _parser(sweep: "Sweep") -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print one JSON object, last")
     parser.add_argument("--max-epsilon-total", type=float, metavar="E", help="budget of the sweep")
     parser.add_argument("--max-trials", type=int, metavar="N", help="refuse a larger sweep")
-    parser.add_argument("--max-minutes", type=float, metavar="M", help="start no trial later")
+    parser.add_argument("--max-minutes", type=float, metavar="M", help="stop after so long")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="change the settings")
     return parser
 

@@ -1,0 +1,121 @@
+"""Sweeps that may not go on: over budget, out of time, too large, on no cluster of use."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from labeldp.platform.configuration import with_changes
+from labeldp.platform.results import ResultsFolder
+from labeldp.platform.space import Grid
+from labeldp.platform.sweep import Resources, Sweep
+from tests.faults.small_sweep import SWEEP, TRIALS
+from tests.faults.sweep_runs import Ending, records, run_here
+
+pytestmark = [pytest.mark.fault, pytest.mark.ray_cluster]
+
+QUICK = Sweep(
+    name="quick",
+    base=with_changes(SWEEP.base, {"trainer.epochs": 1}),
+    space={"trainer.epsilon": Grid(1.0, 2.0)},
+)
+
+
+def test_releases_that_add_up_to_more_than_the_budget(cluster: Any, tmp_path: Path) -> None:
+    command = ["--results", str(tmp_path), "--address", cluster.address, "--max-epsilon-total"]
+    # Both at once: refused before anything starts.
+    code, said = run_here(QUICK, *command, "2.5")
+    assert code == 4 and "the budget is epsilon 2.5" in said and "would make it 3" in said
+    assert list(tmp_path.iterdir()) == []
+    # One after the other: the second finds what the first has spent.
+    code, said = run_here(QUICK, *command, "2.5", "trainer.epsilon=1.0")
+    assert code == 0, said
+    code, said = run_here(QUICK, *command, "2.5", "trainer.epsilon=2.0")
+    assert code == 4, said
+    assert "1 is spent and this would make it 3" in said and "privacy budget" in said
+    assert len(Ending.of(tmp_path).releases) == 1
+    # With more to spend, only the refused trial runs.
+    code, said = run_here(QUICK, *command, "3", "--json")
+    assert code == 0, said
+    outcome = json.loads(said.splitlines()[-1])
+    assert (outcome["finished"], outcome["skipped"], outcome["over_budget"]) == (1, 1, 0)
+    assert outcome["ledger"]["epsilon_total"] == 3.0
+
+
+def test_a_sweep_that_runs_out_of_time_goes_on_later(
+    cluster: Any, undisturbed: Ending, tmp_path: Path
+) -> None:
+    command = ["--results", str(tmp_path), "--address", cluster.address]
+    code, said = run_here(SWEEP, *command, "--max-minutes", "0.001")
+    assert code == 1, said
+    assert f"{TRIALS} trials are left; run the same command again" in said
+    assert records(tmp_path) == []
+    code, said = run_here(SWEEP, *command)
+    assert code == 0, said
+    assert Ending.of(tmp_path) == undisturbed
+
+
+def test_a_sweep_of_too_many_trials(tmp_path: Path) -> None:
+    code, said = run_here(SWEEP, "--results", str(tmp_path / "results"), "--max-trials", "5")
+    assert code == 2 and "has 6 trials, more than the 5 that --max-trials allows" in said
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("sweep", "missing"),
+    [
+        (replace(QUICK, resources=Resources(cpus=64)), "a trial needs 64 CPU + 0 GPU"),
+        (
+            replace(QUICK, base=with_changes(QUICK.base, {"performance.device": "cuda"})),
+            "a trial needs 1 CPU + 1 GPU",
+        ),
+    ],
+)
+def test_a_trial_that_no_node_can_ever_hold(
+    sweep: Sweep, missing: str, cluster: Any, tmp_path: Path
+) -> None:
+    code, said = run_here(sweep, "--results", str(tmp_path), "--address", cluster.address)
+    assert code == 3
+    assert missing in said and "but the nodes have 2 CPU + 0 GPU" in said
+    assert not (tmp_path / "vault.db").exists()
+
+
+def test_a_private_cluster_does_not_wait_for_nodes_either(tmp_path: Path) -> None:
+    code, said = run_here(
+        replace(QUICK, resources=Resources(cpus=4096)), "--results", str(tmp_path)
+    )
+    assert code == 3 and "a trial needs 4096 CPU" in said
+
+
+def test_an_address_where_nothing_is(tmp_path: Path) -> None:
+    started = time.monotonic()
+    code, said = run_here(QUICK, "--results", str(tmp_path), "--address", "127.0.0.1:9")
+    assert code == 2
+    assert "the Ray cluster at 127.0.0.1:9 can't be used" in said and "Traceback" not in said
+    assert time.monotonic() - started < 120
+
+
+def test_a_cluster_of_another_version_of_ray(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(**settings: Any) -> None:
+        raise RuntimeError(
+            "Version mismatch: The cluster was started with:\n    Ray: 2.59.0\n"
+            "    Python: 3.12.1\nThis process on node 192.0.2.1 was started with:\n"
+            "    Ray: 2.60.0\n    Python: 3.11.9\n"
+        )
+
+    monkeypatch.setattr(ray, "init", init)
+    code, said = run_here(QUICK, "--results", str(tmp_path), "--address", "192.0.2.1:6379")
+    assert code == 2
+    assert "2.59.0" in said and "2.60.0" in said and "the same versions" in said
+
+
+def test_the_results_of_another_sweep(tmp_path: Path) -> None:
+    ResultsFolder(tmp_path, sweep="memorization").identify()
+    code, said = run_here(QUICK, "--results", str(tmp_path))
+    assert code == 2 and "holds sweep 'memorization', not 'quick'" in said
