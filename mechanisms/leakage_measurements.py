@@ -39,7 +39,6 @@ from labeldp.mechanisms.vote_leakage import (
 
 #: How often a client of good will asks the same question in `measure_defence`.
 REPEATS = 10
-_CLIENTS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +172,7 @@ def measure_defences(
     noise_std: float,
     questions: int,
     generator: np.random.Generator,
+    clients: int = 100,
 ) -> list[DefenceRow]:
     """Attack a service behind each defence, and use it as a client of good will.
 
@@ -182,11 +182,12 @@ def measure_defences(
         noise_std: Of GNMax.
         questions: How often the attacker asks about each input.
         generator: Source of fresh noise.
+        clients: Each asks a service of its own about every input.
 
     Raises:
         ValueError: Votes that are none, or no question.
     """
-    _validate.whole(minimum=1, questions=questions)
+    _validate.whole(minimum=1, questions=questions, clients=clients)
     teachers = _teachers(votes)
     rows = []
     for name, defence in defences.items():
@@ -200,7 +201,7 @@ def measure_defences(
         half = len(votes)
         # Who changes keys or restarts gets other noise: several services, as several would have it.
         firsts, again = [], []
-        for client in range(_CLIENTS):
+        for client in range(clients):
             inputs = np.repeat(np.arange(half), REPEATS)
             service = start(salt=client)
             labels = service.answer(_features(inputs, drift=0.0)).reshape(half, REPEATS)
@@ -252,8 +253,12 @@ def _attack(
     drift: float,
 ) -> float:
     labels = service.answer(_features(np.full(questions, index), drift=drift))
-    counts = np.bincount(labels[labels != NO_ANSWER], minlength=len(row))
-    return float(error_rate(reconstruct(counts[None], noise_std, teachers), row[None])[0])
+    counts = np.bincount(labels[labels != NO_ANSWER], minlength=len(row))[None]
+    try:
+        found = reconstruct(counts, noise_std, teachers)
+    except ValueError:  # so many equal answers can't be fresh ones: they are worth one
+        found = reconstruct(np.minimum(counts, 1), noise_std, teachers)
+    return float(error_rate(found, row[None])[0])
 
 
 def _affordable(row: NDArray[Any], noise_std: float, budget: VoteBudget) -> int:

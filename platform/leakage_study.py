@@ -51,6 +51,7 @@ class LeakageStudy:
         attribute_answers: About each person there.
         attribute_people: Of each group, in the attack by answers.
         questions: Of the attacker that defences face.
+        clients: Of good will, behind each defence.
         seed: Of simulated answers.
     """
 
@@ -64,6 +65,7 @@ class LeakageStudy:
     attribute_answers: int = 1000
     attribute_people: int = 150
     questions: int = 2000
+    clients: int = 100
     seed: int = 0
 
 
@@ -151,7 +153,10 @@ def run_study(
     try:
         trained = adult_votes(adult, study.ensemble)
     except DatasetMissing as error:
-        missing.append(f"attribute inference with own teachers: {error}")
+        missing.append(
+            f"attribute inference with own teachers: {error}; `labeldp data fetch adult` gets it, "
+            "--data DIR names the folder of the sets"
+        )
     if not trained and not histograms:
         raise ValueError("there is nothing to measure: " + "; ".join(missing))
     attribute = _attribute_rows(study, trained, shipped, generator)
@@ -167,6 +172,7 @@ def run_study(
         all_defences(key=generator.bytes(32)),
         noise_std=study.budget_noise_std,
         questions=study.questions,
+        clients=study.clients,
         generator=generator,
     )
     results.mkdir(parents=True, exist_ok=True)
