@@ -14,18 +14,30 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data import PublicData
+from labeldp.trainers.losses import RobustLoss
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.trainer import LabelSource, ReportingTrainer
-from labeldp.trainers.training import EpochMetrics
+from labeldp.trainers.training import EpochMetrics, Schedule
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecommenderConfig(LpMstConfig):
-    """Settings of LP-MST, with defaults for ratings."""
+    """Settings of LP-MST, with defaults for ratings.
+
+    Weight decay pulls at all users in every step, while a user is in one batch of many: what suits
+    other networks would undo what is learned of a user before the next rating comes. And the mean
+    under the softmax is meant to be right, so that the noise in ratings is accounted for in the
+    loss; trained on noisy ratings as if they were true, it would be drawn to the middle.
+    """
 
     model: ModelName = ModelName.TWO_BRANCH
+    epochs: int = 20
+    learning_rate: float = 0.1
+    schedule: Schedule = Schedule.COSINE
+    weight_decay: float = 1e-6
+    loss: RobustLoss = RobustLoss.FORWARD
 
     def start(
         self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
