@@ -1,11 +1,14 @@
 """What a sweep will cost, known before anything starts: trials, epsilons, releases, the total."""
 
+import json
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
 
 from labeldp.mechanisms.accounting import PureEvent, epsilon_of
-from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger
+from labeldp.mechanisms.vault import Charge
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.trainers.trainer import PlannedCharge
 
@@ -79,3 +82,64 @@ def check_budget(cost: SweepCost, budget: Budget | None) -> None:
             requested=math.inf if impure else cost.epsilon_total,
             request=f"a sweep of {len(cost.epsilons)} trials with {cost.releases} releases",
         )
+
+
+def check_what_is_left(
+    trials: Sequence[PlannedTrial],
+    earlier: Sequence[Charge],
+    *,
+    num_classes: int,
+    num_labels: int,
+    budget: Budget | None,
+) -> None:
+    """Refuse a plan that the budget can't pay beside what earlier starts have spent.
+
+    A release that the ledger may hold already counts as paid. Whether it does depends on labels and
+    on public inputs, so the vault has the last word; here nothing is refused that it would grant.
+
+    Args:
+        trials: Planned trials.
+        earlier: Lines of the ledger.
+        num_classes: K of the data set.
+        num_labels: N of the data set.
+        budget: The most that any label may pay, earlier starts included.
+
+    Raises:
+        BudgetExceeded: Names the budget, what is spent, and what the plan would add.
+    """
+    if budget is None:
+        return
+    paid = {_line(charge.mechanism) for charge in earlier}
+    new: dict[str, PlannedCharge] = {}
+    for trial in trials:
+        config = trial.config
+        planned = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
+        for part in planned.chain() if planned is not None else ():
+            if is_dataclass(part.release) and not isinstance(part.release, type):
+                noise = config.noise.source()
+                description = {"name": type(part.release).__name__, **asdict(part.release)}
+                description["noise"] = {"name": type(noise).__name__, **asdict(noise)}
+                new[_line(description)] = part
+    new = {line: part for line, part in new.items() if line not in paid}
+    ledger = PrivacyLedger(num_labels=num_labels)
+    for charge in earlier:
+        ledger.charge(charge.event, indices=charge.indices)
+    delta = budget.delta - sum(charge.tail for charge in earlier)
+    spent = _worst(ledger, delta)
+    for part in new.values():
+        ledger.charge(part.event)
+    requested = _worst(ledger, delta - sum(part.tail for part in new.values()))
+    if new and requested > budget.epsilon * (1 + 1e-12):
+        request = f"a sweep of {len(trials)} trials with {len(new)} releases that are new"
+        raise BudgetExceeded(budget=budget, spent=spent, requested=requested, request=request)
+
+
+def _worst(ledger: PrivacyLedger, delta: float) -> float:
+    if delta > 0 or (delta == 0 and ledger.is_pure):
+        return ledger.epsilon(delta=delta)
+    return math.inf
+
+
+def _line(description: Mapping[str, Any]) -> str:
+    """A mechanism as the ledger writes it, to compare by."""
+    return json.dumps(description, sort_keys=True, default=str)
