@@ -1,14 +1,20 @@
 """plan: what a sweep costs before it starts, against sums by hand, and the budget."""
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of, gaussian_epsilon
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
-from labeldp.platform.plan import SweepCost, check_budget, cost_of
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
+from labeldp.platform.plan import SweepCost, check_budget, check_what_is_left, cost_of
 from labeldp.platform.sweep import plan_trials
+from labeldp.trainers.alibi import Noise
 from tests.platform.examples import a_sweep
 
 
@@ -84,3 +90,58 @@ def test_a_pure_budget_pays_for_pure_releases_only() -> None:
     with pytest.raises(BudgetExceeded, match=r"at delta 0, .* would make it inf"):
         check_budget(gaussian, Budget(epsilon=100.0))
     check_budget(gaussian, Budget(epsilon=1.1, delta=1e-5))
+
+
+def earlier(*mechanisms: Mechanism) -> Sequence[Charge]:
+    """Lines of a ledger: each of these mechanisms was asked once."""
+    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
+    for mechanism in mechanisms:
+        vault.release(mechanism)
+    return vault.charges()
+
+
+def check_left(charges: Sequence[Charge], budget: Budget | None, **overrides: object) -> None:
+    named = {key.replace("__", "."): value for key, value in overrides.items()}
+    trials = plan_trials(a_sweep(variants=()), named)
+    check_what_is_left(trials, charges, num_classes=10, num_labels=40, budget=budget)
+
+
+def test_what_was_spent_is_spent() -> None:
+    charges = earlier(LaplaceNoise(epsilon=1.0, num_classes=10))
+    check_left(charges, None, trainer__epsilon=0.5)
+    check_left(charges, Budget(epsilon=1.5), trainer__epsilon=0.5)
+    # The release that is there costs nothing more, for any learning rate.
+    check_left(charges, Budget(epsilon=1.0), trainer__epsilon=1, trainer__learning_rate=[0.1, 0.2])
+    with pytest.raises(BudgetExceeded, match=r"1 is spent and this would make it 1\.5"):
+        check_left(charges, Budget(epsilon=1.4), trainer__epsilon=[0.5, 1])
+    with pytest.raises(BudgetExceeded, match="1 releases that are new"):
+        check_left(charges, Budget(epsilon=1.4), trainer__epsilon=1, noise__draw=1)
+    with pytest.raises(BudgetExceeded, match="1 releases that are new"):
+        check_left(charges, Budget(epsilon=1.4), trainer__epsilon=1, noise__seed=0)
+
+
+def test_what_was_overspent_already_can_still_be_read() -> None:
+    charges = earlier(LaplaceNoise(epsilon=2.0, num_classes=10))
+    check_left(charges, Budget(epsilon=1.0), trainer__epsilon=2)
+
+
+def test_earlier_gaussian_releases_need_a_delta() -> None:
+    charges = earlier(GaussianNoise(noise_std=3.0, num_classes=10))
+    with pytest.raises(BudgetExceeded, match="inf is spent"):
+        check_left(charges, Budget(epsilon=9.0), trainer__epsilon=1)
+    check_left(charges, Budget(epsilon=9.0, delta=1e-5), trainer__epsilon=1)
+
+
+def test_labels_that_nobody_asked_about_have_paid_nothing() -> None:
+    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
+    mechanism = RandomizedResponse(epsilon=1.0, num_classes=10)
+    vault.release(mechanism, indices=np.arange(20))
+    vault.release(mechanism, indices=np.arange(20, 40))
+    check_left(vault.charges(), Budget(epsilon=1.5), trainer__epsilon=0.5)
+
+
+@pytest.mark.parametrize("noise", [noise for noise in Noise if noise is not Noise.NONE])
+def test_every_release_of_alibi_is_known_again(noise: Noise) -> None:
+    (trial,) = plan_trials(a_sweep(variants=()), {"trainer.noise": noise.value})
+    charges = earlier(trial.config.trainer.mechanism(10))
+    check_left(charges, Budget(epsilon=1e-3, delta=1e-5), trainer__noise=noise.value)

@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform import driver, sweep_command
 from labeldp.platform.plan_verb import load_sweep
 from labeldp.platform.results import ResultsFolder
+from labeldp.platform.vault_store import SqliteStore
+from labeldp.trainers.data import load
 from tests.platform.examples import a_record
 from tests.platform.stores import new_store, of_newer_schema
 
@@ -230,6 +234,23 @@ def test_over_budget_is_refused(door: Door) -> None:
     assert code == 4
     for word in ("budget is epsilon 2", "would make it 3", "raise the budget"):
         assert word in line
+
+
+@pytest.mark.parametrize("door", ["new"], indirect=True)
+def test_what_earlier_starts_have_spent_counts(door: Door) -> None:
+    loaded = load("digits")
+    folder = ResultsFolder(door.results, sweep="quickstart")
+    folder.identify(fingerprint=loaded.public.fingerprint)
+    store = SqliteStore(door.results / "vault.db")
+    vault = LabelVault(labels=loaded.train_labels, num_classes=10, store=store)
+    vault.release(LaplaceNoise(epsilon=1.0, num_classes=10))
+    limit = ("--max-epsilon-total", "1.2", "trainer.noise=laplace")
+    code, line = door.refuse(*limit, "trainer.epsilon=0.5")
+    assert code == 4
+    for word in ("budget is epsilon 1.2", "1 is spent", "would make it 1.5"):
+        assert word in line
+    with pytest.raises(AssertionError, match="Ray is about to start"):
+        door.refuse(*limit, "trainer.epsilon=1")
 
 
 def test_results_below_a_file_are_refused(door: Door) -> None:
