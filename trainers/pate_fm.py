@@ -95,7 +95,7 @@ class PateConfig:
         """Check the numbers against each other."""
         _validate.members(self)
         _validate.between(0, 1, delta=self.delta)
-        _validate.whole(minimum=1, students=self.students)
+        _validate.whole(minimum=1, answers=self.answers, students=self.students)
         teachers = self.ensemble.teachers
         with_check = self.aggregator in (AggregatorKind.CONFIDENT, AggregatorKind.INTERACTIVE)
         # Three standard deviations above what a unanimous vote has, one query in a thousand passes.
