@@ -293,19 +293,23 @@ class LabelVault:
         trial = self._ledger.copy()
         trial.charge(charge.event, indices=charge.indices)
         tails = sum(each.tail for each in (*self.charges(), charge))
-        delta = self.budget.delta - tails
-        requested = float("inf")
-        if delta > 0 or (delta == 0 and trial.is_pure):
-            requested = trial.epsilon(delta=delta)
+        requested = _epsilon_or_infinity(trial, self.budget.delta - tails)
         # Sums of the same epsilons in another order differ in the last bits; a budget that is
         # meant to be met exactly is not refused for those.
         if requested > self.budget.epsilon * (1 + 1e-12):
             raise BudgetExceeded(
                 budget=self.budget,
-                spent=self.epsilon(delta=self.budget.delta),
+                spent=_epsilon_or_infinity(self._ledger, self.budget.delta - tails + charge.tail),
                 requested=requested,
                 request=str(charge.mechanism["name"]),
             )
+
+
+def _epsilon_or_infinity(ledger: PrivacyLedger, delta: float) -> float:
+    """Epsilon at `delta`; infinite where no epsilon holds at so small a delta."""
+    if delta > 0 or (delta == 0 and ledger.is_pure):
+        return ledger.epsilon(delta=delta)
+    return float("inf")
 
 
 def _address(
@@ -329,7 +333,11 @@ def _parameters(thing: object) -> dict[str, Any]:
             f"{type(thing).__name__} is not a dataclass: its parameters can't be recorded, so "
             "its releases could not be told apart"
         )
-    return asdict(thing)
+    # NumPy's scalars are numbers like any other, but not to JSON.
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in asdict(thing).items()
+    }
 
 
 def _array_digest(values: NDArray[Any]) -> str:

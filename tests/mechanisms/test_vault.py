@@ -4,9 +4,11 @@ import math
 import pickle
 import threading
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
@@ -18,15 +20,15 @@ from labeldp.mechanisms.vault import LabelVault, MemoryStore
 LABELS = np.arange(40) % 4
 
 
-def vault(**settings):
+def vault(**settings: Any) -> LabelVault:
     return LabelVault(labels=LABELS, num_classes=4, **settings)
 
 
-def rr(epsilon=1.0):
+def rr(epsilon: float = 1.0) -> RandomizedResponse:
     return RandomizedResponse(epsilon=epsilon, num_classes=4)
 
 
-def test_a_sweep_over_learning_rates_has_one_release_and_pays_once():
+def test_a_sweep_over_learning_rates_has_one_release_and_pays_once() -> None:
     home = vault()
     releases = [home.release(LaplaceNoise(epsilon=2.0, num_classes=4)) for _ in range(20)]
     assert len({release.key for release in releases}) == 1
@@ -35,7 +37,7 @@ def test_a_sweep_over_learning_rates_has_one_release_and_pays_once():
     assert home.epsilon(delta=0.0) == 2.0
 
 
-def test_two_releases_pay_twice():
+def test_two_releases_pay_twice() -> None:
     home = vault()
     first, second = home.release(rr()), home.release(rr(2.0))
     assert first.key != second.key
@@ -44,7 +46,7 @@ def test_two_releases_pay_twice():
     assert home.epsilon(delta=0.0) == 4.0
 
 
-def test_gaussian_releases_compose_better_than_their_sum():
+def test_gaussian_releases_compose_better_than_their_sum() -> None:
     home, mechanism = vault(), GaussianNoise(noise_std=5.0, num_classes=4)
     home.release(mechanism)
     one = home.epsilon(delta=1e-5)
@@ -58,7 +60,7 @@ def test_gaussian_releases_compose_better_than_their_sum():
     assert one < five < 5 * one
 
 
-def test_disjoint_stages_cost_the_largest_and_overlapping_ones_add():
+def test_disjoint_stages_cost_the_largest_and_overlapping_ones_add() -> None:
     home = vault()
     home.release(rr(1.0), indices=np.arange(0, 20))
     home.release(rr(1.5), indices=np.arange(20, 40))
@@ -67,14 +69,14 @@ def test_disjoint_stages_cost_the_largest_and_overlapping_ones_add():
     assert home.epsilon(delta=0.0) == 1.75
 
 
-def test_public_inputs_and_indices_are_part_of_the_address():
+def test_public_inputs_and_indices_are_part_of_the_address() -> None:
     home = vault()
     home.release(rr(), indices=np.arange(10))
     home.release(rr(), indices=np.arange(10)[::-1])
     assert len(home.charges()) == 2  # another order is another request: charged
 
 
-def test_over_budget_is_refused_and_nothing_is_drawn():
+def test_over_budget_is_refused_and_nothing_is_drawn() -> None:
     home = vault(budget=Budget(epsilon=2.5))
     home.release(rr(2.0))
     with pytest.raises(BudgetExceeded, match=r"budget is epsilon 2\.5.*2 is spent.*make it 3"):
@@ -84,13 +86,13 @@ def test_over_budget_is_refused_and_nothing_is_drawn():
     assert home.epsilon(delta=0.0) == 2.5
 
 
-def test_a_pure_budget_refuses_approximate_releases():
+def test_a_pure_budget_refuses_approximate_releases() -> None:
     home = vault(budget=Budget(epsilon=100.0))
     with pytest.raises(BudgetExceeded):
         home.release(GaussianNoise(noise_std=10.0, num_classes=4))
 
 
-def test_budget_exceeded_survives_the_way_between_processes():
+def test_budget_exceeded_survives_the_way_between_processes() -> None:
     home = vault(budget=Budget(epsilon=0.5))
     with pytest.raises(BudgetExceeded) as caught:
         home.release(rr())
@@ -99,7 +101,7 @@ def test_budget_exceeded_survives_the_way_between_processes():
     assert (again.spent, again.requested) == (0.0, 1.0)
 
 
-def test_a_store_remembers_releases_and_charges():
+def test_a_store_remembers_releases_and_charges() -> None:
     store = MemoryStore()
     first = vault(store=store).release(rr())
     home = vault(store=store)
@@ -108,26 +110,26 @@ def test_a_store_remembers_releases_and_charges():
     assert home.epsilon(delta=0.0) == 1.0
 
 
-def test_a_store_of_other_labels_is_refused():
+def test_a_store_of_other_labels_is_refused() -> None:
     store = MemoryStore()
     vault(store=store).release(rr())
     with pytest.raises(ValueError, match="other labels"):
         LabelVault(labels=(LABELS + 1) % 4, num_classes=4, store=store)
 
 
-def test_addresses_tell_nothing_about_the_labels_without_the_salt():
+def test_addresses_tell_nothing_about_the_labels_without_the_salt() -> None:
     keys = {vault().release(rr(), noise=SeededNoise(seed=1)).key for _ in range(3)}
     assert len(keys) == 3  # same labels, same noise, other salt
 
 
-def test_seeded_noise_repeats_in_another_store():
+def test_seeded_noise_repeats_in_another_store() -> None:
     mechanism = LaplaceNoise(epsilon=1.0, num_classes=4)
     one, two = (vault().release(mechanism, noise=SeededNoise(seed=7)) for _ in range(2))
     assert one.key != two.key
     assert (one.values == two.values).all()
 
 
-def test_seeded_noise_differs_between_releases():
+def test_seeded_noise_differs_between_releases() -> None:
     store = MemoryStore()
     home = vault(store=store)
     one = home.release(LaplaceNoise(epsilon=1.0, num_classes=4), noise=SeededNoise(seed=7))
@@ -135,7 +137,7 @@ def test_seeded_noise_differs_between_releases():
     assert np.abs(one.values - two.values).max() > 0.1
 
 
-def test_many_threads_that_ask_for_one_release_get_one():
+def test_many_threads_that_ask_for_one_release_get_one() -> None:
     home, found = vault(), []
     threads = [threading.Thread(target=lambda: found.append(home.release(rr()))) for _ in range(16)]
     for thread in threads:
@@ -146,13 +148,13 @@ def test_many_threads_that_ask_for_one_release_get_one():
     assert len(home.charges()) == 1
 
 
-def test_releases_can_not_be_changed_by_who_reads_them():
+def test_releases_can_not_be_changed_by_who_reads_them() -> None:
     release = vault().release(rr())
     with pytest.raises(ValueError, match="read-only"):
         release.values[0] = 3
 
 
-def test_a_vault_shows_nothing_and_is_not_copied():
+def test_a_vault_shows_nothing_and_is_not_copied() -> None:
     home = vault()
     assert "labels" in repr(home) and "0, 1, 2" not in repr(home)
     with pytest.raises(TypeError, match="not copied"):
@@ -169,12 +171,12 @@ def test_a_vault_shows_nothing_and_is_not_copied():
         (np.array([], dtype=int), "non-empty"),
     ],
 )
-def test_bad_indices_are_named(indices, message):
+def test_bad_indices_are_named(indices: NDArray[Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         vault().release(rr(), indices=indices)
 
 
-def test_ledger_groups_labels_by_history_and_reports_the_worst():
+def test_ledger_groups_labels_by_history_and_reports_the_worst() -> None:
     ledger = PrivacyLedger(num_labels=1000)
     generator = np.random.default_rng(0)
     expected = np.zeros(1000)
@@ -194,14 +196,15 @@ class NoisyArgmax:
     noise_std: float
 
     @property
-    def event(self):
+    def event(self) -> GaussianEvent:
         return GaussianEvent(noise_multiplier=self.noise_std / math.sqrt(2))
 
-    def release(self, votes, *, generator):
-        return (votes + generator.normal(scale=self.noise_std, size=votes.shape)).argmax(1)
+    def release(self, votes: NDArray[Any], *, generator: np.random.Generator) -> NDArray[np.intp]:
+        noise = generator.normal(scale=self.noise_std, size=votes.shape)
+        return np.asarray((votes + noise).argmax(1))
 
 
-def test_shards_are_disjoint_and_cover_every_label():
+def test_shards_are_disjoint_and_cover_every_label() -> None:
     shards = vault().partition(7, seed=3)
     together = np.concatenate([shard.indices for shard in shards])
     assert sorted(together) == list(range(40))
@@ -212,15 +215,33 @@ def test_shards_are_disjoint_and_cover_every_label():
     assert repr(shards[-1]) == "Shard(num_labels=5)"
 
 
-def test_more_teachers_than_labels_are_refused():
+def test_more_teachers_than_labels_are_refused() -> None:
     with pytest.raises(ValueError, match="teachers is 41, but there are 40 labels"):
         vault().partition(41, seed=0)
 
 
-def test_answers_of_an_ensemble_are_drawn_and_charged_once():
+def test_answers_of_an_ensemble_are_drawn_and_charged_once() -> None:
     home, votes = vault(), np.array([[7, 3, 0, 0], [5, 5, 0, 0]])
     first = home.release_from_votes(NoisyArgmax(noise_std=2.0), votes)
     again = home.release_from_votes(NoisyArgmax(noise_std=2.0), votes)
     assert first.key == again.key and len(home.charges()) == 1
     other = home.release_from_votes(NoisyArgmax(noise_std=2.0), votes[::-1].copy())
     assert other.key != first.key and len(home.charges()) == 2
+
+
+def test_a_budget_without_delta_refuses_after_an_approximate_release() -> None:
+    store = MemoryStore()
+    vault(store=store).release(GaussianNoise(noise_std=5.0, num_classes=4))
+    later = vault(store=store, budget=Budget(epsilon=3.0))
+    with pytest.raises(BudgetExceeded, match="inf is spent and this would make it inf") as refusal:
+        later.release(rr())
+    assert refusal.value.spent == math.inf
+    assert len(later.charges()) == 1
+
+
+def test_parameters_that_are_numpys_scalars_make_the_same_release() -> None:
+    home = vault()
+    plain = home.release(rr(0.5))
+    scalars = RandomizedResponse(epsilon=np.float32(0.5), num_classes=np.int64(4))
+    assert home.release(scalars).key == plain.key
+    assert len(home.charges()) == 1
