@@ -1,9 +1,11 @@
 """Are the draws what the formulas say? A million of each, against the exact distribution."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
@@ -18,34 +20,36 @@ DRAWS = 1_000_000
 LEVEL = 1e-4
 
 
-def noise_of(mechanism, *, classes=4):
+def noise_of(mechanism: LaplaceNoise | GaussianNoise, *, classes: int = 4) -> NDArray[np.float64]:
     labels = np.random.default_rng(1).integers(0, classes, size=DRAWS // classes)
     noisy = mechanism.release(labels, generator=np.random.default_rng(2))
-    return (noisy - np.eye(classes)[labels]).ravel()
+    return np.asarray(noisy - np.eye(classes)[labels]).ravel()
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
-def test_laplace_noise_has_the_scale_that_epsilon_asks_for(epsilon):
+def test_laplace_noise_has_the_scale_that_epsilon_asks_for(epsilon: float) -> None:
     noise = noise_of(LaplaceNoise(epsilon=epsilon, num_classes=4))
     assert stats.kstest(noise, stats.laplace(scale=2 / epsilon).cdf).pvalue > LEVEL
     # The same test sees a scale that is off by one percent.
     assert stats.kstest(noise, stats.laplace(scale=2.02 / epsilon).cdf).pvalue < LEVEL
 
 
-def test_gaussian_noise_has_the_standard_deviation_asked_for():
+def test_gaussian_noise_has_the_standard_deviation_asked_for() -> None:
     noise = noise_of(GaussianNoise(noise_std=1.7, num_classes=4))
     assert stats.kstest(noise, stats.norm(scale=1.7).cdf).pvalue > LEVEL
     assert stats.kstest(noise, stats.norm(scale=1.7 * 1.01).cdf).pvalue < LEVEL
 
 
-def test_noise_is_independent_between_coordinates():
+def test_noise_is_independent_between_coordinates() -> None:
     noise = noise_of(LaplaceNoise(epsilon=1.0, num_classes=4)).reshape(-1, 4)
     correlation = np.corrcoef(noise.T) - np.eye(4)
     assert np.abs(correlation).max() < 4 / math.sqrt(len(noise))
 
 
 @pytest.mark.parametrize(("epsilon", "classes"), [(0.5, 2), (1.0, 10), (4.0, 100)])
-def test_randomized_response_keeps_and_replaces_as_often_as_it_should(epsilon, classes):
+def test_randomized_response_keeps_and_replaces_as_often_as_it_should(
+    epsilon: float, classes: int
+) -> None:
     mechanism = RandomizedResponse(epsilon=epsilon, num_classes=classes)
     labels = np.full(DRAWS, classes - 1)
     counts = np.bincount(
@@ -58,7 +62,7 @@ def test_randomized_response_keeps_and_replaces_as_often_as_it_should(epsilon, c
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-def test_log_ratio_of_randomized_response_never_exceeds_epsilon(epsilon):
+def test_log_ratio_of_randomized_response_never_exceeds_epsilon(epsilon: float) -> None:
     classes = 5
     mechanism = RandomizedResponse(epsilon=epsilon, num_classes=classes)
     frequencies = [
@@ -83,7 +87,7 @@ def test_log_ratio_of_randomized_response_never_exceeds_epsilon(epsilon):
     assert max(ratios) > 0.9 * epsilon + slack
 
 
-def test_keep_probability_and_epsilon_are_inverse_to_each_other():
+def test_keep_probability_and_epsilon_are_inverse_to_each_other() -> None:
     for epsilon in (0.1, 1.0, 5.0):
         mechanism = RandomizedResponse(epsilon=epsilon, num_classes=10)
         found = epsilon_from_keep_probability(
@@ -92,13 +96,13 @@ def test_keep_probability_and_epsilon_are_inverse_to_each_other():
         assert found == pytest.approx(epsilon, rel=1e-12)
 
 
-def test_lying_more_often_than_by_chance_costs_as_well():
+def test_lying_more_often_than_by_chance_costs_as_well() -> None:
     low = epsilon_from_keep_probability(keep_probability=0.01, num_classes=2)
     high = epsilon_from_keep_probability(keep_probability=0.99, num_classes=2)
     assert low == pytest.approx(high)
 
 
-def test_log_likelihoods_are_those_of_the_distributions():
+def test_log_likelihoods_are_those_of_the_distributions() -> None:
     generator = np.random.default_rng(5)
     noisy = generator.normal(size=(50, 3))
     laplace, gaussian = (
@@ -117,7 +121,7 @@ def test_log_likelihoods_are_those_of_the_distributions():
         assert np.abs(difference).max() < 1e-12
 
 
-def test_no_noise_costs_everything_and_says_so():
+def test_no_noise_costs_everything_and_says_so() -> None:
     mechanism = NoNoise(num_classes=3)
     labels = np.array([0, 2, 1])
     assert (mechanism.release(labels, generator=np.random.default_rng(0)) == labels).all()
@@ -125,7 +129,7 @@ def test_no_noise_costs_everything_and_says_so():
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
-def test_epsilon_out_of_range_is_named(bad):
+def test_epsilon_out_of_range_is_named(bad: float) -> None:
     for kind in (LaplaceNoise, RandomizedResponse):
         with pytest.raises(ValueError, match="epsilon"):
             kind(epsilon=bad, num_classes=3)
@@ -135,7 +139,7 @@ def test_epsilon_out_of_range_is_named(bad):
     "labels",
     [np.array([0, 3]), np.array([-1, 0]), np.array([0.5, 1.0]), np.array([0.0, np.nan])],
 )
-def test_labels_out_of_range_are_named(labels):
+def test_labels_out_of_range_are_named(labels: NDArray[Any]) -> None:
     for mechanism in (
         LaplaceNoise(epsilon=1.0, num_classes=3),
         RandomizedResponse(epsilon=1.0, num_classes=3),
@@ -144,6 +148,6 @@ def test_labels_out_of_range_are_named(labels):
             mechanism.release(labels, generator=np.random.default_rng(0))
 
 
-def test_noise_needs_an_explicit_generator():
+def test_noise_needs_an_explicit_generator() -> None:
     with pytest.raises(TypeError, match="generator"):
-        LaplaceNoise(epsilon=1.0, num_classes=2).release(np.array([0, 1]), generator=None)
+        LaplaceNoise(epsilon=1.0, num_classes=2).release(np.array([0, 1]), generator=None)  # type: ignore[arg-type]
