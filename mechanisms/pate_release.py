@@ -220,7 +220,11 @@ class PublishedCost:
             noise=self.noise,
             generator=generator,
         )
-        return np.array([published.epsilon])
+        # Releases are kept in single precision, and a bound may not be rounded below itself.
+        bound = np.float32(published.epsilon)
+        if bound < published.epsilon:
+            bound = np.nextafter(bound, np.float32(np.inf))
+        return np.array([bound], dtype=np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """PATE's releases: what is charged, what is released, and that the bound on the cost bounds it."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from labeldp.mechanisms.pate_release import (
     looked_at,
     private_costs,
 )
+from labeldp.mechanisms.smooth_sensitivity import SanitizedEpsilon, release_epsilon
 from labeldp.mechanisms.vault import LabelVault
 from tests.shared_material import shared_path
 
@@ -189,6 +191,25 @@ def test_the_published_cost_bounds_the_real_one_but_for_its_tail() -> None:
     assert checked < 50
     assert 0 < (bounds < spent).mean() <= published.tail
     assert bounds.std() > 0
+
+
+def test_a_published_bound_is_not_rounded_below_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores keep single precision; of ten bounds about five would be rounded down."""
+    votes, published = votes_of_100_teachers(), a_published_cost()
+    request = PateAnswers(aggregator=CONFIDENT, queries=50, max_answers=20)
+    run = answered(request, votes)
+    exact: list[float] = []
+
+    def spied(*args: Any, **settings: Any) -> SanitizedEpsilon:
+        found = release_epsilon(*args, **settings)
+        exact.append(found.epsilon)
+        return found
+
+    monkeypatch.setattr("labeldp.mechanisms.pate_release.release_epsilon", spied)
+    generator = np.random.default_rng(0)
+    for _ in range(10):
+        kept = published.release(votes, run.released, generator=generator).astype(np.float32)
+        assert exact[-1] <= float(kept[0]) <= exact[-1] * (1 + 2e-7)
 
 
 def test_publishing_is_charged_as_two_gaussians() -> None:
