@@ -101,7 +101,11 @@ class LpMstConfig(LearnerConfig):
         before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
         event = PureEvent(epsilon=left)
         if self.stages == 1 and before is None:
-            return PlannedCharge(event=event, release=RRWithPrior(epsilon=left))
+            mechanism = RRWithPrior(epsilon=left)
+            shared = self.prior.source is PriorSource.UNIFORM  # a file's prior is asked under, too
+            return PlannedCharge(
+                event=event, release=mechanism if shared else (mechanism, self.prior)
+            )
         release = (self, seed)
         return PlannedCharge(event=event, release=release, releases=self.stages, before=before)
 

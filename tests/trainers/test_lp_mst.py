@@ -17,6 +17,7 @@ from labeldp.trainers.data import load
 from labeldp.trainers.losses import RobustLoss
 from labeldp.trainers.lp_mst import LpMst, LpMstConfig
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.trainer import LabelSource, Trainer, TrainerConfig
 from labeldp.trainers.training import Schedule
 from tests.trainers.tiny_data import digits
@@ -87,6 +88,16 @@ def test_the_plan_is_one_epsilon_and_other_trials_share_only_the_first_stage() -
     assert len(set(plans)) == 3
     single = [replace(config, stages=1) for config in (QUICK, other_rate)]
     assert len({c.planned_charge(num_classes=10, seed=0).release for c in single}) == 1
+
+
+def test_one_stage_under_other_files_priors_is_not_one_release_in_the_plan() -> None:
+    priors = [PriorSettings(source=PriorSource.FILE, path=path) for path in ("a.npy", "b.npy")]
+    plans = {
+        replace(QUICK, stages=1, prior=prior).planned_charge(num_classes=10, seed=seed).release
+        for prior in (PriorSettings(), *priors)
+        for seed in (0, 1)
+    }
+    assert len(plans) == 3
 
 
 def test_one_stage_is_randomized_response() -> None:
