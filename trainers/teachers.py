@@ -23,7 +23,7 @@ from labeldp.trainers.forests import ForestSettings, fit_forest
 from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.network_batch import fits_one_batch, train_and_vote
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.probes import train_probes, vote
+from labeldp.trainers.probes import MOST_CLASSES, train_probes, vote
 
 #: Raised when the same settings would give other votes than before.
 VERSION = 1
@@ -98,9 +98,15 @@ class EnsembleConfig:
         """Refuse data that these teachers can't learn from, before any of them starts.
 
         Raises:
-            ValueError: More teachers or queries than examples, or probes of images.
+            ValueError: More teachers or queries than examples, more classes than a vote can name,
+                or probes of images.
         """
         self.check_count(len(data.train_features))
+        if data.num_classes > MOST_CLASSES:
+            raise ValueError(
+                f"{data.name} has {data.num_classes} classes, but a vote is kept in one byte, so "
+                f"that teachers tell {MOST_CLASSES} classes apart at most; take another method"
+            )
         if self.kind is TeacherKind.PROBE and data.kind is FeatureKind.IMAGE:
             raise ValueError(
                 f"{data.name} holds images, and a probe is linear in its features; set "

@@ -122,6 +122,13 @@ def test_too_few_examples_are_refused(changes: dict[str, int], words: str) -> No
         replace(CONFIG, **changes).check_data(data)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("kind", list(TeacherKind))
+def test_more_classes_than_a_byte_tells_apart_are_refused(kind: TeacherKind) -> None:
+    table = replace(small_table(examples=400)[0], num_classes=257)
+    with pytest.raises(ValueError, match="257 classes, but a vote is kept in one byte"):
+        replace(CONFIG, kind=kind).check_data(table)
+
+
 def test_probes_of_images_are_refused() -> None:
     data, _ = small_images(examples=100)
     with pytest.raises(ValueError, match=r"holds images.*features=patches"):
