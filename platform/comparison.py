@@ -85,7 +85,7 @@ def comparison(name: str, *, dataset: str) -> Sweep:
         ],
         space={"seed": Grid(0, 1, 2)},
         smoke=Smoke(
-            changes={"data.limit": 4000, "audit.canaries": 100, "trainer.epochs": 6},
+            changes={"data.limit": 4000, "audit.canaries": 100, "trainer.epochs": 8},
             space={"seed": Grid(0), "trainer.epsilon": Grid(1.0)},
         ),
     )
