@@ -97,16 +97,24 @@ def confidence_figure(models: Sequence[AuditedModel], *, path: Path) -> None:
 
 
 def _finite(metrics: Mapping[str, float]) -> list[float]:
-    names = ("epsilon", "epsilon_m_paper_high", "epsilon_m_ceiling", "epsilon_one_run_ceiling")
+    ceilings = ("epsilon_m_ceiling", "epsilon_one_run_ceiling", "epsilon_f_dp_ceiling")
+    names = ("epsilon", "epsilon_m_paper_high", *ceilings)
     return [metrics[name] for name in names if math.isfinite(metrics.get(name, math.nan))]
 
 
 def _draw_audits(axis: Any, metrics: Mapping[str, float], right: float) -> None:
-    one_run = metrics.get("epsilon_one_run_ceiling")
     lines: list[tuple[str, float | None, float | None]] = [
         ("memorization", metrics["epsilon_m_low"], metrics.get("epsilon_m_ceiling")),
-        ("one-run", metrics.get("private/epsilon_one_run"), one_run),
-        ("one-run, f-DP", metrics.get("private/epsilon_f_dp"), one_run),
+        (
+            "one-run",
+            metrics.get("private/epsilon_one_run"),
+            metrics.get("epsilon_one_run_ceiling"),
+        ),
+        (
+            "one-run, f-DP",
+            metrics.get("private/epsilon_f_dp"),
+            metrics.get("epsilon_f_dp_ceiling"),
+        ),
     ]
     names = ["as published"]
     low, high = metrics.get("epsilon_m_paper_low"), metrics.get("epsilon_m_paper_high")

@@ -341,4 +341,7 @@ def _one_run(
         )
         for guesses in set(counts)
     )
+    everything = {"canaries": scores.size, "guesses": scores.size, "correct": scores.size}
+    ceiling = f_dp_lower_bound(**everything, curve=curve, confidence=confidence)
+    figures["epsilon_f_dp_ceiling"] = ceiling
     return figures

@@ -82,7 +82,8 @@ def _audits(record: TrialRecord) -> list[str]:
     if "private/epsilon_f_dp" in metrics:
         lines.append(
             "| ... if the mechanism has the curve that it claims | "
-            f"{metrics['private/epsilon_f_dp']:.3f} |"
+            f"{metrics['private/epsilon_f_dp']:.3f} (ceiling "
+            f"{metrics['epsilon_f_dp_ceiling']:.3f}) |"
         )
     if "private/label_inference_advantage" in metrics:
         lines.append(

@@ -5,8 +5,9 @@ Wang et al., "In Differential Privacy, There is Truth" (NeurIPS 2022, arXiv:2209
 column on education; the attacker calls a person a PhD holder if less than 75% of the forests agree.
 
 The published code scales the features of PhD holders and of the others each by their own mean and
-deviation before the forests vote. That shifts the two groups differently, and so makes part of the
-difference that is then found. `Scaling` has that artefact beside the sound way.
+deviation before the forests vote. Nobody can do so who does not know the groups already, and it
+shifts the two differently. `Scaling` has that artefact beside the sound way; docs/audits.md says
+how much it changes.
 """
 
 from collections.abc import Mapping

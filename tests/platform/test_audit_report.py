@@ -20,6 +20,7 @@ AUDITS: dict[str, Any] = {
     "epsilon_m_paper_high": 1.25,
     "label_inference_bound": 0.4621,
     "epsilon_one_run_ceiling": 3.49,
+    "epsilon_f_dp_ceiling": 3.57,
     "private/epsilon_one_run": 0.7654,
     "private/epsilon_f_dp": 0.8768,
     "private/one_run_guesses": 50.0,
@@ -64,7 +65,17 @@ def test_the_owners_page(tmp_path: Path) -> None:
     text = page.read_text()
     assert text.count("data:image/png;base64,iVBOR") == 2
     assert "not for release" in text and "no &lt;privacy&gt;" in text
-    for cell in ("0.77", "0.88", "3.49", "37 of 50", "0.23", "0.12", "0.46", "0.50 to 1.25"):
+    for cell in (
+        "0.77",
+        "0.88",
+        "3.49",
+        "3.57",
+        "37 of 50",
+        "0.23",
+        "0.12",
+        "0.46",
+        "0.50 to 1.25",
+    ):
         assert f"<td>{cell}</td>" in text
     assert "0.50 to &infin;" in text
     assert text.count("<tr><td>") == 2
@@ -107,7 +118,7 @@ def test_the_run_card_has_every_audit() -> None:
         "## Audits, for the owner of the labels and not for release",
         "| epsilon_m as published, an estimate | 0.500 to 1.25 |",
         "| one-run audit: epsilon is at least | 0.765 (37 of 50 coins right; ceiling 3.490) |",
-        "curve that it claims | 0.877 |",
+        "curve that it claims | 0.877 (ceiling 3.570) |",
         "advantage over guessing | 0.123 (label DP allows 0.462) |",
     ):
         assert words in card

@@ -170,6 +170,7 @@ def test_a_model_that_remembers_everything_reaches_the_ceiling() -> None:
     paid = one_run_ceiling(canaries=200, confidence=1 - 0.05 / 4)
     assert found["private/epsilon_one_run"] == pytest.approx(paid)
     assert found["private/epsilon_f_dp"] == pytest.approx(paid, abs=0.05)
+    assert found["epsilon_f_dp_ceiling"] == pytest.approx(ceiling, abs=0.05)
     assert found["private/one_run_correct"] == found["private/one_run_guesses"] == 200
     assert found["private/label_inference_accuracy"] == 1.0
     assert found["private/label_inference_advantage"] == pytest.approx(1 - 1 / 9)
@@ -268,6 +269,7 @@ def test_trials_get_positions_and_figures_and_no_label(tmp_path: Path) -> None:
         "epsilon_m_paper_low",
         "epsilon_m_paper_high",
         "epsilon_one_run_ceiling",
+        "epsilon_f_dp_ceiling",
         "label_inference_bound",
     }
     # What a trial receives holds neither the planted labels, nor the true ones, nor the coins.
