@@ -114,7 +114,8 @@ def own_environment() -> dict[str, str]:
         for key, value in os.environ.items()
         if not key.startswith(("RAY_", "MLFLOW_", "PYTEST_"))
     }
-    return {**kept, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    path = os.pathsep.join(filter(None, (str(ROOT), kept.get("PYTHONPATH"))))
+    return {**kept, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
 
 
 def records(results: Path) -> list[dict[str, Any]]:

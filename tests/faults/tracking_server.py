@@ -69,7 +69,12 @@ class TrackingServer:
             self._process = subprocess.Popen(
                 command,
                 cwd=self._folder,
-                env={**own_environment(), **self._environment},
+                # Its runners of jobs are ten processes that nothing here needs.
+                env={
+                    **own_environment(),
+                    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+                    **self._environment,
+                },
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
