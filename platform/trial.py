@@ -57,6 +57,8 @@ def run_trial(
     earlier = 0.0
     if checkpoints is not None and (state := checkpoints.find()) is not None:
         trainer.load_state_dict(state["trainer"])
+        # Later stages' releases are in that state, and `start` did not read them again.
+        vault.keys.extend(key for key in state.get("release_keys", ()) if key not in vault.keys)
         epochs = [EpochMetrics(**metrics) for metrics in state["epochs"]]
         earlier = float(state["seconds"])
         for metrics in epochs:
@@ -69,6 +71,7 @@ def run_trial(
             checkpoints.keep(
                 {
                     "trainer": trainer.state_dict(),
+                    "release_keys": list(vault.keys),
                     "epochs": [_plain(metrics) for metrics in epochs],
                     "seconds": earlier + time.perf_counter() - started,
                 }
