@@ -1,8 +1,10 @@
 """vote_store: batches of votes land whole, crashes cost the record being written, one writer."""
 
+import errno
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,6 +86,65 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
             with a_journal(path).writing():
                 pass
     assert a_journal(path).finished == set()
+
+
+class FullDisk:
+    """A file on a disk with room for so many bytes more."""
+
+    def __init__(self, file: Any, room: int) -> None:
+        self._file, self._room = file, room
+
+    def write(self, content: bytes) -> int:
+        """Write what there is room for, as a disk does."""
+        self._file.write(content[: self._room])
+        self._file.flush()
+        if len(content) > self._room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self._room -= len(content)
+        return len(content)
+
+    def __getattr__(self, name: str) -> Any:
+        """Leave all else to the file."""
+        return getattr(self._file, name)
+
+
+def test_a_full_disk_is_named_and_what_was_kept_stays_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "v"
+    journal = a_journal(path)
+    with pytest.raises(VoteStoreUnusable, match=r"No space left on device.*free the disk"):
+        with journal.writing():
+            monkeypatch.setattr(journal, "_file", FullDisk(journal._file, room=150))
+            for teacher in range(6):
+                journal.append([teacher], VOTES[[teacher]])
+    kept = a_journal(path).finished
+    assert kept == journal.finished == {0, 1}
+    # There is room again: writing goes on behind the last whole record.
+    np.testing.assert_array_equal(fill(path, [2, 3], [4, 5]).votes(), VOTES)
+    np.testing.assert_array_equal(a_journal(path).votes(), VOTES)
+
+
+@pytest.mark.parametrize("cut", [0, 5, 14, 40])
+def test_a_first_line_that_was_cut_off_is_written_again(cut: int, tmp_path: Path) -> None:
+    path = tmp_path / "v"
+    fill(path)
+    path.write_bytes(path.read_bytes()[:cut])
+    assert a_journal(path).finished == set()
+    np.testing.assert_array_equal(fill(path, [0, 1, 2], [3, 4, 5]).votes(), VOTES)
+    np.testing.assert_array_equal(a_journal(path).votes(), VOTES)
+
+
+def test_an_error_of_the_one_who_writes_passes_through(tmp_path: Path) -> None:
+    path = tmp_path / "v"
+    journal = a_journal(path)
+    with pytest.raises(TimeoutError, match="nothing to do with disks"):
+        with journal.writing():
+            journal.append([0], VOTES[[0]])
+            raise TimeoutError("nothing to do with disks")  # an OSError, but not of this file
+    assert a_journal(path).finished == {0}
+    with a_journal(path).writing():  # and the lock is free
+        pass
 
 
 @pytest.mark.parametrize(
