@@ -79,6 +79,12 @@ class Driver:
         self._seen.update(dict.fromkeys(found))
         return found
 
+    def memory(self) -> int:
+        """Return the most memory that the driver itself ever held, in bytes."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+        return int(peak.split()[1]) * 1024
+
     def wait_for_records(self, number: int) -> None:
         """Wait until so many trials are in the results folder."""
         wait_until(
@@ -86,7 +92,8 @@ class Driver:
             what=f"{number} trials end",
             seconds=TIME_LIMIT_SECONDS,
         )
-        assert self._process.poll() is None, f"the driver ended early:\n{self.log}"
+        found = len(records(self.results))
+        assert found >= number, f"the driver ended after {found} trials:\n{self.log}"
 
     def kill(self) -> None:
         """End the driver as a power cut would, and wait until what it started has noticed."""
@@ -98,6 +105,11 @@ class Driver:
             what="Ray's processes end when their driver is gone",
             seconds=90,
         )
+
+    def ended(self) -> int:
+        """Wait for the end, whatever it is; returns the exit code, below 0 for a signal."""
+        self._process.communicate(timeout=TIME_LIMIT_SECONDS)
+        return int(self._process.returncode)
 
     def finish(self, *, code: int = 0) -> dict[str, Any]:
         """Wait for the end, and return what `--json` printed (empty where it printed nothing)."""

@@ -50,10 +50,11 @@ def test_every_number_is_there_once(
                 run_id = tracker.open_child(record.hash, name="a trial", tags={})
                 tracker.log_curves(run_id, record.curves)
                 if record is records[TRIALS // 2] and not killed:
-                    killed.append(postgres.kill())
+                    postgres.kill()
+                    killed.append(record.hash)
                 tracker.close_child(record, run_id=run_id, texts={"ledger.json": "[]"})
 
-    killed: list[None] = []
+    killed: list[str] = []
     password = {"PGPASSWORD": postgres.password}
     with TrackingServer(tmp_path, store=postgres.uri, environment=password) as server:
         tracker = Tracker(uri=server.uri, experiment="small", artifacts=tmp_path)

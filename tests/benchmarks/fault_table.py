@@ -1,0 +1,114 @@
+"""Kill parts of a sweep at random moments; the table of what became of it, in Markdown.
+
+    python -m tests.benchmarks.fault_table --kills 20 --seed 0
+
+runs a sweep of 18 trials once in peace and 20 times with a fault: SIGKILL of the driver, a trial's
+worker, the vault's home, the keeper of states or the node's raylet, at seeded moments of its life.
+Where the driver ended, the same command is run again. Every row is checked: the same numbers and
+releases as in peace, bit for bit, and one complete run per trial in tracking.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.faults.processes import Process, titled
+from tests.faults.sweep_runs import Driver, Ending, check_tracking, records
+
+#: What is killed -> how its process is found among the driver's; the driver itself is the first.
+TITLES = {
+    "trial's worker": "ray::ImplicitFunc",
+    "vault's home": "ray::HomeActor",
+    "keeper of states": "ray::Keeper",
+    "raylet": "raylet",
+}
+LONGER = ("seed=[0,1,2]",)
+TRIALS = 18
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one disturbed sweep."""
+
+    moment: float
+    victim: str
+    finished: int
+    then: str
+    verdict: str
+
+
+def main() -> int:
+    """Print the table; 0 if every sweep ended as in peace."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--kills", type=int, default=20)
+    options.add_argument("--seed", type=int, default=0)
+    chosen = options.parse_args()
+    draw = random.Random(chosen.seed)
+    with tempfile.TemporaryDirectory(prefix="ldp") as folder:
+        root = Path(folder)
+        started = time.monotonic()
+        with Driver(root / "peace", *LONGER) as driver:
+            driver.finish()
+        seconds = time.monotonic() - started
+        peace = Ending.of(root / "peace")
+        assert len(peace.trials) == TRIALS
+        print(f"In peace: {seconds:.0f} s.\n", flush=True)
+        print("| second | killed | trials done | then | end |\n|---|---|---|---|---|", flush=True)
+        bad = 0
+        for number in range(chosen.kills):
+            victim = draw.choice(["driver", *TITLES])
+            row = disturbed(root / f"{number}", victim, draw.uniform(0.05, 0.95) * seconds, peace)
+            bad += row.verdict != "as in peace"
+            print(
+                f"| {row.moment:.0f} | {row.victim} | {row.finished} | {row.then} "
+                f"| {row.verdict} |",
+                flush=True,
+            )
+    return int(bad > 0)
+
+
+def disturbed(results: Path, victim: str, moment: float, peace: Ending) -> Row:
+    """Run the sweep, kill something, and bring it to its end."""
+    with Driver(results, *LONGER) as driver:
+        time.sleep(moment)
+        processes = driver.processes()
+        found = [processes[0]] if victim == "driver" else _find(processes, victim)
+        if not found:  # not started yet, or ended already
+            victim, found = f"driver ({victim} not there)", processes[:1]
+        done = len(records(results))
+        found[0].end()
+        code = driver.ended()
+    if code == 0:
+        then = "went on"
+    else:
+        then = "was run again" if code < 0 else f"ended with {code}, was run again"
+        with Driver(results, *LONGER, "--resume", "auto") as driver:
+            driver.finish()
+    return Row(moment, victim, done, then, _verdict(results, peace))
+
+
+def _find(processes: list[Process], victim: str) -> list[Process]:
+    if victim == "raylet":
+        return [p for p in processes if p.title.split(" ")[0].endswith("/raylet")]
+    return titled(processes, TITLES[victim])
+
+
+def _verdict(results: Path, peace: Ending) -> str:
+    ending = Ending.of(results)
+    if ending.trials != peace.trials:
+        return "**other numbers**"
+    if ending.releases != peace.releases:
+        return "**other releases**"
+    try:
+        check_tracking(results)
+    except AssertionError as error:
+        return f"**tracking differs: {error}**"
+    return "as in peace"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

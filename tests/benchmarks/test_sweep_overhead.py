@@ -1,0 +1,60 @@
+"""What the platform adds to 200 trivial trials on two simulated nodes and a tracking server.
+
+A trial of the reference machine (two quiet cores) takes a few hundredths of a second; all else is
+Ray's, Tune's and ours: start, results, records, tracking.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray.cluster_utils import Cluster
+
+from tests.benchmarks.trivial_sweep import TRIALS
+from tests.faults.sweep_runs import Driver, check_tracking, records
+from tests.faults.tracking_server import TrackingServer
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.ray_cluster]
+
+SWEEP = Path(__file__).with_name("trivial_sweep.py")
+
+
+def test_two_hundred_trials_on_two_nodes(tmp_path: Path) -> None:
+    head = {"num_cpus": 1, "include_dashboard": False}
+    cluster: Any = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        cluster.add_node(num_cpus=1)
+        with TrackingServer(tmp_path) as server:
+            results = tmp_path / "results"
+            with Driver(
+                results,
+                "--address",
+                cluster.address,
+                sweep=SWEEP,
+                environment={"MLFLOW_TRACKING_URI": server.uri},
+            ) as driver:
+                memory = 0
+                while len(records(results)) < TRIALS:
+                    driver.wait_for_records(len(records(results)) + 1)
+                    memory = max(memory, driver.memory())
+                outcome = driver.finish()
+            check_tracking(results)
+            requests = server.log.count('HTTP/1.1"')
+    finally:
+        cluster.shutdown()
+    assert outcome["finished"] == TRIALS and outcome["tracked"]
+
+    ended = sorted(path.stat().st_mtime for path in (results / "trials").glob("*.json"))
+    pace = (ended[-1] - ended[0]) / (TRIALS - 1)
+    own = sum(record["seconds"] for record in records(results)) / TRIALS / 2  # two at a time
+    figures = {
+        "seconds_per_trial": round(pace, 3),
+        "overhead_per_trial": round(pace - own, 3),
+        "driver_megabytes": memory // 2**20,
+        "tracking_requests_per_trial": round(requests / TRIALS, 1),
+        "tracking_requests_per_second": round(requests / (ended[-1] - ended[0]), 1),
+    }
+    print(json.dumps(figures))
+    assert pace - own < 0.5, figures
+    assert memory < 2**30, figures
