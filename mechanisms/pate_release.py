@@ -222,7 +222,7 @@ class PublishedCost:
         )
         # Releases are kept in single precision, and a bound may not be rounded below itself.
         bound = np.float32(published.epsilon)
-        if bound < published.epsilon:
+        if float(bound) < published.epsilon:
             bound = np.nextafter(bound, np.float32(np.inf))
         return np.array([bound], dtype=np.float64)
 
