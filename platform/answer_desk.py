@@ -80,17 +80,25 @@ class AnswerDesk:
     """Answers for trials, from votes that stay here."""
 
     def __init__(
-        self, *, vault: LabelVault, labels: NDArray[np.int64], folder: Path, fingerprint: str
+        self,
+        *,
+        vault: LabelVault,
+        labels: NDArray[np.int64],
+        truth: NDArray[np.int64],
+        folder: Path,
+        fingerprint: str,
     ) -> None:
         """Take a seat beside the vault.
 
         Args:
             vault: Charges what leaves.
-            labels: True labels with canaries [N].
+            labels: True labels with canaries [N]: what teachers learn, and so what decides votes.
+            truth: True labels without them [N]: what answers should be.
             folder: Where votes are kept.
             fingerprint: Of the public features.
         """
-        self._vault, self._labels, self._fingerprint = vault, labels, fingerprint
+        self._vault, self._labels, self._truth = vault, labels, truth
+        self._fingerprint = fingerprint
         self._store = VoteStore(folder)
         self._counts: dict[str, NDArray[np.integer[Any]]] = {}
 
@@ -188,7 +196,7 @@ class AnswerDesk:
         released: NDArray[np.int64],
     ) -> dict[str, float]:
         """How right the ensemble is, and its answers."""
-        truth = self._labels[ensemble.query_positions(len(self._labels))[: len(votes)]]
+        truth = self._truth[ensemble.query_positions(len(self._truth))[: len(votes)]]
         figures = {
             "ensemble_accuracy": float((votes.argmax(1) == truth).mean()),
             "answered_by_teachers": float((released[:, BY_TEACHERS] == 1).sum()),

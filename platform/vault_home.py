@@ -88,7 +88,11 @@ class VaultHome:
             labels=planted, num_classes=num_classes, store=store, budget=budget
         )
         self._make_desk: Callable[[], AnswerDesk] = lambda: AnswerDesk(
-            vault=self._vault, labels=planted, folder=Path(votes_folder), fingerprint=fingerprint
+            vault=self._vault,
+            labels=planted,
+            truth=labels,
+            folder=Path(votes_folder),
+            fingerprint=fingerprint,
         )
         self._made_desk: AnswerDesk | None = None
 

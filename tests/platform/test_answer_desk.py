@@ -35,7 +35,9 @@ NOISE = SeededNoise(seed=3)
 
 def a_desk(folder: Path, *, budget: Budget | None = None) -> tuple[AnswerDesk, LabelVault]:
     vault = LabelVault(labels=LABELS, num_classes=3, budget=budget)
-    desk = AnswerDesk(vault=vault, labels=LABELS, folder=folder, fingerprint=DATA.fingerprint)
+    desk = AnswerDesk(
+        vault=vault, labels=LABELS, truth=LABELS, folder=folder, fingerprint=DATA.fingerprint
+    )
     return desk, vault
 
 
@@ -81,6 +83,26 @@ def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
     assert figures["private/epsilon_expected"] == costs.expected
     assert figures["epsilon_realised"] == costs.realised_data_independent
     assert 0 < costs.realised < figures["epsilon_sanitized"]
+
+
+def test_a_canary_counts_as_what_it_truly_is(tmp_path: Path) -> None:
+    """Teachers outvote the few canaries, and are right to: a planted label is a wrong one."""
+    planted = LABELS.copy()
+    canaries = ENSEMBLE.query_positions(300)[::8]
+    planted[canaries] = (planted[canaries] + 1) % 3
+    desk = AnswerDesk(
+        vault=LabelVault(labels=planted, num_classes=3),
+        labels=planted,
+        truth=LABELS,
+        folder=tmp_path,
+        fingerprint=DATA.fingerprint,
+    )
+    votes = count_votes(train(desk), num_classes=3)
+    reply = desk.answers(ENSEMBLE, (REQUEST,), delta=1e-5, publish_cost=False, noise=NOISE)
+    positions = ENSEMBLE.query_positions(300)
+    right = (votes.argmax(1) == LABELS[positions]).mean()
+    assert reply.figures["ensemble_accuracy"] == right
+    assert right > (votes.argmax(1) == planted[positions]).mean()
 
 
 def test_the_cost_is_published_only_where_that_is_asked_and_proven(tmp_path: Path) -> None:
@@ -161,6 +183,7 @@ def test_votes_are_found_by_all_that_decides_them(tmp_path: Path) -> None:
         AnswerDesk(
             vault=LabelVault(labels=LABELS, num_classes=3),
             labels=LABELS,
+            truth=LABELS,
             folder=tmp_path,
             fingerprint="other features",
         )
@@ -169,6 +192,7 @@ def test_votes_are_found_by_all_that_decides_them(tmp_path: Path) -> None:
         AnswerDesk(
             vault=LabelVault(labels=LABELS[::-1], num_classes=3),
             labels=LABELS[::-1].copy(),
+            truth=LABELS,
             folder=tmp_path,
             fingerprint=DATA.fingerprint,
         )
