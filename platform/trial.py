@@ -55,7 +55,10 @@ def run_trial(
     )
     epochs: list[EpochMetrics] = []
     earlier = 0.0
-    if checkpoints is not None and (state := checkpoints.find()) is not None:
+    state = None if checkpoints is None else checkpoints.find()
+    # A state that grew from other releases than those just read is of a ledger that is gone: to go
+    # on from it would use labels that this ledger does not know to be paid for.
+    if state is not None and set(vault.keys) <= set(state.get("release_keys", ())):
         trainer.load_state_dict(state["trainer"])
         # Later stages' releases are in that state, and `start` did not read them again.
         vault.keys.extend(key for key in state.get("release_keys", ()) if key not in vault.keys)
