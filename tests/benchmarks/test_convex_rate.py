@@ -56,7 +56,7 @@ def test_excess_risk_falls_as_one_over_the_root_of_n(name: str) -> None:
 
 
 def draw(risks: Mapping[str, Sequence[float]], path: Path) -> None:
-    """Draw excess risk over n with a line of slope -1/2 through the first point of each method."""
+    """Draw excess risk over n with the closest line of slope -1/2 for each method."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4), layout="constrained")
