@@ -118,15 +118,15 @@ class LabelVault:
         self.num_classes = num_classes
         self.budget = budget
         self._store = MemoryStore() if store is None else store
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         # An adversary who knows all labels but one could try each value of the last one against a
         # plain digest, so the address depends on the labels through a secret of the store only.
         digest = hashlib.blake2b(self._labels.tobytes(), key=self._store.salt(), digest_size=16)
         self._labels_digest = digest.hexdigest()
         self._store.bind(self._labels_digest)
         self._ledger = PrivacyLedger(num_labels=len(self._labels))
-        for charge in self._store.charges():
-            self._ledger.charge(charge.event, indices=charge.indices)
+        self._in_ledger: set[str] = set()
+        self.charges()
 
     def __repr__(self) -> str:
         """Say what is inside without showing it."""
@@ -255,7 +255,7 @@ class LabelVault:
                 drawn = mechanism.release(private, *public, generator=noise.generator(stream))
                 stored = _compact(np.asarray(drawn))
                 self._store.record(charge, stored)
-                self._ledger.charge(event, indices=indices)
+                self._add(charge)
         return Release(key=key, values=stored, indices=indices)
 
     def epsilon(self, *, delta: float, keys: Sequence[str] | None = None) -> float:
@@ -279,20 +279,26 @@ class LabelVault:
         return ledger.epsilon(delta=delta - tails)
 
     def charges(self) -> Sequence[Charge]:
-        """Return the lines of the ledger, in order."""
-        return self._store.charges()
+        """Return the lines of the ledger, in order, other vaults' on the same store among them."""
+        charges = self._store.charges()
+        with self._lock:
+            for charge in charges:
+                self._add(charge)
+        return charges
 
-    @property
-    def is_pure(self) -> bool:
-        """Whether every release so far is pure, so that its guarantee holds at delta = 0."""
-        return self._ledger.is_pure
+    def _add(self, charge: Charge) -> None:
+        """Take a line of the store into account, once."""
+        if charge.key not in self._in_ledger:
+            self._ledger.charge(charge.event, indices=charge.indices)
+            self._in_ledger.add(charge.key)
 
     def _afford(self, charge: Charge) -> None:
         if self.budget is None:
             return
+        # Read first: another vault on the same store may have charged since.
+        tails = sum(each.tail for each in (*self.charges(), charge))
         trial = self._ledger.copy()
         trial.charge(charge.event, indices=charge.indices)
-        tails = sum(each.tail for each in (*self.charges(), charge))
         requested = _epsilon_or_infinity(trial, self.budget.delta - tails)
         # Sums of the same epsilons in another order differ in the last bits; a budget that is
         # meant to be met exactly is not refused for those.

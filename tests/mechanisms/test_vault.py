@@ -242,6 +242,18 @@ def test_a_budget_without_delta_refuses_after_an_approximate_release() -> None:
 def test_parameters_that_are_numpys_scalars_make_the_same_release() -> None:
     home = vault()
     plain = home.release(rr(0.5))
-    scalars = RandomizedResponse(epsilon=np.float32(0.5), num_classes=np.int64(4))
-    assert home.release(scalars).key == plain.key
+    numbers: dict[str, Any] = {"epsilon": np.float32(0.5), "num_classes": np.int64(4)}
+    assert home.release(RandomizedResponse(**numbers)).key == plain.key
     assert len(home.charges()) == 1
+
+
+def test_a_second_vault_on_the_same_store_counts_what_the_first_one_charged() -> None:
+    store = MemoryStore()
+    first, second = (vault(store=store, budget=Budget(epsilon=1.5)) for _ in range(2))
+    first.release(rr())
+    assert second.epsilon(delta=0.0) == 1.0
+    with pytest.raises(BudgetExceeded, match="1 is spent and this would make it 2"):
+        second.release(rr(), noise=OsEntropy(draw=1))
+    second.release(rr(0.5))
+    assert first.epsilon(delta=0.0) == second.epsilon(delta=0.0) == 1.5
+    assert len(first.charges()) == 2
