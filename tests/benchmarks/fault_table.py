@@ -28,6 +28,8 @@ TITLES = {
 }
 LONGER = ("seed=[0,1,2]",)
 TRIALS = 18
+#: For one run; busy machines are slow.
+TIME_LIMIT_SECONDS = 3600.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def main() -> int:
         root = Path(folder)
         started = time.monotonic()
         with Driver(root / "peace", *LONGER) as driver:
-            driver.finish()
+            driver.finish(seconds=TIME_LIMIT_SECONDS)
         seconds = time.monotonic() - started
         peace = Ending.of(root / "peace")
         assert len(peace.trials) == TRIALS
@@ -81,13 +83,13 @@ def disturbed(results: Path, victim: str, moment: float, peace: Ending) -> Row:
             victim, found = f"driver ({victim} not there)", processes[:1]
         done = len(records(results))
         found[0].end()
-        code = driver.ended()
+        code = driver.ended(seconds=TIME_LIMIT_SECONDS)
     if code == 0:
         then = "went on"
     else:
         then = "was run again" if code < 0 else f"ended with {code}, was run again"
         with Driver(results, *LONGER, "--resume", "auto") as driver:
-            driver.finish()
+            driver.finish(seconds=TIME_LIMIT_SECONDS)
     return Row(moment, victim, done, then, _verdict(results, peace))
 
 

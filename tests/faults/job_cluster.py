@@ -106,6 +106,11 @@ class JobCluster:
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True)
         return done.returncode == 0
 
+    def has_in_its_environment(self, word: str) -> bool:
+        """Whether the head, and so every job, was given this."""
+        assert self._process is not None
+        return word.encode() in Path(f"/proc/{self._process.pid}/environ").read_bytes()
+
     def status(self, *, token: bool = True) -> int:
         """Return the HTTP status that the list of jobs is answered with; 0 if not at all."""
         return self.get("/api/jobs/", token=token)[0]

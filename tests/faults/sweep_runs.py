@@ -106,14 +106,14 @@ class Driver:
             seconds=90,
         )
 
-    def ended(self) -> int:
+    def ended(self, *, seconds: float = TIME_LIMIT_SECONDS) -> int:
         """Wait for the end, whatever it is; returns the exit code, below 0 for a signal."""
-        self._process.communicate(timeout=TIME_LIMIT_SECONDS)
+        self._process.communicate(timeout=seconds)
         return int(self._process.returncode)
 
-    def finish(self, *, code: int = 0) -> dict[str, Any]:
+    def finish(self, *, code: int = 0, seconds: float = TIME_LIMIT_SECONDS) -> dict[str, Any]:
         """Wait for the end, and return what `--json` printed (empty where it printed nothing)."""
-        output, _ = self._process.communicate(timeout=TIME_LIMIT_SECONDS)
+        output, _ = self._process.communicate(timeout=seconds)
         assert self._process.returncode == code, f"exit {self._process.returncode}:\n{self.log}"
         printed: dict[str, Any] = json.loads(output.splitlines()[-1]) if output.strip() else {}
         return printed
