@@ -1,0 +1,107 @@
+"""PATE-FM on CIFAR-100 at the three privacy levels of "Antipodes of Label DP", Tables 1 and 3.
+
+| level | T | sigma1 | sigma2 | tau | K | ensemble | accuracy | epsilon | epsilon_m, 95% interval |
+|---|---|---|---|---|---|---|---|---|---|
+| high | 20 | 7 | 2 | 2 | 9,400 | 74.0 | 69.9 | 715 | 0.4 to 1.0 |
+| medium | 100 | 45 | 15 | 10 | 1,000 | 55.0 | 50.0 | 16 | 0.2 to 0.7 |
+| low | 100 | 90 | 30 | 10 | 1,000 | 28.8 | 30.5 | 7.9 | 0.2 to 0.6 |
+
+FixMatch on WRN-28-8, weight decay 1e-3, teachers and three students for 125 epochs. What is charged
+differs from the paper as in `pate_fm_cifar10`. Medium and low share their votes. `--smoke`: 300
+images, four teachers of a small CNN, two steps.
+
+Hardware: one GPU per actor. By counted operations at 35% of an H200's peak, not measured: two
+hours a teacher, so 230 GPU-hours for both ensembles, once, and 6 for a trial's students.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
+from labeldp.platform.sweep_command import main
+from labeldp.trainers.fixmatch_config import FixMatchConfig
+from labeldp.trainers.models import ModelName
+from labeldp.trainers.pate_fm import PateConfig
+from labeldp.trainers.performance import Performance, Precision
+from labeldp.trainers.students import StudentConfig, StudentKind
+from labeldp.trainers.teachers import EnsembleConfig, TeacherKind
+
+FIXMATCH = FixMatchConfig(width=8, epochs=125, weight_decay=1e-3)
+
+
+def level(
+    name: str,
+    *,
+    teachers: int,
+    queries: int,
+    sigma1: float,
+    sigma2: float,
+    tau: float,
+    answers: int,
+) -> Variant:
+    """Return a row of the paper's Table 3; arguments as in `pate_fm_cifar10`."""
+    return Variant(
+        name=name,
+        changes={
+            "trainer.ensemble.teachers": teachers,
+            "trainer.ensemble.queries": queries,
+            "trainer.sigma1": sigma1,
+            "trainer.sigma2": sigma2,
+            "trainer.threshold": tau,
+            "trainer.answers": answers,
+        },
+    )
+
+
+def tiny(role: str) -> Mapping[str, Any]:
+    """Return what makes the FixMatch of teachers or students small enough to try."""
+    return {
+        f"trainer.{role}.fixmatch.model": ModelName.SMALL_CNN,
+        f"trainer.{role}.fixmatch.width": 8,
+        f"trainer.{role}.fixmatch.epochs": 1,
+        f"trainer.{role}.fixmatch.steps_per_epoch": 2,
+        f"trainer.{role}.fixmatch.batch_size": 16,
+        f"trainer.{role}.fixmatch.unlabeled_ratio": 2,
+    }
+
+
+SWEEP = Sweep(
+    name="pate_fm_cifar100",
+    base=TrialConfig(
+        method="pate",
+        data=DataSettings(name="cifar100"),
+        audit=AuditSettings(canaries=1000),
+        trainer=PateConfig(
+            ensemble=EnsembleConfig(kind=TeacherKind.FIXMATCH, teachers=100, fixmatch=FIXMATCH),
+            threshold=10.0,
+            student=StudentConfig(kind=StudentKind.FIXMATCH, fixmatch=FIXMATCH),
+        ),
+        performance=Performance(precision=Precision.BF16, channels_last=True),
+    ),
+    variants=[
+        level("high", teachers=20, queries=10_000, sigma1=7, sigma2=2, tau=2, answers=9_400),
+        level("medium", teachers=100, queries=2_000, sigma1=45, sigma2=15, tau=10, answers=1_000),
+        level("low", teachers=100, queries=2_000, sigma1=90, sigma2=30, tau=10, answers=1_000),
+    ],
+    resources=Resources(cpus=1, gpus=1),
+    teacher=Resources(cpus=1, gpus=1),
+    gpu_hours_per_trial=83.0,
+    smoke=Smoke(
+        changes={
+            "data.limit": 300,
+            "audit.canaries": 100,
+            "trainer.ensemble.teachers": 4,
+            "trainer.ensemble.queries": 100,
+            "trainer.answers": 20,
+            "trainer.students": 1,
+            **tiny("ensemble"),
+            **tiny("student"),
+            "performance.precision": Precision.FP32,
+            "performance.channels_last": False,
+        },
+    ),
+)
+
+if __name__ == "__main__":
+    main(SWEEP)
