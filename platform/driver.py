@@ -14,7 +14,6 @@ import ray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform import environment, vault_home
 from labeldp.platform.audits import check_room
@@ -22,7 +21,7 @@ from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.configuration import DataSettings, FeatureSet
 from labeldp.platform.ensembles import Ensembles, ensembles_of, train_missing
 from labeldp.platform.pareto import front, points
-from labeldp.platform.plan import check_budget, check_what_is_left, cost_of
+from labeldp.platform.plan import budget_of, check_budget, check_what_is_left, cost_of
 from labeldp.platform.progress import SweepProgress
 from labeldp.platform.recorder import Recorder, ledger_json
 from labeldp.platform.report import Report, write_report
@@ -168,9 +167,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
             trial.config.trainer.check_data(public)
     check_room(audit, num_labels=len(loaded.train_labels))
     cost = cost_of(trials, num_classes=public.num_classes)
-    budget = sized.budget
-    if options.max_epsilon_total is not None:
-        budget = Budget(epsilon=options.max_epsilon_total, delta=cost.delta)
+    budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     check_budget(cost, budget)
     # Earlier starts may have drawn releases that hold at a delta only, also where these don't.
     delta = max(trial.config.trainer.delta for trial in trials)
@@ -180,8 +177,9 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
         done = _earlier(folder, options.resume, public.fingerprint)
         store = folder.path / "vault.db"
         charges = SqliteStore(store).charges() if store.exists() else ()
-        if budget is not None and not all(isinstance(c.event, PureEvent) for c in charges):
-            budget = replace(budget, delta=max(budget.delta, delta))
+        if not all(isinstance(charge.event, PureEvent) for charge in charges):
+            later = max(cost.delta, delta)
+            budget = budget_of(sized.budget, options.max_epsilon_total, delta=later)
         check_what_is_left(
             trials,
             charges,

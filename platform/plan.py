@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 from labeldp.mechanisms.accounting import PureEvent, epsilon_of
@@ -64,6 +64,30 @@ def _epsilon(charges: Collection[PlannedCharge], delta: float) -> float:
     if all(isinstance(event, PureEvent) for event in events):
         return epsilon_of(events, delta=0.0)
     return epsilon_of(events, delta=delta - sum(charge.tail for charge in charges))
+
+
+def budget_of(
+    stated: Budget | None, max_epsilon_total: float | None, *, delta: float
+) -> Budget | None:
+    """Return the most that a label may pay: the sweep's own budget, and the command line's.
+
+    The smaller epsilon counts. The command line names no delta: beside a sweep's budget that one's
+    stands, and alone it takes `delta`.
+
+    Args:
+        stated: The sweep's own.
+        max_epsilon_total: The command line's.
+        delta: At which releases hold, those of earlier starts included.
+
+    Raises:
+        ValueError: `max_epsilon_total` is no budget.
+    """
+    if max_epsilon_total is None:
+        return stated
+    asked = Budget(epsilon=max_epsilon_total, delta=delta)
+    if stated is None:
+        return asked
+    return replace(stated, epsilon=min(stated.epsilon, asked.epsilon))
 
 
 def check_budget(cost: SweepCost, budget: Budget | None) -> None:

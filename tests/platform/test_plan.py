@@ -12,7 +12,13 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
-from labeldp.platform.plan import SweepCost, check_budget, check_what_is_left, cost_of
+from labeldp.platform.plan import (
+    SweepCost,
+    budget_of,
+    check_budget,
+    check_what_is_left,
+    cost_of,
+)
 from labeldp.platform.sweep import plan_trials
 from labeldp.trainers.alibi import Noise
 from tests.platform.examples import a_sweep
@@ -145,3 +151,15 @@ def test_every_release_of_alibi_is_known_again(noise: Noise) -> None:
     (trial,) = plan_trials(a_sweep(variants=()), {"trainer.noise": noise.value})
     charges = earlier(trial.config.trainer.mechanism(10))
     check_left(charges, Budget(epsilon=1e-3, delta=1e-5), trainer__noise=noise.value)
+
+
+def test_the_command_line_tightens_a_sweeps_budget_and_never_loosens_it() -> None:
+    stated = Budget(epsilon=2.0, delta=1e-7)
+    assert budget_of(None, None, delta=1e-5) is None
+    assert budget_of(stated, None, delta=1e-5) == stated
+    assert budget_of(None, 3.0, delta=1e-5) == Budget(epsilon=3.0, delta=1e-5)
+    assert budget_of(stated, 9.0, delta=1e-5) == stated
+    assert budget_of(stated, 1.0, delta=1e-5) == Budget(epsilon=1.0, delta=1e-7)
+    for bad in (math.nan, 0.0, -1.0):
+        with pytest.raises(ValueError, match="epsilon"):
+            budget_of(stated, bad, delta=1e-5)
