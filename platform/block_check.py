@@ -98,21 +98,25 @@ def run_blocks(sweep: Sweep, options: SweepOptions, *, blocks: int) -> BlockOutc
     for block in range(blocks):
         size = audit.canaries // blocks
         parts[f"block-{block}"] = {"audit.canaries": size, "audit.canary_block": block}
-    total, started = options.max_epsilon_total, time.monotonic()
+    total, share, started = options.max_epsilon_total, sweep.budget, time.monotonic()
+    if share is not None:
+        size = len(parts)
+        share = replace(share, epsilon=share.epsilon / size, delta=share.delta / size)
     outcomes: dict[str, SweepOutcome] = {}
     with connected(options.address):
         for name, changes in parts.items():
             spent = (time.monotonic() - started) / 60
             minutes = options.max_minutes
             outcomes[name] = run_sweep(
-                replace(sweep, name=f"{sweep.name}_{name}"),
+                replace(sweep, name=f"{sweep.name}_{name}", budget=share),
                 replace(
                     options,
                     results=root / name,
                     tracking_uri=options.tracking_uri or default_uri(root),
                     overrides={**options.overrides, **changes},
                     max_epsilon_total=None if total is None else total / len(parts),
-                    max_minutes=None if minutes is None else max(0.0, minutes - spent),
+                    # Runs whose time is over start all the same, to say that their trials are left.
+                    max_minutes=None if minutes is None else max(1e-3, minutes - spent),
                 ),
             )
     rows = compare(root, sweep=sweep.name, parts=list(parts), confidence=audit.confidence)
@@ -232,6 +236,6 @@ def _outcome(
         "tracked": all(outcome.tracked for outcome in every),
         "ledger": ledger,
     }
-    for count in ("trials", "finished", "failed", "skipped"):
+    for count in ("trials", "finished", "failed", "skipped", "over_budget", "left"):
         shared[count] = sum(getattr(outcome, count) for outcome in every)
     return BlockOutcome(**shared, rows=rows)

@@ -3,27 +3,32 @@
 import csv
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.memorization import memorization_interval_from_pairs
-from labeldp.platform import sweep_command
+from labeldp.platform import block_check, sweep_command
 from labeldp.platform.audits import AttackEvidence, evidence_path
 from labeldp.platform.block_check import TOGETHER, compare, run_blocks, table
 from labeldp.platform.configuration import ConfigurationError
-from labeldp.platform.driver import SweepOptions
+from labeldp.platform.driver import SweepOptions, SweepOutcome
 from labeldp.platform.plan_verb import load_sweep
 from labeldp.platform.results import ResultsFolder
+from labeldp.platform.sweep import Sweep
 from tests.platform.examples import a_record, a_sweep
 from tests.test_architecture import ROOT
 
 PARTS = [TOGETHER, "block-0", "block-1"]
+LEDGER = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
 
 
 def leave_trial(
@@ -86,6 +91,46 @@ def test_canaries_that_cannot_be_shared(
     with pytest.raises(ConfigurationError, match=word):
         run_blocks(a_sweep(), options, blocks=10)
     assert not (tmp_path / "out").exists()
+
+
+def test_runs_share_budgets_and_time_and_their_counts_add_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Sweep, SweepOptions]] = []
+
+    def note(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
+        asked.append((sweep, options))
+        return SweepOutcome(
+            experiment=sweep.name,
+            tracking_uri="",
+            parent_run_id="",
+            trials=5,
+            finished=1,
+            failed=1,
+            skipped=1,
+            over_budget=1,
+            left=2,
+            results_dir="",
+            pareto=[],
+            ledger=dict.fromkeys(LEDGER, 1.0),
+            report="",
+            tracked=True,
+        )
+
+    monkeypatch.setattr(block_check, "run_sweep", note)
+    monkeypatch.setattr(block_check, "connected", lambda address: nullcontext())
+    times = iter([0.0, 30.0, 90.0, 150.0])
+    clock = SimpleNamespace(monotonic=lambda: next(times))
+    monkeypatch.setattr(block_check, "time", clock)
+    sweep = a_sweep(budget=Budget(epsilon=6.0, delta=3e-5))
+    options = SweepOptions(results=tmp_path / "out", max_epsilon_total=3.0, max_minutes=2.0)
+    found = run_blocks(sweep, options, blocks=2)
+    for part, given in asked:
+        assert part.budget == Budget(epsilon=2.0, delta=1e-5)
+        assert given.max_epsilon_total == 1.0
+    assert [given.max_minutes for _, given in asked] == [1.5, 0.5, 1e-3]
+    assert (found.trials, found.finished, found.over_budget, found.left) == (15, 3, 3, 6)
+    assert found.ledger == dict.fromkeys(LEDGER, 3.0)
 
 
 @pytest.mark.ray_cluster
