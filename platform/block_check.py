@@ -103,6 +103,7 @@ def run_blocks(sweep: Sweep, options: SweepOptions, *, blocks: int) -> BlockOutc
         size = len(parts)
         share = replace(share, epsilon=share.epsilon / size, delta=share.delta / size)
     outcomes: dict[str, SweepOutcome] = {}
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)  # tracking of all runs lies here
     with connected(options.address):
         for name, changes in parts.items():
             spent = (time.monotonic() - started) / 60

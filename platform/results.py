@@ -56,7 +56,7 @@ class ResultsFolder:
     """The folder, held by one driver at a time."""
 
     def __init__(self, path: Path, *, sweep: str) -> None:
-        """Make the folder if need be, and check that it is this sweep's.
+        """Make the folder if need be, for its owner alone, and check that it is this sweep's.
 
         Raises:
             ResultsFolderError: It can't be written, or belongs to another sweep.
@@ -64,7 +64,9 @@ class ResultsFolder:
         self.path = path.expanduser().absolute()
         self.sweep = sweep
         try:
-            (self.path / "trials").mkdir(parents=True, exist_ok=True)
+            # What is computed from true labels lies in records, tracking and artifacts in here.
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (self.path / "trials").mkdir(exist_ok=True)
             with tempfile.TemporaryFile(dir=self.path):
                 pass
         except OSError as error:

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,15 @@ def test_a_record_comes_back_as_it_was_kept(tmp_path: Path) -> None:
         folder.keep(record)
     found = ResultsFolder(tmp_path / "results", sweep="small").records()
     assert found == {record.hash: record for record in kept}
+
+
+def test_a_new_folder_is_its_owners_alone_and_an_old_one_stays_as_it_is(tmp_path: Path) -> None:
+    new = ResultsFolder(tmp_path / "results" / "small", sweep="small").path
+    assert stat.S_IMODE(new.stat().st_mode) == 0o700
+    old = tmp_path / "shared"
+    old.mkdir()
+    old.chmod(0o750)
+    assert stat.S_IMODE(ResultsFolder(old, sweep="small").path.stat().st_mode) == 0o750
 
 
 def test_keeping_a_trial_again_replaces_its_record(tmp_path: Path) -> None:
