@@ -141,7 +141,9 @@ def _add_epsilon(verbs: Any) -> None:
     pate.add_argument("--votes", required=True, metavar="FILE[:key]", help="[N, K] counts")
     pate.add_argument("--aggregator", choices=("confident", "gnmax", "lnmax"), required=True)
     _numbers(pate, "--sigma1", "--threshold", required=False)
-    _numbers(pate, "--sigma2", "--delta")
+    text = "of the noise on every count of an answer: its deviation; of lnmax, the Laplace scale"
+    pate.add_argument("--sigma2", type=float, required=True, metavar="X", help=text)
+    _numbers(pate, "--delta")
     pate.add_argument("--conversion", choices=("improved", "mironov"), default="improved")
     pate.add_argument("--answer", type=int, metavar="K", help="stop after so many answers")
     pate.add_argument("--seed", type=int, metavar="N", help="of the realised answers")
