@@ -68,9 +68,6 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
             title=experiment,
             ledger={**ledger, "releases": int(ledger["releases"])} if len(ledger) == 3 else None,
             results=Path(uri.removeprefix("sqlite:///")).parent,
-            results=Path(uri.removeprefix("sqlite:///")).parent
-            if uri.startswith("sqlite:")
-            else None,
         )
     except OSError as error:
         raise ValueError(
