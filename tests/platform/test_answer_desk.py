@@ -105,6 +105,16 @@ def test_a_canary_counts_as_what_it_truly_is(tmp_path: Path) -> None:
     assert right > (votes.argmax(1) == planted[positions]).mean()
 
 
+def test_the_published_cost_is_never_above_what_holds_for_any_votes(tmp_path: Path) -> None:
+    # Much noise and few answers: smooth sensitivity has nothing to gain.
+    desk, vault = a_desk(tmp_path)
+    train(desk)
+    noisy = ConfidentGNMax(threshold=12.0, sigma1=400.0, sigma2=80.0)
+    request = PateAnswers(aggregator=noisy, queries=80, max_answers=5)
+    reply = desk.answers(ENSEMBLE, (request,), delta=1e-5, publish_cost=True, noise=NOISE)
+    assert reply.figures["epsilon_sanitized"] == vault.epsilon(delta=1e-5)
+
+
 def test_the_cost_is_published_only_where_that_is_asked_and_proven(tmp_path: Path) -> None:
     desk, vault = a_desk(tmp_path)
     train(desk)
