@@ -62,7 +62,13 @@ class PublicData:
         """Check shapes, types and values."""
         _validate.whole(num_classes=self.num_classes, minimum=2)
         for part in ("train_features", "test_features"):
-            _check_features(getattr(self, part), name=f"{self.name}: {part}")
+            features = getattr(self, part)
+            _check_features(features, name=f"{self.name}: {part}")
+            # A view is sent to other processes with all that it is a view of: a table's column of
+            # labels, say.
+            if features.untyped_storage().nbytes() > features.numel() * features.element_size():
+                own = features.clone(memory_format=torch.contiguous_format)
+                object.__setattr__(self, part, own)
         if self.train_features.shape[1:] != self.test_features.shape[1:]:
             raise ValueError(
                 f"{self.name}: a row of train_features has shape "
