@@ -96,11 +96,16 @@ def _audits(record: TrialRecord) -> list[str]:
 
 def metrics_notes(record: TrialRecord) -> Sequence[str]:
     """What a reader of the numbers must know."""
-    return [
+    attack = (
         "epsilon_m comes from one trained model and its canaries: it bounds from below what this "
-        "attack got out of this model, and says nothing of stronger attacks.",
-        *record.notes,
-    ]
+        "attack got out of this model, and says nothing of stronger attacks."
+    )
+    if record.metrics.get("epsilon_m_ceiling") == 0:
+        attack = (
+            "epsilon_m says nothing here: the attack compares a canary's wrong label with other "
+            "wrong labels, and of two classes only one is wrong. See the one-run audit."
+        )
+    return [attack, *record.notes]
 
 
 def _guarantee(epsilon: float, delta: float) -> str:
@@ -109,9 +114,12 @@ def _guarantee(epsilon: float, delta: float) -> str:
     kind = "pure" if delta == 0 else "approximate"
     return (
         f"({_number(epsilon)}, {delta:g})-label differential privacy ({kind}): substituting any "
-        "one training label changes the probability of whatever this trial puts out by at most "
-        "that. Features and the test split are public, and not protected. Other trials of the "
-        "sweep that read other releases add to it: the sweep's total is in its ledger."
+        "one training label changes the probability of whatever is made of the releases below, the "
+        "model and its accuracy, by at most that. Features and the test split are public, and not "
+        "protected. Other trials of the sweep that read other releases add to it: the sweep's "
+        "total is in its ledger. Not covered is what was computed from true labels, for their "
+        "owner: epsilon_m and the other audits, an ensemble's own accuracy and its answers', and "
+        "all that is named `private/`."
     )
 
 

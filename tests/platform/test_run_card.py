@@ -35,6 +35,20 @@ def test_an_approximate_trial_on_some_labels() -> None:
     assert "on 3 labels" in card
 
 
+def test_the_guarantee_leaves_out_what_comes_from_true_labels() -> None:
+    card = run_card(a_record(), [a_charge()])
+    guarantee = card.partition("## What is guaranteed")[2].partition("## Releases")[0]
+    for words in ("made of the releases below", "Not covered", "epsilon_m", "`private/`"):
+        assert words in guarantee
+
+
+def test_an_attack_that_can_find_nothing_says_so() -> None:
+    """Of two classes one is wrong: no bound from 0 to infinity is passed off as a finding."""
+    figures = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf, "epsilon_m_ceiling": 0.0}
+    card = run_card(a_record(figures=figures), [a_charge()])
+    assert "epsilon_m says nothing here" in card and "stronger attacks" not in card
+
+
 def test_a_baseline_promises_nothing() -> None:
     card = run_card(a_record(epsilon=math.inf, epsilon_m_high=math.inf), [a_charge()])
     assert "Nothing: this baseline trains on the true labels" in card
