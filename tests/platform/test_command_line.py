@@ -10,12 +10,10 @@ import pytest
 from scipy.stats import norm
 
 from labeldp.mechanisms.accounting import gaussian_epsilon
-from labeldp.platform import doctor, privacy_verbs
+from labeldp.platform import privacy_verbs
 from labeldp.platform.cluster import CannotFit
 from labeldp.platform.command_line import main
-from labeldp.platform.doctor import Check, Examination
-from labeldp.platform.tracking import default_uri
-from tests.platform.stores import new_store, of_newer_schema
+from tests.platform.stores import new_store
 from tests.shared_material import shared_path
 
 SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
@@ -240,47 +238,6 @@ def test_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert answer(capsys, "data", "check", "digits")["training_examples"] == 1438
     missing = answer(capsys, "data", "check", "mnist", "--root", str(tmp_path), code=1)
     assert not missing["ok"] and "labeldp data fetch mnist" in missing["problems"][0]
-
-
-def test_doctor_says_what_to_do(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checks = [
-        Check(name="python", ok=True, detail="3.11"),
-        Check(name="disk", ok=False, detail="0.1 GiB free here", fix="free some disk"),
-    ]
-    examined = Examination(ok=False, checks=checks)
-    monkeypatch.setattr("labeldp.platform.doctor.examine", lambda: examined)
-    found = answer(capsys, "doctor", code=1)
-    assert set(found) == {"ok", "checks"}
-    assert found["checks"][1] == {
-        "name": "disk",
-        "ok": False,
-        "detail": "0.1 GiB free here",
-        "fix": "free some disk",
-    }
-
-
-def test_doctor_looks_at_everything(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started = [Check(name="ray", ok=True, detail="not started in this test")]
-    monkeypatch.setattr(doctor, "_ray", lambda: started)
-    found = answer(capsys, "doctor")
-    checks = {check["name"]: check for check in found["checks"]}
-    names = {"python", "torch", "mlflow", "devices", "disk", "ray", "tracking", "data digits"}
-    assert set(checks) >= names
-    assert found["ok"] and all(check["ok"] for check in checks.values())
-    assert "labeldp data fetch mnist" in checks["data mnist"]["detail"]
-
-
-def test_doctor_names_a_tracking_store_that_does_not_answer(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    of_newer_schema(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(tmp_path))
-    (check,) = doctor._tracking()
-    assert not check.ok and "another version" in check.detail and "MLFLOW" in check.fix
 
 
 @pytest.mark.parametrize(
