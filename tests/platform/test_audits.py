@@ -84,8 +84,7 @@ def start(folder: Path | None, **extra: Any) -> VaultHome:
 
 def test_both_kinds_are_planted_on_different_examples() -> None:
     canaries = planted(canaries=300, coin_canaries=500)
-    assert canaries.coins is not None
-    assert len(np.unique(canaries.positions)) == 800
+    assert canaries.coins is not None and len(np.unique(canaries.positions)) == 800
     labels = canaries.plant(LABELS)
     changed = np.flatnonzero(labels != LABELS)
     assert set(changed) == set(canaries.positions)  # of 10 classes no candidate is the true one
