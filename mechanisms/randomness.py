@@ -45,18 +45,20 @@ class SeededNoise:
 
     Attributes:
         seed: The seed, whole and not negative.
+        draw: Which of several independent draws this is.
     """
 
     seed: int
+    draw: int = 0
 
     def __post_init__(self) -> None:
         """Check the seed."""
-        _validate.whole(seed=self.seed)
+        _validate.whole(seed=self.seed, draw=self.draw)
 
     def generator(self, key: str) -> np.random.Generator:
         """Return the generator of the release named `key`: other releases get other streams."""
         words = [int(key[i : i + 8], 16) for i in range(0, 32, 8)]
-        return np.random.default_rng(np.random.SeedSequence([self.seed, *words]))
+        return np.random.default_rng(np.random.SeedSequence([self.seed, self.draw, *words]))
 
 
 NoiseSource = OsEntropy | SeededNoise

@@ -258,8 +258,12 @@ def curve_of(charges: Iterable[Charge], *, delta: float) -> Curve | None:
         return RandomizedResponseCurve(num_classes=int(lines[0].mechanism["num_classes"]))
     if lines and all(isinstance(line.event, PureEvent) for line in lines):
         return PureCurve()
-    if lines and all(isinstance(line.event, GaussianEvent) for line in lines):
-        return GaussianCurve(delta=delta)  # Gaussians compose to a Gaussian
+    # Gaussians compose to a Gaussian, but for those that may fail with some probability.
+    plain = all(
+        isinstance(line.event, GaussianEvent) and "tail" not in line.mechanism for line in lines
+    )
+    if lines and plain:
+        return GaussianCurve(delta=delta)
     return None
 
 

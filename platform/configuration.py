@@ -143,7 +143,7 @@ class NoiseSettings:
         """Return the source of noise that these settings ask for."""
         if self.seed is None:
             return OsEntropy(draw=self.draw)
-        return SeededNoise(seed=self.seed + self.draw)
+        return SeededNoise(seed=self.seed, draw=self.draw)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -204,6 +204,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 coin_seed=_coin_seed(trials),
                 store_path=store,
                 votes_folder=shared / "votes",
+                with_ensembles=bool(ensembles_of(trials)),
                 fingerprint=public.fingerprint,
                 budget=budget,
             )

@@ -46,7 +46,10 @@ def cost_of(trials: Sequence[PlannedTrial], *, num_classes: int) -> SweepCost:
             epsilons.append(math.nan)
             continue
         epsilons.append(_epsilon(charge.chain(), config.trainer.delta))
-        charges |= {(part.release, config.noise): part for part in charge.chain()}
+        # Another device or precision trains another model, and so asks for a release of its own
+        # wherever a model has a say in the release; where none has, one too many is planned.
+        how = config.performance
+        charges |= {(part.release, config.noise, how): part for part in charge.chain()}
     pure = all(isinstance(charge.event, PureEvent) for charge in charges.values())
     delta = 0.0 if pure else max(trial.config.trainer.delta for trial in trials)
     tails = sum(charge.tail for charge in charges.values())

@@ -31,6 +31,7 @@ from labeldp.platform.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
 from labeldp.platform.audits import PlantedCanaries, curve_of, evidence_path
 from labeldp.platform.configuration import AuditSettings
 from labeldp.platform.vault_store import SqliteStore
+from labeldp.platform.vote_store import VoteStore
 from labeldp.trainers.teachers import EnsembleConfig
 
 #: A release of 50,000 labels takes well under a second; this is for machines that are swamped.
@@ -72,11 +73,16 @@ class VaultHome:
         coin_seed: int | None,
         store_path: str | None,
         votes_folder: str,
+        with_ensembles: bool = False,
         fingerprint: str,
         budget: Budget | None,
     ) -> None:
         """Plant the canaries and lock the labels away."""
-        store: ReleaseStore = MemoryStore() if store_path is None else SqliteStore(Path(store_path))
+        store: ReleaseStore = MemoryStore()
+        if store_path is not None:
+            # Sweeps that share votes must share coins: teachers learn from planted labels.
+            salt = VoteStore(Path(votes_folder)).salt if with_ensembles else None
+            store = SqliteStore(Path(store_path), salt=salt)
         # Whoever opens the store again sees the same coins, and nobody else can work them out.
         secret = store.salt() if coin_seed is None else b"coin seed %d" % coin_seed
         self._canaries = PlantedCanaries.draw(
@@ -311,6 +317,7 @@ def start(
     coin_seed: int | None,
     store_path: Path,
     votes_folder: Path,
+    with_ensembles: bool = False,
     fingerprint: str,
     budget: Budget | None,
 ) -> Any:
@@ -334,6 +341,7 @@ def start(
         coin_seed=coin_seed,
         store_path=str(store_path),
         votes_folder=str(votes_folder),
+        with_ensembles=with_ensembles,
         fingerprint=fingerprint,
         budget=budget,
     )

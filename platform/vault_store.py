@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -42,13 +43,21 @@ class StoreUnusable(ValueError):
 class SqliteStore:
     """A `ReleaseStore` in one file, readable by its owner only."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, salt: bytes | None = None) -> None:
         """Open the store, or create it.
+
+        Args:
+            path: The file.
+            salt: 32 secret bytes for a new store; random ones if not given. Stores of one salt
+                plant the same coin canaries among the same labels.
 
         Raises:
             StoreUnusable: The file is no vault store, is of a newer version, or can't be written.
         """
         self.path = path
+        self._charges: list[Charge] = []
+        self._read_up_to = 0
+        self._reading = threading.Lock()
         try:
             # The salt and the releases' noise protect the labels: nobody else may read the file.
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -59,7 +68,7 @@ class SqliteStore:
                 for statement in _SCHEMA.split(";"):
                     connection.execute(statement)
                 if connection.execute("SELECT count(*) FROM vault").fetchone()[0] == 0:
-                    row = (SCHEMA_VERSION, secrets.token_bytes(32))
+                    row = (SCHEMA_VERSION, salt or secrets.token_bytes(32))
                     connection.execute("INSERT INTO vault VALUES (?, ?, NULL)", row)
                 query = "SELECT version, salt FROM vault"
                 version, self._salt = connection.execute(query).fetchone()
@@ -135,19 +144,24 @@ class SqliteStore:
         Raises:
             StoreUnusable: The file is damaged.
         """
-        query = "SELECT key, event, indices, mechanism FROM charges ORDER BY position"
-        with self._telling_of_damage():
+        query = (
+            "SELECT position, key, event, indices, mechanism FROM charges WHERE position > ? "
+            "ORDER BY position"
+        )
+        # Lines are only ever added, so each is read once: a long sweep asks for them all the time.
+        with self._reading, self._telling_of_damage():
             with self._connection() as connection:
-                rows = connection.execute(query).fetchall()
-            return tuple(
-                Charge(
+                rows = connection.execute(query, (self._read_up_to,)).fetchall()
+            for position, key, event, indices, mechanism in rows:
+                charge = Charge(
                     key=key,
                     event=_read_event(event),
                     indices=None if indices is None else _read_array(indices),
                     mechanism=json.loads(mechanism),
                 )
-                for key, event, indices, mechanism in rows
-            )
+                self._charges.append(charge)
+                self._read_up_to = position
+            return tuple(self._charges)
 
     def record(self, charge: Charge, values: NDArray[Any]) -> None:
         """Keep a charge and what it paid for, atomically.

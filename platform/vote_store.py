@@ -34,7 +34,12 @@ class VoteStoreUnusable(ValueError):
 
 
 class VoteStore:
-    """A folder of votes, readable by its owner only."""
+    """A folder of votes, readable by its owner only.
+
+    Attributes:
+        folder: Where it is.
+        salt: 32 secret random bytes, the same for the life of the folder.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Open the folder, or make it.
@@ -45,7 +50,7 @@ class VoteStore:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._salt = _secret(folder / "salt")
+            self.salt = _secret(folder / "salt")
         except OSError as error:
             raise VoteStoreUnusable(
                 f"votes can't be kept in {folder} ({error.strerror}); make it writable, or choose "
@@ -59,7 +64,7 @@ class VoteStore:
             labels: True labels with canaries [N]; they enter through a secret of this folder only.
             facts: All else that decides the votes; plain values.
         """
-        keyed = hashlib.blake2b(labels.tobytes(), key=self._salt, digest_size=16)
+        keyed = hashlib.blake2b(labels.tobytes(), key=self.salt, digest_size=16)
         keyed.update(json.dumps(facts, sort_keys=True, default=str).encode())
         return keyed.hexdigest()
 

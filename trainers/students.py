@@ -171,7 +171,7 @@ def start_student(
         def fit() -> Callable[[Tensor], NDArray[np.float32]]:
             return _fit_probe(config, data, indices, labels, seed)
 
-    return _ClosedFormStudent(fit, data)
+    return _ClosedFormStudent(fit, data, rows=rows, labels=labels)
 
 
 class _NetworkStudent:
@@ -201,9 +201,15 @@ class _ClosedFormStudent:
     """A model that is fitted at once; its only epoch fits it."""
 
     def __init__(
-        self, fit: Callable[[], Callable[[Tensor], NDArray[np.float32]]], data: PublicData
+        self,
+        fit: Callable[[], Callable[[Tensor], NDArray[np.float32]]],
+        data: PublicData,
+        *,
+        rows: Tensor,
+        labels: NDArray[np.int64],
     ) -> None:
         self._fit, self._data = fit, data
+        self._rows, self._labels = rows, labels
         self._probabilities: Callable[[Tensor], NDArray[np.float32]] | None = None
 
     def epoch(self) -> EpochMetrics:
@@ -211,8 +217,14 @@ class _ClosedFormStudent:
         self._probabilities = self._fit()
         accuracy = self.evaluate()
         return EpochMetrics(
-            epoch=1, loss=0.0, val_accuracy=accuracy, seconds=time.perf_counter() - started
+            epoch=1, loss=self._loss(), val_accuracy=accuracy, seconds=time.perf_counter() - started
         )
+
+    def _loss(self) -> float:
+        """Cross-entropy to the answers, from probabilities that a forest may round to 0."""
+        likely = self.predict(self._data.train_features[self._rows])
+        chosen = likely[np.arange(len(self._labels)), self._labels]
+        return float(-np.log(np.maximum(chosen, 1e-12)).mean())
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         assert self._probabilities is not None, "predict before the first epoch"
