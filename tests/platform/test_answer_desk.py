@@ -22,6 +22,8 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.mechanisms.vote_counts import count_votes
 from labeldp.platform.answer_desk import AnswerDesk
+from labeldp.platform.configuration import AuditSettings
+from labeldp.platform.vault_home import VaultHome
 from labeldp.platform.vote_store import VoteStoreUnusable
 from labeldp.trainers.teachers import EnsembleConfig, TeacherVotes
 from tests.trainers.small_data import small_table
@@ -228,3 +230,25 @@ def test_no_label_is_in_what_is_kept(tmp_path: Path) -> None:
     content = desk.file_of(ENSEMBLE).path.read_bytes()
     assert votes.tobytes() in content
     assert LABELS.astype(np.uint8).tobytes() not in content and LABELS.tobytes() not in content
+
+
+def test_sweeps_beside_each_other_share_votes(tmp_path: Path) -> None:
+    # Teachers learn from planted labels, and some of those are chosen by secret coins.
+    def a_home(name: str, **settings: bool) -> VaultHome:
+        (tmp_path / name).mkdir()
+        return VaultHome(
+            labels=LABELS,
+            num_classes=3,
+            audit=AuditSettings(canaries=30, coin_canaries=30),
+            coin_seed=None,
+            store_path=str(tmp_path / name / "vault.db"),
+            votes_folder=str(tmp_path / "votes"),
+            fingerprint=DATA.fingerprint,
+            budget=None,
+            **settings,
+        )
+
+    first, second = (a_home(name, with_ensembles=True) for name in ("first", "second"))
+    assert first.ensemble_file(ENSEMBLE) == second.ensemble_file(ENSEMBLE)
+    # Others toss coins of their own.
+    assert a_home("third").ensemble_file(ENSEMBLE) != first.ensemble_file(ENSEMBLE)

@@ -1,0 +1,93 @@
+"""The smoke run of PATE on digits: teachers once for all settings, and for all later sweeps."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow.tracking import MlflowClient
+
+from labeldp.platform import sweep_command
+from labeldp.platform.plan_verb import load_sweep
+from labeldp.platform.sweep import plan_trials, smoke_sized
+
+PATE_MNIST = str(Path(__file__).resolve().parents[2] / "sweeps" / "pate_mnist.py")
+TEACHERS = 250 + 800
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 2, "num_gpus": 0, "include_dashboard": False}
+    cluster: Any = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        yield cluster.address
+    finally:
+        cluster.shutdown()
+
+
+@dataclass
+class Smoke:
+    """A folder where MNIST is not, and what a smoke run in it printed."""
+
+    folder: Path
+    address: str
+    capsys: pytest.CaptureFixture[str]
+
+    def run(self, name: str, *overrides: str) -> tuple[dict[str, Any], str, dict[str, float]]:
+        """Return the JSON, what was said, and the metrics of the sweep's own run."""
+        code = sweep_command.run(
+            load_sweep(PATE_MNIST),
+            [
+                *("--smoke", "--json", "--results", str(self.folder / name)),
+                *("--address", self.address, *overrides),
+            ],
+        )
+        captured = self.capsys.readouterr()
+        assert code == 0, captured.err
+        outcome = json.loads(captured.out.splitlines()[-1])
+        client = MlflowClient(tracking_uri=outcome["tracking_uri"])
+        return outcome, captured.err, client.get_run(outcome["parent_run_id"]).data.metrics
+
+
+def test_the_smoke_run_is_a_grid_of_at_least_12_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LABELDP_DATA", str(tmp_path))
+    trials = plan_trials(smoke_sized(load_sweep(PATE_MNIST)))
+    configs = [trial.config.trainer for trial in trials]
+    settings = {
+        (each.ensemble.teachers, each.sigma1, each.sigma2, each.threshold) for each in configs
+    }
+    assert len(settings) == len(trials) == 24
+    assert {trial.config.data.name for trial in trials} == {"digits"}
+    assert min(each.ensemble.teachers for each in configs) >= 20
+
+
+@pytest.mark.ray_cluster
+def test_teachers_are_trained_once_for_all_settings_of_the_noise(
+    address: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("LABELDP_DATA", str(tmp_path))
+    smoke = Smoke(tmp_path, address, capsys)
+    # Two settings for each ensemble; the whole grid is the same path more often.
+    fixed = ("trainer.threshold=100", "trainer.sigma1=75", "trainer.sigma2=[25,50]")
+    outcome, said, metrics = smoke.run("first", *fixed)
+    assert outcome["trials"] == outcome["finished"] == 4
+    assert (metrics["teachers_trained"], metrics["teachers_reused"]) == (TEACHERS, 0)
+    assert "ensemble of 250 probe teachers: 250 trained" in said
+    assert "ensemble of 800 probe teachers: 800 trained" in said
+    assert outcome["ledger"]["releases"] == 8  # answers, and what they cost, of four settings
+    point = outcome["pareto"][-1]
+    assert point["accuracy"] > 0.7 and point["epsilon_m_low"] <= point["epsilon"]
+    # Another sweep beside it asks for other noise: no teacher is trained.
+    outcome, said, metrics = smoke.run("second", *fixed[:2], "trainer.sigma2=40")
+    assert outcome["finished"] == 2
+    assert (metrics["teachers_trained"], metrics["teachers_reused"]) == (0, TEACHERS)
+    assert "0 trained in 0.0 s, 800 reused" in said
