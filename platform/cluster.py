@@ -7,6 +7,7 @@ there is used only if an address names it.
 import json
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,8 +31,10 @@ logging.getLogger("ray.tune").setLevel(logging.ERROR)
 # That a private cluster is closed to others by a token is as it should be, and no warning.
 logging.getLogger("ray._private.authentication.authentication_token_setup").setLevel(logging.ERROR)
 
-#: How long a cluster that is being started, or that an address names, may take to answer.
-CONNECT_SECONDS = 120
+#: How long the machine that an address names may take to take a connection.
+CONNECT_SECONDS = 20.0
+#: How often Ray asks a port that takes connections and does not answer: 45 seconds each.
+CONNECT_TRIES = 2
 
 
 class CannotFit(RuntimeError):
@@ -89,7 +92,9 @@ def connected(address: str | None) -> Iterator[Capacity]:
                 configure_logging=False,
             )
         else:
-            ray.init(address=named, log_to_driver=False, logging_level=logging.ERROR)
+            _check_address(named)
+            with _impatient():
+                ray.init(address=named, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
         # Which versions differ stands in the lines after the first.
         lines = [line.strip() for line in str(error).strip().splitlines()[:6]]
@@ -103,6 +108,26 @@ def connected(address: str | None) -> Iterator[Capacity]:
         yield capacity(private=named in (None, "", "local"))
     finally:
         ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Raise the socket's own error where nothing listens; Ray takes minutes to find out."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
+
+
+@contextmanager
+def _impatient() -> Iterator[None]:
+    """Have Ray ask a few times only; it would ask 20 times, for a quarter of an hour."""
+    name = "RAY_gcs_server_port_wait_time_s"
+    own = name not in os.environ
+    os.environ.setdefault(name, str(CONNECT_TRIES))
+    try:
+        yield
+    finally:
+        if own:
+            del os.environ[name]
 
 
 def capacity(*, private: bool = False) -> Capacity:
