@@ -29,7 +29,7 @@ def test_directions_are_those_of_the_kernel() -> None:
     rows = torch.from_numpy(np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32))
     directions = kernel_directions(rows, landmarks=60, seed=0)
     squares = torch.cdist(rows, rows).square().double()
-    kernel = torch.exp(-squares / (0.5 * squares.median())).numpy()
+    kernel = torch.exp(-squares / (1.5 * squares.median())).numpy()
     values, vectors = np.linalg.eigh(kernel)
     np.testing.assert_allclose(directions.strengths[:10], values[::-1][:10], rtol=1e-3)
     overlap = np.abs((directions.values[:, :5] * vectors[:, ::-1][:, :5]).sum(0))
