@@ -31,13 +31,13 @@ def test_releases_that_add_up_to_more_than_the_budget(cluster: Any, tmp_path: Pa
     code, said = run_here(QUICK, *command, "2.5")
     assert code == 4 and "the budget is epsilon 2.5" in said and "would make it 3" in said
     assert list(tmp_path.iterdir()) == []
-    # One after the other: the second finds what the first has spent.
+    # One after the other: the second start counts what the first has spent.
     code, said = run_here(QUICK, *command, "2.5", "trainer.epsilon=1.0")
     assert code == 0, said
     code, said = run_here(QUICK, *command, "2.5", "trainer.epsilon=2.0")
     assert code == 4, said
-    assert "1 is spent and this would make it 3" in said and "privacy budget" in said
-    assert len(Ending.of(tmp_path).releases) == 1
+    assert "1 is spent and this would make it 3" in said
+    assert len(Ending.of(tmp_path).releases) == len(records(tmp_path)) == 1
     # With more to spend, only the refused trial runs.
     code, said = run_here(QUICK, *command, "3", "--json")
     assert code == 0, said
