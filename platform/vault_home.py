@@ -300,10 +300,11 @@ def ask(reference: Any) -> Any:
             "overloaded or gone: look at its log, and run again with --resume auto"
         ) from error
     except ray.exceptions.RayActorError as error:
+        why = " ".join(str(error).split())[-300:]
         raise VaultLost(
             f"the label vault's process died more than {DEATHS_ALLOWED} times, or its node is gone "
-            f"({' '.join(str(error).split())[-300:]}); what was released is kept: see to the memory "
-            "and the disk of the driver's node, and run again with --resume auto"
+            f"({why}); what was released is kept: see to the memory and the disk of the driver's "
+            "node, and run again with --resume auto"
         ) from None
     except ray.exceptions.RayTaskError as error:
         raise (error.cause if isinstance(error.cause, ValueError) else error) from None
