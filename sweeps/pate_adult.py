@@ -18,7 +18,6 @@ from labeldp.platform.configuration import AuditSettings, DataSettings, TrialCon
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep
 from labeldp.platform.sweep_command import main
-from labeldp.trainers.forests import ForestSettings
 from labeldp.trainers.pate_fm import PateConfig
 from labeldp.trainers.students import StudentConfig, StudentKind
 from labeldp.trainers.teachers import EnsembleConfig, TeacherKind
@@ -35,9 +34,7 @@ SWEEP = Sweep(
             sigma1=200.0,
             sigma2=40.0,
             answers=600,
-            student=StudentConfig(
-                kind=StudentKind.FOREST, forest=ForestSettings(min_samples_leaf=5)
-            ),
+            student=StudentConfig(kind=StudentKind.FOREST),
         ),
     ),
     space={"trainer.ensemble.seed": Grid(0, 1, 2, 3, 4)},
