@@ -7,11 +7,11 @@ prior, which is then what the model learns from: at a small epsilon the best tha
 
 The prior's weight w starts at 1, since an untrained model knows nothing, and falls to
 
-    information of the prior / (information of the prior + POOLED * information of a noisy label),
+    information of the prior / (information of the prior + pooled * information of a noisy label),
 
 information being the mean divergence from uniform, as the releases themselves show it: a model
 pools the labels of examples that look alike, and once these say more than the prior, the prior is
-in the way.
+in the way. A rule of thumb, and free: it looks at releases only.
 """
 
 from collections.abc import Mapping
@@ -38,9 +38,9 @@ from labeldp.trainers.releases import (
 from labeldp.trainers.trainer import LabelSource, PlannedCharge
 from labeldp.trainers.training import EpochMetrics, soft_cross_entropy
 
-#: How many labels a model pools: in how many noisy labels of similar examples it finds as much as
-#: in one clear label.
-POOLED = 100.0
+#: Into how many groups of examples that look alike a model divides a data set, roughly: it pools
+#: the labels of a group, 100 of them where there are 60,000 examples.
+GROUPS = 600
 #: Fraction of the epochs in which the weight falls from 1 to its last value.
 _FALLING = 0.4
 
@@ -241,14 +241,14 @@ class AlibiPrior:
 def weight_of_prior(prior: NDArray[np.float64], log_likelihood: torch.Tensor) -> float:
     """Return the weight of a prior [N, K] beside noisy labels of this log-likelihood [N, K].
 
-    It is what the prior tells about an example, over that and what `POOLED` noisy labels tell.
-    Both are read off the releases.
+    It is what the prior tells about an example, over that and what the noisy labels of a group of
+    examples tell. Both are read off the releases.
     """
     of_prior = _information(prior)
     of_labels = _information(log_likelihood.double().softmax(1).cpu().numpy())
     if of_prior + of_labels == 0:
         return 0.0
-    return of_prior / (of_prior + POOLED * of_labels)
+    return of_prior / (of_prior + len(prior) / GROUPS * of_labels)
 
 
 def _information(rows: NDArray[np.float64]) -> float:
