@@ -41,7 +41,7 @@ from labeldp.mechanisms.auditing import (
 )
 from labeldp.mechanisms.one_run_curves import Curve
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.configuration import AuditSettings
+from labeldp.platform.audit_settings import AuditSettings
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import ray
-import torch
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 #: A trial's state is kept at most so often: it is tens of megabytes for a large network.
@@ -70,6 +69,8 @@ class Checkpoints:
 
     def find(self) -> Mapping[str, Any] | None:
         """Return the state of an earlier start, or None; one that can't be read counts as none."""
+        import torch  # where a trial runs it is there; the keeper never needs it
+
         content = ray.get(self._keeper.find.remote(self._digest), timeout=_WAIT_SECONDS)
         if content is None:
             return None
@@ -91,6 +92,8 @@ class Checkpoints:
         if self._pending is not None:
             with contextlib.suppress(Exception):
                 ray.get(self._pending, timeout=_WAIT_SECONDS)
+        import torch
+
         buffer = io.BytesIO()
         torch.save(dict(state), buffer)
         self._pending = self._keeper.keep.remote(self._digest, buffer.getvalue())

@@ -4,10 +4,10 @@ Trials never see a true label, nor which labels the canaries replaced: they ask 
 releases, and send it their confidences to be audited.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ray
@@ -27,12 +27,14 @@ from labeldp.mechanisms.vault import (
     ReleaseStore,
     Shard,
 )
-from labeldp.platform.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
+from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.audits import PlantedCanaries, curve_of, evidence_path
-from labeldp.platform.configuration import AuditSettings
 from labeldp.platform.vault_store import SqliteStore
 from labeldp.platform.vote_store import VoteStore
-from labeldp.trainers.teachers import EnsembleConfig
+
+if TYPE_CHECKING:
+    from labeldp.platform.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
+    from labeldp.trainers.teachers import EnsembleConfig
 
 #: A release of 50,000 labels takes well under a second; this is for machines that are swamped.
 TIME_LIMIT_SECONDS = 300
@@ -93,39 +95,46 @@ class VaultHome:
         self._vault = LabelVault(
             labels=planted, num_classes=num_classes, store=store, budget=budget
         )
-        self._make_desk: Callable[[], AnswerDesk] = lambda: AnswerDesk(
-            vault=self._vault,
-            labels=planted,
-            truth=labels,
-            folder=Path(votes_folder),
-            fingerprint=fingerprint,
-        )
+
+        def make_desk() -> "AnswerDesk":
+            # Here and not above: it loads torch, which most sweeps' homes can do without.
+            from labeldp.platform.answer_desk import AnswerDesk
+
+            return AnswerDesk(
+                vault=self._vault,
+                labels=planted,
+                truth=labels,
+                folder=Path(votes_folder),
+                fingerprint=fingerprint,
+            )
+
+        self._make_desk = make_desk
         self._made_desk: AnswerDesk | None = None
 
     @property
-    def _desk(self) -> AnswerDesk:
+    def _desk(self) -> "AnswerDesk":
         """The desk, made when it is first asked for: most sweeps have no ensemble."""
         if self._made_desk is None:
             self._made_desk = self._make_desk()
         return self._made_desk
 
-    def ensemble_file(self, ensemble: EnsembleConfig) -> EnsembleFile:
+    def ensemble_file(self, ensemble: "EnsembleConfig") -> "EnsembleFile":
         """Return where an ensemble's votes are, or will be."""
         return self._desk.file_of(ensemble)
 
-    def shards(self, ensemble: EnsembleConfig) -> tuple[Shard, ...]:
+    def shards(self, ensemble: "EnsembleConfig") -> tuple[Shard, ...]:
         """Return the teachers' shards, for the pool that trains them."""
         return self._desk.shards(ensemble)
 
     def answers(
         self,
-        ensemble: EnsembleConfig,
+        ensemble: "EnsembleConfig",
         requests: Sequence[PateAnswers],
         student_scores: NDArray[np.float32] | None,
         delta: float,
         publish_cost: bool,
         noise: NoiseSource,
-    ) -> DeskAnswers:
+    ) -> "DeskAnswers":
         """Return an ensemble's answers, as `AnswerDesk.answers`."""
         return self._desk.answers(
             ensemble,
@@ -236,7 +245,7 @@ class VaultClient:
 
     def answers(
         self,
-        ensemble: EnsembleConfig,
+        ensemble: "EnsembleConfig",
         requests: Sequence[PateAnswers],
         student_scores: NDArray[np.float32] | None = None,
         *,
