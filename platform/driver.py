@@ -283,6 +283,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
             tracked = tracked and _close(
                 tracker, report, ledger, summary.charges, records, recorder, len(plans), ensembles
             )
+            ray.kill(home)  # another sweep may follow on this cluster
     failed = [record for record in recorder.records.values() if not record.finished]
     return SweepOutcome(
         experiment=sweep.name,

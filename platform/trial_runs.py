@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import ray
 from ray import tune
 from ray.tune.error import TuneError
 
@@ -47,12 +48,13 @@ def run_trials(
         CannotFit: No trial got a place for too long.
         VaultLost: The vault is gone.
     """
+    keeper = start_keeper(recorder.folder.checkpoints)
     trainable = tune.with_parameters(
         tune_trial,
         plans=dict(plans),
         data=data,
         home=home,
-        keeper=start_keeper(recorder.folder.checkpoints),
+        keeper=keeper,
         cpus=each.cpus,
     )
     scratch = recorder.folder.path / "tune"
@@ -88,4 +90,5 @@ def run_trials(
                 raise
             raise recorder.broken from None
         finally:
+            ray.kill(keeper)  # Tune keeps handles of it for as long as the cluster lives
             shutil.rmtree(scratch, ignore_errors=True)

@@ -47,6 +47,9 @@ SWEEP = Sweep(
             "data.limit": None,
             "audit.canaries": 200,
             "trainer.model": ModelName.MLP,
+            "trainer.epochs": 60,
+            "trainer.learning_rate": 0.1,
+            "trainer.weight_decay": 0.0,  # it would keep so small a set from being remembered
         },
         space={"trainer.epsilon": Grid(8.0)},
     ),
