@@ -281,8 +281,8 @@ class VaultClient:
 
     def canary_positions(self) -> NDArray[np.intp]:
         """Positions of the canaries among the training examples [M]."""
-        positions: NDArray[np.intp] = ask(self.home.canary_positions.remote())
-        return positions
+        # A copy: what lies in Ray's memory is read-only, of which torch warns.
+        return np.array(ask(self.home.canary_positions.remote()))
 
     def audit(
         self, confidences: NDArray[Any], *, confidence: float, delta: float
