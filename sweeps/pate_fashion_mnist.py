@@ -52,7 +52,7 @@ SWEEP = Sweep(
             },
         ),
     ],
-    space={"trainer.ensemble.seed": Grid(0, 1, 2)},
+    space={"trainer.ensemble.seed": Grid(0, 1)},
     smoke=Smoke(
         changes={
             "data.name": (
