@@ -11,7 +11,7 @@ about training examples, in the paper about test examples. Five partitions into 
 spread. docs/reproduction/pate.md has the numbers of a full run. `--smoke`: 2,000 rows, 40 teachers
 of ten trees, one partition.
 
-Hardware: two cores, about ten minutes.
+Hardware: one core, about 20 minutes.
 """
 
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig

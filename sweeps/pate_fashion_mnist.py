@@ -5,7 +5,7 @@ As `pate_mnist`, on clothes. Mark: linear probes like these, 77.9% at a (vote-de
 overlap. docs/reproduction/pate.md has the numbers of a full run. `--smoke`: 2,000 images
 (scikit-learn's digits where Fashion-MNIST is not there), 24 settings.
 
-Hardware: two cores, a quarter of an hour (of which the features, once, two minutes).
+Hardware: one core, 10 minutes, and once four for the features.
 """
 
 from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureSet, TrialConfig

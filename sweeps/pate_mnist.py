@@ -11,7 +11,7 @@ the votes, which is no guarantee.
 the marks' kind of number. docs/reproduction/pate.md has the numbers of a full run. `--smoke`: 2,000
 images (scikit-learn's digits where MNIST is not there), 24 settings.
 
-Hardware: two cores, half an hour (of which the features, once, two minutes).
+Hardware: one core, 40 minutes (of which the features, once, two and a half).
 """
 
 from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureSet, TrialConfig
