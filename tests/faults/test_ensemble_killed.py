@@ -16,7 +16,8 @@ from tests.faults.ensemble_sweep import SWEEP, TEACHERS, TRIALS
 from tests.faults.processes import Process, titled, wait_until
 from tests.faults.sweep_runs import TIME_LIMIT_SECONDS, Driver, Ending, run_here
 
-pytestmark = [pytest.mark.fault, pytest.mark.ray_cluster]
+# A busy machine takes minutes for three starts of Ray; a quiet one, half of one.
+pytestmark = [pytest.mark.fault, pytest.mark.ray_cluster, pytest.mark.timeout(900)]
 
 SWEEP_FILE = Path(ensemble_sweep.__file__)
 

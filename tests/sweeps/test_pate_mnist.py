@@ -68,6 +68,7 @@ def test_the_smoke_run_is_a_grid_of_at_least_12_settings(
 
 
 @pytest.mark.ray_cluster
+@pytest.mark.timeout(900)
 def test_teachers_are_trained_once_for_all_settings_of_the_noise(
     address: str,
     tmp_path: Path,
