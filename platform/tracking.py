@@ -190,10 +190,12 @@ class Tracker:
         now = int(time.time() * 1000)
         metrics = [Metric(name, float(value), now, 0) for name, value in record.metrics.items()]
         params = [Param(key, str(value)[:_PARAM_LENGTH]) for key, value in record.config.items()]
-        for start in range(0, len(params), _BATCH_PARAMS):
-            self._client.log_batch(run_id, params=params[start : start + _BATCH_PARAMS])
         reason = [RunTag("failure_reason", record.reason)] if record.reason else []
-        self._client.log_batch(run_id, metrics=metrics, tags=reason)
+        # All in one request where it fits: a server of a large sweep counts them.
+        first, rest = params[:_BATCH_PARAMS], params[_BATCH_PARAMS:]
+        self._client.log_batch(run_id, metrics=metrics, params=first, tags=reason)
+        for start in range(0, len(rest), _BATCH_PARAMS):
+            self._client.log_batch(run_id, params=rest[start : start + _BATCH_PARAMS])
         self._log_texts(run_id, texts)
         self._client.set_terminated(run_id, _FINISHED if record.finished else _FAILED)
         self._complete.add(record.hash)

@@ -85,6 +85,11 @@ class Driver:
         peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
         return int(peak.split()[1]) * 1024
 
+    def cpu_seconds(self) -> float:
+        """Return the time that the driver itself has computed; other work does not count."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def wait_for_records(self, number: int) -> None:
         """Wait until so many trials are in the results folder."""
         wait_until(
