@@ -10,7 +10,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("infr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_and_named_files_are_there(page):
+def test_links_and_named_files_are_there(page: Path) -> None:
     text = page.read_text()
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text)
     missing = [link for link in links if not (page.parent / link).exists()]
@@ -29,5 +29,5 @@ def test_links_and_named_files_are_there(page):
         for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
     ],
 )
-def test_python_in_documents_runs(page, block):
+def test_python_in_documents_runs(page: Path, block: str) -> None:
     exec(compile(block, str(page), "exec"), {"__name__": "document"})
