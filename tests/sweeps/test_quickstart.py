@@ -102,6 +102,8 @@ def start(results: Path, *arguments: str, interrupt: bool = False) -> Start:
             stdout=out_file,
             stderr=err_file,
             start_new_session=True,
+            # A shell's background jobs ignore Ctrl-C, and hand that on: here it has to count.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         try:
             if interrupt:
