@@ -25,7 +25,7 @@ demo: $(STAMP)
 
 ## make ui       the tracking UI on 127.0.0.1, on the store that the demo wrote
 ui: $(STAMP)
-	$(BIN)/mlflow server --host 127.0.0.1 --port 5000 --workers 1 \
+	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow server --host 127.0.0.1 --port 5000 --workers 1 \
 		--backend-store-uri sqlite:///results/quickstart/mlflow.db
 
 ## make test     the test suite, but for what `make faults` and `make bench` run

@@ -1,5 +1,7 @@
 """Where a vault keeps what it released and what that cost: an interface, and one in memory."""
 
+import secrets
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -47,18 +49,29 @@ class ReleaseStore(Protocol):
     def charges(self) -> Sequence[Charge]:
         """Return every charge so far, in order."""
 
-    def record(self, charge: Charge, values: NDArray[Any]) -> None:
-        """Keep a charge and what it paid for, atomically."""
+    def record(self, charge: Charge, values: NDArray[Any], *, lines: int | None = None) -> bool:
+        """Keep a charge and what it paid for, atomically.
+
+        Args:
+            charge: The ledger's next line.
+            values: What it paid for.
+            lines: How many lines the ledger had when this one was found affordable; any number if
+                not given.
+
+        Returns:
+            Whether it was kept: not if the ledger has another number of lines by now.
+        """
 
 
 @dataclass
 class MemoryStore:
     """A store that lives as long as its process: for notebooks and tests."""
 
-    _salt: bytes = field(default_factory=lambda: np.random.default_rng().bytes(32))
+    _salt: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     _releases: dict[str, NDArray[Any]] = field(default_factory=dict)
     _charges: list[Charge] = field(default_factory=list)
     _labels_digest: str | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def bind(self, labels_digest: str) -> None:
         """Tie the store to the labels of this digest."""
@@ -78,7 +91,11 @@ class MemoryStore:
         """Return every charge so far, in order."""
         return tuple(self._charges)
 
-    def record(self, charge: Charge, values: NDArray[Any]) -> None:
-        """Keep a charge and what it paid for."""
-        self._charges.append(charge)
-        self._releases[charge.key] = values
+    def record(self, charge: Charge, values: NDArray[Any], *, lines: int | None = None) -> bool:
+        """Keep a charge and what it paid for, if the ledger still has so many `lines`."""
+        with self._lock:
+            if lines not in (None, len(self._charges)):
+                return False
+            self._charges.append(charge)
+            self._releases[charge.key] = values
+            return True

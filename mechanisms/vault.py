@@ -20,7 +20,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -246,16 +246,26 @@ class LabelVault:
         key = _address(private_digest, description, indices, public)
         with self._lock:
             stored = self._store.release(key)
-            if stored is None:
+            drawn = None
+            while stored is None:
                 event = mechanism.event
                 charge = Charge(key=key, event=event, indices=indices, mechanism=description)
+                lines = len(self.charges())
                 self._afford(charge)
-                # A seeded experiment repeats in another store: what seeds its noise is public.
-                stream = _address("", description, indices, public)
-                drawn = mechanism.release(private, *public, generator=noise.generator(stream))
-                stored = _compact(np.asarray(drawn))
-                self._store.record(charge, stored)
-                self._add(charge)
+                if drawn is None:
+                    # A seeded experiment repeats in another store: what seeds its noise is public.
+                    stream = _address("", description, indices, public)
+                    generator = noise.generator(stream)
+                    drawn = _compact(
+                        np.asarray(mechanism.release(private, *public, generator=generator))
+                    )
+                # Another vault on the same store may have charged in between: then its charges
+                # count first, and if it made this very release, that one stands.
+                if self._store.record(charge, drawn, lines=lines):
+                    self._add(charge)
+                    stored = drawn
+                else:
+                    stored = self._store.release(key)
         return Release(key=key, values=stored, indices=indices)
 
     def epsilon(self, *, delta: float, keys: Sequence[str] | None = None) -> float:
@@ -295,8 +305,7 @@ class LabelVault:
     def _afford(self, charge: Charge) -> None:
         if self.budget is None:
             return
-        # Read first: another vault on the same store may have charged since.
-        tails = sum(each.tail for each in (*self.charges(), charge))
+        tails = sum(each.tail for each in (*self._store.charges(), charge))
         trial = self._ledger.copy()
         trial.charge(charge.event, indices=charge.indices)
         requested = _epsilon_or_infinity(trial, self.budget.delta - tails)
@@ -339,11 +348,15 @@ def _parameters(thing: object) -> dict[str, Any]:
             f"{type(thing).__name__} is not a dataclass: its parameters can't be recorded, so "
             "its releases could not be told apart"
         )
-    # NumPy's scalars are numbers like any other, but not to JSON.
-    return {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in asdict(thing).items()
-    }
+    floats = {entry.name for entry in fields(thing) if entry.type is float}
+
+    def plain(name: str, value: Any) -> Any:
+        if name in floats:
+            return float(value)  # epsilon 1 and 1.0 are one release, not two
+        # NumPy's scalars are numbers like any other, but not to JSON.
+        return value.item() if isinstance(value, np.generic) else value
+
+    return {name: plain(name, value) for name, value in asdict(thing).items()}
 
 
 def _array_digest(values: NDArray[Any]) -> str:

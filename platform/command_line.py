@@ -151,7 +151,7 @@ def _add_epsilon(verbs: Any) -> None:
         verbs, "select", "picking the best of a random number of trials", _privacy("epsilon_select")
     )
     _numbers(select, "--epsilon", "--mean-trials")
-    _numbers(select, "--delta", required=False)
+    _numbers(select, "--delta", "--trial-delta", required=False)
     select.add_argument(
         "--distribution", choices=("geometric", "logarithmic", "poisson"), required=True
     )

@@ -2,22 +2,33 @@
 
 Features are k-means features of patches, which no label goes into, and the model is an MLP on them:
 minutes on a CPU, and differences that come from the methods alone. Settings were looked at on one
-seed of one data set, coarsely, and are the same for every method and epsilon.
+seed of one data set, coarsely, and are the same for every method and epsilon. PATE has teachers and
+a student of its own: ridge regressions on the same features.
+
+A repetition draws everything anew: noise, partitions, initial weights.
 """
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureSet, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
 from labeldp.trainers.alibi import AlibiConfig
+from labeldp.trainers.pate_fm import AggregatorKind
 from labeldp.trainers.priors import PriorSource
 from labeldp.trainers.releases import Noise
+from labeldp.trainers.students import StudentKind
 from labeldp.trainers.training import Schedule
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
+REPETITIONS = 3
 _EPOCHS = 12
+#: PATE: how many teachers answer how many queries. Its noise follows from epsilon, at this delta.
+_TEACHERS, _ANSWERS, _DELTA = 800, 300, 1e-5
 #: How every method trains; a method brings its own defaults, so that each is told.
 SHARED: Mapping[str, Any] = {
     "trainer.epochs": _EPOCHS,
@@ -61,6 +72,41 @@ METHOD_LINES = (
     method("ALIBI + moment prior", "alibi_prior", **_MOMENTS, prior__share=0.8),
 )
 
+NO_PRIVACY = Variant(
+    name="no privacy", changes={"method": "alibi", **SHARED, "trainer.noise": Noise.NONE}
+)
+
+
+def _pate(repetition: int) -> Variant:
+    """PATE that costs the same epsilons whatever the votes: GNMax, its noise set by the budget.
+
+    A label moves one vote, which is two counts: K answers are a Gaussian release of sqrt(2 K).
+    """
+    one = [calibrate_gaussian(epsilon=epsilon, delta=_DELTA).noise_std for epsilon in EPSILONS]
+    return Variant(
+        name="PATE with probes",
+        changes={
+            "method": "pate",
+            "trainer.aggregator": AggregatorKind.GNMAX,
+            "trainer.ensemble.teachers": _TEACHERS,
+            "trainer.ensemble.queries": _ANSWERS,
+            "trainer.answers": _ANSWERS,
+            "trainer.delta": _DELTA,
+            "trainer.publish_cost": False,
+            "trainer.student.kind": StudentKind.PROBE,
+            "trainer.students": 1,
+        },
+        space={
+            "trainer.sigma2": Grid(*(std * math.sqrt(_ANSWERS) for std in one)),
+            "trainer.ensemble.seed": Grid(repetition),
+        },
+    )
+
+
+def _repeated(line: Variant, repetition: int) -> Variant:
+    own = {"seed": repetition, "noise.draw": repetition}
+    return replace(line, changes={**line.changes, **own})
+
 
 def comparison(name: str, *, dataset: str) -> Sweep:
     """Return the comparison on a data set of images.
@@ -77,15 +123,16 @@ def comparison(name: str, *, dataset: str) -> Sweep:
             trainer=AlibiConfig(),
         ),
         variants=[
-            *METHOD_LINES,
-            Variant(
-                name="no privacy",
-                changes={"method": "alibi", **SHARED, "trainer.noise": Noise.NONE},
-            ),
+            _repeated(line, repetition)
+            for repetition in range(REPETITIONS)
+            for line in (*METHOD_LINES, _pate(repetition), NO_PRIVACY)
         ],
-        space={"seed": Grid(0, 1, 2)},
         smoke=Smoke(
-            changes={"data.limit": 4000, "audit.canaries": 100, "trainer.epochs": 8},
-            space={"seed": Grid(0), "trainer.epsilon": Grid(1.0)},
+            changes={"data.limit": 4000, "audit.canaries": 100, "seed": 0, "noise.draw": 0},
+            space={
+                "trainer.epsilon": Grid(1.0),
+                "trainer.sigma2": Grid(80.0),
+                "trainer.ensemble.seed": Grid(0),
+            },
         ),
     )

@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from labeldp.platform.pareto import Point, front
 
@@ -36,9 +38,10 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
             upper.errorbar(
                 x, y, yerr=spread, fmt=marker, color=color, label=variant, capsize=3, alpha=0.85
             )
-            _intervals(lower, mine, color)
+            # Beside each other, or the last variant's intervals would hide the others'.
+            _intervals(lower, mine, color, shift=1.02 ** (number - (len(variants) - 1) / 2))
         for baseline in (p for p in found if p.variant == variant and math.isinf(p.epsilon)):
-            label = f"{variant} (no privacy)"
+            label = variant if "no privacy" in variant else f"{variant} (no privacy)"
             upper.axhline(100 * baseline.accuracy, color=color, linestyle=":", label=label)
     best = front(finite)
     if best:
@@ -47,6 +50,7 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
         lower.plot(sorted(x), sorted(x), color="#9aa4af", linestyle="--", label="provable epsilon")
         lower.legend(frameon=False)
         upper.set_xscale("log")
+        _mark_epsilons(lower, {point.epsilon for point in finite})
     upper.set_ylabel("test accuracy, %")
     upper.set_title(title)
     if found:
@@ -58,10 +62,20 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
     figure.savefig(path, dpi=130)
 
 
-def _intervals(axis: object, mine: Sequence[Point], color: str) -> None:
+def _intervals(axis: Axes, mine: Sequence[Point], color: str, *, shift: float) -> None:
     for point in mine:
         high = point.epsilon_m_high
         top = high if math.isfinite(high) else point.epsilon_m_low + 1
-        axis.plot(  # type: ignore[attr-defined]
-            [point.epsilon] * 2, [point.epsilon_m_low, top], color=color, alpha=0.6, linewidth=2
-        )
+        x = point.epsilon * shift
+        axis.plot([x, x], [point.epsilon_m_low, top], color=color, alpha=0.6, linewidth=2)
+
+
+def _mark_epsilons(axis: Axes, epsilons: set[float]) -> None:
+    """Name the epsilons that there are, but for those that would run into their neighbor."""
+    marked: list[float] = []
+    for epsilon in sorted(e for e in epsilons if e > 0):
+        if not marked or epsilon > 1.15 * marked[-1]:
+            marked.append(epsilon)
+    axis.xaxis.set_major_locator(FixedLocator(marked))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))

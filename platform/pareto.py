@@ -56,7 +56,8 @@ def front(candidates: Iterable[Point]) -> list[Point]:
 
 
 def _axes(record: TrialRecord) -> tuple[tuple[str, Any], ...]:
-    return tuple((k, v) for k, v in record.point.items() if k not in ("seed", "noise.draw"))
+    seeds = ("seed", "draw")
+    return tuple((k, v) for k, v in record.point.items() if k.rpartition(".")[2] not in seeds)
 
 
 def _point(members: list[TrialRecord]) -> Point:

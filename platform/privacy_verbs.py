@@ -32,7 +32,8 @@ def epsilon_select(options: argparse.Namespace) -> SelectionPrice:
         epsilon=options.epsilon,
         mean_trials=options.mean_trials,
         distribution=options.distribution,
-        delta=0.0 if options.delta is None else options.delta,
+        delta=options.delta or 0.0,
+        trial_delta=options.trial_delta or 0.0,
     )
 
 

@@ -13,7 +13,7 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.report import write_report
 from labeldp.platform.results import TrialRecord
-from labeldp.platform.tracking import TRACKING_ERRORS, TrackingUnusable, default_uri
+from labeldp.platform.tracking import TRACKING_ERRORS, TrackingUnusable, default_uri, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,8 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
         parent, children = _latest(MlflowClient(tracking_uri=uri), uri, experiment)
     except TRACKING_ERRORS as error:
         raise TrackingUnusable(
-            f"tracking store {uri} can't be read ({str(error).splitlines()[0]}); check "
+            f"tracking store {shown(uri)} can't be read "
+            f"({str(error).replace(uri, shown(uri)).splitlines()[0]}); check "
             "--tracking-uri"
         ) from error
     folder = Path(out)
@@ -93,7 +94,9 @@ def _latest(client: MlflowClient, uri: str, experiment: str) -> tuple[Run, list[
     found = client.get_experiment_by_name(experiment)
     if found is None:
         names = ", ".join(e.name for e in client.search_experiments() if e.name != "Default")
-        raise TrackingUnusable(f"{uri} has no experiment {experiment!r}; it has {names or 'none'}")
+        raise TrackingUnusable(
+            f"{shown(uri)} has no experiment {experiment!r}; it has {names or 'none'}"
+        )
     runs: list[Any] = []
     token = None
     while True:
@@ -104,7 +107,7 @@ def _latest(client: MlflowClient, uri: str, experiment: str) -> tuple[Run, list[
             break
     parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
     if not parents:
-        raise TrackingUnusable(f"experiment {experiment!r} in {uri} holds no sweep")
+        raise TrackingUnusable(f"experiment {experiment!r} in {shown(uri)} holds no sweep")
     parent = max(parents, key=lambda run: run.info.start_time)
     children = [
         run for run in runs if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id

@@ -163,8 +163,8 @@ class SqliteStore:
                 self._read_up_to = position
             return tuple(self._charges)
 
-    def record(self, charge: Charge, values: NDArray[Any]) -> None:
-        """Keep a charge and what it paid for, atomically.
+    def record(self, charge: Charge, values: NDArray[Any], *, lines: int | None = None) -> bool:
+        """Keep a charge and what it paid for, atomically, if the ledger still has so many `lines`.
 
         Raises:
             StoreUnusable: The disk is full or the file can't be written; nothing is kept.
@@ -174,6 +174,9 @@ class SqliteStore:
         try:
             with self._connection() as connection:
                 connection.execute("BEGIN IMMEDIATE")
+                found = connection.execute("SELECT count(*) FROM charges").fetchone()[0]
+                if lines not in (None, found):
+                    return False
                 connection.execute(
                     "INSERT INTO releases VALUES (?, ?)", (charge.key, _write_array(values))
                 )
@@ -181,6 +184,7 @@ class SqliteStore:
                     "INSERT INTO charges (key, event, indices, mechanism) VALUES (?, ?, ?, ?)",
                     (charge.key, event, indices, mechanism),
                 )
+            return True
         except sqlite3.Error as error:
             raise StoreUnusable(
                 f"the release could not be kept in {self.path} ({error}), so it was not made; free "

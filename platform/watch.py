@@ -23,14 +23,15 @@ class PlaceWatch(tune.Callback):
     """Says that trials wait, and gives up when none gets a place for too long."""
 
     def __init__(self, *, each: Resources, progress: SweepProgress) -> None:
-        """Begin the clock.
+        """Prepare one.
 
         Args:
             each: What one trial occupies.
             progress: Told that trials wait.
         """
         self._each, self._progress = each, progress
-        self._since, self._told = time.monotonic(), False
+        self._since: float | None = None
+        self._told = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing for Tune's snapshots."""
@@ -42,10 +43,14 @@ class PlaceWatch(tune.Callback):
         Raises:
             CannotFit: None has for too long.
         """
-        waited = time.monotonic() - self._since
+        now = time.monotonic()
         if any(trial.status == "RUNNING" for trial in trials):
-            self._since, self._told = time.monotonic(), False
-        elif waited > WAIT_SECONDS:
+            self._since, self._told = None, False
+            return
+        # A step lasts as long as the result that it waits for: that is no waiting for a place.
+        self._since = now if self._since is None else self._since
+        waited = now - self._since
+        if waited > WAIT_SECONDS:
             raise CannotFit(
                 f"no trial got a place for {waited:.0f} s: {self._why()}; add a node, and run "
                 "again: what has finished is kept"

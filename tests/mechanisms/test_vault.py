@@ -3,6 +3,7 @@
 import math
 import pickle
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,8 @@ from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger
 from labeldp.mechanisms.randomized_response import RandomizedResponse
-from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
-from labeldp.mechanisms.vault import LabelVault, MemoryStore
+from labeldp.mechanisms.randomness import AnyGenerator, OsEntropy, SeededNoise
+from labeldp.mechanisms.vault import LabelVault, MemoryStore, Release
 
 LABELS = np.arange(40) % 4
 
@@ -257,3 +258,39 @@ def test_a_second_vault_on_the_same_store_counts_what_the_first_one_charged() ->
     second.release(rr(0.5))
     assert first.epsilon(delta=0.0) == second.epsilon(delta=0.0) == 1.5
     assert len(first.charges()) == 2
+
+
+def interrupted(before: Callable[[], object]) -> RandomizedResponse:
+    """Return randomized response that another vault comes before while it draws."""
+
+    class Interrupted(RandomizedResponse):
+        def release(self, labels: Any, *, generator: AnyGenerator) -> NDArray[np.uint8]:
+            before()
+            return super().release(labels, generator=generator)
+
+    return Interrupted(epsilon=2.0, num_classes=4)
+
+
+def test_two_vaults_that_draw_at_the_same_time_do_not_overspend_together() -> None:
+    store = MemoryStore()
+    one, other = (vault(store=store, budget=Budget(epsilon=3.0)) for _ in range(2))
+    with pytest.raises(BudgetExceeded, match="2 is spent and this would make it 4"):
+        one.release(interrupted(lambda: other.release(rr(2.0))))
+    assert len(store.charges()) == 1
+    assert one.epsilon(delta=0.0) == other.epsilon(delta=0.0) == 2.0
+
+
+def test_two_vaults_that_draw_the_same_release_at_the_same_time_make_one() -> None:
+    store, drawn = MemoryStore(), list[Release]()
+    one, other = (vault(store=store) for _ in range(2))
+    quiet = interrupted(lambda: None)
+    mine = one.release(interrupted(lambda: drawn.append(other.release(quiet))))
+    (theirs,) = drawn
+    assert mine.key == theirs.key and (mine.values == theirs.values).all()
+    assert len(store.charges()) == 1
+
+
+def test_an_epsilon_given_as_a_whole_number_makes_the_same_release() -> None:
+    mine = vault()
+    keys = {mine.release(rr(epsilon)).key for epsilon in (1, 1.0, np.float64(1.0))}
+    assert len(keys) == len(mine.charges()) == 1

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
 from labeldp.platform.configuration import (
@@ -31,6 +32,22 @@ def test_defaults_run_as_they_are() -> None:
     assert config.data.name == "digits"
     assert config.noise.source() == OsEntropy(draw=0)
     assert isinstance(config.trainer, AlibiConfig)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_flat_settings_are_those_that_yaml_shows(method: str) -> None:
+    config = TrialConfig(method=method, seed=3, trainer=METHODS[method]())
+    nested = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
+    flat = flatten(config)
+    assert list(flat) == list(flatten(OmegaConf.create(nested)))  # type: ignore[arg-type]
+    assert flat == flatten(OmegaConf.create(nested))  # type: ignore[arg-type]
+
+
+def test_one_and_one_point_nought_are_the_same_setting() -> None:
+    whole = TrialConfig(trainer=AlibiConfig(epsilon=1))
+    assert config_hash(whole, data_fingerprint="") == config_hash(
+        TrialConfig(trainer=AlibiConfig(epsilon=1.0)), data_fingerprint=""
+    )
 
 
 def test_changes_reach_every_section_and_leave_the_rest() -> None:

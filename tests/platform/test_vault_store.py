@@ -146,6 +146,16 @@ def test_a_process_killed_while_it_writes_leaves_both_or_none(tmp_path: Path) ->
     connection.close()
 
 
+def test_a_line_is_kept_only_if_the_ledger_is_as_long_as_it_was(tmp_path: Path) -> None:
+    one, other = SqliteStore(tmp_path / "vault.db"), SqliteStore(tmp_path / "vault.db")
+    event, values = PureEvent(epsilon=1.0), np.zeros(2)
+    assert one.record(charge("a", event), values, lines=0)
+    assert not other.record(charge("b", event), values, lines=0)
+    assert [line.key for line in other.charges()] == ["a"] and other.release("b") is None
+    assert other.record(charge("b", event), values, lines=1)
+    assert [line.key for line in one.charges()] == ["a", "b"]
+
+
 def test_threads_that_open_a_new_store_together_agree_on_its_salt(tmp_path: Path) -> None:
     salts: list[bytes] = []
     threads = [
