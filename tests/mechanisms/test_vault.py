@@ -264,7 +264,7 @@ def interrupted(before: Callable[[], object]) -> RandomizedResponse:
     """Return randomized response that another vault comes before while it draws."""
 
     class Interrupted(RandomizedResponse):
-        def release(self, labels: Any, *, generator: AnyGenerator) -> NDArray[np.uint8]:
+        def release(self, labels: Any, *, generator: AnyGenerator) -> Any:
             before()
             return super().release(labels, generator=generator)
 
