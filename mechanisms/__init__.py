@@ -6,7 +6,7 @@ A map of this folder; every module opens with what it is, from which paper, and 
 |---|---|
 | Where do labels live, what leaves? | `vault`, `ledger`, `randomness`, `canaries` |
 | What is done to each label? | `additive_noise`, `randomized_response`, `bit_flip`, |
-| | `rr_with_prior`, `cluster_prior`, `secure_noise` |
+| | `rr_with_prior`, `cluster_prior`, `label_moments`, `secure_noise` |
 | How is a noisy label read? | `posterior`, `debiased_loss` |
 | How do votes become answers? | `votes`, `vote_counts`, `aggregators`, `interactive_gnmax`, |
 | | `pate_release`, `answering` |
@@ -56,6 +56,7 @@ from labeldp.mechanisms.cluster_prior import (
     ClusterHistograms as ClusterHistograms,
     prior_from_histograms as prior_from_histograms,
 )
+from labeldp.mechanisms.label_moments import LabelMoments as LabelMoments
 from labeldp.mechanisms.secure_noise import (
     SecureGaussianNoise as SecureGaussianNoise,
     SecureLaplaceNoise as SecureLaplaceNoise,

@@ -1,7 +1,7 @@
 """The report of a sweep: one HTML page, one figure, one CSV table.
 
-The page stands alone (the figure is inside it) and holds nothing that only the owner of the labels
-may see.
+The page stands alone (the figure is inside it). Of what was made of true labels it holds one thing,
+and says so: epsilon_m, which the canaries' random labels went into.
 """
 
 import base64
@@ -129,7 +129,8 @@ def _page(
         "<p class='quiet'>Accuracy: public test split, last epoch, mean &plusmn; standard "
         "deviation over seeds where there are several. epsilon: provable, of one trial's releases. "
         "epsilon_m: interval of the memorization attack, corrected for the choice of a threshold; "
-        "of several seeds the largest.</p>",
+        "of several seeds the largest. It is measured on labels that were replaced at random, outside "
+        "of the guarantee: leave that column out where the page goes beyond the labels' owner.</p>",
         _ceilings(records),
     ]
     if ledger:
