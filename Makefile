@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test faults ui bench lint clean
+.PHONY: help install demo test ui bench lint clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -28,13 +28,9 @@ ui: $(STAMP)
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow server --host 127.0.0.1 --port 5000 --workers 1 \
 		--backend-store-uri sqlite:///results/quickstart/mlflow.db
 
-## make test     the test suite, but for what `make faults` and `make bench` run
+## make test     the test suite, faults included, on two processes
 test: $(STAMP)
-	$(BIN)/python -m pytest
-
-## make faults   kills drivers, workers, nodes and servers in the middle of sweeps
-faults: $(STAMP)
-	$(BIN)/python -m pytest -m 'fault and not benchmark' tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 ## make lint     ruff and mypy
 lint: $(STAMP)

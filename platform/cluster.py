@@ -23,6 +23,8 @@ os.environ.setdefault("RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 import ray
+from ray._private.authentication.authentication_token_setup import AUTH_MODE_ENV_VAR
+from ray._raylet import AuthenticationTokenLoader, Config
 
 from labeldp.platform.sweep import Resources
 
@@ -81,7 +83,11 @@ def connected(address: str | None) -> Iterator[Capacity]:
     if ray.is_initialized():
         yield capacity()
         return
-    named = address or os.environ.get("RAY_ADDRESS")
+    with _authentication_kept():
+        yield from _connection(address or os.environ.get("RAY_ADDRESS"))
+
+
+def _connection(named: str | None) -> Iterator[Capacity]:
     try:
         if named in (None, "", "local"):
             ray.init(
@@ -108,6 +114,24 @@ def connected(address: str | None) -> Iterator[Capacity]:
         yield capacity(private=named in (None, "", "local"))
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _authentication_kept() -> Iterator[None]:
+    """Undo what a private cluster does to this process: Ray closes it by a token, for good.
+
+    A cluster without a token that is named next would find its driver asking for one.
+    """
+    before = os.environ.get(AUTH_MODE_ENV_VAR)
+    try:
+        yield
+    finally:
+        if os.environ.get(AUTH_MODE_ENV_VAR) != before:
+            os.environ.pop(AUTH_MODE_ENV_VAR)
+            if before is not None:
+                os.environ[AUTH_MODE_ENV_VAR] = before
+            Config.initialize("")  # Ray reads the mode once, and the token
+            AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _check_address(address: str) -> None:

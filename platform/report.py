@@ -129,8 +129,9 @@ def _page(
         "<p class='quiet'>Accuracy: public test split, last epoch, mean &plusmn; standard "
         "deviation over seeds where there are several. epsilon: provable, of one trial's releases. "
         "epsilon_m: interval of the memorization attack, corrected for the choice of a threshold; "
-        "of several seeds the largest. It is measured on labels that were replaced at random, outside "
-        "of the guarantee: leave that column out where the page goes beyond the labels' owner.</p>",
+        "of several seeds the largest. It is measured on labels that were replaced at random, "
+        "outside of the guarantee: leave that column out where the page goes beyond the labels' "
+        "owner.</p>",
         _ceilings(records),
     ]
     if ledger:

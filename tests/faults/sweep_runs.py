@@ -79,6 +79,11 @@ class Driver:
         self._seen.update(dict.fromkeys(found))
         return found
 
+    @property
+    def seen(self) -> list[Process]:
+        """All processes that were found so far, ended ones too."""
+        return list(self._seen)
+
     def memory(self) -> int:
         """Return the most memory that the driver itself ever held, in bytes."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
@@ -110,6 +115,11 @@ class Driver:
             what="Ray's processes end when their driver is gone",
             seconds=90,
         )
+
+    def terminate(self) -> None:
+        """Ask the driver to end, as `ray job stop` and a shell's `kill` do."""
+        self.processes()
+        os.kill(self._process.pid, signal.SIGTERM)
 
     def ended(self, *, seconds: float = TIME_LIMIT_SECONDS) -> int:
         """Wait for the end, whatever it is; returns the exit code, below 0 for a signal."""

@@ -1,11 +1,14 @@
 """SIGKILL of the driver in the middle of a sweep, and a second driver on the same folder."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from labeldp.platform.sweep_command import INTERRUPTED
+from tests.faults.processes import wait_until
 from tests.faults.small_sweep import EPOCHS, RELEASES, SWEEP, TRIALS
 from tests.faults.sweep_runs import Driver, Ending, check_tracking, records, run_here
 
@@ -64,3 +67,20 @@ def test_a_second_driver_is_refused_while_the_first_lives(story: Story) -> None:
     code, said = story.refused
     assert code == 2
     assert "in use by process" in said and "--results" in said and "Traceback" not in said
+
+
+def test_a_driver_that_is_asked_to_end_ends_cleanly(tmp_path: Path) -> None:
+    with Driver(tmp_path / "results", "seed=[0,1,2]") as driver:
+        driver.wait_for_records(1)
+        driver.terminate()
+        assert driver.ended(seconds=60) == INTERRUPTED
+        wait_until(
+            lambda: not any(process.alive for process in driver.seen),
+            what="all that it started ends",
+            seconds=30,
+        )
+        assert "interrupted; what has finished is kept" in driver.log
+        assert "Traceback" not in driver.log
+    assert 1 <= len(records(tmp_path / "results")) < 3 * TRIALS
+    identity = json.loads((tmp_path / "results" / "sweep.json").read_text())
+    assert identity["parent_run_id"]

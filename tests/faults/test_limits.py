@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import ray
 
+from labeldp.platform import driver
+from labeldp.platform.cluster import connected
 from labeldp.platform.configuration import with_changes
 from labeldp.platform.results import ResultsFolder
 from labeldp.platform.space import Grid
@@ -23,6 +25,13 @@ QUICK = Sweep(
     base=with_changes(SWEEP.base, {"trainer.epochs": 1}),
     space={"trainer.epsilon": Grid(1.0, 2.0)},
 )
+
+
+class Answering:
+    """An actor that is there."""
+
+    def answer(self) -> str:
+        return "here"
 
 
 def test_releases_that_add_up_to_more_than_the_budget(cluster: Any, tmp_path: Path) -> None:
@@ -44,6 +53,21 @@ def test_releases_that_add_up_to_more_than_the_budget(cluster: Any, tmp_path: Pa
     outcome = json.loads(said.splitlines()[-1])
     assert (outcome["finished"], outcome["skipped"], outcome["over_budget"]) == (1, 1, 0)
     assert outcome["ledger"]["epsilon_total"] == 3.0
+
+
+def test_the_vault_refuses_what_a_plan_did_not_foresee(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "check_budget", lambda *plan: None)
+    monkeypatch.setattr(driver, "check_what_is_left", lambda *plan, **facts: None)
+    command = ["--results", str(tmp_path), "--address", cluster.address, "--json"]
+    code, said = run_here(QUICK, *command, "--max-epsilon-total", "2.5")
+    assert code == 4, said
+    outcome = json.loads(said.splitlines()[-1])
+    assert (outcome["finished"], outcome["failed"], outcome["over_budget"]) == (1, 1, 1)
+    assert outcome["ledger"]["epsilon_total"] in (1.0, 2.0)
+    (failed,) = [record for record in records(tmp_path) if not record["finished"]]
+    assert "the budget is epsilon 2.5" in failed["reason"]
 
 
 def test_a_sweep_that_runs_out_of_time_goes_on_later(
@@ -89,6 +113,16 @@ def test_a_private_cluster_does_not_wait_for_nodes_either(tmp_path: Path) -> Non
         replace(QUICK, resources=Resources(cpus=4096)), "--results", str(tmp_path)
     )
     assert code == 3 and "a trial needs 4096 CPU" in said
+
+
+def test_a_private_cluster_leaves_this_process_fit_for_others(cluster: Any) -> None:
+    # Ray closes a private cluster by a token, and would go on asking for it.
+    with connected("local"):
+        pass
+    with connected(cluster.address):
+        actor: Any = ray.remote(num_cpus=0)(Answering).remote()
+        assert ray.get(actor.answer.remote(), timeout=60) == "here"
+        ray.kill(actor)
 
 
 def test_an_address_where_nothing_is(tmp_path: Path) -> None:
