@@ -11,9 +11,16 @@ import labeldp
 _PACKAGES = ("labeldp", "ray", "torch", "torchvision", "numpy", "scipy", "mlflow", "omegaconf")
 
 
+#: Tells an image, which has no `.git`, what it was built from.
+COMMIT_VARIABLE = "LABELDP_GIT_COMMIT"
+
+
 def git_commit() -> str:
     """Return the commit that the code is at, `-dirty` where files differ; `unknown` without git."""
     root = Path(labeldp.__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        # Installed: a repository further up would be somebody else's.
+        return os.environ.get(COMMIT_VARIABLE) or "unknown"
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
