@@ -10,7 +10,7 @@ from labeldp.platform.sweep import Smoke, Sweep, Variant
 from labeldp.platform.sweep_command import main
 from labeldp.trainers.alibi import AlibiConfig, Noise
 
-TRIALS, RELEASES, EPOCHS = 6, 3, 40
+TRIALS, RELEASES, EPOCHS = 6, 3, 20
 
 SWEEP = Sweep(
     name="faults",

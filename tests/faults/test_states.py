@@ -21,7 +21,7 @@ from tests.faults.sweep_runs import Ending
 
 pytestmark = [pytest.mark.fault, pytest.mark.ray_cluster]
 
-CUT_OFF_AFTER = 25
+CUT_OFF_AFTER = 12
 
 
 class CutOff(BaseException):
