@@ -7,7 +7,9 @@ there is used only if an address names it.
 import json
 import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,6 +90,7 @@ def connected(address: str | None) -> Iterator[Capacity]:
 
 
 def _connection(named: str | None) -> Iterator[Capacity]:
+    on_termination = signal.getsignal(signal.SIGTERM)
     try:
         if named in (None, "", "local"):
             ray.init(
@@ -110,6 +113,9 @@ def _connection(named: str | None) -> Iterator[Capacity]:
             "that it runs the same versions of Ray and Python, or leave --address and RAY_ADDRESS "
             "out for a private one"
         ) from error
+    if callable(on_termination) and threading.current_thread() is threading.main_thread():
+        # Ray's own would print its stack and abort.
+        signal.signal(signal.SIGTERM, on_termination)
     try:
         yield capacity(private=named in (None, "", "local"))
     finally:

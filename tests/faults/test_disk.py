@@ -47,7 +47,7 @@ def test_a_full_disk_and_a_folder_in_the_way(
     trials, elsewhere = results / "trials", results / "elsewhere"
     command = ["--results", str(results), "--address", cluster.address]
 
-    with Mischief(results, [(2, lambda: fill(small_disk))]):
+    with Mischief(results, [(1, lambda: fill(small_disk))]):
         code, said = run_here(SWEEP, *command)
     assert code == 2, said
     assert "No space left on device" in said and "--resume auto" in said
