@@ -69,7 +69,7 @@ class VaultHome:
     def __init__(
         self,
         *,
-        labels: NDArray[np.int64],
+        labels: NDArray[np.integer[Any]],
         num_classes: int,
         audit: AuditSettings,
         coin_seed: int | None,
@@ -80,6 +80,7 @@ class VaultHome:
         budget: Budget | None,
     ) -> None:
         """Plant the canaries and lock the labels away."""
+        truth = labels.astype(np.int64)
         store: ReleaseStore = MemoryStore()
         if store_path is not None:
             # Sweeps that share votes must share coins: teachers learn from planted labels.
@@ -88,10 +89,10 @@ class VaultHome:
         # Whoever opens the store again sees the same coins, and nobody else can work them out.
         secret = store.salt() if coin_seed is None else b"coin seed %d" % coin_seed
         self._canaries = PlantedCanaries.draw(
-            labels, num_classes=num_classes, settings=audit, secret=secret
+            truth, num_classes=num_classes, settings=audit, secret=secret
         )
         self._evidence = None if store_path is None else Path(store_path).parent
-        planted = self._canaries.plant(labels)
+        planted = self._canaries.plant(truth)
         self._vault = LabelVault(
             labels=planted, num_classes=num_classes, store=store, budget=budget
         )
@@ -103,7 +104,7 @@ class VaultHome:
             return AnswerDesk(
                 vault=self._vault,
                 labels=planted,
-                truth=labels,
+                truth=truth,
                 folder=Path(votes_folder),
                 fingerprint=fingerprint,
             )
@@ -344,8 +345,11 @@ def start(
         max_task_retries=DEATHS_ALLOWED,
         scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
     )
+    # One byte each: so few travel within the request that makes the actor, and need no place in
+    # Ray's object store, which a home that is made again would depend on.
+    small = labels.astype(np.min_scalar_type(num_classes - 1))
     home = actor.remote(
-        labels=labels,
+        labels=small if np.array_equal(small, labels) else labels,  # the vault refuses these
         num_classes=num_classes,
         audit=audit,
         coin_seed=coin_seed,
