@@ -4,9 +4,8 @@ The order matters: everything that can be refused is refused before the first la
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,14 @@ from labeldp.platform import environment, vault_home
 from labeldp.platform.audits import check_room
 from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.configuration import DataSettings, FeatureSet
+from labeldp.platform.earlier_starts import Resume, check_ledger, finished_before
 from labeldp.platform.ensembles import Ensembles, ensembles_of, train_missing
 from labeldp.platform.pareto import front, points
 from labeldp.platform.plan import budget_of, check_budget, check_what_is_left, cost_of
 from labeldp.platform.progress import SweepProgress
 from labeldp.platform.recorder import Recorder, ledger_json
 from labeldp.platform.report import Report, write_report
-from labeldp.platform.results import ResultsFolder, ResultsFolderError, TrialRecord
+from labeldp.platform.results import ResultsFolder, TrialRecord
 from labeldp.platform.sweep import PlannedTrial, Sweep, plan_trials, smoke_sized
 from labeldp.platform.tracking import (
     TRACKING_ERRORS,
@@ -41,14 +41,6 @@ from labeldp.trainers.data import LabelledData
 from labeldp.trainers.features import label_free_features
 from labeldp.trainers.pate_fm import PateConfig
 from labeldp.trainers.performance import Device
-
-
-class Resume(Enum):
-    """What to do about trials that an earlier start left in the results folder."""
-
-    AUTO = "auto"
-    MUST = "must"
-    NEVER = "never"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +166,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
     plans = {trial.hash(public.fingerprint): trial for trial in trials}
     folder = ResultsFolder(options.results, sweep=sweep.name)
     with folder.held():
-        done = _earlier(folder, options.resume, public.fingerprint)
+        done = finished_before(folder, options.resume, public.fingerprint)
         store = folder.path / "vault.db"
         charges = SqliteStore(store).charges() if store.exists() else ()
         if not all(isinstance(charge.event, PureEvent) for charge in charges):
@@ -220,7 +212,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
             )
             folder.identify(parent_run_id=parent, tracking_uri=shown(uri))
             skipped = {digest: done[digest] for digest in plans if digest in done}
-            _check_ledger(folder, skipped, vault_home.ask(home.summary.remote(delta)).charges)
+            check_ledger(folder, skipped, vault_home.ask(home.summary.remote(delta)).charges)
             progress = SweepProgress(total=len(plans), skipped=len(skipped))
             recorder = Recorder(
                 folder=folder,
@@ -301,42 +293,6 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
         report=str(report.html),
         tracked=tracked,
     )
-
-
-def _earlier(folder: ResultsFolder, resume: Resume, fingerprint: str) -> dict[str, TrialRecord]:
-    """Return the finished trials of earlier starts, or refuse the folder."""
-    identity, records = folder.identity(), folder.records()
-    if identity.get("fingerprint", fingerprint) != fingerprint:
-        raise ResultsFolderError(
-            f"results folder {folder.path} holds this sweep on other data; choose another one with "
-            "--results DIR"
-        )
-    if resume is Resume.NEVER and records:
-        raise ResultsFolderError(
-            f"results folder {folder.path} holds {len(records)} trials and --resume never was "
-            "asked for; choose another folder with --results DIR, or use --resume auto"
-        )
-    if resume is Resume.MUST and not identity:
-        raise ResultsFolderError(
-            f"results folder {folder.path} holds no sweep to resume; check --results DIR, or use "
-            "--resume auto"
-        )
-    return {digest: record for digest, record in records.items() if record.finished}
-
-
-def _check_ledger(
-    folder: ResultsFolder, records: Mapping[str, TrialRecord], charges: Sequence[Charge]
-) -> None:
-    """Refuse to go on where finished trials read releases that the ledger does not know."""
-    known = {charge.key for charge in charges}
-    for record in records.values():
-        missing = [key for key in record.release_keys if key not in known]
-        if missing:
-            raise ResultsFolderError(
-                f"{folder.path / 'vault.db'} has lost lines of its ledger: trial {record.hash} "
-                f"read release {missing[0]}, which is not there; restore the file from a copy, or "
-                "choose another folder with --results and count what this one spent as spent"
-            )
 
 
 def _coin_seed(trials: list[PlannedTrial]) -> int | None:

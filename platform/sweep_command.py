@@ -42,7 +42,8 @@ def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None)
     from labeldp.mechanisms.ledger import BudgetExceeded
     from labeldp.platform.cluster import CannotFit
     from labeldp.platform.configuration import parse_overrides
-    from labeldp.platform.driver import Resume, SweepOptions, run_sweep
+    from labeldp.platform.driver import SweepOptions, run_sweep
+    from labeldp.platform.earlier_starts import Resume
     from labeldp.platform.results import dumps
     from labeldp.platform.teacher_pool import EnsembleIncomplete
     from labeldp.platform.vault_home import VaultLost
