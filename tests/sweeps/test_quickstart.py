@@ -27,7 +27,7 @@ from labeldp.platform.results import ResultsFolder, TrialRecord
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
 
 QUICKSTART = Path(__file__).resolve().parents[2] / "sweeps" / "quickstart.py"
-EPOCHS = 60
+EPOCHS = 30
 #: A busy machine takes long to start Ray; a quiet one needs 20 s.
 LIMIT_SECONDS = 600
 FIXED = ["trainer.noise=laplace", f"trainer.epochs={EPOCHS}", "audit.canaries=50"]
