@@ -27,6 +27,8 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
     FigureCanvasAgg(figure)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     finite = [point for point in found if math.isfinite(point.epsilon)]
+    ends = [end for p in found for end in (p.epsilon, p.epsilon_m_low, p.epsilon_m_high)]
+    highest = max((end for end in ends if math.isfinite(end)), default=1.0)
     variants = list(dict.fromkeys(point.variant for point in found))
     for number, variant in enumerate(variants):
         color, marker = _COLORS[number % len(_COLORS)], _MARKERS[number % len(_MARKERS)]
@@ -39,7 +41,8 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
                 x, y, yerr=spread, fmt=marker, color=color, label=variant, capsize=3, alpha=0.85
             )
             # Beside each other, or the last variant's intervals would hide the others'.
-            _intervals(lower, mine, color, shift=1.02 ** (number - (len(variants) - 1) / 2))
+            beside = 1.02 ** (number - (len(variants) - 1) / 2)
+            _intervals(lower, mine, color, shift=beside, unbounded=1.1 * highest)
         for baseline in (p for p in found if p.variant == variant and math.isinf(p.epsilon)):
             label = variant if "no privacy" in variant else f"{variant} (no privacy)"
             upper.axhline(100 * baseline.accuracy, color=color, linestyle=":", label=label)
@@ -56,18 +59,23 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
     if found:
         upper.legend(frameon=False, fontsize="small")
     lower.set_xlabel("provable epsilon")
-    lower.set_ylabel("epsilon_m (attack)")
+    lower.set_ylabel("epsilon_m (attack; an arrow: no upper end)")
     for axis in (upper, lower):
         axis.grid(alpha=0.25)
     figure.savefig(path, dpi=130)
 
 
-def _intervals(axis: Axes, mine: Sequence[Point], color: str, *, shift: float) -> None:
+def _intervals(
+    axis: Axes, mine: Sequence[Point], color: str, *, shift: float, unbounded: float
+) -> None:
+    """Draw each point's interval; one without an upper end goes up to an arrow at `unbounded`."""
     for point in mine:
-        high = point.epsilon_m_high
-        top = high if math.isfinite(high) else point.epsilon_m_low + 1
+        open_ended = math.isinf(point.epsilon_m_high)
+        top = unbounded if open_ended else point.epsilon_m_high
         x = point.epsilon * shift
         axis.plot([x, x], [point.epsilon_m_low, top], color=color, alpha=0.6, linewidth=2)
+        if open_ended:
+            axis.plot([x], [top], marker="^", color=color, alpha=0.6, markersize=5)
 
 
 def _mark_epsilons(axis: Axes, epsilons: set[float]) -> None:
