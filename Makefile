@@ -30,7 +30,7 @@ ui: $(STAMP)
 
 ## make test     the test suite, faults included, on two processes
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 ## make lint     ruff and mypy
 lint: $(STAMP)
