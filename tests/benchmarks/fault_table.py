@@ -10,6 +10,7 @@ releases as in peace, bit for bit, and one complete run per trial in tracking.
 
 import argparse
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -76,7 +77,13 @@ def main() -> int:
 def disturbed(results: Path, victim: str, moment: float, peace: Ending) -> Row:
     """Run the sweep, kill something, and bring it to its end."""
     with Driver(results, *LONGER) as driver:
-        time.sleep(moment)
+        end = time.monotonic() + moment
+        while driver.lives and time.monotonic() < end:
+            time.sleep(0.05)
+        if not driver.lives:  # it was faster than the one in peace
+            driver.finish(seconds=TIME_LIMIT_SECONDS)
+            shutil.rmtree(results)
+            return disturbed(results, victim, 0.6 * moment, peace)
         processes = driver.processes()
         found = [processes[0]] if victim == "driver" else _find(processes, victim)
         if not found:  # not started yet, or ended already

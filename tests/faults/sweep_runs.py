@@ -69,6 +69,11 @@ class Driver:
         end_all(list(self._seen))
 
     @property
+    def lives(self) -> bool:
+        """Whether the driver has not ended yet."""
+        return self._process.poll() is None
+
+    @property
     def log(self) -> str:
         """What it said on standard error."""
         return self._log.read_text()
