@@ -3,7 +3,8 @@
     python -m tests.benchmarks.fault_table --kills 20 --seed 0
 
 runs a sweep of 18 trials once in peace and 20 times with a fault: SIGKILL of the driver, a trial's
-worker, the vault's home, the keeper of states or the node's raylet, at seeded moments of its life.
+worker, the vault's home, the keeper of states or the node's raylet, at seeded moments of its life:
+so many seconds after its start or, with --among-trials, up to a second after so many trials' end.
 Where the driver ended, the same command is run again. Every row is checked: the same numbers and
 releases as in peace, bit for bit, and one complete run per trial in tracking.
 """
@@ -49,6 +50,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--kills", type=int, default=20)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--among-trials", action="store_true")
     chosen = options.parse_args()
     draw = random.Random(chosen.seed)
     with tempfile.TemporaryDirectory(prefix="ldp") as folder:
@@ -64,7 +66,9 @@ def main() -> int:
         bad = 0
         for number in range(chosen.kills):
             victim = draw.choice(["driver", *TITLES])
-            row = disturbed(root / f"{number}", victim, draw.uniform(0.05, 0.95) * seconds, peace)
+            trials = draw.randrange(TRIALS) if chosen.among_trials else 0
+            moment = draw.random() if chosen.among_trials else draw.uniform(0.05, 0.95) * seconds
+            row = disturbed(root / f"{number}", victim, trials, moment, peace)
             bad += row.verdict != "as in peace"
             print(
                 f"| {row.moment:.0f} | {row.victim} | {row.finished} | {row.then} "
@@ -74,21 +78,23 @@ def main() -> int:
     return int(bad > 0)
 
 
-def disturbed(results: Path, victim: str, moment: float, peace: Ending) -> Row:
-    """Run the sweep, kill something, and bring it to its end."""
+def disturbed(results: Path, victim: str, trials: int, moment: float, peace: Ending) -> Row:
+    """Run the sweep, kill something `moment` seconds after `trials`, and bring it to its end."""
     with Driver(results, *LONGER) as driver:
+        started = time.monotonic()
+        driver.wait_for_records(trials)
         end = time.monotonic() + moment
         while driver.lives and time.monotonic() < end:
             time.sleep(0.05)
         if not driver.lives:  # it was faster than the one in peace
             driver.finish(seconds=TIME_LIMIT_SECONDS)
             shutil.rmtree(results)
-            return disturbed(results, victim, 0.6 * moment, peace)
+            return disturbed(results, victim, trials, 0.6 * moment, peace)
         processes = driver.processes()
         found = [processes[0]] if victim == "driver" else _find(processes, victim)
         if not found:  # not started yet, or ended already
             victim, found = f"driver ({victim} not there)", processes[:1]
-        done = len(records(results))
+        done, when = len(records(results)), time.monotonic() - started
         found[0].end()
         code = driver.ended(seconds=TIME_LIMIT_SECONDS)
     if code == 0:
@@ -97,7 +103,7 @@ def disturbed(results: Path, victim: str, moment: float, peace: Ending) -> Row:
         then = "was run again" if code < 0 else f"ended with {code}, was run again"
         with Driver(results, *LONGER, "--resume", "auto") as driver:
             driver.finish(seconds=TIME_LIMIT_SECONDS)
-    return Row(moment, victim, done, then, _verdict(results, peace))
+    return Row(when, victim, done, then, _verdict(results, peace))
 
 
 def _find(processes: list[Process], victim: str) -> list[Process]:
