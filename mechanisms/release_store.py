@@ -49,14 +49,13 @@ class ReleaseStore(Protocol):
     def charges(self) -> Sequence[Charge]:
         """Return every charge so far, in order."""
 
-    def record(self, charge: Charge, values: NDArray[Any], *, lines: int | None = None) -> bool:
+    def record(self, charge: Charge, values: NDArray[Any], *, lines: int) -> bool:
         """Keep a charge and what it paid for, atomically.
 
         Args:
             charge: The ledger's next line.
             values: What it paid for.
-            lines: How many lines the ledger had when this one was found affordable; any number if
-                not given.
+            lines: How many lines the ledger had when this one was found affordable.
 
         Returns:
             Whether it was kept: not if the ledger has another number of lines by now.
@@ -91,10 +90,10 @@ class MemoryStore:
         """Return every charge so far, in order."""
         return tuple(self._charges)
 
-    def record(self, charge: Charge, values: NDArray[Any], *, lines: int | None = None) -> bool:
+    def record(self, charge: Charge, values: NDArray[Any], *, lines: int) -> bool:
         """Keep a charge and what it paid for, if the ledger still has so many `lines`."""
         with self._lock:
-            if lines not in (None, len(self._charges)):
+            if lines != len(self._charges):
                 return False
             self._charges.append(charge)
             self._releases[charge.key] = values

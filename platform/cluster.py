@@ -26,6 +26,8 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 import ray
 from ray._private.authentication.authentication_token_setup import AUTH_MODE_ENV_VAR
+
+# A compiled module: type checkers see nothing of what is in it.
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 
 from labeldp.platform.sweep import Resources

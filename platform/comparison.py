@@ -77,12 +77,17 @@ NO_PRIVACY = Variant(
 )
 
 
-def _pate(repetition: int) -> Variant:
-    """PATE that costs the same epsilons whatever the votes: GNMax, its noise set by the budget.
+def _pate_noise(epsilon: float) -> float:
+    """Standard deviation of the noise on votes that makes all answers together cost epsilon.
 
-    A label moves one vote, which is two counts: K answers are a Gaussian release of sqrt(2 K).
+    A label moves one vote, which is two counts, as it does in a one-hot label: K answers are K such
+    releases, or one at the root of K times the sensitivity.
     """
-    one = [calibrate_gaussian(epsilon=epsilon, delta=_DELTA).noise_std for epsilon in EPSILONS]
+    return calibrate_gaussian(epsilon=epsilon, delta=_DELTA).noise_std * math.sqrt(_ANSWERS)
+
+
+def _pate(repetition: int) -> Variant:
+    """PATE that costs the same epsilons whatever the votes: GNMax, its noise set by the budget."""
     return Variant(
         name="PATE with probes",
         changes={
@@ -97,7 +102,7 @@ def _pate(repetition: int) -> Variant:
             "trainer.students": 1,
         },
         space={
-            "trainer.sigma2": Grid(*(std * math.sqrt(_ANSWERS) for std in one)),
+            "trainer.sigma2": Grid(*map(_pate_noise, EPSILONS)),
             "trainer.ensemble.seed": Grid(repetition),
         },
     )
@@ -131,7 +136,7 @@ def comparison(name: str, *, dataset: str) -> Sweep:
             changes={"data.limit": 4000, "audit.canaries": 100, "seed": 0, "noise.draw": 0},
             space={
                 "trainer.epsilon": Grid(1.0),
-                "trainer.sigma2": Grid(80.0),
+                "trainer.sigma2": Grid(_pate_noise(1.0)),
                 "trainer.ensemble.seed": Grid(0),
             },
         ),

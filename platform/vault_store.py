@@ -163,7 +163,7 @@ class SqliteStore:
                 self._read_up_to = position
             return tuple(self._charges)
 
-    def record(self, charge: Charge, values: NDArray[Any], *, lines: int | None = None) -> bool:
+    def record(self, charge: Charge, values: NDArray[Any], *, lines: int) -> bool:
         """Keep a charge and what it paid for, atomically, if the ledger still has so many `lines`.
 
         Raises:
@@ -175,7 +175,7 @@ class SqliteStore:
             with self._connection() as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 found = connection.execute("SELECT count(*) FROM charges").fetchone()[0]
-                if lines not in (None, found):
+                if lines != found:
                     return False
                 connection.execute(
                     "INSERT INTO releases VALUES (?, ?)", (charge.key, _write_array(values))

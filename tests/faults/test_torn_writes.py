@@ -43,7 +43,7 @@ for turn in range(kills):
         for step in range(10**6):
             key = f"{turn}-{step}"
             charge = Charge(key=key, event=PureEvent(epsilon=1.0), indices=None, mechanism={})
-            store.record(charge, np.full(5000, step))
+            assert store.record(charge, np.full(5000, step), lines=len(store.charges()))
             results.keep(a_record(f"{turn:08d}{step % 3:08d}", release_keys=(key,)))
             os.write(begin, b".")
     os.read(begun, 1)
@@ -95,7 +95,7 @@ def test_a_store_that_can_t_grow_refuses_and_stays_whole(
     with pytest.raises(StoreUnusable, match=r"could not be kept .*so it was not made.*--resume"):
         for step in range(100):
             charge = Charge(key=str(step), event=event, indices=None, mechanism={})
-            store.record(charge, np.full(1000, step))
+            store.record(charge, np.full(1000, step), lines=step)
     kept = [charge.key for charge in SqliteStore(store.path).charges()]
     assert kept == [str(step) for step in range(len(kept))] and kept
     assert store.release(str(len(kept))) is None

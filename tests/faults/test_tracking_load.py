@@ -61,7 +61,7 @@ def test_a_server_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             "postgresql+psycopg://me:***@host:5432/runs",
         ),
         ("https://:token@host", "https://:***@host"),
-        ("sqlite:////tmp/a:b@c.db", "sqlite:////tmp/a:b@c.db"),
+        ("sqlite:////srv/a:b@c.db", "sqlite:////srv/a:b@c.db"),
     ],
 )
 def test_passwords_are_not_shown(uri: str, harmless: str) -> None:

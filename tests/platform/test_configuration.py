@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
 from labeldp.platform.configuration import (
@@ -37,10 +37,11 @@ def test_defaults_run_as_they_are() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_flat_settings_are_those_that_yaml_shows(method: str) -> None:
     config = TrialConfig(method=method, seed=3, trainer=METHODS[method]())
-    nested = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
-    flat = flatten(config)
-    assert list(flat) == list(flatten(OmegaConf.create(nested)))  # type: ignore[arg-type]
-    assert flat == flatten(OmegaConf.create(nested))  # type: ignore[arg-type]
+    shown = OmegaConf.create(to_yaml(config))
+    assert isinstance(shown, DictConfig)
+    by_yaml, by_hand = flatten(shown), flatten(config)
+    assert list(by_hand) == list(by_yaml)
+    assert by_hand == by_yaml
 
 
 def test_one_and_one_point_nought_are_the_same_setting() -> None:

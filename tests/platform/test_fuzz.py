@@ -308,7 +308,7 @@ def test_stores_of_releases(sandbox: Sandbox, data: st.DataObject) -> None:
     path.unlink(missing_ok=True)
     good = SqliteStore(path)
     charge = Charge(key="a", event=PureEvent(epsilon=1.0), indices=None, mechanism={})
-    good.record(charge, np.arange(5))
+    good.record(charge, np.arange(5), lines=0)
     path.write_bytes(data.draw(damaged(path.read_bytes())))
     with contextlib.suppress(StoreUnusable):
         store = SqliteStore(path)

@@ -43,8 +43,8 @@ def charge(key: str, event: Event, indices: Any = None) -> Charge:
 def test_a_charge_and_its_release_come_back_exactly(event: Event, tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "vault.db")
     values = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
-    store.record(charge("a", event), values)
-    store.record(charge("b", event, np.array([0, 3])), np.array([[1]], dtype=np.uint8))
+    store.record(charge("a", event), values, lines=0)
+    store.record(charge("b", event, np.array([0, 3])), np.array([[1]], dtype=np.uint8), lines=1)
     again = SqliteStore(tmp_path / "vault.db")
     first, second = again.charges()
     assert (first.key, first.event, first.indices) == ("a", event, None)
@@ -104,16 +104,16 @@ def test_the_file_holds_no_label_and_is_its_owners_alone(tmp_path: Path) -> None
 
 def test_a_charge_without_its_release_is_never_kept(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "vault.db")
-    store.record(charge("a", PureEvent(epsilon=1.0)), np.zeros(2))
+    store.record(charge("a", PureEvent(epsilon=1.0)), np.zeros(2), lines=0)
     with pytest.raises(StoreUnusable, match=r"could not be kept .*so it was not made"):
-        store.record(charge("a", PureEvent(epsilon=1.0)), np.ones(2))
+        store.record(charge("a", PureEvent(epsilon=1.0)), np.ones(2), lines=1)
     with sqlite3.connect(store.path) as connection:
         # A release can be inserted, the charge can't: both must go.
         connection.execute("INSERT INTO releases VALUES ('b', x'00')")
         connection.execute("INSERT INTO charges (key, event, mechanism) VALUES ('c', '', '')")
     connection.close()
     with pytest.raises(StoreUnusable):
-        store.record(charge("c", PureEvent(epsilon=1.0)), np.ones(2))
+        store.record(charge("c", PureEvent(epsilon=1.0)), np.ones(2), lines=2)
     assert store.release("c") is None
 
 
@@ -130,7 +130,7 @@ def test_a_process_killed_while_it_writes_leaves_both_or_none(tmp_path: Path) ->
         "for i in range(10**6):\n"
         "    event = PureEvent(epsilon=1.0)\n"
         "    charge = Charge(key=str(i), event=event, indices=None, mechanism={})\n"
-        "    store.record(charge, np.full(2000, i))\n"
+        "    store.record(charge, np.full(2000, i), lines=i)\n"
     )
     path = tmp_path / "vault.db"
     done = subprocess.run([sys.executable, "-c", code, str(path)], timeout=60, check=False)

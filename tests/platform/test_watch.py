@@ -7,6 +7,7 @@ import pytest
 
 from labeldp.platform import watch
 from labeldp.platform.cluster import CannotFit, Capacity
+from labeldp.platform.progress import SweepProgress
 from labeldp.platform.sweep import Resources
 
 
@@ -20,10 +21,11 @@ class Clock:
         return self.now
 
 
-class Said:
+class Said(SweepProgress):
     """What the sweep's progress was told."""
 
     def __init__(self) -> None:
+        super().__init__(total=1, skipped=0)
         self.lines: list[str] = []
 
     def say(self, line: str) -> None:
@@ -44,7 +46,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def a_watch() -> tuple[watch.PlaceWatch, Said]:
     said = Said()
-    return watch.PlaceWatch(each=Resources(cpus=2, gpus=0), progress=said), said  # type: ignore[arg-type]
+    return watch.PlaceWatch(each=Resources(cpus=2, gpus=0), progress=said), said
 
 
 def test_a_step_that_waits_for_a_long_epoch_is_no_waiting_for_a_place(clock: Clock) -> None:
