@@ -5,6 +5,7 @@ plain function elsewhere; with `--json` its result is printed as one JSON object
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
@@ -31,12 +32,17 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return code
     plain = asdict(result) if is_dataclass(result) and not isinstance(result, type) else result
-    if options.json:
-        from labeldp.platform.results import dumps
+    try:
+        if options.json:
+            from labeldp.platform.results import dumps
 
-        print(dumps(plain))
-    else:
-        print_plain(plain)
+            print(dumps(plain))
+        else:
+            print_plain(plain)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # `| head` has read enough. Python would complain once more as it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1 if isinstance(plain, dict) and plain.get("ok") is False else 0
 
 

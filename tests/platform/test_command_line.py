@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -380,3 +383,12 @@ def test_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert main(["epsilon"]) == 2
     assert "usage: labeldp" in capsys.readouterr().out
+
+
+def test_a_reader_who_has_seen_enough_is_no_error() -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    command = [sys.executable, "-m", "labeldp.platform.command_line", "data", "list"]
+    done = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (0, "")
