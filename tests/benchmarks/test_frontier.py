@@ -71,7 +71,7 @@ def test_moments_beat_the_marks(described: LabelledData) -> None:
     for epsilon, mark in MARKS[described.public.name].items():
         print(described.public.name, epsilon, np.round(seen[epsilon], 2), "mark", mark)
     for epsilon, mark in MARKS[described.public.name].items():
-        assert np.mean(seen[epsilon]) > mark, f"at epsilon {epsilon}"
+        assert min(seen[epsilon]) > mark, f"at epsilon {epsilon}"
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
