@@ -18,16 +18,13 @@ from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.training import Schedule
+from sweeps.lp_mst_fashion_mnist import SWEEP
+from tests.benchmarks.comparison_table import MARKS
 from tests.real_data import real_data_root
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]
 
 SEEDS = (0, 1, 2)
-#: Best accuracy in percent seen before at each epsilon, published or by a prototype.
-MARKS = {
-    "mnist": {0.1: 91.1, 0.2: 95.5, 0.5: 97.2, 1.0: 97.3},
-    "fashion_mnist": {0.1: 78.0, 0.2: 84.9, 0.5: 87.0, 1.0: 88.0},
-}
 
 
 @pytest.fixture(scope="module", params=sorted(MARKS))
@@ -78,15 +75,7 @@ def test_moments_beat_the_marks(described: LabelledData) -> None:
 def test_two_stages_beat_one(epsilon: float) -> None:
     """On Fashion-MNIST with the same epochs in all, as in the paper's table."""
     data = load("fashion_mnist", root=real_data_root("fashion_mnist"))
-    config = LpMstConfig(
-        epsilon=epsilon,
-        epochs=16,
-        batch_size=256,
-        learning_rate=0.05,
-        schedule=Schedule.LINEAR,
-        mixup=4.0,
-        later_mixup=1.0,
-    )
+    config = replace(SWEEP.base.trainer, epsilon=epsilon)
     one, two = (
         [accuracy(replace(config, stages=stages), data, seed=seed) for seed in SEEDS]
         for stages in (1, 2)

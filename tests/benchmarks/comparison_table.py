@@ -1,0 +1,101 @@
+"""What a comparison of methods came to, as the Markdown tables of docs/reproduction.md.
+
+    python -m tests.benchmarks.comparison_table results/compare_mnist mnist
+
+reads `pareto.csv` of a results folder: accuracy of every method at every epsilon, and what was best
+at each, beside the best published number and the mark of a prototype.
+"""
+
+import argparse
+import csv
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeAlias
+
+#: Accuracy in percent at each epsilon, and whose it is. Features are public in all of them.
+PUBLISHED = {
+    "mnist": {
+        0.1: (91.1, "LabelDP-Pro"),
+        0.5: (94.1, "LabelDP-Pro"),
+        1.0: (95.82, "LP-2ST"),
+        2.0: (98.78, "LP-2ST"),
+    },
+    "fashion_mnist": {1.0: (83.26, "LP-2ST"), 2.0: (91.24, "LP-2ST"), 4.0: (94.10, "LP-2ST")},
+}
+#: The best that a prototype reached, on one seed.
+MARKS = {
+    "mnist": {0.1: 91.1, 0.2: 95.5, 0.5: 97.2, 1.0: 97.3},
+    "fashion_mnist": {0.1: 78.0, 0.2: 84.9, 0.5: 87.0, 1.0: 88.0},
+}
+#: Epsilons are the ledger's: .99999 and 1.0 stand in one column.
+_DIGITS = 2
+
+Cells: TypeAlias = dict[str, dict[float, dict[str, str]]]
+
+
+def read(results: Path) -> Cells:
+    """Return the rows of `pareto.csv`: method -> epsilon, rounded -> row."""
+    with (results / "pareto.csv").open(newline="", encoding="utf-8") as file:
+        cells: Cells = defaultdict(dict)
+        for row in csv.DictReader(file):
+            cells[row["variant"]][round(float(row["epsilon"]), _DIGITS)] = row
+    return cells
+
+
+def methods_table(cells: Cells) -> str:
+    """Return mean and standard deviation over the seeds, in percent; methods in falling order."""
+    epsilons = sorted({epsilon for row in cells.values() for epsilon in row})
+
+    def mean(method: str) -> float:
+        return sum(float(row["accuracy"]) for row in cells[method].values()) / len(cells[method])
+
+    lines = ["method", *(f"{epsilon:g}" for epsilon in epsilons)], ["---"] * (len(epsilons) + 1)
+    methods = sorted(cells, key=mean, reverse=True)
+    rows = (
+        [method, *(_cell(cells[method].get(epsilon)) for epsilon in epsilons)] for method in methods
+    )
+    return _table([*lines, *rows])
+
+
+def marks_table(cells: Cells, data: str) -> str:
+    """Return the best method at each epsilon that is on record, and its margin over the best."""
+    published, marks = PUBLISHED[data], MARKS[data]
+    rows = [["epsilon", "best here", "accuracy, %", "best published", "margin", "prototype"]]
+    rows.append(["---"] * len(rows[0]))
+    for epsilon in sorted({*published, *marks}):
+        at = {method: row[epsilon] for method, row in cells.items() if epsilon in row}
+        if not at:
+            continue
+        best = max(at, key=lambda method: float(at[method]["accuracy"]))
+        accuracy = 100 * float(at[best]["accuracy"])
+        value, source = published.get(epsilon, (None, ""))
+        beside = ("", "") if value is None else (f"{value:g}, {source}", f"{accuracy - value:+.2f}")
+        mark = f"{marks[epsilon]:g}" if epsilon in marks else ""
+        rows.append([f"{epsilon:g}", best, _cell(at[best]), *beside, mark])
+    return _table(rows)
+
+
+def _cell(row: dict[str, str] | None) -> str:
+    if row is None:
+        return ""
+    text = f"{100 * float(row['accuracy']):.2f} &plusmn; {100 * float(row['accuracy_std']):.2f}"
+    return f"**{text}**" if row["pareto"] == "1" else text
+
+
+def _table(rows: Iterable[Iterable[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("results", type=Path, help="results folder of the comparison")
+    parser.add_argument("data", choices=sorted(MARKS), help="which records to set beside it")
+    wanted = parser.parse_args()
+    cells = read(wanted.results)
+    print(methods_table(cells), marks_table(cells, wanted.data), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()
