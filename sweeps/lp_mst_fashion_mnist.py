@@ -11,8 +11,11 @@ number of stages, so that more stages win by their labels and not by more traini
 draws everything anew: noise, partitions, initial weights. `--smoke`: 4,000 images, one seed, four
 epochs.
 
-Hardware: two cores; one to two minutes per trial.
+Hardware: two cores; about a minute per trial.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
@@ -22,6 +25,15 @@ from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.training import Schedule
 
+REPETITIONS = 3
+#: Share of the labels that each stage releases; two stages, as published and in halves.
+LINES: Mapping[str, Mapping[str, Any]] = {
+    "LP-1ST": {"trainer.stages": 1},
+    "LP-2ST": {"trainer.stages": 2},
+    "LP-2ST, halves": {"trainer.stages": 2, "trainer.splits": (0.5, 0.5)},
+    "LP-3ST": {"trainer.stages": 3},
+}
+
 SWEEP = Sweep(
     name="lp_mst_fashion_mnist",
     base=TrialConfig(
@@ -30,7 +42,7 @@ SWEEP = Sweep(
         audit=AuditSettings(canaries=1000),
         trainer=LpMstConfig(
             model=ModelName.SMALL_CNN,
-            epochs=30,
+            epochs=18,
             batch_size=128,
             learning_rate=0.05,
             weight_decay=1e-4,
@@ -40,12 +52,9 @@ SWEEP = Sweep(
         ),
     ),
     variants=[
-        Variant(
-            name=f"LP-{stages}ST",
-            changes={"trainer.stages": stages, "seed": repetition, "noise.draw": repetition},
-        )
-        for repetition in range(3)
-        for stages in (1, 2, 3)
+        Variant(name=name, changes={**changes, "seed": repetition, "noise.draw": repetition})
+        for repetition in range(REPETITIONS)
+        for name, changes in LINES.items()
     ],
     space={"trainer.epsilon": Grid(1.0, 2.0, 4.0)},
     smoke=Smoke(
