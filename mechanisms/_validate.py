@@ -114,18 +114,21 @@ def probabilities(
         values: Rows [N, K], NumPy or torch.
         name: What to call them in messages.
         num_classes: K, where it is known beforehand.
-        tolerance: How far a row's sum may be from 1 (single precision leaves 1e-6).
+        tolerance: How far a row's sum may be from 1 (single precision leaves 1e-6), and a hundred
+            times how far below 0 an entry may be.
 
     Raises:
         ValueError: Wrong shape, NaN, an entry outside 0..1, or a row that does not sum to 1.
     """
+    if np.iscomplexobj(as_numpy(values)):
+        raise ValueError(f"{name} holds complex numbers; every row must hold probabilities")
     array = as_numpy(values).astype(np.float64)
     if array.ndim != 2 or (num_classes is not None and array.shape[1] != num_classes):
         wanted = "[N, K]" if num_classes is None else f"[N, {num_classes}]"
         raise ValueError(f"{name} has shape {array.shape}; it must be {wanted}")
     if array.shape[0] == 0:
         raise ValueError(f"{name} is empty; at least one row is needed")
-    valid = np.isfinite(array).all(1) & (array >= -tolerance).all(1)
+    valid = np.isfinite(array).all(1) & (array >= -tolerance / 100).all(1)
     valid &= np.abs(array.sum(1) - 1) <= tolerance
     if not valid.all():
         row = int(np.flatnonzero(~valid)[0])

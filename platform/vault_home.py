@@ -259,8 +259,13 @@ class VaultClient:
                 ensemble, requests, student_scores, delta, publish_cost, self.noise
             )
         )
+        others = [key for key in self.keys if key not in reply.keys]
         self.keys.extend(key for key in reply.keys if key not in self.keys)
-        self.figures.update(reply.figures)
+        # Prices of answers alone would look like the trial's, if it has paid for a prior as well.
+        prices = ("epsilon_", "private/epsilon_") if others else ()
+        self.figures.update(
+            {name: value for name, value in reply.figures.items() if not name.startswith(prices)}
+        )
         return reply.values
 
     def release(

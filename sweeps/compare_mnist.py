@@ -4,7 +4,8 @@ Best published: 91.1 at epsilon 0.1 and 94.1 at 0.5 (LabelDP-Pro, Ghazi et al. 2
 98.78 at 2 (LP-2ST, Ghazi et al. 2021). A prototype of ALIBI with a cluster prior reached 95.5 at
 0.2, 97.2 at 0.5 and 97.3 at 1, of cluster labels 90.3 at 0.1.
 
-See `compare_fashion_mnist.py`. `--smoke`: 4,000 images, one seed, epsilon 1.
+See `compare_fashion_mnist.py`, also for what was chosen by true labels. `--smoke`: 4,000 images,
+one seed, epsilon 1.
 
 Hardware: two cores; about a minute per trial.
 """

@@ -8,8 +8,8 @@
 The paper: a small Inception, 40 epochs per stage, the rate rising to 0.02 and falling linearly to
 0, momentum 0.9, mixup. Here: a small CNN on a CPU, and the same number of epochs in all for any
 number of stages, so that more stages win by their labels and not by more training. A repetition
-draws everything anew: noise, partitions, initial weights. `--smoke`: 4,000 images, one seed, four
-epochs.
+draws noise and initial weights anew; the cut into stages is the same. `--smoke`: 4,000 images, one
+seed, four epochs.
 
 Hardware: two cores; about a minute per trial.
 """

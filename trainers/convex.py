@@ -202,7 +202,8 @@ class Convex:
         """Take one step per batch, in random order, and evaluate.
 
         The loss is measured on each batch before its step. Being linear in the label as well, it is
-        an unbiased estimate of the loss on the true labels.
+        an unbiased estimate of the loss on the true labels in the first pass, when the weights have
+        not seen the noise of the batch; later it is too small, as on any training data.
         """
         started = time.perf_counter()
         count, size = len(self._features), self.config.batch_size

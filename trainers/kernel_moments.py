@@ -8,6 +8,8 @@ features by Bayes' rule under the kernel's own (Gaussian process) prior; labels 
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +54,9 @@ class Directions:
 def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directions:
     """Find the strongest directions of a Gaussian kernel, by Nystroem's method.
 
+    On one thread, however many there are: sums are split among threads, other splits give other
+    last digits, and a release is addressed by its public inputs to the last bit.
+
     Args:
         features: Made without labels [N, ...].
         landmarks: How many random examples stand for all; at most as many directions are found.
@@ -67,7 +72,12 @@ def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directi
             f"landmarks is {landmarks}, but there are {len(rows)} examples to choose them from"
         )
     chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:landmarks]
-    centers = rows[chosen]
+    with _one_thread():
+        return _directions(rows, rows[chosen])
+
+
+def _directions(rows: Tensor, centers: Tensor) -> Directions:
+    """Directions of the kernel on rows [N, D] that centers [L, D] stand for."""
     measured = centers[:_MEASURED]
     width = _WIDTH * float(torch.cdist(measured, measured).square().median())
 
@@ -87,6 +97,16 @@ def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directi
     strong = strengths > _LEAST_SHARE * strengths[0]
     turned = (rotation[:, strong] * strengths[strong].rsqrt()).float()
     return Directions(values=(embedded @ turned).numpy(), strengths=strengths[strong].numpy())
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -95,19 +95,18 @@ class LpMstConfig(LearnerConfig):
         """Return what a trial will pay: epsilon per label, however many stages there are.
 
         What a later stage asks follows from the model of the one before, hence from everything
-        that went into that: trials share their releases only if they are the same throughout.
+        that went into that: trials share their releases only if they are the same throughout. A
+        single stage asks under its first prior alone.
         """
         spent, left = self.prior.split(self.epsilon)
         before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
         event = PureEvent(epsilon=left)
-        if self.stages == 1 and before is None:
+        if self.stages == 1:
             mechanism = RRWithPrior(epsilon=left)
-            shared = self.prior.source is PriorSource.UNIFORM  # a file's prior is asked under, too
-            return PlannedCharge(
-                event=event, release=mechanism if shared else (mechanism, self.prior)
-            )
-        release = (self, seed)
-        return PlannedCharge(event=event, release=release, releases=self.stages, before=before)
+            alone = self.prior.source is PriorSource.UNIFORM
+            release = mechanism if alone else (mechanism, self.prior, self.epsilon, self.delta)
+            return PlannedCharge(event=event, release=release, before=before)
+        return PlannedCharge(event=event, release=(self, seed), releases=self.stages, before=before)
 
     def start(
         self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance

@@ -14,6 +14,8 @@ from labeldp.trainers.data_files import DataFileError, Splits, file_size, held_o
 
 STARS = ("1", "2", "3", "4", "5")
 _COLUMNS = ("user", "movie", "stars", "seconds")
+#: What fits into an int64.
+_MOST_DIGITS = 18
 #: Place of users and movies that no training row has.
 UNKNOWN = 0
 
@@ -69,6 +71,11 @@ def _read_ratings(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             raise DataFileError(
                 f"{path} line {number} has user {user!r} and movie {movie!r}; both must be whole "
                 "numbers: the file is damaged, get it again"
+            )
+        if max(len(user), len(movie)) > _MOST_DIGITS:
+            raise DataFileError(
+                f"{path} line {number} has user {user[:24]} and movie {movie[:24]}; numbers have "
+                f"{_MOST_DIGITS} digits at most: the file is damaged, get it again"
             )
         ids.append((int(user), int(movie)))
         stars.append(STARS.index(rating))

@@ -34,6 +34,11 @@ def checked_shares(shares: Sequence[float] | None, *, stages: int) -> tuple[floa
     _validate.whole(minimum=1, stages=stages)
     if shares is None:
         return (0.65, 0.35) if stages == 2 else (1 / stages,) * stages
+    if not isinstance(shares, Sequence) or isinstance(shares, str):
+        raise ValueError(
+            f"splits is {shares!r}; it must hold one share per stage, such as "
+            f"{(round(1 / stages, 3),) * stages}"
+        )
     if len(shares) != stages:
         raise ValueError(
             f"splits holds {len(shares)} shares, {list(shares)}, for {stages} stages; give one "

@@ -21,9 +21,10 @@ from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.pate_release import LABEL, Aggregator, PateAnswers, PublishedCost, composed
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.students import Student, StudentConfig, start_student
+from labeldp.trainers.priors import PriorSettings, PriorSource
+from labeldp.trainers.students import Student, StudentConfig, further_labels, start_student
 from labeldp.trainers.teachers import EnsembleConfig
-from labeldp.trainers.trainer import PlannedCharge
+from labeldp.trainers.trainer import LabelSource, PlannedCharge
 from labeldp.trainers.training import EpochMetrics
 
 
@@ -36,8 +37,8 @@ class AggregatorKind(StrEnum):
     INTERACTIVE = "interactive"
 
 
-class AnswerSource(Protocol):
-    """What PATE may ask about labels: answers of an ensemble, paid for."""
+class AnswerSource(LabelSource, Protocol):
+    """What PATE may ask about labels: answers of an ensemble, and a prior's release, paid for."""
 
     def answers(
         self,
@@ -77,6 +78,11 @@ class PateConfig:
             really cost (`epsilon_sanitized`), where one is proven; it is charged too.
         student: What learns from the answers.
         students: How many of them; mean and spread are reported.
+        prior: What students learn from beside the answers; UNIFORM for nothing. It is released by
+            itself, costs `prior_epsilon` whatever its share, and adds to what the answers cost.
+        prior_epsilon: Of that release.
+        prior_trusted: Share of the training examples of each class, the surest first, whose
+            likeliest class under the prior becomes a label.
     """
 
     ensemble: EnsembleConfig = field(default_factory=EnsembleConfig)
@@ -90,11 +96,21 @@ class PateConfig:
     publish_cost: bool = True
     student: StudentConfig = field(default_factory=StudentConfig)
     students: int = 3
+    prior: PriorSettings = field(default_factory=PriorSettings)
+    prior_epsilon: float = 0.1
+    prior_trusted: float = 0.8
 
     def __post_init__(self) -> None:
         """Check the numbers against each other."""
         _validate.members(self)
-        _validate.between(0, 1, delta=self.delta)
+        _validate.between(0, 1, delta=self.delta, prior_trusted=self.prior_trusted)
+        _validate.positive(prior_epsilon=self.prior_epsilon)
+        if self.prior.source.asks_labels and self.publish_cost:
+            raise ValueError(
+                f"publish_cost is True, but with prior.source={self.prior.source} the answers are "
+                "not all that is paid for, and the bound speaks of answers only; set "
+                "publish_cost=False"
+            )
         _validate.whole(minimum=1, answers=self.answers, students=self.students)
         teachers = self.ensemble.teachers
         with_check = self.aggregator in (AggregatorKind.CONFIDENT, AggregatorKind.INTERACTIVE)
@@ -181,24 +197,41 @@ class PateConfig:
             )
         paid = [request.event for request in rounds]
         paid += [] if published is None else [published.event]
+        # A student that knows a prior shows other scores to the teachers in an interactive round.
+        known = (self.prior, self.prior_epsilon, self.prior_trusted) if len(rounds) > 1 else None
         return PlannedCharge(
             event=composed(paid),
-            release=(self.ensemble, rounds, self.delta, published),
+            release=(self.ensemble, rounds, self.delta, published, known),
             releases=len(paid),
             tail=0.0 if published is None else published.tail,
+            before=self.prior.planned_charge(
+                epsilon=self.prior_epsilon, delta=self.delta, num_classes=num_classes
+            ),
         )
 
     def start(
         self, *, data: PublicData, labels: AnswerSource, seed: int, performance: Performance
     ) -> "Pate":
-        """Ask for the answers and set the students up.
+        """Ask for the answers and the prior, and set the students up.
 
         Raises:
-            BudgetExceeded: The answers would take a label over the budget.
+            BudgetExceeded: A release would take a label over the budget.
             ValueError: Nothing was answered, or settings that don't fit the data.
         """
         positions = self.ensemble.query_positions(len(data.train_features))
         rounds = self.rounds
+        prior = None
+        if self.prior.source is not PriorSource.UNIFORM:
+            prior = self.prior.learn(data, labels, epsilon=self.prior_epsilon, delta=self.delta)
+
+        def learned(
+            indices: NDArray[np.intp], answers: NDArray[np.int64]
+        ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+            """What a student learns from: answers, and what the prior is sure of."""
+            if prior is None:
+                return indices, answers
+            more, guesses = further_labels(prior, share=self.prior_trusted, answered=indices)
+            return np.concatenate([indices, more]), np.concatenate([answers, guesses])
 
         def ask(count: int, scores: NDArray[np.float32] | None = None) -> NDArray[np.int64]:
             publish = self.publish_cost and len(rounds) == 1
@@ -208,12 +241,12 @@ class PateConfig:
 
         released = ask(1)
         if len(rounds) > 1:
-            indices, answers = _answered(positions, released)
+            shown, known = learned(*_answered(positions, released))
             student = start_student(
                 self.student,
                 data=data,
-                indices=indices,
-                labels=answers,
+                indices=shown,
+                labels=known,
                 seed=seed,
                 performance=performance,
             )
@@ -222,12 +255,13 @@ class PateConfig:
             later = positions[rounds[0].queries : self.ensemble.queries]
             released = ask(2, student.predict(data.train_features[later]))
         indices, answers = _answered(positions, released)
+        shown, known = learned(indices, answers)
         students = [
             start_student(
                 self.student,
                 data=data,
-                indices=indices,
-                labels=answers,
+                indices=shown,
+                labels=known,
                 seed=self.students * seed + number,
                 performance=performance,
             )

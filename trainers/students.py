@@ -275,6 +275,30 @@ def _fit_probe(
     return lambda features: _scores(final, features).mul(_SHARPNESS).softmax(1).numpy()
 
 
+def further_labels(
+    prior: NDArray[np.float64],
+    *,
+    share: float,
+    answered: NDArray[np.intp],
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Return what a prior is surest of, as labels beside those that an ensemble has given.
+
+    Args:
+        prior: Of every training example [N, K].
+        share: Part of each likeliest class that is taken, the surest first.
+        answered: Examples that have a label already [M]; theirs stands.
+
+    Returns:
+        Examples [L], and their likeliest classes [L].
+    """
+    ranked = np.sort(prior, axis=1)
+    guesses = prior.argmax(1)
+    margin = (ranked[:, -1] - ranked[:, -2]).astype(np.float32)
+    sure = _most_confident(margin, guesses, prior.shape[1], share)
+    new = np.setdiff1d(sure, answered)
+    return new, guesses[new].astype(np.int64)
+
+
 def _most_confident(
     margin: NDArray[np.float32], guesses: NDArray[np.int64], classes: int, share: float
 ) -> NDArray[np.intp]:

@@ -25,7 +25,7 @@ PUBLISHED = {
 }
 #: The best that a prototype reached, on one seed.
 MARKS = {
-    "mnist": {0.1: 91.1, 0.2: 95.5, 0.5: 97.2, 1.0: 97.3},
+    "mnist": {0.1: 90.3, 0.2: 95.5, 0.5: 97.2, 1.0: 97.3},
     "fashion_mnist": {0.1: 78.0, 0.2: 84.9, 0.5: 87.0, 1.0: 88.0},
 }
 #: Epsilons are the ledger's: .99999 and 1.0 stand in one column.
@@ -59,7 +59,10 @@ def methods_table(cells: Cells) -> str:
 
 
 def marks_table(cells: Cells, data: str) -> str:
-    """Return the best method at each epsilon that is on record, and its margin over the best."""
+    """Return the best method at each epsilon that is on record, and its margin over the best.
+
+    The best here is chosen by the test split, among all methods.
+    """
     published, marks = PUBLISHED[data], MARKS[data]
     rows = [["epsilon", "best here", "accuracy, %", "best published", "margin", "prototype"]]
     rows.append(["---"] * len(rows[0]))

@@ -36,9 +36,20 @@ def test_directions_are_those_of_the_kernel() -> None:
     np.testing.assert_allclose(overlap, 1, atol=1e-3)
 
 
-def test_one_seed_finds_the_same_directions() -> None:
-    first, second = (directions_of_digits(100)[0] for _ in range(2))
-    assert np.array_equal(first.values, second.values)
+def test_one_seed_finds_the_same_directions_whatever_the_threads() -> None:
+    """Else a trial that is resumed with more cores would draw, and pay, once more."""
+    threads = torch.get_num_threads()
+    found = []
+    try:
+        for count in (1, 1, 2, 3):
+            torch.set_num_threads(count)
+            found.append(directions_of_digits()[0])
+            assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(threads)
+    for other in found[1:]:
+        assert np.array_equal(found[0].values, other.values)
+        assert np.array_equal(found[0].strengths, other.strengths)
 
 
 @pytest.mark.parametrize("noise_std", [0.1, 5.0, 200.0])

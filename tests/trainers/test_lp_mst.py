@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
-from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data import load
 from labeldp.trainers.losses import RobustLoss
@@ -98,6 +97,22 @@ def test_one_stage_under_other_files_priors_is_not_one_release_in_the_plan() -> 
         for seed in (0, 1)
     }
     assert len(plans) == 3
+
+
+@pytest.mark.parametrize("source", [PriorSource.CLUSTERS, PriorSource.MOMENTS])
+def test_trials_of_one_stage_share_a_prior_and_what_is_asked_under_it(source: PriorSource) -> None:
+    prior = PriorSettings(source=source, clusters=20, landmarks=50)
+    config = replace(QUICK, stages=1, epochs=1, prior=prior)
+    vault = vault_of_digits()
+    plans = []
+    for rate in (0.1, 0.2):
+        trial = replace(config, learning_rate=rate)
+        plans.append(trial.planned_charge(num_classes=10, seed=0))
+        started(trial, vault)
+    assert plans[0].chain() == plans[1].chain() and len(plans[0].chain()) == 2
+    assert [charge.event for charge in vault.charges()] == [
+        part.event for part in reversed(plans[0].chain())
+    ]
 
 
 def test_one_stage_is_randomized_response() -> None:
@@ -231,9 +246,19 @@ def test_a_bad_first_prior_names_its_row(bad: float) -> None:
         LpMst(QUICK, data=data, labels=labels, seed=0, first_prior=prior)
 
 
-def test_predictions_of_the_state_hold_no_generator_of_noise() -> None:
-    """What is saved holds releases and weights: no vault, no true label."""
-    state = trained(QUICK).state_dict()
+def test_the_state_holds_releases_and_weights_but_no_true_labels() -> None:
+    trainer = trained(QUICK)
+    state = trainer.state_dict()
     assert set(state) == {"released", "figures", "learner"}
-    assert isinstance(RRWithPrior(epsilon=1.0).event, PureEvent)
+    assert set(state["learner"]) == {"epoch", "network", "optimizer", "generator"}
     assert all(torch.is_tensor(value) for value in state["learner"]["network"].values())
+    _, noisy = trainer.noisy_labels()
+    kept = np.concatenate([part["noisy"].numpy() for part in state["released"]])
+    np.testing.assert_array_equal(kept, noisy)
+    for part in state["released"]:
+        assert set(part) == {"rows", "noisy", "evidence", "mean_top_k"}
+        # Cross-entropy's evidence is the noisy label itself, as a row of zeros and a one.
+        np.testing.assert_array_equal(part["evidence"].numpy().argmax(1), part["noisy"].numpy())
+    labels = digits()[1].labels
+    rows = np.concatenate([part["rows"].numpy() for part in state["released"]])
+    assert 0 < (kept != labels[rows]).mean() < 1  # what was released is not the truth

@@ -86,6 +86,7 @@ def test_where_it_is_not_there_the_message_says_how_to_get_it(tmp_path: Path) ->
         ("3::20::::978302109", "line 3 has an unknown rating"),
         ("ann::20::4::978302109", "line 3 has user 'ann' and movie '20'; both must be whole"),
         ("3::-2::4::978302109", "line 3 has user '3' and movie '-2'"),
+        (f"3::{'9' * 20}::4::978302109", "line 3 has user 3 and movie 9{20}; numbers have 18"),
     ],
 )
 def test_a_bad_line_is_named_and_its_rating_is_not_shown(

@@ -48,6 +48,7 @@ def test_usual_shares() -> None:
         ((1.0, 0.0), 2, r"splits\[1\] is 0.0"),
         ((1.2, -0.2), 2, r"splits\[1\] is -0.2"),
         ((float("nan"), 1.0), 2, r"splits\[0\] is NaN"),
+        (0.5, 2, r"splits is 0.5; it must hold one share per stage, such as \(0.5, 0.5\)"),
         (None, 0, "stages is 0"),
         (None, 1.5, "stages is 1.5"),
     ],

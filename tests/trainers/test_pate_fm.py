@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,14 @@ from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.pate_release import PateAnswers, PublishedCost
+from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.learner import LearnerConfig
 from labeldp.trainers.pate_fm import AggregatorKind, PateConfig
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.students import StudentConfig, StudentKind
+from labeldp.trainers.priors import PriorSettings, PriorSource
+from labeldp.trainers.students import StudentConfig, StudentKind, further_labels
 from labeldp.trainers.teachers import EnsembleConfig
 from tests.trainers.small_data import small_table
 
@@ -39,9 +43,19 @@ class Desk:
     """Answers queries of a table from votes that are made up; remembers what it was asked."""
 
     labels: NDArray[np.int64]
+    vault: LabelVault
     asked: list[tuple[Sequence[PateAnswers], NDArray[np.float32] | None, bool]] = field(
         default_factory=list
     )
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        *public: NDArray[Any],
+        indices: NDArray[np.integer[Any]] | None = None,
+    ) -> Release:
+        """Release as the vault does, with noise that repeats."""
+        return self.vault.release(mechanism, *public, indices=indices, noise=SeededNoise(seed=0))
 
     def answers(
         self,
@@ -69,7 +83,7 @@ class Desk:
 
 def a_desk() -> tuple[PublicData, Desk]:
     data, labels = small_table()
-    return data, Desk(labels)
+    return data, Desk(labels, LabelVault(labels=labels, num_classes=3))
 
 
 def test_students_learn_from_answers() -> None:
@@ -181,6 +195,48 @@ def test_settings_that_cannot_work_are_refused(changes: dict[str, object], words
 def test_a_threshold_that_only_noise_can_pass_is_allowed() -> None:
     # As the paper's on Adult: tau 300 of 250 teachers, sigma1 200.
     replace(CONFIG, threshold=70.0)
+
+
+def with_prior(source: PriorSource, config: PateConfig = CONFIG) -> PateConfig:
+    prior = PriorSettings(source=source, clusters=20)
+    return replace(config, prior=prior, prior_epsilon=4.0, publish_cost=False)
+
+
+@pytest.mark.parametrize("config", [CONFIG, INTERACTIVE], ids=["one round", "two rounds"])
+@pytest.mark.parametrize("source", [PriorSource.CLUSTERS, PriorSource.MOMENTS])
+def test_students_learn_from_a_prior_too_and_it_is_paid_for(
+    source: PriorSource, config: PateConfig
+) -> None:
+    data, desk = a_desk()
+    config = with_prior(source, config)
+    trainer = config.start(data=data, labels=desk, seed=0, performance=ON_CPU)
+    (charge,) = desk.vault.charges()
+    planned = config.planned_charge(num_classes=3, seed=0)
+    assert planned.before is not None and charge.event == planned.before.event
+    assert epsilon_of([charge.event], delta=1e-5) == pytest.approx(4.0, rel=1e-6)
+    for _ in range(config.epochs):
+        trainer.epoch()
+    assert trainer.evaluate() > 0.8
+    # Queries that were answered are counted, the hundreds of labels that the prior adds are not.
+    assert trainer.figures()["answered"] <= 100
+
+
+def test_a_prior_adds_what_it_is_surest_of_but_overrules_no_answer() -> None:
+    prior = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.45, 0.55], [0.7, 0.3]])
+    rows, labels = further_labels(prior, share=0.5, answered=np.array([0]))
+    # One of three in class 0 (the first, which has an answer) and one of two in class 1.
+    assert rows.tolist() == [2] and labels.tolist() == [1]
+    rows, labels = further_labels(prior, share=0.99, answered=np.array([], dtype=np.intp))
+    assert rows.tolist() == [0, 2, 4] and labels.tolist() == [0, 1, 0]
+
+
+def test_the_bound_on_the_cost_of_answers_is_not_published_beside_a_prior() -> None:
+    with pytest.raises(ValueError, match=r"publish_cost is True.*set publish_cost=False"):
+        replace(with_prior(PriorSource.CLUSTERS), publish_cost=True)
+    with pytest.raises(ValueError, match=r"prior_trusted is 1\.5"):
+        replace(CONFIG, prior_trusted=1.5)
+    with pytest.raises(ValueError, match="prior_epsilon is 0"):
+        replace(CONFIG, prior_epsilon=0.0)
 
 
 def test_nothing_answered_is_said() -> None:

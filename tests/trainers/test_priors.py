@@ -132,6 +132,7 @@ def broken(row: int, values: list[float]) -> NDArray[np.float64]:
     [
         (broken(7, [float("nan")]), "row 7"),
         (broken(3, [-0.1, 0.3]), "row 3"),
+        (broken(3, [-1e-5, 0.20001]), "row 3"),
         (broken(5, [0.0] * 10), "row 5 .* sum 0"),
         (broken(0, [0.9]), "row 0"),
         (np.full((1437, 10), 0.1), "1437 rows, but there are 1438"),
