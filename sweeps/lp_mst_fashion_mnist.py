@@ -26,9 +26,10 @@ from labeldp.trainers.models import ModelName
 from labeldp.trainers.training import Schedule
 
 REPETITIONS = 3
-#: Share of the labels that each stage releases; two stages, as published and in halves.
+#: Two stages as published and in halves; one with the mixup of the second, to see what that does.
 LINES: Mapping[str, Mapping[str, Any]] = {
     "LP-1ST": {"trainer.stages": 1},
+    "LP-1ST, less mixup": {"trainer.stages": 1, "trainer.mixup": 1.0},
     "LP-2ST": {"trainer.stages": 2},
     "LP-2ST, halves": {"trainer.stages": 2, "trainer.splits": (0.5, 0.5)},
     "LP-3ST": {"trainer.stages": 3},
