@@ -157,6 +157,10 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
     for trial in trials:
         if isinstance(trial.config.trainer, PateConfig):
             trial.config.trainer.check_data(public)
+    priors = {getattr(trial.config.trainer, "prior", None) for trial in trials}
+    for prior in priors:
+        if prior is not None:
+            prior.check_data(public)
     check_room(audit, num_labels=len(loaded.train_labels))
     cost = cost_of(trials, num_classes=public.num_classes)
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)

@@ -18,7 +18,7 @@ class SweepCost:
     """What a list of trials will pay.
 
     Attributes:
-        epsilons: Per trial; NaN where only the trial's end can tell.
+        epsilons: Per trial.
         releases: How many different releases the trials read.
         epsilon_total: Of a label that all releases touch: all of them composed.
         delta: At which the total holds; 0 where every release is pure.
@@ -43,7 +43,7 @@ def cost_of(trials: Sequence[PlannedTrial], *, num_classes: int) -> SweepCost:
         config = trial.config
         charge = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
         if charge is None:
-            epsilons.append(math.nan)
+            epsilons.append(0.0)
             continue
         epsilons.append(_epsilon(charge.chain(), config.trainer.delta))
         # Another device or precision trains another model, and so asks for a release of its own

@@ -26,7 +26,7 @@ class PlanResult:
 
     Attributes:
         trials: How many.
-        epsilons: Of the trials, each once; NaN (null in JSON) where only the end can tell.
+        epsilons: Of the trials, each once.
         releases: How many releases the trials share.
         epsilon_total: Of a label that all releases touch.
         delta: At which the total holds.

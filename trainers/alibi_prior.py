@@ -137,7 +137,10 @@ class PriorLabelsConfig(LearnerConfig):
             raise ValueError("prior.source is uniform; there is nothing to learn from it")
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
-        """Return what a trial will pay: one release, shared by all who ask for the same prior."""
+        """Return what a trial will pay: one release, shared by all who ask for the same prior.
+
+        None for the user's own, which was made without the labels.
+        """
         del seed
         return self.prior.planned_charge(
             epsilon=self.epsilon, delta=self.delta, num_classes=num_classes

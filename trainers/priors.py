@@ -93,6 +93,22 @@ class PriorSettings:
         spent = min(self.share * epsilon, self.most_epsilon)
         return spent, epsilon - spent
 
+    def check_data(self, data: PublicData) -> None:
+        """Refuse data that the prior can't be made of, before anything is asked or paid for.
+
+        Raises:
+            ValueError: More clusters than examples, or a file that holds no prior of these
+                examples.
+        """
+        if self.source is PriorSource.CLUSTERS:
+            _check_count(self.clusters, examples=len(data.train_features))
+        if self.path is not None:
+            _read(
+                Path(self.path),
+                examples=len(data.train_features),
+                num_classes=data.num_classes,
+            )
+
     def mechanism(
         self, *, epsilon: float, delta: float, num_classes: int
     ) -> ClusterHistograms | LabelMoments:
@@ -188,11 +204,7 @@ def clusters_of(features: Tensor, *, clusters: int, seed: int) -> NDArray[np.int
     """
     _validate.whole(minimum=1, clusters=clusters)
     _validate.whole(seed=seed)
-    if clusters > len(features):
-        raise ValueError(
-            f"clusters is {clusters}, but there are {len(features)} examples; take at most one "
-            "cluster per example, and far fewer for counts that noise does not drown"
-        )
+    _check_count(clusters, examples=len(features))
     rows = features.flatten(1).float().cpu().numpy()
     means = MiniBatchKMeans(
         clusters, batch_size=max(4096, 2 * clusters), max_iter=20, n_init=1, random_state=seed
@@ -216,6 +228,14 @@ def _remembered_clusters(rows: _Rows, *, clusters: int, seed: int) -> NDArray[np
     groups = clusters_of(rows.features, clusters=clusters, seed=seed)
     groups.setflags(write=False)
     return groups
+
+
+def _check_count(clusters: int, *, examples: int) -> None:
+    if clusters > examples:
+        raise ValueError(
+            f"clusters is {clusters}, but there are {examples} examples; take at most one "
+            "cluster per example, and far fewer for counts that noise does not drown"
+        )
 
 
 def _read(path: Path, *, examples: int, num_classes: int) -> NDArray[np.float64]:

@@ -96,7 +96,7 @@ class TrainerConfig(Protocol):
         """Delta at which epsilon is stated where releases are not pure."""
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
-        """Return what a trial will pay; None where only its end can tell."""
+        """Return what a trial will pay; None where it asks for no labels at all."""
 
     def start(
         self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance

@@ -12,6 +12,7 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
+from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.plan import (
     SweepCost,
     budget_of,
@@ -21,6 +22,8 @@ from labeldp.platform.plan import (
 )
 from labeldp.platform.sweep import plan_trials
 from labeldp.trainers.alibi import Noise
+from labeldp.trainers.alibi_prior import PriorLabelsConfig
+from labeldp.trainers.priors import PriorSettings, PriorSource
 from tests.platform.examples import a_sweep
 
 
@@ -78,6 +81,13 @@ def test_a_baseline_has_no_privacy() -> None:
     found = cost_of(plan_trials(a_sweep()), num_classes=10)
     assert found.epsilons == pytest.approx((0.5, 2, 0.5, 2, math.inf))
     assert (found.releases, found.epsilon_total) == (5, math.inf)
+
+
+def test_the_users_own_prior_alone_costs_nothing() -> None:
+    prior = PriorSettings(source=PriorSource.FILE, path="mine.npy")
+    base = TrialConfig(method="prior_labels", trainer=PriorLabelsConfig(prior=prior))
+    found = cost_of(plan_trials(a_sweep(base=base, variants=())), num_classes=10)
+    assert (found.epsilons, found.releases, found.epsilon_total) == ((0.0,), 0, 0.0)
 
 
 def test_a_budget_that_is_met_exactly_is_enough() -> None:

@@ -13,10 +13,14 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform import driver, sweep_command
+from labeldp.platform.configuration import DataSettings, TrialConfig
 from labeldp.platform.plan_verb import load_sweep
 from labeldp.platform.results import ResultsFolder
+from labeldp.platform.sweep import Sweep
 from labeldp.platform.vault_store import SqliteStore
+from labeldp.trainers.alibi_prior import PriorLabelsConfig
 from labeldp.trainers.data import load
+from labeldp.trainers.priors import PriorSettings, PriorSource
 from tests.platform.examples import a_record
 from tests.platform.stores import new_store, of_newer_schema
 
@@ -300,3 +304,24 @@ def test_a_store_of_a_newer_schema_is_refused(
     assert code == 2
     for word in (str(path), "another version of MLflow", "MLFLOW_TRACKING_URI"):
         assert word in line
+
+
+def test_a_prior_that_the_data_cannot_make_is_refused_before_ray(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def not_reached(address: str | None) -> AbstractContextManager[object]:
+        raise AssertionError("Ray is about to start")
+
+    monkeypatch.setattr(driver, "connected", not_reached)
+    monkeypatch.chdir(tmp_path)
+    prior = PriorSettings(source=PriorSource.CLUSTERS, clusters=2000)
+    base = TrialConfig(
+        method="prior_labels",
+        data=DataSettings(name="digits"),
+        trainer=PriorLabelsConfig(prior=prior),
+    )
+    terminate = signal.getsignal(signal.SIGTERM)
+    code = sweep_command.run(Sweep(name="priors", base=base), [])
+    signal.signal(signal.SIGTERM, terminate)
+    assert code == 2
+    assert "clusters is 2000, but there are 1438 examples" in capsys.readouterr().err

@@ -147,6 +147,18 @@ def test_a_bad_prior_of_the_users_own(tmp_path: Path, prior: NDArray[Any], messa
         learned(file_prior(path))
 
 
+def test_what_cannot_be_made_of_these_data_is_refused_before_anything_is_asked(
+    tmp_path: Path,
+) -> None:
+    data, _ = digits()
+    with pytest.raises(ValueError, match="clusters is 1439, but there are 1438 examples"):
+        PriorSettings(source=PriorSource.CLUSTERS, clusters=1439).check_data(data)
+    with pytest.raises(ValueError, match=r"nowhere\.npy can't be read"):
+        file_prior(tmp_path / "nowhere.npy").check_data(data)
+    PriorSettings(source=PriorSource.CLUSTERS, clusters=1438).check_data(data)
+    PriorSettings(clusters=1439).check_data(data)  # which a uniform prior does not look at
+
+
 @pytest.mark.parametrize("content", [None, b"", b"no prior"])
 def test_a_file_that_holds_no_prior(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "prior.npy"
