@@ -9,10 +9,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from labeldp.platform.pareto import Point, front
+from labeldp.platform.pareto import Point, front, same_epsilon
 
 _COLORS = ("#3465a4", "#cc4e4e", "#4e9a3d", "#a05cb0", "#d98c2b", "#3b9c9c", "#7a6248", "#888888")
 _MARKERS = "osD^vPX*"
+#: Up to here a legend fits into the axes.
+_FEW = 6
 
 
 def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
@@ -23,46 +25,57 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
         path: The PNG to write.
         title: Above the figure.
     """
-    figure = Figure(figsize=(8, 7.5), layout="constrained")
+    finite = [point for point in found if math.isfinite(point.epsilon)]
+    variants = list(dict.fromkeys(point.variant for point in finite))
+    beside_the_axes = len(variants) > _FEW
+    figure = Figure(figsize=(10 if beside_the_axes else 8, 7.5), layout="constrained")
     FigureCanvasAgg(figure)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    finite = [point for point in found if math.isfinite(point.epsilon)]
     ends = [end for p in found for end in (p.epsilon, p.epsilon_m_low, p.epsilon_m_high)]
     highest = max((end for end in ends if math.isfinite(end)), default=1.0)
-    variants = list(dict.fromkeys(point.variant for point in found))
     for number, variant in enumerate(variants):
-        color, marker = _COLORS[number % len(_COLORS)], _MARKERS[number % len(_MARKERS)]
+        style = style_of(number)
         mine = [point for point in finite if point.variant == variant]
         spread = [100 * point.accuracy_std for point in mine]
         x = [point.epsilon for point in mine]
         y = [100 * point.accuracy for point in mine]
-        if mine:
-            upper.errorbar(
-                x, y, yerr=spread, fmt=marker, color=color, label=variant, capsize=3, alpha=0.85
-            )
-            # Beside each other, or the last variant's intervals would hide the others'.
-            beside = 1.02 ** (number - (len(variants) - 1) / 2)
-            _intervals(lower, mine, color, shift=beside, unbounded=1.1 * highest)
-        for baseline in (p for p in found if p.variant == variant and math.isinf(p.epsilon)):
-            label = variant if "no privacy" in variant else f"{variant} (no privacy)"
-            upper.axhline(100 * baseline.accuracy, color=color, linestyle=":", label=label)
+        upper.errorbar(x, y, yerr=spread, label=variant, capsize=3, alpha=0.85, **style)
+        if len({same_epsilon(epsilon) for epsilon in x}) == len(x):
+            upper.plot(x, y, color=style["color"], alpha=0.3, linewidth=1, zorder=1)
+        # Beside each other, or the last variant's intervals would hide the others'.
+        beside = 1.02 ** (number - (len(variants) - 1) / 2)
+        _intervals(lower, mine, style["color"], shift=beside, unbounded=1.1 * highest)
+    for baseline in (point for point in found if math.isinf(point.epsilon)):
+        name = baseline.variant
+        label = name if "no privacy" in name else f"{name} (no privacy)"
+        upper.axhline(100 * baseline.accuracy, color="#444444", linestyle=":", label=label)
     best = front(finite)
     if best:
         x = [point.epsilon for point in best]
         upper.step(x, [100 * p.accuracy for p in best], where="post", color="#9aa4af", zorder=0)
         lower.plot(sorted(x), sorted(x), color="#9aa4af", linestyle="--", label="provable epsilon")
-        lower.legend(frameon=False)
+        if not beside_the_axes:
+            lower.legend(frameon=False)
         upper.set_xscale("log")
         _mark_epsilons(lower, {point.epsilon for point in finite})
     upper.set_ylabel("test accuracy, %")
     upper.set_title(title)
-    if found:
+    if beside_the_axes:
+        figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    elif found:
         upper.legend(frameon=False, fontsize="small")
     lower.set_xlabel("provable epsilon")
-    lower.set_ylabel("epsilon_m (attack; an arrow: no upper end)")
+    lower.set_ylabel("epsilon_m (arrow: no upper end)")
     for axis in (upper, lower):
         axis.grid(alpha=0.25)
     figure.savefig(path, dpi=130)
+
+
+def style_of(number: int) -> dict[str, str]:
+    """Color and marker of the n-th variant: filled ones first, then hollow ones, then again."""
+    color, marker = _COLORS[number % len(_COLORS)], _MARKERS[number % len(_MARKERS)]
+    hollow = number // len(_COLORS) % 2 == 1
+    return {"color": color, "fmt": marker, "markerfacecolor": "white" if hollow else color}
 
 
 def _intervals(

@@ -46,10 +46,15 @@ def points(records: Iterable[TrialRecord]) -> list[Point]:
     return sorted(found, key=lambda point: (point.epsilon, -point.accuracy))
 
 
+def same_epsilon(epsilon: float) -> float:
+    """Nine digits of epsilon: those that are to be equal, composed in other ways, then are."""
+    return float(f"{epsilon:.9g}")
+
+
 def front(candidates: Iterable[Point]) -> list[Point]:
     """Points that no other beats: none costs less or the same and is more accurate."""
     best: list[Point] = []
-    for point in sorted(candidates, key=lambda point: (point.epsilon, -point.accuracy)):
+    for point in sorted(candidates, key=lambda each: (same_epsilon(each.epsilon), -each.accuracy)):
         if not best or point.accuracy > best[-1].accuracy:
             best.append(point)
     return best

@@ -52,9 +52,12 @@ def methods_table(cells: Cells) -> str:
 
     lines = ["method", *(f"{epsilon:g}" for epsilon in epsilons)], ["---"] * (len(epsilons) + 1)
     methods = sorted(cells, key=mean, reverse=True)
-    rows = (
+    rows = [
         [method, *(_cell(cells[method].get(epsilon)) for epsilon in epsilons)] for method in methods
-    )
+    ]
+    for column, epsilon in enumerate(epsilons, start=1):
+        best = methods.index(_best_at(cells, epsilon))
+        rows[best][column] = f"**{rows[best][column]}**"
     return _table([*lines, *rows])
 
 
@@ -67,23 +70,28 @@ def marks_table(cells: Cells, data: str) -> str:
     rows = [["epsilon", "best here", "accuracy, %", "best published", "margin", "prototype"]]
     rows.append(["---"] * len(rows[0]))
     for epsilon in sorted({*published, *marks}):
-        at = {method: row[epsilon] for method, row in cells.items() if epsilon in row}
-        if not at:
+        if not any(epsilon in row for row in cells.values()):
             continue
-        best = max(at, key=lambda method: float(at[method]["accuracy"]))
-        accuracy = 100 * float(at[best]["accuracy"])
+        best = _best_at(cells, epsilon)
+        cell = cells[best][epsilon]
+        accuracy = 100 * float(cell["accuracy"])
         value, source = published.get(epsilon, (None, ""))
         beside = ("", "") if value is None else (f"{value:g}, {source}", f"{accuracy - value:+.2f}")
         mark = f"{marks[epsilon]:g}" if epsilon in marks else ""
-        rows.append([f"{epsilon:g}", best, _cell(at[best]), *beside, mark])
+        rows.append([f"{epsilon:g}", best, _cell(cell), *beside, mark])
     return _table(rows)
+
+
+def _best_at(cells: Cells, epsilon: float) -> str:
+    """The method with the highest mean accuracy there."""
+    at = [method for method, row in cells.items() if epsilon in row]
+    return max(at, key=lambda method: float(cells[method][epsilon]["accuracy"]))
 
 
 def _cell(row: dict[str, str] | None) -> str:
     if row is None:
         return ""
-    text = f"{100 * float(row['accuracy']):.2f} &plusmn; {100 * float(row['accuracy_std']):.2f}"
-    return f"**{text}**" if row["pareto"] == "1" else text
+    return f"{100 * float(row['accuracy']):.2f} &plusmn; {100 * float(row['accuracy_std']):.2f}"
 
 
 def _table(rows: Iterable[Iterable[str]]) -> str:

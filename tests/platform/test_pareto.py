@@ -2,10 +2,14 @@
 
 import itertools
 import math
+from dataclasses import replace
+from pathlib import Path
 
+import matplotlib.image
 import numpy as np
 import pytest
 
+from labeldp.platform.figures import pareto_figure, style_of
 from labeldp.platform.pareto import Point, front, points
 from tests.platform.examples import a_record
 
@@ -79,6 +83,27 @@ def test_front_is_what_no_other_point_beats() -> None:
     assert all(
         a.epsilon < b.epsilon and a.accuracy < b.accuracy for a, b in itertools.pairwise(found)
     )
+
+
+def test_epsilons_that_differ_in_their_last_digits_are_one_on_the_front() -> None:
+    better, worse = a_point(0.2, 0.9), a_point(0.2 - 1e-15, 0.8)
+    assert front([worse, better]) == [better]
+    cheaper = a_point(0.2 - 1e-6, 0.8)
+    assert front([cheaper, better]) == [cheaper, better]
+
+
+def test_sixteen_variants_can_be_told_apart_in_a_figure(tmp_path: Path) -> None:
+    styles = [tuple(style_of(number).values()) for number in range(16)]
+    assert len(set(styles)) == 16
+    found = [
+        replace(a_point(epsilon, accuracy), variant=f"method {number}")
+        for number, (epsilon, accuracy) in enumerate(itertools.product((0.5, 1), (0.7, 0.8, 0.9)))
+    ]
+    sizes = []
+    for shown in (found, [*found, replace(found[0], variant="method 7")]):
+        pareto_figure(shown, path=tmp_path / "pareto.png", title="methods")
+        sizes.append(matplotlib.image.imread(tmp_path / "pareto.png").shape)
+    assert sizes[1][1] > sizes[0][1]  # the legend of so many has a place of its own
 
 
 def test_a_baseline_is_on_the_front_only_if_it_is_the_best() -> None:
