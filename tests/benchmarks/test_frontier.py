@@ -65,13 +65,13 @@ def test_moments_beat_the_marks(described: LabelledData) -> None:
         epsilon: [accuracy(replace(config, epsilon=epsilon), described, seed=s) for s in SEEDS]
         for epsilon in MARKS[described.public.name]
     }
+    published = PUBLISHED[described.public.name]
     for epsilon, mark in MARKS[described.public.name].items():
-        print(described.public.name, epsilon, np.round(seen[epsilon], 2), "mark", mark)
-        published = PUBLISHED[described.public.name].get(epsilon)
-        if published is not None:
-            assert min(seen[epsilon]) > published[0], f"{published[1]} at epsilon {epsilon}"
+        print(described.public.name, epsilon, np.round(seen[epsilon], 2), "prototype", mark)
     for epsilon, mark in MARKS[described.public.name].items():
-        assert min(seen[epsilon]) > mark, f"the prototype at epsilon {epsilon}"
+        # A prototype is one seed's luck, and counts where nobody has published a number.
+        best, source = published.get(epsilon, (mark, "a prototype"))
+        assert min(seen[epsilon]) > best, f"{source} at epsilon {epsilon}"
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
