@@ -120,9 +120,10 @@ def probabilities(
     Raises:
         ValueError: Wrong shape, NaN, an entry outside 0..1, or a row that does not sum to 1.
     """
-    if np.iscomplexobj(as_numpy(values)):
+    given = as_numpy(values)
+    if np.iscomplexobj(given):
         raise ValueError(f"{name} holds complex numbers; every row must hold probabilities")
-    array = as_numpy(values).astype(np.float64)
+    array = given.astype(np.float64)
     if array.ndim != 2 or (num_classes is not None and array.shape[1] != num_classes):
         wanted = "[N, K]" if num_classes is None else f"[N, {num_classes}]"
         raise ValueError(f"{name} has shape {array.shape}; it must be {wanted}")

@@ -21,7 +21,7 @@ from labeldp.platform.configuration import DataSettings, FeatureSet
 from labeldp.platform.earlier_starts import Resume, check_ledger, finished_before
 from labeldp.platform.ensembles import Ensembles, ensembles_of, train_missing
 from labeldp.platform.pareto import front, points
-from labeldp.platform.plan import budget_of, check_budget, check_what_is_left, cost_of
+from labeldp.platform.plan import budget_of, check_budget, check_priors, check_what_is_left, cost_of
 from labeldp.platform.progress import SweepProgress
 from labeldp.platform.recorder import Recorder, ledger_json
 from labeldp.platform.report import Report, write_report
@@ -157,10 +157,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
     for trial in trials:
         if isinstance(trial.config.trainer, PateConfig):
             trial.config.trainer.check_data(public)
-    priors = {getattr(trial.config.trainer, "prior", None) for trial in trials}
-    for prior in priors:
-        if prior is not None:
-            prior.check_data(public)
+    check_priors(trials, public)
     check_room(audit, num_labels=len(loaded.train_labels))
     cost = cost_of(trials, num_classes=public.num_classes)
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)

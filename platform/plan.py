@@ -10,6 +10,7 @@ from labeldp.mechanisms.accounting import PureEvent, epsilon_of
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.sweep import PlannedTrial
+from labeldp.trainers.data import PublicData
 from labeldp.trainers.trainer import PlannedCharge
 
 
@@ -60,6 +61,17 @@ def cost_of(trials: Sequence[PlannedTrial], *, num_classes: int) -> SweepCost:
         epsilon_total=_epsilon(charges.values(), delta) if charges else 0.0,
         delta=delta,
     )
+
+
+def check_priors(trials: Sequence[PlannedTrial], data: PublicData) -> None:
+    """Refuse priors that can't be made of these data, each once, before the first trial.
+
+    Raises:
+        ValueError: More clusters than examples, or a file that holds no prior of them.
+    """
+    for prior in {getattr(trial.config.trainer, "prior", None) for trial in trials}:
+        if prior is not None:
+            prior.check_data(data)
 
 
 def _epsilon(charges: Collection[PlannedCharge], delta: float) -> float:

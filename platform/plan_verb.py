@@ -15,7 +15,7 @@ from labeldp.platform.configuration import (
 )
 from labeldp.platform.driver import SweepOptions, load_data, prepare
 from labeldp.platform.ensembles import ensembles_of
-from labeldp.platform.plan import check_budget, cost_of
+from labeldp.platform.plan import check_budget, check_priors, cost_of
 from labeldp.platform.sweep import Sweep
 from labeldp.trainers.performance import Device
 
@@ -94,6 +94,7 @@ def plan(
         loaded = load_data(raw)
         num_classes = loaded.public.num_classes
         check_room(trials[0].config.audit, num_labels=len(loaded.train_labels))
+        check_priors(trials, loaded.public)
         for ensemble in ensembles_of(trials):
             ensemble.check_count(len(loaded.train_labels))
     except (ValueError, FileNotFoundError) as error:

@@ -14,9 +14,10 @@ from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform import driver, sweep_command
 from labeldp.platform.configuration import DataSettings, TrialConfig
+from labeldp.platform.plan import check_priors
 from labeldp.platform.plan_verb import load_sweep
 from labeldp.platform.results import ResultsFolder
-from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep import Sweep, plan_trials
 from labeldp.platform.vault_store import SqliteStore
 from labeldp.trainers.alibi_prior import PriorLabelsConfig
 from labeldp.trainers.data import load
@@ -321,7 +322,10 @@ def test_a_prior_that_the_data_cannot_make_is_refused_before_ray(
         trainer=PriorLabelsConfig(prior=prior),
     )
     terminate = signal.getsignal(signal.SIGTERM)
-    code = sweep_command.run(Sweep(name="priors", base=base), [])
+    sweep = Sweep(name="priors", base=base)
+    with pytest.raises(ValueError, match="clusters is 2000"):
+        check_priors(plan_trials(sweep), load("digits").public)
+    code = sweep_command.run(sweep, [])
     signal.signal(signal.SIGTERM, terminate)
     assert code == 2
     assert "clusters is 2000, but there are 1438 examples" in capsys.readouterr().err
