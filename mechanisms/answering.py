@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import Array, as_numpy
+from labeldp.mechanisms.randomness import KEY_BYTES, cryptographic_generator
 
 #: The label that stands for "no answer", as the aggregators have it.
 NO_ANSWER = -1
@@ -82,7 +83,7 @@ class NoiseKeyedByInput:
     def respond(self, fingerprint: bytes, earlier: Sequence[int], draw: Draw) -> int:
         """Answer one question, given earlier answers about the same input."""
         digest = hmac.digest(self.key, fingerprint, "sha256")
-        return draw(np.random.default_rng(int.from_bytes(digest, "big")))
+        return draw(cryptographic_generator(digest[:KEY_BYTES]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,18 @@
 
 A privacy guarantee assumes that nobody can predict the noise. A published seed voids it, so seeds
 for noise and seeds for training are different arguments, and a seeded run says so on its card.
+
+Nor may it be worked out from the rest of the noise: the adversary of differential privacy knows all
+labels but one, and so all noise but one label's. The state of PCG64, NumPy's default, can be
+recovered from its output (Bouillaguet, Martinez and Sauvage, "Practical seed-recovery for the PCG
+pseudo-random number generator", 2020). Secret noise is therefore the keystream of AES-128 in
+counter mode, under a fresh key of the operating system's for every release.
+
+>>> int(cryptographic_generator(bytes(16)).bit_generator.random_raw())  # FIPS 197: AES of zeros
+4263935709876578662
 """
 
+import secrets
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union
@@ -16,6 +26,32 @@ if TYPE_CHECKING:
     import torch
 
 AnyGenerator = Union[np.random.Generator, "torch.Generator"]
+
+#: Bytes of a key of AES-128.
+KEY_BYTES = 16
+
+
+def cryptographic_generator(key: bytes) -> np.random.Generator:
+    """Return the generator whose bits are AES-128's keystream in counter mode under `key`.
+
+    Args:
+        key: `KEY_BYTES` secret bytes: the operating system's, or a keyed hash of a secret.
+
+    Raises:
+        ValueError: A key of another length.
+        ImportError: randomgen is not installed. Nothing weaker takes its place.
+    """
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"key has {len(key)} bytes; AES-128 takes {KEY_BYTES}")
+    try:
+        # Here and not above: seeded noise, prices and audits do without it.
+        from randomgen import AESCounter
+    except ImportError as error:
+        raise ImportError(
+            "secret noise is drawn by randomgen's AES, which is not installed: pip install "
+            "'randomgen>=2.5' (a seed, SeededNoise, does without, but is for experiments only)"
+        ) from error
+    return np.random.Generator(AESCounter(key=int.from_bytes(key, "little")))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +70,13 @@ class OsEntropy:
         _validate.whole(draw=self.draw)
 
     def generator(self, key: str) -> np.random.Generator:
-        """Return a fresh generator; `key` is not used, since the noise is never made twice."""
+        """Return a fresh cryptographic generator; `key` is not used: noise is never made twice.
+
+        Raises:
+            ImportError: randomgen is not installed.
+        """
         del key
-        return np.random.default_rng()
+        return cryptographic_generator(secrets.token_bytes(KEY_BYTES))
 
 
 @dataclass(frozen=True, kw_only=True)

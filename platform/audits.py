@@ -292,6 +292,11 @@ def _mislabeled(labels: NDArray[np.int64], num_classes: int, settings: AuditSett
 
 
 def _keyed_generator(secret: bytes, stream: bytes) -> np.random.Generator:
+    # PCG64, though its state can be recovered: nothing secret hangs on that here. Who knows all
+    # places and candidates may find the state of their stream, which a keyed hash made and which
+    # leads neither to the secret nor to the stream of the coins; who knows coins may find the other
+    # coins, which are labels made up here and nobody's. And a vault is bound to its labels, coins
+    # included: other coins would shut every results folder that is there.
     digest = hmac.digest(secret, b"coin canaries: " + stream, "sha256")
     return np.random.default_rng(int.from_bytes(digest, "big"))
 

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 #: Package -> lowest version that works, as in pyproject.toml.
-_NEEDED = {"ray": "2.60", "torch": "2.8", "torchvision": "0.23", "mlflow": "3.14", "numpy": "2.0"}
+_NEEDED = {
+    "ray": "2.60",
+    "torch": "2.8",
+    "torchvision": "0.23",
+    "mlflow": "3.14",
+    "numpy": "2.0",
+    "randomgen": "2.5",
+}
 _EXTRAS = {
     "dp-accounting": "accounting",
     "opendp": "secure",

@@ -1,0 +1,75 @@
+"""Secret noise is AES's keystream under fresh keys; without the package there is none at all."""
+
+import secrets
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from labeldp.mechanisms.randomness import (
+    KEY_BYTES,
+    OsEntropy,
+    SeededNoise,
+    cryptographic_generator,
+)
+
+
+def aes_in_counter_mode(key: bytes, blocks: int) -> bytes:
+    """The keystream by another library; the counter is the block's number, low byte first."""
+    encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    return b"".join(encryptor.update(i.to_bytes(16, "little")) for i in range(blocks))
+
+
+def test_the_stream_is_that_of_aes_in_counter_mode() -> None:
+    for key in (bytes(16), bytes(range(16)), secrets.token_bytes(16)):
+        drawn = cryptographic_generator(key).bit_generator.random_raw(2000)
+        assert drawn.astype("<u8").tobytes() == aes_in_counter_mode(key, 1000)
+
+
+def test_draws_are_made_of_the_stream_alone() -> None:
+    key = secrets.token_bytes(16)
+    words = np.frombuffer(aes_in_counter_mode(key, 50), dtype="<u8")
+    uniform = cryptographic_generator(key).random(100)
+    np.testing.assert_array_equal(uniform, (words >> np.uint64(11)) * 2.0**-53)
+
+
+def test_os_entropy_takes_a_fresh_key_of_the_operating_system_for_every_release(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys = [bytes([1]) * KEY_BYTES, bytes([2]) * KEY_BYTES]
+    given = iter(keys)
+    monkeypatch.setattr(secrets, "token_bytes", lambda size: next(given))
+    for key in keys:  # the very same release twice
+        drawn = OsEntropy().generator("ab" * 16).bit_generator.random_raw(100)
+        assert drawn.astype("<u8").tobytes() == aes_in_counter_mode(key, 50)
+
+
+def test_seeded_noise_is_what_it_always_was() -> None:
+    words = (
+        SeededNoise(seed=7, draw=2).generator("0123456789abcdef" * 2).bit_generator.random_raw(3)
+    )
+    expected = np.random.PCG64(
+        np.random.SeedSequence([7, 2, 0x01234567, 0x89ABCDEF, 0x01234567, 0x89ABCDEF])
+    )
+    np.testing.assert_array_equal(words, expected.random_raw(3))
+
+
+def test_a_missing_package_is_named_and_nothing_weaker_takes_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "randomgen", None)
+    with pytest.raises(ImportError, match="pip install 'randomgen"):
+        OsEntropy().generator("")
+    assert SeededNoise(seed=1).generator("0" * 32).random() < 1
+
+
+def test_a_key_of_another_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="key has 32 bytes"):
+        cryptographic_generator(bytes(32))
+
+
+def test_mechanisms_are_imported_without_the_package() -> None:
+    code = "import sys, labeldp.mechanisms; sys.exit('randomgen' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
