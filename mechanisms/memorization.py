@@ -237,6 +237,18 @@ def _log_capital(
     return np.stack([np.log1p(stake * gain).sum(axis=1) for stake in _STAKES], axis=1)
 
 
+def _log_average_capital(
+    log_odds: float, won: NDArray[np.float64], lost: NDArray[np.float64]
+) -> float:
+    """Log of what one unit grows to that is spread over all stakes and thresholds.
+
+    If the odds are no better than `log_odds` its expectation is at most 1, which the best of the
+    bets, picked afterwards, would exceed.
+    """
+    capital = _log_capital(log_odds, won, lost)
+    return float(np.logaddexp.reduce(capital, axis=None) - math.log(capital.size))
+
+
 def _bound_by_betting(won: NDArray[np.float64], lost: NDArray[np.float64], error: float) -> float:
     """Largest log odds at which the average capital reaches 1 / error; -inf where it never does.
 
@@ -244,9 +256,7 @@ def _bound_by_betting(won: NDArray[np.float64], lost: NDArray[np.float64], error
     """
 
     def refuted(log_odds: float) -> bool:
-        capital = _log_capital(log_odds, won, lost)
-        average = np.logaddexp.reduce(capital, axis=None) - math.log(capital.size)
-        return bool(average >= -math.log(error))
+        return _log_average_capital(log_odds, won, lost) >= -math.log(error)
 
     low, high = -_LARGEST_EPSILON, _LARGEST_EPSILON
     if not refuted(low):

@@ -9,6 +9,7 @@ NeurIPS 2021, section 2.
 
 import math
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import AnyArray, like
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+
+AnyNumbers = TypeVar("AnyNumbers", float, NDArray[Any])
 
 
 def keep_probability(*, epsilon: float, num_classes: int) -> float:
@@ -41,6 +44,37 @@ def epsilon_from_keep_probability(*, keep_probability: float, num_classes: int) 
     _validate.whole(num_classes=num_classes, minimum=2)
     other = (1 - keep_probability) / (num_classes - 1)
     return abs(math.log(keep_probability) - math.log(other))
+
+
+def flip_probability(*, epsilon: float, others: AnyNumbers) -> AnyNumbers:
+    """Probability that a label gives way to one of `others` wrong ones, exact where it is tiny."""
+    return others * math.exp(-epsilon) / (1.0 + others * math.exp(-epsilon))
+
+
+def happens(
+    uniform: NDArray[np.float64], probability: Any, *, generator: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Which events of a small probability happen, given one uniform draw each [N].
+
+    A draw of `Generator.random` is a multiple of 2^-53, so that a comparison with it makes the
+    probability one too: 0, where it lies below. Here 1 - uniform stands for the cell of width 2^-53
+    below it. A probability that cuts the draw's own cell in two, which one draw in 2^53 meets, is
+    decided by further draws; the event then happens with the probability that the float says.
+
+    Args:
+        uniform: Draws of `generator.random` [N].
+        probability: In [0, 1), one for all or one each [N].
+        generator: Where further draws come from.
+    """
+    cell = 2.0**-53
+    upper = 1.0 - uniform  # exact, and so is all arithmetic below
+    wanted = np.broadcast_to(probability, upper.shape)
+    result: NDArray[np.bool_] = upper <= wanted
+    cut = np.flatnonzero(~result & (upper - cell < wanted))
+    if cut.size:
+        inside = (wanted[cut] - (upper[cut] - cell)) / cell
+        result[cut] = happens(generator.random(cut.size), inside, generator=generator)
+    return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +122,12 @@ class RandomizedResponse:
         # A shift of 1..K-1 reaches every other class equally often; every label costs the same
         # two draws, so the time taken says nothing about it.
         shift = numpy_generator.integers(1, self.num_classes, size=exact.shape)
-        keep = numpy_generator.random(exact.shape) < self.keep_probability
-        noisy: AnyArray = like(np.where(keep, exact, (exact + shift) % self.num_classes), labels)
+        flip = happens(
+            numpy_generator.random(exact.shape),
+            flip_probability(epsilon=self.epsilon, others=self.num_classes - 1),
+            generator=numpy_generator,
+        )
+        noisy: AnyArray = like(np.where(flip, (exact + shift) % self.num_classes, exact), labels)
         return noisy
 
     def log_likelihood(self, noisy: AnyArray) -> AnyArray:

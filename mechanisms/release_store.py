@@ -66,11 +66,12 @@ class ReleaseStore(Protocol):
 class MemoryStore:
     """A store that lives as long as its process: for notebooks and tests."""
 
-    _salt: bytes = field(default_factory=lambda: secrets.token_bytes(32))
-    _releases: dict[str, NDArray[Any]] = field(default_factory=dict)
-    _charges: list[Charge] = field(default_factory=list)
-    _labels_digest: str | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    # Shown to nobody: who knows the salt can try labels against the digest and the addresses.
+    _salt: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    _releases: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+    _charges: list[Charge] = field(default_factory=list, repr=False)
+    _labels_digest: str | None = field(default=None, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def bind(self, labels_digest: str) -> None:
         """Tie the store to the labels of this digest."""

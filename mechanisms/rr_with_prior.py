@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import AnyArray, as_numpy, like
 from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.randomized_response import flip_probability, happens
 from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
 
 #: Entries of a block of rows: small enough to stay in the cache, whatever N and K are.
@@ -222,10 +223,11 @@ class RRWithPrior:
         index = np.arange(len(labels))
         own = place[index, labels] - 1
         # Every label takes the same three draws, so the time taken says nothing about it.
-        keep = generator.random(len(labels)) < 1 / (1 + (k - 1) * math.exp(-self.epsilon))
+        uniform = generator.random(len(labels))
         shift = generator.integers(1, np.maximum(k, 2))
         anywhere = generator.integers(0, k)
-        moved = np.where(keep, own, (own + shift) % k)
+        flip = flip_probability(epsilon=self.epsilon, others=k - 1)
+        moved = np.where(happens(uniform, flip, generator=generator), (own + shift) % k, own)
         chosen = np.where(members[index, labels], moved, anywhere)
         noisy: NDArray[np.int64] = (place > chosen[:, None]).argmax(axis=1)
         return noisy

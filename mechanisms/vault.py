@@ -17,10 +17,9 @@ release again reads the stored one and pays nothing; who asks for other noise pa
 """
 
 import hashlib
-import json
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +29,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import Event
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger, check_indices
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy
+from labeldp.mechanisms.release_address import address, array_digest, describe
 from labeldp.mechanisms.release_store import Charge, MemoryStore, ReleaseStore
 
 __all__ = [
@@ -195,7 +195,7 @@ class LabelVault:
         """
         keyed = hashlib.blake2b(key=self._store.salt(), digest_size=16)
         keyed.update(self._labels_digest.encode())
-        keyed.update(_array_digest(votes).encode())
+        keyed.update(array_digest(votes).encode())
         return self._release(
             mechanism,
             private=votes,
@@ -241,9 +241,8 @@ class LabelVault:
         indices: NDArray[np.intp] | None,
         noise: NoiseSource,
     ) -> Release:
-        description = {"name": type(mechanism).__name__, **_parameters(mechanism)}
-        description["noise"] = {"name": type(noise).__name__, **_parameters(noise)}
-        key = _address(private_digest, description, indices, public)
+        description = describe(mechanism, noise)
+        key = address(private_digest, description, indices, public)
         with self._lock:
             stored = self._store.release(key)
             drawn = None
@@ -254,7 +253,7 @@ class LabelVault:
                 self._afford(charge)
                 if drawn is None:
                     # A seeded experiment repeats in another store: what seeds its noise is public.
-                    stream = _address("", description, indices, public)
+                    stream = address("", description, indices, public)
                     generator = noise.generator(stream)
                     drawn = _compact(
                         np.asarray(mechanism.release(private, *public, generator=generator))
@@ -272,9 +271,16 @@ class LabelVault:
         """Epsilon of the worst label at `delta`, over all releases or those at `keys` only.
 
         Raises:
-            ValueError: delta is 0 although a release is not pure, or is spent on tails alone.
+            ValueError: delta is 0 although a release is not pure, or is spent on tails alone; or a
+                key that no release has, which would otherwise count as free.
         """
         charges = [charge for charge in self.charges() if keys is None or charge.key in keys]
+        for key in () if keys is None else keys:
+            if not any(charge.key == key for charge in charges):
+                raise ValueError(
+                    f"no release has the key {key!r}, so what it cost is unknown; pass the `key` "
+                    "of releases that this vault made"
+                )
         tails = sum(charge.tail for charge in charges)
         if tails and delta <= tails:
             raise ValueError(
@@ -325,43 +331,6 @@ def _epsilon_or_infinity(ledger: PrivacyLedger, delta: float) -> float:
     if delta > 0 or (delta == 0 and ledger.is_pure):
         return ledger.epsilon(delta=delta)
     return float("inf")
-
-
-def _address(
-    private_digest: str,
-    description: dict[str, Any],
-    indices: NDArray[np.intp] | None,
-    public: Sequence[NDArray[Any]],
-) -> str:
-    parts = {
-        "private": private_digest,
-        "mechanism": description,
-        "indices": None if indices is None else _array_digest(indices),
-        "public": [_array_digest(np.asarray(values)) for values in public],
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _parameters(thing: object) -> dict[str, Any]:
-    if not is_dataclass(thing) or isinstance(thing, type):
-        raise TypeError(
-            f"{type(thing).__name__} is not a dataclass: its parameters can't be recorded, so "
-            "its releases could not be told apart"
-        )
-    floats = {entry.name for entry in fields(thing) if entry.type is float}
-
-    def plain(name: str, value: Any) -> Any:
-        if name in floats:
-            return float(value)  # epsilon 1 and 1.0 are one release, not two
-        # NumPy's scalars are numbers like any other, but not to JSON.
-        return value.item() if isinstance(value, np.generic) else value
-
-    return {name: plain(name, value) for name, value in asdict(thing).items()}
-
-
-def _array_digest(values: NDArray[Any]) -> str:
-    header = f"{values.dtype.str}{values.shape}".encode()
-    return hashlib.sha256(header + np.ascontiguousarray(values).tobytes()).hexdigest()
 
 
 def _compact(values: NDArray[Any]) -> NDArray[Any]:

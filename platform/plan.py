@@ -3,11 +3,12 @@
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 from labeldp.mechanisms.accounting import PureEvent, epsilon_of
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger
+from labeldp.mechanisms.release_address import describe
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.trainers.data import PublicData
@@ -155,10 +156,7 @@ def check_what_is_left(
         planned = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
         for part in planned.chain() if planned is not None else ():
             if is_dataclass(part.release) and not isinstance(part.release, type):
-                noise = config.noise.source()
-                description = {"name": type(part.release).__name__, **asdict(part.release)}
-                description["noise"] = {"name": type(noise).__name__, **asdict(noise)}
-                new[_line(description)] = part
+                new[_line(describe(part.release, config.noise.source()))] = part
     new = {line: part for line, part in new.items() if line not in paid}
     ledger = PrivacyLedger(num_labels=num_labels)
     for charge in earlier:

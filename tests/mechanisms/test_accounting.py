@@ -75,6 +75,14 @@ def test_composition_is_exact_where_it_can_be() -> None:
     assert together < mixed <= together + 0.1 + 1e-12
 
 
+def test_pure_events_add_to_the_exact_gaussian() -> None:
+    gaussian = GaussianEvent(noise_multiplier=2.0)
+    alone = gaussian_epsilon(noise_multiplier=2.0, delta=1e-5)
+    for epsilon in (0.1, 3.0):  # here the sum is less than what Renyi curves make of both
+        mixed = epsilon_of([gaussian, PureEvent(epsilon=epsilon)], delta=1e-5)
+        assert mixed == pytest.approx(alone + epsilon, rel=1e-12)
+
+
 def test_mironov_is_never_smaller() -> None:
     curve = RenyiEvent(orders=tuple(ORDERS), rdp=tuple(gaussian_rdp(3.0, ORDERS)))
     improved = epsilon_of([curve], delta=1e-6)

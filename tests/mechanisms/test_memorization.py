@@ -1,5 +1,6 @@
 """memorization: published intervals, the counts rule, a lower end that keeps its promise."""
 
+import itertools
 import json
 import math
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.memorization import (
     THRESHOLDS,
+    _log_average_capital,
     memorization_interval,
     memorization_interval_from_pairs,
 )
@@ -107,6 +109,22 @@ def test_corrected_lower_end_has_power() -> None:
             for seed in range(10)
         ]
         assert least < np.mean(lows) < epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+def test_the_mean_capital_is_at_most_one(epsilon: float) -> None:
+    """Over all outcomes of five canaries at two thresholds, each with its exact probability.
+
+    Markov's inequality turns that mean into the stated confidence: it is all that a bound rests on.
+    """
+    accuracy = math.exp(epsilon) / (1 + math.exp(epsilon))
+    mean = 0.0
+    for outcome in itertools.product((0, 1), repeat=5):
+        won = np.array([outcome, (*outcome[:3], 0, 0)], dtype=float)
+        lost = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]) - won
+        probability = accuracy ** sum(outcome) * (1 - accuracy) ** (5 - sum(outcome))
+        mean += probability * math.exp(_log_average_capital(epsilon, won, lost))
+    assert 0.9 < mean <= 1 + 1e-12
 
 
 def test_the_published_interval_does_not_keep_it() -> None:

@@ -155,6 +155,24 @@ def test_releases_can_not_be_changed_by_who_reads_them() -> None:
         release.values[0] = 3
 
 
+def test_a_store_shows_neither_its_salt_nor_what_it_keeps() -> None:
+    store = MemoryStore()
+    release = vault(store=store).release(rr())
+    assert repr(store) == "MemoryStore()"
+    assert release.key not in repr(store) and repr(store.salt()) not in repr(store)
+
+
+def test_an_unknown_key_is_named_and_not_free() -> None:
+    home = vault()
+    key = home.release(rr()).key
+    assert home.epsilon(delta=0.0, keys=[key]) == 1.0
+    assert home.epsilon(delta=0.0, keys=[]) == 0.0
+    with pytest.raises(ValueError, match="no release has the key 'nonsense'"):
+        home.epsilon(delta=0.0, keys=[key, "nonsense"])
+    with pytest.raises(ValueError, match="no release has the key"):
+        vault().epsilon(delta=0.0, keys=[key])
+
+
 def test_a_vault_shows_nothing_and_is_not_copied() -> None:
     home = vault()
     assert "labels" in repr(home) and "0, 1, 2" not in repr(home)

@@ -1,0 +1,101 @@
+"""What names a release: the labels, the mechanism with all its parameters, and the noise.
+
+Two releases of one address would be one: who asks for the second would get the first, and pay
+nothing. So everything that decides what is drawn is part of it, the types of parameters too.
+
+>>> from labeldp.mechanisms.randomized_response import RandomizedResponse
+>>> from labeldp.mechanisms.randomness import OsEntropy
+>>> describe(RandomizedResponse(epsilon=1, num_classes=2), OsEntropy(draw=3))["noise"]
+{'name': 'OsEntropy', 'draw': 3}
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.randomness import NoiseSource
+
+#: Parameters that are recorded without their type, as they always were, so that stored releases are
+#: found and seeded noise is the same. No two of them have the same fields.
+_KNOWN_BY_THEIR_FIELDS = {
+    "LNMax": ("scale",),
+    "GNMax": ("noise_std",),
+    "ConfidentGNMax": ("threshold", "sigma1", "sigma2", "check_noise"),
+    "InteractiveGNMax": ("threshold", "sigma1", "sigma2", "confidence"),
+    "ReleaseNoise": ("beta", "sensitivity_multiplier", "cost_multiplier"),
+}
+
+
+def describe(mechanism: object, noise: NoiseSource) -> dict[str, Any]:
+    """Return name and parameters of a mechanism and of its noise, as the ledger records them.
+
+    Raises:
+        TypeError: The mechanism is not a dataclass, so that its parameters can't be told.
+    """
+    return {
+        "name": type(mechanism).__name__,
+        **_parameters(mechanism),
+        "noise": {"name": type(noise).__name__, **_parameters(noise)},
+    }
+
+
+def address(
+    private_digest: str,
+    description: dict[str, Any],
+    indices: NDArray[np.intp] | None,
+    public: Sequence[NDArray[Any]],
+) -> str:
+    """Return the address of a release, 32 hexadecimal digits.
+
+    Args:
+        private_digest: Keyed digest of the labels or votes.
+        description: What `describe` said.
+        indices: The labels it speaks of [M], None for all of them.
+        public: The mechanism's public inputs.
+    """
+    parts = {
+        "private": private_digest,
+        "mechanism": description,
+        "indices": None if indices is None else array_digest(indices),
+        "public": [array_digest(np.asarray(values)) for values in public],
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def array_digest(values: NDArray[Any]) -> str:
+    """Return a digest of an array's type, shape and content."""
+    header = f"{values.dtype.str}{values.shape}".encode()
+    return hashlib.sha256(header + np.ascontiguousarray(values).tobytes()).hexdigest()
+
+
+def _parameters(thing: object) -> dict[str, Any]:
+    if not is_dataclass(thing) or isinstance(thing, type):
+        raise TypeError(
+            f"{type(thing).__name__} is not a dataclass: its parameters can't be recorded, so "
+            "its releases could not be told apart"
+        )
+    return {
+        # epsilon 1 and 1.0 are one release, not two
+        entry.name: (float if entry.type is float else _plain)(getattr(thing, entry.name))
+        for entry in fields(thing)
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON takes it; a dataclass with its type, but for those known without."""
+    if is_dataclass(value) and not isinstance(value, type):
+        inside = {entry.name: _plain(getattr(value, entry.name)) for entry in fields(value)}
+        if _KNOWN_BY_THEIR_FIELDS.get(type(value).__name__) == tuple(inside):
+            return inside
+        return {"type": type(value).__name__, "parameters": inside}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    # NumPy's scalars are numbers like any other, but not to JSON.
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,124 @@
+"""Addresses: what they always were, and different for parameters of different types."""
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate_release import PateAnswers, PublishedCost
+from labeldp.mechanisms.randomness import AnyGenerator, NoiseSource, OsEntropy, SeededNoise
+from labeldp.mechanisms.release_address import _KNOWN_BY_THEIR_FIELDS, address, describe
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.vault import LabelVault
+
+
+def address_of(mechanism: object, noise: NoiseSource) -> str:
+    return address("ab", describe(mechanism, noise), None, ())
+
+
+def answers(aggregator: Any) -> PateAnswers:
+    return PateAnswers(aggregator=aggregator, queries=100, max_answers=50)
+
+
+CONFIDENT = ConfidentGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0)
+INTERACTIVE = InteractiveGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0, confidence=0.9)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "fresh", "seeded"),
+    [
+        (
+            RRWithPrior(epsilon=2),
+            "e94f7768d1b522b40df33f5d98966389",
+            "29a07826debeac286008b84abcfa3f11",
+        ),
+        (
+            ClusterHistograms(epsilon=0.1, num_classes=2),
+            "89b4cd2d5783f88d8f974da3020bd344",
+            "5f83a73f91424f01356b66a196ccca7b",
+        ),
+        (
+            answers(LNMax(scale=20.0)),
+            "42d46efe05957070119d2f022d6a938b",
+            "2e9eb71601438dbd62c1faa44105ba80",
+        ),
+        (
+            answers(GNMax(noise_std=40)),
+            "62a6ad738caaa65e5dcf8eae0f892f69",
+            "2052547a9283a5987cf56eda43781b73",
+        ),
+        (
+            answers(CONFIDENT),
+            "80d71c71de22e4ac9cc8dc58a16f94f9",
+            "37f00e84fb57971197ce7c970cb6b859",
+        ),
+        (
+            answers(INTERACTIVE),
+            "a4f9b396870b40311c0ae64f42a2332f",
+            "69ff29f6aa994524822721f264c5ee5e",
+        ),
+        (
+            PublishedCost.of(answers(CONFIDENT), teachers=100, classes=10, delta=1e-5),
+            "c748b8020ec1d77d1d213205246b1138",
+            "8375fea2318b5afb7c28d1b1bc89e81f",
+        ),
+    ],
+)
+def test_stored_releases_are_found_and_seeded_noise_is_the_same(
+    mechanism: object, fresh: str, seeded: str
+) -> None:
+    """Addresses as the vault before this module wrote them (at 7e5f390)."""
+    assert address_of(mechanism, OsEntropy()) == fresh
+    assert address_of(mechanism, SeededNoise(seed=3, draw=1)) == seeded
+
+
+def test_types_that_are_not_recorded_are_told_by_their_fields() -> None:
+    for one, other in combinations(_KNOWN_BY_THEIR_FIELDS.values(), 2):
+        assert set(one) != set(other)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Once:
+    times: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Always:
+    times: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """Says how often its policy lets it."""
+
+    policy: Once | Always
+    epsilon: float = 1.0
+
+    @property
+    def event(self) -> PureEvent:
+        return PureEvent(epsilon=self.epsilon)
+
+    def release(self, labels: Any, *, generator: AnyGenerator) -> Any:
+        return np.full(3, isinstance(self.policy, Once))
+
+
+def test_nested_parameters_of_another_type_make_another_release() -> None:
+    vault = LabelVault(labels=np.array([0, 1, 1]), num_classes=2)
+    once = vault.release(Counted(policy=Once(times=3)))
+    always = vault.release(Counted(policy=Always(times=3)))
+    assert once.key != always.key
+    assert once.values.all() and not always.values.any()
+    assert vault.epsilon(delta=0.0) == 2.0
+    again = vault.release(Counted(policy=Once(times=np.int64(3))))  # type: ignore[arg-type]
+    assert again.key == once.key
+
+
+def test_a_mechanism_that_can_not_be_told_from_others_is_refused() -> None:
+    with pytest.raises(TypeError, match="object is not a dataclass"):
+        describe(object(), OsEntropy())
