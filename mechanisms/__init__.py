@@ -4,9 +4,11 @@ A map of this folder; every module opens with what it is, from which paper, and 
 
 | question | modules |
 |---|---|
-| Where do labels live, what leaves? | `vault`, `ledger`, `randomness`, `canaries` |
+| Where do labels live, what leaves? | `vault`, `release_store`, `release_address`, `ledger`, |
+| | `canaries` |
+| Where does noise come from? | `randomness`; `secure_noise` on `exact_digits` |
 | What is done to each label? | `additive_noise`, `randomized_response`, `bit_flip`, |
-| | `rr_with_prior`, `cluster_prior`, `label_moments`, `secure_noise` |
+| | `rr_with_prior`, `cluster_prior`, `label_moments` |
 | How is a noisy label read? | `posterior`, `debiased_loss` |
 | How do votes become answers? | `votes`, `vote_counts`, `aggregators`, `interactive_gnmax`, |
 | | `pate_release`, `answering` |
@@ -39,7 +41,11 @@ from labeldp.mechanisms.ledger import (
     BudgetExceeded as BudgetExceeded,
     PrivacyLedger as PrivacyLedger,
 )
-from labeldp.mechanisms.randomness import OsEntropy as OsEntropy, SeededNoise as SeededNoise
+from labeldp.mechanisms.randomness import (
+    OsEntropy as OsEntropy,
+    SecureEntropy as SecureEntropy,
+    SeededNoise as SeededNoise,
+)
 
 # What is done to each label.
 from labeldp.mechanisms.additive_noise import (
@@ -57,10 +63,6 @@ from labeldp.mechanisms.cluster_prior import (
     prior_from_histograms as prior_from_histograms,
 )
 from labeldp.mechanisms.label_moments import LabelMoments as LabelMoments
-from labeldp.mechanisms.secure_noise import (
-    SecureGaussianNoise as SecureGaussianNoise,
-    SecureLaplaceNoise as SecureLaplaceNoise,
-)
 
 # How a noisy label is read: post-processing, free of charge.
 from labeldp.mechanisms.posterior import (

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import AnyArray, like
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
-from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+from labeldp.mechanisms.randomness import AnyGenerator, SecureGenerator, as_noise_generator
+from labeldp.mechanisms.secure_noise import lattice_gaussian, lattice_laplace
 
 #: Substituting one label changes two coordinates of its one-hot vector by 1 each.
 L1_SENSITIVITY = 2.0
@@ -80,7 +81,11 @@ class LaplaceNoise:
             ValueError: Labels that are not whole numbers in 0..K-1.
         """
         exact = _one_hot(labels, self.num_classes)
-        noise = as_numpy_generator(generator).laplace(scale=self.scale, size=exact.shape)
+        rng = as_noise_generator(generator)
+        if isinstance(rng, SecureGenerator):
+            noise = lattice_laplace(rng, scale=self.scale, shape=exact.shape)
+        else:
+            noise = rng.laplace(scale=self.scale, size=exact.shape)
         noisy: AnyArray = like(exact + noise, labels)
         return noisy
 
@@ -118,7 +123,11 @@ class GaussianNoise:
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy one-hot vectors, once; arguments and result as `LaplaceNoise.release`."""
         exact = _one_hot(labels, self.num_classes)
-        noise = as_numpy_generator(generator).normal(scale=self.noise_std, size=exact.shape)
+        rng = as_noise_generator(generator)
+        if isinstance(rng, SecureGenerator):
+            noise = lattice_gaussian(rng, noise_std=self.noise_std, shape=exact.shape)
+        else:
+            noise = rng.normal(scale=self.noise_std, size=exact.shape)
         noisy: AnyArray = like(exact + noise, labels)
         return noisy
 

@@ -34,8 +34,14 @@ from labeldp.mechanisms.pate_accounting import (
     lnmax_costs,
 )
 from labeldp.mechanisms.pate_probabilities import whole_maximum
-from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+from labeldp.mechanisms.randomness import (
+    AnyGenerator,
+    NoiseGenerator,
+    SecureGenerator,
+    as_noise_generator,
+)
 from labeldp.mechanisms.renyi_bounds import Floats, checked_noise
+from labeldp.mechanisms.secure_noise import laplace, largest, normal, reaches
 from labeldp.mechanisms.votes import checked_votes
 
 #: The label of a query without an answer.
@@ -173,7 +179,7 @@ class _Aggregator(ABC):
         """
 
     @abstractmethod
-    def _decide(self, votes: NDArray[Any], rng: np.random.Generator) -> tuple[Labels, Mask]:
+    def _decide(self, votes: NDArray[Any], rng: NoiseGenerator) -> tuple[Labels, Mask]:
         """Labels [N], and which queries were answered [N]."""
 
     def respond(
@@ -189,7 +195,7 @@ class _Aggregator(ABC):
         Raises:
             ValueError: Votes that are none (the row is named), more answers than queries.
         """
-        rng = as_numpy_generator(generator)
+        rng = as_noise_generator(generator)
         return respond_in_order(
             checked_votes(votes), max_answers, lambda _, part: self._decide(part, rng)
         )
@@ -231,8 +237,11 @@ class LNMax(_Aggregator):
         _checked_totals(checked, answered)
         return (PureEvent(epsilon=2 * answered / self.scale),) if answered else ()
 
-    def _decide(self, votes: NDArray[Any], rng: np.random.Generator) -> tuple[Labels, Mask]:
-        labels = noisy_argmax(votes, rng.laplace(scale=self.scale, size=votes.shape))
+    def _decide(self, votes: NDArray[Any], rng: NoiseGenerator) -> tuple[Labels, Mask]:
+        if isinstance(rng, SecureGenerator):
+            labels = largest(votes, laplace(votes.size, generator=rng), scale=self.scale)
+        else:
+            labels = noisy_argmax(votes, rng.laplace(scale=self.scale, size=votes.shape))
         return labels, np.ones(len(votes), dtype=np.bool_)
 
 
@@ -259,9 +268,16 @@ class GNMax(_Aggregator):
         _checked_totals(checked, answered)
         return _gaussian(2 * answered / self.noise_std**2)
 
-    def _decide(self, votes: NDArray[Any], rng: np.random.Generator) -> tuple[Labels, Mask]:
-        labels = noisy_argmax(votes, rng.normal(scale=self.noise_std, size=votes.shape))
+    def _decide(self, votes: NDArray[Any], rng: NoiseGenerator) -> tuple[Labels, Mask]:
+        labels = _gaussian_argmax(votes, self.noise_std, rng)
         return labels, np.ones(len(votes), dtype=np.bool_)
+
+
+def _gaussian_argmax(votes: NDArray[Any], noise_std: float, rng: NoiseGenerator) -> Labels:
+    """Class with the largest count [N] after Gaussian noise on every count [N, K]."""
+    if isinstance(rng, SecureGenerator):
+        return largest(votes, normal(votes.size, generator=rng), scale=noise_std)
+    return noisy_argmax(votes, rng.normal(scale=noise_std, size=votes.shape))
 
 
 def _gaussian(precision: float) -> tuple[Event, ...]:
@@ -307,9 +323,20 @@ class ConfidentGNMax(_Aggregator):
         moved = 2 if self.check_noise is CheckNoise.PER_CLASS else 1
         return _gaussian(moved * checked / self.sigma1**2 + 2 * answered / self.sigma2**2)
 
-    def check(self, counts: NDArray[Any], rng: np.random.Generator) -> Mask:
+    def check(self, counts: NDArray[Any], rng: NoiseGenerator) -> Mask:
         """Which queries pass, by their counts [N, K]."""
-        shape = counts.shape if self.check_noise is CheckNoise.PER_CLASS else len(counts)
+        per_class = self.check_noise is CheckNoise.PER_CLASS
+        if isinstance(rng, SecureGenerator):
+            looked_at = counts.astype(np.float64) if per_class else whole_maximum(counts)[:, None]
+            reached = reaches(
+                looked_at.ravel(),
+                normal(looked_at.size, generator=rng),
+                scale=self.sigma1,
+                threshold=self.threshold,
+            )
+            passed: Mask = np.asarray(reached.reshape(looked_at.shape).any(axis=1))
+            return passed
+        shape = counts.shape if per_class else len(counts)
         return passes_check(
             counts,
             rng.normal(size=shape),
@@ -318,13 +345,12 @@ class ConfidentGNMax(_Aggregator):
             check_noise=self.check_noise,
         )
 
-    def answer_passed(self, votes: NDArray[Any], passed: Mask, rng: np.random.Generator) -> Labels:
+    def answer_passed(self, votes: NDArray[Any], passed: Mask, rng: NoiseGenerator) -> Labels:
         """Labels of the queries that passed [N], -1 for the others."""
         labels = np.full(len(votes), NO_ANSWER, dtype=np.int64)
-        noise = rng.normal(scale=self.sigma2, size=(int(passed.sum()), votes.shape[1]))
-        labels[passed] = noisy_argmax(votes[passed], noise)
+        labels[passed] = _gaussian_argmax(votes[passed], self.sigma2, rng)
         return labels
 
-    def _decide(self, votes: NDArray[Any], rng: np.random.Generator) -> tuple[Labels, Mask]:
+    def _decide(self, votes: NDArray[Any], rng: NoiseGenerator) -> tuple[Labels, Mask]:
         passed = self.check(votes, rng)
         return self.answer_passed(votes, passed, rng), passed

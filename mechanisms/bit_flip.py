@@ -20,7 +20,7 @@ import numpy as np
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import AnyArray, is_torch, like
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
 
 _BLOCK_ENTRIES = 1 << 20
 
@@ -72,7 +72,7 @@ class BitFlip:
             ValueError: Labels that are not whole numbers in 0..K-1.
         """
         exact = _validate.labels(labels, num_classes=self.num_classes)
-        numpy_generator = as_numpy_generator(generator)
+        numpy_generator = as_discrete_generator(generator)
         flipped = np.empty((len(exact), self.num_classes), dtype=np.uint8)
         rows = max(1, _BLOCK_ENTRIES // self.num_classes)
         for start in range(0, len(exact), rows):  # the draws take eight times the space of bits

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import AnyArray, as_numpy, like
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+from labeldp.mechanisms.randomness import AnyGenerator, SecureGenerator, as_noise_generator
+from labeldp.mechanisms.secure_noise import discrete_laplace
 
 #: Below it the noise would leave the range of 64-bit counts, and the counts say nothing anyway.
 SMALLEST_EPSILON = 1e-9
@@ -89,9 +90,14 @@ class ClusterHistograms:
             )
         counts: NDArray[np.int64] = np.zeros((num_clusters, self.num_classes), dtype=np.int64)
         np.add.at(counts, (groups, exact), 1)
+        rng = as_noise_generator(generator)
+        if isinstance(rng, SecureGenerator):
+            noise = discrete_laplace(rng, scale=2 / self.epsilon, shape=counts.shape)
+            secure: AnyArray = like(counts + noise, labels)
+            return secure
         # The difference of two geometric variables is discrete Laplace: pmf ~ e^(-epsilon |z| / 2).
         success = -math.expm1(-self.epsilon / 2)
-        draws = as_numpy_generator(generator).geometric(success, size=(2, *counts.shape))
+        draws = rng.geometric(success, size=(2, *counts.shape))
         noisy: AnyArray = like(counts + draws[0] - draws[1], labels)
         return noisy
 

@@ -29,7 +29,7 @@ from labeldp.mechanisms.aggregators import (
     respond_in_order,
 )
 from labeldp.mechanisms.pate_accounting import QueryCosts, confident_gnmax_costs
-from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+from labeldp.mechanisms.randomness import AnyGenerator, as_noise_generator
 from labeldp.mechanisms.renyi_bounds import Floats
 from labeldp.mechanisms.votes import checked_votes
 
@@ -137,7 +137,7 @@ class InteractiveGNMax:
         checked = checked_votes(votes)
         counts = surprise_counts(checked, student_scores)
         scores = _validate.probabilities(student_scores, name="student_scores")
-        rng, teachers = as_numpy_generator(generator), self._teachers
+        rng, teachers = as_noise_generator(generator), self._teachers
 
         def decide(rows: slice, part: NDArray[Any]) -> tuple[Labels, Mask]:
             passed = teachers.check(counts[rows], rng)

@@ -13,6 +13,7 @@ the special case in which every row of the weights is a unit vector.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,8 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import AnyArray, Array, as_numpy, like
 from labeldp.mechanisms.accounting import GaussianEvent
-from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+from labeldp.mechanisms.randomness import AnyGenerator, SecureGenerator, as_noise_generator
+from labeldp.mechanisms.secure_noise import LATTICE, lattice_gaussian
 
 #: A substituted label takes its row of the weights from one class and gives it to another.
 L2_SENSITIVITY = math.sqrt(2.0)
@@ -74,14 +76,39 @@ class LabelMoments:
         exact = _validate.labels(labels, num_classes=self.num_classes)
         table = as_numpy(weights)
         _check_weights(table, num_labels=len(exact))
-        sums = np.zeros((table.shape[1], self.num_classes))
-        for start in range(0, len(exact), _BLOCK_ROWS):
-            rows = table[start : start + _BLOCK_ROWS].astype(np.float64)
-            sums += rows.T @ np.eye(self.num_classes)[exact[start : start + _BLOCK_ROWS]]
-        sums /= 1 + ROUNDING
-        noise = as_numpy_generator(generator).normal(scale=self.noise_std, size=sums.shape)
+        rng = as_noise_generator(generator)
+        if isinstance(rng, SecureGenerator):
+            sums = self._sums(exact, table, _on_lattice) / LATTICE
+            noise = lattice_gaussian(rng, noise_std=self.noise_std, shape=sums.shape)
+        else:
+            sums = self._sums(exact, table, lambda rows: rows) / (1 + ROUNDING)
+            noise = rng.normal(scale=self.noise_std, size=sums.shape)
         noisy: AnyArray = like(sums + noise, labels)
         return noisy
+
+    def _sums(
+        self,
+        labels: NDArray[np.int64],
+        weights: NDArray[Any],
+        prepare: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    ) -> NDArray[np.float64]:
+        """Sums over the labels of each class [M, K], of rows as `prepare` leaves them."""
+        sums = np.zeros((weights.shape[1], self.num_classes))
+        for start in range(0, len(labels), _BLOCK_ROWS):
+            rows = prepare(weights[start : start + _BLOCK_ROWS].astype(np.float64))
+            sums += rows.T @ np.eye(self.num_classes)[labels[start : start + _BLOCK_ROWS]]
+        return sums
+
+
+def _on_lattice(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows in whole multiples of 1 / LATTICE, each of them no longer than before and than 1.
+
+    Rounding towards 0 shortens. Sums of whole numbers below 2^53 are exact in double precision, in
+    whatever order: eight billion labels have room, and a substituted one moves them by its row.
+    """
+    steps: NDArray[np.float64] = np.trunc(rows / (1 + 2 * ROUNDING) * LATTICE)
+    assert (np.square(steps.astype(np.int64)).sum(axis=1) <= LATTICE**2).all()
+    return steps
 
 
 def _check_weights(weights: NDArray[Any], *, num_labels: int) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import AnyArray, like
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
 
 AnyNumbers = TypeVar("AnyNumbers", float, NDArray[Any])
 
@@ -118,7 +118,7 @@ class RandomizedResponse:
             ValueError: Labels that are not whole numbers in 0..K-1.
         """
         exact = _validate.labels(labels, num_classes=self.num_classes)
-        numpy_generator = as_numpy_generator(generator)
+        numpy_generator = as_discrete_generator(generator)
         # A shift of 1..K-1 reaches every other class equally often; every label costs the same
         # two draws, so the time taken says nothing about it.
         shift = numpy_generator.integers(1, self.num_classes, size=exact.shape)

@@ -19,13 +19,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 
 if TYPE_CHECKING:
     import torch
-
-AnyGenerator = Union[np.random.Generator, "torch.Generator"]
 
 #: Bytes of a key of AES-128.
 KEY_BYTES = 16
@@ -54,6 +53,40 @@ def cryptographic_generator(key: bytes) -> np.random.Generator:
     return np.random.Generator(AESCounter(key=int.from_bytes(key, "little")))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SecureGenerator:
+    """Where noise comes from whose every bit is accounted for, as `secure_noise` makes it.
+
+    It is no NumPy generator on purpose: a mechanism that knows only how to draw floating-point
+    noise refuses it, instead of releasing numbers that pass for secure ones.
+
+    Attributes:
+        bits: The generator of uniform bits.
+        word_bits: How many digits of a real number are drawn at a time, 1 to 64.
+    """
+
+    bits: np.random.Generator
+    word_bits: int = 64
+
+    def __post_init__(self) -> None:
+        """Check the number of digits."""
+        _validate.whole(word_bits=self.word_bits, minimum=1)
+        if self.word_bits > 64:
+            raise ValueError(f"word_bits is {self.word_bits}; a word holds 64 bits at most")
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """Draw uniform whole numbers below 2^word_bits [N]."""
+        return self.bits.integers(0, 2**self.word_bits, size=size, dtype=np.uint64)
+
+    def coins(self, size: int) -> NDArray[np.bool_]:
+        """Toss fair coins [N]."""
+        return self.bits.integers(0, 2, size=size, dtype=np.bool_)
+
+
+AnyGenerator = Union[np.random.Generator, "torch.Generator", SecureGenerator]
+NoiseGenerator = np.random.Generator | SecureGenerator
+
+
 @dataclass(frozen=True, kw_only=True)
 class OsEntropy:
     """Noise that nobody can repeat; `draw` numbers independent releases of one mechanism.
@@ -80,6 +113,32 @@ class OsEntropy:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SecureEntropy:
+    """As `OsEntropy`, for noise that an attack on floating-point numbers can't read either.
+
+    Mechanisms draw real numbers, exactly, and release what is decided on their digits. What that
+    costs is what their formulas say, and no more; see `secure_noise`.
+
+    Attributes:
+        draw: Which of several independent draws this is.
+    """
+
+    draw: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the number of the draw."""
+        _validate.whole(draw=self.draw)
+
+    def generator(self, key: str) -> SecureGenerator:
+        """Return a fresh source of bits; `key` is not used: noise is never made twice.
+
+        Raises:
+            ImportError: randomgen is not installed.
+        """
+        return SecureGenerator(bits=OsEntropy().generator(key))
+
+
+@dataclass(frozen=True, kw_only=True)
 class SeededNoise:
     """Noise that anyone who knows the seed can repeat: for experiments, never for a real release.
 
@@ -101,7 +160,7 @@ class SeededNoise:
         return np.random.default_rng(np.random.SeedSequence([self.seed, self.draw, *words]))
 
 
-NoiseSource = OsEntropy | SeededNoise
+NoiseSource = OsEntropy | SecureEntropy | SeededNoise
 
 
 def as_numpy_generator(generator: AnyGenerator) -> np.random.Generator:
@@ -112,7 +171,14 @@ def as_numpy_generator(generator: AnyGenerator) -> np.random.Generator:
 
     Raises:
         TypeError: Neither of the two (an int or None, for instance): noise needs an explicit one.
+        ValueError: A `SecureGenerator`, of which no floating-point noise is drawn.
     """
+    if isinstance(generator, SecureGenerator):
+        raise ValueError(
+            "secure noise (SecureEntropy, noise.secure=true) is asked of a mechanism that draws "
+            "floating-point noise only; give it a way to draw on digits, as docs/"
+            "adding_a_mechanism.md shows, or leave noise.secure out"
+        )
     if isinstance(generator, np.random.Generator):
         return generator
     torch = sys.modules.get("torch")
@@ -123,4 +189,19 @@ def as_numpy_generator(generator: AnyGenerator) -> np.random.Generator:
     raise TypeError(
         f"generator is {generator!r}; pass numpy.random.default_rng() (OS entropy) or a "
         "torch.Generator, since noise is never drawn from a hidden global state"
+    )
+
+
+def as_noise_generator(generator: AnyGenerator) -> NoiseGenerator:
+    """As `as_numpy_generator`, for mechanisms that draw secure noise too: the type says when."""
+    return generator if isinstance(generator, SecureGenerator) else as_numpy_generator(generator)
+
+
+def as_discrete_generator(generator: AnyGenerator) -> np.random.Generator:
+    """As `as_numpy_generator`, for mechanisms that are secure as they are.
+
+    They release whole numbers that were chosen with probabilities that hold in floating point too.
+    """
+    return (
+        generator.bits if isinstance(generator, SecureGenerator) else as_numpy_generator(generator)
     )

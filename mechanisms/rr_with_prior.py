@@ -23,7 +23,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import AnyArray, as_numpy, like
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.randomized_response import flip_probability, happens
-from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
 
 #: Entries of a block of rows: small enough to stay in the cache, whatever N and K are.
 _BLOCK_ENTRIES = 1 << 18
@@ -126,7 +126,7 @@ class RRWithPrior:
         """
         checked = _check(prior)
         exact = self._labels_for(labels, checked, name="labels")
-        numpy_generator = as_numpy_generator(generator)
+        numpy_generator = as_discrete_generator(generator)
         noisy = np.empty_like(exact)
         for rows in _blocks(checked.shape):
             noisy[rows] = self._release_block(exact[rows], checked[rows], numpy_generator)

@@ -1,136 +1,303 @@
-"""Noise that survives an attack on floating-point numbers, by OpenDP (extra `labeldp[secure]`).
+"""Noise that survives an attack on floating-point numbers: real numbers, exactly, then rounded.
 
 Noise made of floating-point numbers leaves gaps: some outputs are possible under one label and
 impossible under another (Mironov, "On significance of the least significant bits for differential
-privacy", CCS 2012). Here the noise is an integer, drawn exactly by OpenDP's samplers (Canonne,
-Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", 2020) and divided by 2^20.
-One-hot labels lie on the same lattice, so that the sum is exact and has no gaps to tell by.
+privacy", CCS 2012). Here noise is a real number of the very distribution that prices are proven
+for. What is released is decided on its digits: the nearest point of a lattice on which the values
+lie, the largest of noisy counts, whether a threshold is reached. Each of these is a function of the
+ideal release, made of real numbers, and costs what that costs, to the last digit.
 
-The noise comes from the operating system and cannot be seeded. It takes about 10 microseconds per
-value, a hundred times as long as NumPy's. Nothing here resists an observer with a stopwatch.
+Karney, "Sampling exactly from the normal distribution", ACM TOMS 42, 2016: the normal law by
+rejection, without any arithmetic that rounds. It takes about a microsecond per value, fifty times
+as long as NumPy's. Nothing here resists an observer with a stopwatch.
+
+>>> from labeldp.mechanisms.randomness import SecureEntropy
+>>> noise = lattice_gaussian(SecureEntropy().generator(""), noise_std=2.0, shape=(3, 4))
+>>> noise.shape, bool((noise * LATTICE == np.round(noise * LATTICE)).all())
+((3, 4), True)
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import AnyArray, like
-from labeldp.mechanisms.accounting import ORDERS, RenyiEvent, gaussian_rdp
-from labeldp.mechanisms.additive_noise import L2_SENSITIVITY, GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.randomness import AnyGenerator
+from labeldp.mechanisms.exact_digits import Digits, Indices, Mask, below, exponential_coins
+from labeldp.mechanisms.randomness import SecureGenerator
 
-#: Noise lies on multiples of 1 / LATTICE.
+#: Noise on real values lies on multiples of 1 / LATTICE.
 LATTICE = 2**20
-#: Up to here noise beyond 2^53 / LATTICE, where sums stop being exact, is out of the question.
+#: Up to here sums of noise and values below 2^32 are exact in double precision.
 LARGEST_SCALE = 2.0**20
-_CHUNK = 1 << 20
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
 
 
-def secure_laplace(*, scale: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Draw discrete Laplace noise on the lattice, of OpenDP's making.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RealNoise:
+    """N real numbers, as far as their digits are known: a sign, a whole part and a fraction.
+
+    Attributes:
+        negative: [N].
+        whole: [N].
+        fraction: [N].
+    """
+
+    negative: Mask
+    whole: Labels
+    fraction: Digits
+
+    def nearly(self) -> tuple[Floats, Floats]:
+        """Return the numbers in double precision, and how far off they may be [N] each.
+
+        Three operations round, by 2^-53 of 1 + whole at most; a short word leaves more open.
+        """
+        size = self.whole + self.fraction.first()
+        error: Floats = (self.whole + 1).astype(np.float64) * 2.0**-50 + self.fraction.resolution
+        value: Floats = np.where(self.negative, -size, size)
+        return value, error
+
+    def interval(self, index: int, places: int) -> tuple[Fraction, Fraction]:
+        """Return between which two numbers one lies, after `places` words of its digits."""
+        low, high = (
+            int(self.whole[index]) + part for part in self.fraction.interval(index, places)
+        )
+        return (-high, -low) if self.negative[index] else (low, high)
+
+
+def normal(size: int, *, generator: SecureGenerator) -> RealNoise:
+    """Draw standard normal numbers [N] (Karney 2016, Algorithm N).
+
+    The density at k + x is e^(-k^2/2) e^(-k x) e^(-x^2/2): k is drawn from the first factor, x is
+    uniform, and both are kept with the probability that the other two make.
+    """
+    wholes, fractions = list[Labels](), list[tuple[Digits, Indices]]()
+    missing = size
+    while missing:
+        proposed = _half_normal_wholes(2 * missing + 16, generator=generator)
+        x = Digits(len(proposed), generator=generator)
+        kept: Indices = np.arange(len(proposed))
+        for times in range(int(proposed.max(initial=0))):  # e^(-x), k times
+            due = proposed[kept] > times
+            passed = ~due
+            passed[due] = exponential_coins(
+                int(due.sum()), generator=generator, start=(x, kept[due])
+            )
+            kept = kept[passed]
+
+        def half_of_x(active: Indices, x: Digits = x, kept: Indices = kept) -> Mask:
+            fresh = Digits(len(active), generator=generator)
+            return below(fresh, np.arange(len(active)), x, kept[active]) & generator.coins(
+                len(active)
+            )
+
+        kept = kept[
+            exponential_coins(len(kept), generator=generator, start=(x, kept), thinned=half_of_x)
+        ][:missing]
+        wholes.append(proposed[kept])
+        fractions.append((x, kept))
+        missing -= len(kept)
+    return RealNoise(
+        negative=generator.coins(size),
+        whole=np.concatenate(wholes) if wholes else np.zeros(0, dtype=np.int64),
+        fraction=Digits.joined(fractions) if fractions else Digits(0, generator=generator),
+    )
+
+
+def exponential(size: int, *, generator: SecureGenerator) -> RealNoise:
+    """Draw exponential numbers of mean 1 [N]: whole part and fraction are independent."""
+    whole = _geometric(size, lambda count: exponential_coins(count, generator=generator))
+    fractions = list[tuple[Digits, Indices]]()
+    missing = size
+    while missing:
+        x = Digits(2 * missing + 16, generator=generator)
+        every = np.arange(x.size)
+        kept = np.flatnonzero(exponential_coins(x.size, generator=generator, start=(x, every)))
+        fractions.append((x, kept[:missing]))
+        missing -= len(kept[:missing])
+    return RealNoise(
+        negative=np.zeros(size, dtype=np.bool_),
+        whole=whole,
+        fraction=Digits.joined(fractions) if fractions else Digits(0, generator=generator),
+    )
+
+
+def laplace(size: int, *, generator: SecureGenerator) -> RealNoise:
+    """Draw Laplace numbers of scale 1 [N]: exponential ones, of either sign."""
+    size_of = exponential(size, generator=generator)
+    return RealNoise(negative=generator.coins(size), whole=size_of.whole, fraction=size_of.fraction)
+
+
+def floors(noise: RealNoise, *, scale: float, offset: Fraction = Fraction(0)) -> Labels:
+    """Return the largest whole numbers up to offset + scale * noise [N], exactly."""
+    value, error = noise.nearly()
+    nearly = float(offset) + scale * value
+    error = scale * error + (np.abs(nearly) + abs(float(offset))) * 2.0**-50
+    result = np.floor(nearly)
+    unsure = (nearly - result <= error) | (result + 1 - nearly <= error)
+    exact = result.astype(np.int64)
+    for index in np.flatnonzero(unsure):
+        exact[index] = _floor(noise, int(index), Fraction(scale), offset)
+    return exact
+
+
+def largest(counts: NDArray[np.integer[Any]], noise: RealNoise, *, scale: float) -> Labels:
+    """Return the class of the largest of counts + scale * noise [N], exactly.
 
     Args:
-        scale: Of the Laplace distribution, above 0 and at most `LARGEST_SCALE`.
-        shape: Of the result.
+        counts: Whole numbers [N, K].
+        noise: N * K numbers, row by row.
+        scale: Above 0.
+    """
+    value, error = (part.reshape(counts.shape) for part in noise.nearly())
+    nearly = counts + scale * value
+    error = scale * error + np.abs(nearly) * 2.0**-50
+    best = (nearly - error).argmax(axis=1)
+    rows = np.arange(len(counts))
+    rivals = nearly + error
+    rivals[rows, best] = -np.inf
+    unsure = rivals.max(axis=1) >= (nearly - error)[rows, best]
+    labels: Labels = best.astype(np.int64)
+    width = counts.shape[1]
+    for row in np.flatnonzero(unsure):
+        labels[row] = _largest(counts[row], noise, int(row) * width, Fraction(scale))
+    return labels
+
+
+def reaches(counts: Floats, noise: RealNoise, *, scale: float, threshold: float) -> Mask:
+    """Whether counts + scale * noise are at least `threshold` [N], exactly; counts are whole."""
+    value, error = noise.nearly()
+    beyond = counts - threshold + scale * value
+    error = scale * error + (np.abs(counts) + abs(threshold) + np.abs(beyond)) * 2.0**-50
+    result: Mask = beyond > 0
+    for index in np.flatnonzero(np.abs(beyond) <= error):
+        needed = (Fraction(threshold) - Fraction(float(counts[index]))) / Fraction(scale)
+        places = 1
+        while True:
+            low, high = noise.interval(int(index), places)
+            if low >= needed or high <= needed:
+                result[index] = low >= needed
+                break
+            places += 1
+    return result
+
+
+def rounded_sum(value: float, noise_std: float, *, generator: SecureGenerator) -> float:
+    """Return value + noise of `noise_std`, rounded to a multiple of noise_std / LATTICE, exactly.
+
+    The lattice is as public as `noise_std`, and the value need not lie on it.
+    """
+    step = Fraction(noise_std) / LATTICE
+    noise = normal(1, generator=generator)
+    steps = _floor(noise, 0, Fraction(LATTICE), Fraction(value) / step + Fraction(1, 2))
+    return float(steps * step)
+
+
+def lattice_laplace(generator: SecureGenerator, *, scale: float, shape: tuple[int, ...]) -> Floats:
+    """Draw Laplace noise of `scale`, rounded to the nearest multiples of 1 / LATTICE.
 
     Raises:
         ValueError: A scale out of range.
-        ImportError: OpenDP is not installed.
     """
     _check_scale("scale", scale)
-    dp = _opendp()
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-    return _draw(dp.m.make_laplace(*space, scale=scale * LATTICE), shape)
+    # Division left the scale within half a unit in its last place: never less noise than is due.
+    return _on_lattice(laplace, math.nextafter(scale, math.inf), shape, generator)
 
 
-def secure_gaussian(*, noise_std: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Draw discrete Gaussian noise on the lattice, of OpenDP's making.
-
-    Args:
-        noise_std: Standard deviation, above 0 and at most `LARGEST_SCALE`.
-        shape: Of the result.
+def lattice_gaussian(
+    generator: SecureGenerator, *, noise_std: float, shape: tuple[int, ...]
+) -> Floats:
+    """Draw Gaussian noise of `noise_std`, rounded to the nearest multiples of 1 / LATTICE.
 
     Raises:
         ValueError: A standard deviation out of range.
-        ImportError: OpenDP is not installed.
     """
     _check_scale("noise_std", noise_std)
-    dp = _opendp()
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
-    return _draw(dp.m.make_gaussian(*space, scale=noise_std * LATTICE), shape)
+    return _on_lattice(normal, math.nextafter(noise_std, math.inf), shape, generator)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SecureLaplaceNoise(LaplaceNoise):
-    """`LaplaceNoise` with noise from `secure_laplace`: pure epsilon-DP on real machines.
+def discrete_laplace(generator: SecureGenerator, *, scale: float, shape: tuple[int, ...]) -> Labels:
+    """Draw whole numbers z with probability in proportion to e^(-|z| / scale).
 
-    On the lattice the sensitivity is 2 * LATTICE and the scale (2 / epsilon) * LATTICE: the same
-    epsilon, exactly.
+    The whole part of an exponential number of mean `scale` is geometric; two of them, subtracted,
+    are discrete Laplace noise.
+    """
+    _validate.positive(scale=scale)
+    size, wide = math.prod(shape), math.nextafter(scale, math.inf)
+    first, second = (floors(exponential(size, generator=generator), scale=wide) for _ in range(2))
+    difference: Labels = (first - second).reshape(shape)
+    return difference
+
+
+def _on_lattice(
+    law: Callable[..., RealNoise], scale: float, shape: tuple[int, ...], generator: SecureGenerator
+) -> Floats:
+    noise = law(math.prod(shape), generator=generator)
+    steps = floors(noise, scale=scale * LATTICE, offset=Fraction(1, 2))
+    result: Floats = steps.reshape(shape) / LATTICE
+    return result
+
+
+def _half_normal_wholes(size: int, *, generator: SecureGenerator) -> Labels:
+    """Whole numbers k with probability in proportion to e^(-k^2/2), up to `size` of them.
+
+    k passes with e^(-k/2) as a geometric number, and with e^(-k (k-1)/2) in as many coins.
     """
 
-    def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
-        """Draw the noisy one-hot vectors [N, K], once.
+    def coins(count: int) -> Mask:  # of probability e^(-1/2)
+        return exponential_coins(
+            count, generator=generator, thinned=lambda active: generator.coins(len(active))
+        )
 
-        Args:
-            labels: True labels [N], whole numbers 0..K-1.
-            generator: Made of the operating system's entropy, which OpenDP asks itself.
-
-        Raises:
-            ValueError: Labels out of range, or a seeded generator, which could not be obeyed.
-            ImportError: OpenDP is not installed.
-        """
-        _refuse_seeded(generator)
-        exact = _validate.labels(labels, num_classes=self.num_classes)
-        noisy = secure_laplace(scale=self.scale, shape=(len(exact), self.num_classes))
-        noisy[np.arange(len(exact)), exact] += 1.0
-        result: AnyArray = like(noisy, labels)
-        return result
+    wholes = _geometric(size, coins)
+    alive = np.ones(size, dtype=np.bool_)
+    due = wholes * (wholes - 1)
+    times = 0
+    while (open_ := np.flatnonzero(alive & (due > times))).size:
+        alive[open_] = coins(len(open_))
+        times += 1
+    return wholes[alive]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SecureGaussianNoise:
-    """`GaussianNoise` with noise from `secure_gaussian`.
+def _geometric(size: int, coins: Callable[[int], Mask]) -> Labels:
+    """How many coins come up before the first that does not [N]."""
+    result = np.zeros(size, dtype=np.int64)
+    active = np.arange(size)
+    while active.size:
+        active = active[coins(len(active))]
+        result[active] += 1
+    return result
 
-    Attributes:
-        noise_std: Standard deviation per coordinate, finite and above 0.
-        num_classes: K, at least 2.
-    """
 
-    noise_std: float
-    num_classes: int
+def _floor(noise: RealNoise, index: int, scale: Fraction, offset: Fraction) -> int:
+    places = 1
+    while True:
+        low, high = (offset + scale * end for end in noise.interval(index, places))
+        # The ends themselves have probability 0.
+        if math.floor(low) + 1 >= high:
+            return math.floor(low)
+        places += 1
 
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        _check_scale("noise_std", self.noise_std)
-        _validate.whole(num_classes=self.num_classes, minimum=2)
 
-    @property
-    def event(self) -> RenyiEvent:
-        """What one release of a label costs: the Renyi curve of Gaussian noise.
-
-        The discrete Gaussian obeys it (Canonne, Kamath and Steinke 2020, Theorem 14), while the
-        exact formula for continuous noise is not proven for it: this charges a little more.
-        """
-        curve = gaussian_rdp(self.noise_std / L2_SENSITIVITY, ORDERS)
-        return RenyiEvent(orders=tuple(ORDERS), rdp=tuple(curve))
-
-    def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
-        """Draw the noisy one-hot vectors [N, K], once; as `SecureLaplaceNoise.release`."""
-        _refuse_seeded(generator)
-        exact = _validate.labels(labels, num_classes=self.num_classes)
-        noisy = secure_gaussian(noise_std=self.noise_std, shape=(len(exact), self.num_classes))
-        noisy[np.arange(len(exact)), exact] += 1.0
-        result: AnyArray = like(noisy, labels)
-        return result
-
-    def log_likelihood(self, noisy: AnyArray) -> AnyArray:
-        """Log-likelihood of every class [N, K], up to a term that all classes share."""
-        continuous = GaussianNoise(noise_std=self.noise_std, num_classes=self.num_classes)
-        return continuous.log_likelihood(noisy)
+def _largest(
+    counts: NDArray[np.integer[Any]], noise: RealNoise, first: int, scale: Fraction
+) -> int:
+    places = 1
+    while True:
+        ends = [
+            [int(count) + scale * end for end in noise.interval(first + k, places)]
+            for k, count in enumerate(counts)
+        ]
+        best = max(range(len(ends)), key=lambda k: ends[k][0])
+        if all(high <= ends[best][0] for k, (_, high) in enumerate(ends) if k != best):
+            return best
+        places += 1
 
 
 def _check_scale(name: str, value: float) -> None:
@@ -139,40 +306,4 @@ def _check_scale(name: str, value: float) -> None:
         raise ValueError(
             f"{name} is {value}; secure noise is exact up to {LARGEST_SCALE:.0f} only, and labels "
             "are lost in less"
-        )
-
-
-def _opendp() -> Any:
-    try:
-        from opendp import prelude
-    except ImportError as error:
-        raise ImportError(
-            "secure noise is drawn by OpenDP, which is not installed: pip install 'labeldp[secure]'"
-        ) from error
-    prelude.enable_features("contrib")
-    return prelude
-
-
-def _draw(measurement: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Noise added to zeros, in chunks since OpenDP speaks in Python lists."""
-    size = math.prod(shape)
-    noise = np.empty(size)
-    for start in range(0, size, _CHUNK):
-        count = min(_CHUNK, size - start)
-        noise[start : start + count] = measurement([0] * count)
-    return noise.reshape(shape) / LATTICE
-
-
-def _refuse_seeded(generator: AnyGenerator) -> None:
-    """Refuse a generator that promises to repeat itself: OpenDP's noise never does.
-
-    NumPy takes 128 bits from the operating system where it is given no seed; anything else, a
-    sequence of words or a number that a person would type, is a seed.
-    """
-    bits = getattr(generator, "bit_generator", None)
-    entropy = getattr(getattr(bits, "seed_seq", None), "entropy", None)
-    if not isinstance(entropy, int) or entropy.bit_length() <= 64:
-        raise ValueError(
-            f"generator is {generator!r} with a seed; secure noise cannot be repeated. Use "
-            "OsEntropy() or numpy.random.default_rng() without a seed, or noise that is not secure"
         )

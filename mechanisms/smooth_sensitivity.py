@@ -49,9 +49,15 @@ from labeldp.mechanisms.local_sensitivity import (
     local_sensitivity_gnmax,
     local_sensitivity_threshold,
 )
-from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
+from labeldp.mechanisms.randomness import (
+    AnyGenerator,
+    NoiseGenerator,
+    SecureGenerator,
+    as_noise_generator,
+)
 from labeldp.mechanisms.release_noise import ReleaseNoise, public_order, tail_deviations
 from labeldp.mechanisms.secret_cost import cost_of_answers, cost_of_checks
+from labeldp.mechanisms.secure_noise import rounded_sum
 from labeldp.mechanisms.votes import checked_counts, checked_votes
 
 __all__ = [
@@ -68,6 +74,8 @@ __all__ = [
 
 #: Share of delta that is kept for tails, unless said otherwise.
 _TAIL_SHARE = 0.1
+#: Costs and sensitivities are right to this share of what one label moves them by, and more.
+_ROUNDING = 1e-6
 
 
 def log_smooth_sensitivity(ls_by_distance: Any, beta: float) -> float:
@@ -133,9 +141,16 @@ class SanitizedEpsilon:
     epsilon_data_independent: float
 
 
-def _standard_normal(generator: AnyGenerator) -> tuple[float, float]:
-    first, second = as_numpy_generator(generator).standard_normal(2)
-    return float(first), float(second)
+def _raised(
+    value: float, *, deviations: float, parts: tuple[float, float], generator: NoiseGenerator
+) -> float:
+    """The value plus so many standard deviations, parts[0] * parts[1] each, plus one of noise."""
+    if isinstance(generator, SecureGenerator):
+        # A little more noise than is due: what a label moves was computed in floating point.
+        noise_std = parts[0] * parts[1] * (1 + _ROUNDING)
+        return rounded_sum(value + deviations * noise_std, noise_std, generator=generator)
+    draw = deviations + float(generator.standard_normal())
+    return value + draw * parts[0] * parts[1]
 
 
 def _checked_answered(answered: Any, num_queries: int) -> NDArray[np.bool_]:
@@ -182,7 +197,7 @@ def release_epsilon(
         noise: Fixed before the votes were seen; `ReleaseNoise.public` with a tenth of the largest
             sensitivity that any votes could have unless given.
         conversion: How the Renyi cost becomes epsilon.
-        generator: NumPy or torch generator of the noise.
+        generator: Of the noise.
 
     Raises:
         ConditionsFailed: Smooth sensitivity is not proven for these public parameters.
@@ -226,12 +241,16 @@ def release_epsilon(
             order=order, tail=tail, sensitivity_guess=0.1 * cost.largest_sensitivity
         )
         beta, deviations = noise.beta, tail_deviations(tail)
-        first, second = (deviations + draw for draw in _standard_normal(generator))
-        log_bound = log_smooth_sensitivity(cost.sensitivity, beta)
-        log_bound += first * beta * noise.sensitivity_multiplier
+        rng = as_noise_generator(generator)
+        log_bound = _raised(
+            log_smooth_sensitivity(cost.sensitivity, beta),
+            deviations=deviations,
+            parts=(beta, noise.sensitivity_multiplier),
+            generator=rng,
+        )
         bound = math.exp(min(log_bound, 700.0))
         noise_of_cost = bound * noise.cost_multiplier
-        raised = cost.rdp + second * noise_of_cost
+        raised = _raised(cost.rdp, deviations=deviations, parts=(noise_of_cost, 1.0), generator=rng)
         rdp = min(max(raised, 0.0), cost.rdp_flat)  # both limits are public
         rdp_release = noise.rdp(order)
     return SanitizedEpsilon(

@@ -17,8 +17,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
+from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.audit_settings import AuditSettings as AuditSettings
+from labeldp.platform.results import NoiseKind
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
 from labeldp.trainers.bit_flip import BitFlipConfig
@@ -44,6 +45,8 @@ METHODS: dict[str, type] = {
 
 #: Keys that say where things lie on one machine and not what is computed.
 _LOCAL_KEYS = ("data.root",)
+#: Keys that came later: at these values a trial is the one that it was without them.
+_LATER_KEYS = {"noise.secure": False}
 
 
 class ConfigurationError(ValueError):
@@ -91,19 +94,35 @@ class NoiseSettings:
         seed: Makes the noise repeatable, and void as a guarantee for whoever knows the seed. Not
             given: the operating system's entropy.
         draw: Numbers independent releases; each is charged.
+        secure: Noise that an attack on floating-point numbers can't read: exact, and on a lattice.
     """
 
     seed: int | None = None
     draw: int = 0
+    secure: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         _validate.whole(draw=self.draw)
         if self.seed is not None:
             _validate.whole(seed=self.seed)
+            if self.secure:
+                raise ValueError(
+                    f"noise.secure is true and noise.seed is {self.seed}; who knows the seed takes "
+                    "the noise off however it was drawn: leave noise.seed out, or noise.secure"
+                )
+
+    @property
+    def kind(self) -> NoiseKind:
+        """What tables say of it."""
+        if self.seed is not None:
+            return NoiseKind.SEEDED
+        return NoiseKind.SECURE if self.secure else NoiseKind.PLAIN
 
     def source(self) -> NoiseSource:
         """Return the source of noise that these settings ask for."""
+        if self.secure:
+            return SecureEntropy(draw=self.draw)
         if self.seed is None:
             return OsEntropy(draw=self.draw)
         return SeededNoise(seed=self.seed, draw=self.draw)
@@ -268,7 +287,11 @@ def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:
         config: The resolved configuration; where the data lie does not count.
         data_fingerprint: Of the public features, so that other data make another trial.
     """
-    flat = {k: v for k, v in flatten(config).items() if k not in _LOCAL_KEYS}
+    flat = {
+        key: value
+        for key, value in flatten(config).items()
+        if key not in _LOCAL_KEYS and (key, value) not in _LATER_KEYS.items()
+    }
     text = json.dumps({**flat, "fingerprint": data_fingerprint}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -21,7 +21,6 @@ _NEEDED = {
 }
 _EXTRAS = {
     "dp-accounting": "accounting",
-    "opendp": "secure",
 }
 
 

@@ -23,6 +23,7 @@ class Point:
         epsilon_m_low: The largest lower end of the attack's interval.
         epsilon_m_high: The largest upper end.
         hashes: The trials.
+        noise: Where the trials' noise came from, each kind once.
     """
 
     variant: str
@@ -34,6 +35,7 @@ class Point:
     epsilon_m_low: float
     epsilon_m_high: float
     hashes: tuple[str, ...]
+    noise: str = ""
 
 
 def points(records: Iterable[TrialRecord]) -> list[Point]:
@@ -80,4 +82,5 @@ def _point(members: list[TrialRecord]) -> Point:
         epsilon_m_low=max(column("epsilon_m_low")),
         epsilon_m_high=max(column("epsilon_m_high")),
         hashes=tuple(record.hash for record in members),
+        noise=", ".join(sorted({record.noise.value for record in members})),
     )

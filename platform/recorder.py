@@ -123,6 +123,7 @@ class Recorder(tune.Callback):
             "trainer": planned.config.method,
             "dataset": planned.config.data.name,
             "seed": str(planned.config.seed),
+            "noise": planned.config.noise.kind.value,
             "variant": planned.variant,
             "point": dumps(planned.point),
         }

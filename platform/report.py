@@ -92,7 +92,7 @@ def _write_table(found: Sequence[Point], best: set[tuple[str, ...]], path: Path)
     columns = ["accuracy", "accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high"]
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["variant", *axes, *columns, "trials", "pareto"])
+        writer.writerow(["variant", *axes, *columns, "trials", "pareto", "noise"])
         for point in found:
             values = dict(point.point)
             writer.writerow(
@@ -102,6 +102,7 @@ def _write_table(found: Sequence[Point], best: set[tuple[str, ...]], path: Path)
                     *(getattr(point, column) for column in columns),
                     len(point.hashes),
                     int(point.hashes in best),
+                    point.noise,
                 ]
             )
 
@@ -125,13 +126,15 @@ def _page(
         "Pareto front of accuracy against provable epsilon are green.</p>",
         f"<img alt='accuracy against epsilon' src='data:image/png;base64,{image}'>",
         "<table><tr><th>method</th><th>settings</th><th>accuracy</th><th>epsilon</th><th>delta</th>"
-        f"<th>epsilon_m</th><th>trials</th></tr>{rows}</table>",
+        f"<th>epsilon_m</th><th>trials</th><th>noise</th></tr>{rows}</table>",
         "<p class='quiet'>Accuracy: public test split, last epoch, mean &plusmn; standard "
         "deviation over seeds where there are several. epsilon: provable, of one trial's releases. "
         "epsilon_m: interval of the memorization attack, corrected for the choice of a threshold; "
         "of several seeds the largest. It is measured on labels that were replaced at random, "
         "outside of the guarantee: leave that column out where the page goes beyond the labels' "
-        "owner.</p>",
+        "owner. noise: secure where it was drawn exactly and lies on a lattice, plain where bits "
+        "of floating-point numbers may tell more than epsilon says, seeded where a seed can take "
+        "it off again.</p>",
         _ceilings(records),
     ]
     if ledger:
@@ -156,7 +159,7 @@ def _row(point: Point, on_front: bool) -> str:
         f"<td>{100 * point.accuracy:.2f}{spread}</td><td>{_short(point.epsilon)}</td>"
         f"<td>{point.delta:g}</td>"
         f"<td>{_short(point.epsilon_m_low)} to {_short(point.epsilon_m_high)}</td>"
-        f"<td>{len(point.hashes)}</td></tr>"
+        f"<td>{len(point.hashes)}</td><td>{html.escape(point.noise)}</td></tr>"
     )
 
 

@@ -13,12 +13,21 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 
 class ResultsFolderError(ValueError):
     """A results folder that can't be used; the message says why and what to do."""
+
+
+class NoiseKind(StrEnum):
+    """PLAIN floating-point noise; SECURE against attacks on its bits; SEEDED, no secret at all."""
+
+    PLAIN = "plain"
+    SECURE = "secure"
+    SEEDED = "seeded"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +59,14 @@ class TrialRecord:
     release_keys: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+
+    @property
+    def noise(self) -> NoiseKind:
+        """Where its noise came from; records and tracking (all text) of any age say it."""
+        if str(self.config.get("noise.seed")) != "None":
+            return NoiseKind.SEEDED
+        secure = str(self.config.get("noise.secure", False)).lower() == "true"
+        return NoiseKind.SECURE if secure else NoiseKind.PLAIN
 
 
 class ResultsFolder:

@@ -125,7 +125,16 @@ def _guarantee(epsilon: float, delta: float) -> str:
 
 def _noise(config: Any) -> str:
     if config["noise.seed"] is None:
-        return "The noise came from the operating system's entropy and can't be repeated."
+        entropy = "The noise came from the operating system's entropy and can't be repeated."
+        if config.get("noise.secure"):
+            return (
+                f"{entropy} It is secure: drawn exactly and released on a lattice, so that no bit "
+                "of a floating-point number tells more than epsilon says."
+            )
+        return (
+            f"{entropy} It is plain floating-point noise, the last bits of which may tell more "
+            "than epsilon says; `noise.secure=true` draws noise that does not."
+        )
     return (
         f"**The noise was drawn from seed {config['noise.seed']}, for a repeatable experiment. Who "
         "knows the seed can remove the noise: towards them there is no privacy.**"

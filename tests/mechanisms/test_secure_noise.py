@@ -1,40 +1,143 @@
-"""Secure noise: on the lattice, of the right distribution and price, and never seeded."""
+"""Secure noise: exact to the last digit, of the right distribution, on the lattice."""
 
 import math
-import sys
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
-from scipy.stats import kstest
+from scipy import stats
 
-from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
+from labeldp.mechanisms.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.exact_digits import Digits, below, exponential_coins
+from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.pate_accounting import CheckNoise
+from labeldp.mechanisms.pate_release import PateAnswers
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SecureGenerator
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.secure_noise import (
     LATTICE,
-    SecureGaussianNoise,
-    SecureLaplaceNoise,
-    secure_gaussian,
-    secure_laplace,
+    RealNoise,
+    discrete_laplace,
+    exponential,
+    floors,
+    laplace,
+    largest,
+    lattice_gaussian,
+    lattice_laplace,
+    normal,
+    reaches,
+    rounded_sum,
 )
+from labeldp.mechanisms.smooth_sensitivity import release_epsilon
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.privacy_loss import assert_private, events_of
 
-opendp = pytest.importorskip("opendp")
+DRAWS = 200_000
+#: Seeds are fixed, so that a test fails always or never; a correct one does once in ten thousand.
+LEVEL = 1e-4
 
-#: Secure noise takes a hundred times as long as NumPy's: fewer runs than elsewhere.
-FEW_RUNS = 60_000
+
+def source(seed: int = 0, *, word_bits: int = 64) -> SecureGenerator:
+    return SecureGenerator(bits=np.random.default_rng(seed), word_bits=word_bits)
 
 
-def test_noise_has_the_distribution_it_is_named_after() -> None:
-    # Nobody can seed this noise: a test fails by chance once in a million times.
-    laplace = secure_laplace(scale=1.5, shape=(100, 300))
-    assert laplace.shape == (100, 300)
-    assert kstest(laplace.ravel(), "laplace", args=(0, 1.5)).pvalue > 1e-6
-    gaussian = secure_gaussian(noise_std=0.7, shape=(30_000,))
-    assert kstest(gaussian, "norm", args=(0, 0.7)).pvalue > 1e-6
+def on_lattice(values: NDArray[Any]) -> bool:
+    return bool((values * LATTICE == np.round(values * LATTICE)).all())
+
+
+@pytest.mark.parametrize("word_bits", [1, 7, 64])
+def test_coins_come_up_as_often_as_the_exponential_says(word_bits: int) -> None:
+    generator = source(word_bits=word_bits)
+    for tossed, probability in (
+        (exponential_coins(DRAWS, generator=generator), math.exp(-1)),
+        (
+            exponential_coins(
+                DRAWS, generator=generator, thinned=lambda at: generator.coins(at.size)
+            ),
+            math.exp(-0.5),
+        ),
+    ):
+        assert stats.binomtest(int(tossed.sum()), DRAWS, probability).pvalue > LEVEL
+        assert stats.binomtest(int(tossed.sum()), DRAWS, probability + 0.01).pvalue < LEVEL
+
+
+@pytest.mark.parametrize("word_bits", [1, 5, 64])
+@pytest.mark.parametrize(
+    ("draw", "law"),
+    [(normal, stats.norm()), (laplace, stats.laplace()), (exponential, stats.expon())],
+)
+def test_noise_has_the_distribution_it_is_named_after(draw: Any, law: Any, word_bits: int) -> None:
+    """With words of one digit nearly every decision waits for more of them; with 64 none does."""
+    size = DRAWS if word_bits == 64 else 8000
+    steps = floors(draw(size, generator=source(1, word_bits=word_bits)), scale=1.7 * LATTICE)
+    noise = (steps + 0.5) / (1.7 * LATTICE)
+    assert stats.kstest(noise, law.cdf).pvalue > LEVEL
+    if size == DRAWS:
+        assert stats.kstest(noise * 1.02, law.cdf).pvalue < LEVEL
+    far = law.isf(1e-3)  # the tail, where a rejection goes wrong first
+    beyond = int((noise > far).sum())
+    assert stats.binomtest(beyond, size, 1e-3).pvalue > LEVEL
+
+
+def test_neighbors_and_both_parts_of_a_number_are_independent() -> None:
+    noise = normal(DRAWS, generator=source(2))
+    value, _ = noise.nearly()
+    assert abs(np.corrcoef(value[1:], value[:-1])[0, 1]) < 4 / math.sqrt(DRAWS)
+    tails = exponential(DRAWS, generator=source(3))
+    assert abs(np.corrcoef(tails.whole, tails.fraction.first())[0, 1]) < 4 / math.sqrt(DRAWS)
+    assert abs(noise.negative.mean() - 0.5) < 2 / math.sqrt(DRAWS)
+
+
+def exact_values(noise: RealNoise, places: int = 70) -> list[Fraction]:
+    """The numbers to 70 digits more than any decision here needs."""
+    return [sum(noise.interval(i, places), Fraction(0)) / 2 for i in range(len(noise.whole))]
+
+
+def test_decisions_are_those_of_the_real_numbers() -> None:
+    """Words of one digit leave everything to be decided later, on more digits: by the oracle."""
+    for seed in range(5):
+        noise = laplace(120, generator=source(seed, word_bits=1))
+        scale = 3.3
+        found = floors(noise, scale=scale, offset=Fraction(1, 2))
+        counts = np.random.default_rng(seed).integers(0, 6, size=(30, 4))
+        labels = largest(counts, noise, scale=scale)
+        reached = reaches(counts.ravel().astype(float), noise, scale=scale, threshold=4.25)
+        real = [Fraction(scale) * value for value in exact_values(noise)]
+        assert found.tolist() == [math.floor(value + Fraction(1, 2)) for value in real]
+        noisy = [int(count) + value for count, value in zip(counts.ravel(), real, strict=True)]
+        assert reached.tolist() == [value >= Fraction(4.25) for value in noisy]
+        rows = [noisy[4 * row : 4 * row + 4] for row in range(30)]
+        assert labels.tolist() == [row.index(max(row)) for row in rows]
+
+
+def test_a_comparison_looks_at_as_many_digits_as_it_needs() -> None:
+    generator = source(4, word_bits=1)
+    left, right = (Digits(2000, generator=generator) for _ in range(2))
+    every = np.arange(2000)
+    found = below(left, every, right, every)
+    assert len(left._words) > 5
+    ends = [(left.interval(i, 64)[0], right.interval(i, 64)[0]) for i in range(2000)]
+    assert found.tolist() == [ours < theirs for ours, theirs in ends]
+
+
+def test_discrete_laplace_noise_has_its_probabilities() -> None:
+    scale = 1.5
+    noise = discrete_laplace(source(5), scale=scale, shape=(DRAWS,))
+    values = np.arange(-10, 11)
+    ratio = math.exp(-1 / scale)
+    expected = (1 - ratio) / (1 + ratio) * ratio ** np.abs(values)
+    inside = np.abs(noise) <= 10
+    counts = np.bincount(noise[inside] + 10, minlength=21)
+    rest = DRAWS - int(inside.sum())
+    chances = np.append(expected, 1 - expected.sum())
+    assert stats.chisquare(np.append(counts, rest), DRAWS * chances).pvalue > LEVEL
 
 
 @pytest.mark.parametrize("label", [0, 1])
@@ -42,23 +145,19 @@ def test_outputs_of_both_labels_lie_on_one_lattice(label: int) -> None:
     """Where floating-point noise gives its label away: outputs near 0 on a finer grid."""
     labels = np.full(3000, label)
     for mechanism in (
-        SecureLaplaceNoise(epsilon=1.0, num_classes=2),
-        SecureGaussianNoise(noise_std=1.0, num_classes=2),
+        LaplaceNoise(epsilon=1.0, num_classes=2),
+        GaussianNoise(noise_std=1.0, num_classes=2),
     ):
-        noisy = mechanism.release(labels, generator=np.random.default_rng())
-        np.testing.assert_array_equal(noisy * LATTICE, np.round(noisy * LATTICE))
-    floating = LaplaceNoise(epsilon=1.0, num_classes=2)
-    gaps = floating.release(labels, generator=np.random.default_rng(1)) * LATTICE
-    assert (gaps != np.round(gaps)).any()
+        assert on_lattice(mechanism.release(labels, generator=source()))
+        assert not on_lattice(mechanism.release(labels, generator=np.random.default_rng(1)))
 
 
 def test_privacy_loss_over_many_runs() -> None:
     def runs(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        mechanism = SecureLaplaceNoise(epsilon=epsilon, num_classes=2)
+        mechanism, generator = LaplaceNoise(epsilon=epsilon, num_classes=2), source(6)
         samples = []
         for label in (0, 1):
-            labels = np.full(FEW_RUNS, label)
-            noisy = mechanism.release(labels, generator=np.random.default_rng())
+            noisy = mechanism.release(np.full(300_000, label), generator=generator)
             loss = np.subtract(*mechanism.log_likelihood(noisy).T)
             samples.append(events_of(loss, edges=np.linspace(-0.99, 0.99, 4) * epsilon))
         return samples[0], samples[1]
@@ -66,46 +165,147 @@ def test_privacy_loss_over_many_runs() -> None:
     assert_private(runs, epsilon=2.0)
 
 
-def test_prices_are_sound() -> None:
-    assert SecureLaplaceNoise(epsilon=0.3, num_classes=2).event.epsilon == 0.3
-    noise_std = 3.0
-    secure = SecureGaussianNoise(noise_std=noise_std, num_classes=2)
-    plain = GaussianNoise(noise_std=noise_std, num_classes=2)
-    exact = epsilon_of([plain.event], delta=1e-5)
-    assert exact < epsilon_of([secure.event], delta=1e-5) < 1.25 * exact
-    noisy = np.array([[0.3, 1.2]])
-    np.testing.assert_array_equal(secure.log_likelihood(noisy), plain.log_likelihood(noisy))
+def test_moments_are_sums_of_whole_steps_and_no_row_grows() -> None:
+    rng = np.random.default_rng(7)
+    weights = rng.normal(size=(500, 20))
+    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+    labels = rng.integers(0, 3, 500)
+    mechanism = LabelMoments(noise_std=1e-9, num_classes=3)  # noise below the lattice: none
+    moments = mechanism.release(labels, weights, generator=source())
+    assert on_lattice(moments)
+    np.testing.assert_allclose(moments, weights.T @ np.eye(3)[labels], atol=500 / LATTICE + 2e-3)
+    # One label changed moves the sums by its row, exactly, and that is no longer than sqrt(2).
+    other = labels.copy()
+    other[17] = (labels[17] + 1) % 3
+    steps = (mechanism.release(other, weights, generator=source()) - moments) * LATTICE
+    moved = steps.astype(np.int64)
+    assert (moved == steps).all() and int((moved**2).sum()) <= 2 * LATTICE**2
+    order = rng.permutation(500)  # floating-point sums would depend on it
+    again = mechanism.release(labels[order], weights[order], generator=source())
+    np.testing.assert_array_equal(again, moments)
 
 
-def test_the_vault_releases_it_and_a_seed_is_refused() -> None:
-    vault = LabelVault(labels=np.array([0, 1, 1]), num_classes=2)
-    for mechanism in (
-        SecureLaplaceNoise(epsilon=1.0, num_classes=2),
-        SecureGaussianNoise(noise_std=2.0, num_classes=2),
-    ):
-        assert vault.release(mechanism, noise=OsEntropy(draw=3)).values.shape == (3, 2)
-        with pytest.raises(ValueError, match="cannot be repeated"):
-            vault.release(mechanism, noise=SeededNoise(seed=1))
-        with pytest.raises(ValueError, match="cannot be repeated"):
-            mechanism.release(np.array([0]), generator=np.random.default_rng(7))
-        with pytest.raises(ValueError, match="cannot be repeated"):
-            mechanism.release(np.array([0]), generator=torch.Generator().manual_seed(7))
+def test_counts_get_discrete_noise_of_the_same_scale() -> None:
+    mechanism = ClusterHistograms(epsilon=0.5, num_classes=2)
+    clusters = np.arange(DRAWS // 2)
+    counts = mechanism.release(np.zeros(DRAWS // 2, dtype=int), clusters, generator=source(8))
+    noise = (counts - np.array([1, 0])).ravel()
+    ratio = math.exp(-0.25)
+    assert np.issubdtype(counts.dtype, np.integer)
+    assert noise.var() == pytest.approx(2 * ratio / (1 - ratio) ** 2, rel=0.03)
 
 
-def test_a_missing_opendp_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opendp", None)
-    monkeypatch.delitem(sys.modules, "opendp.prelude", raising=False)
-    with pytest.raises(ImportError, match=r"labeldp\[secure\]"):
-        secure_laplace(scale=1.0, shape=(2,))
+VOTES = np.random.default_rng(9).multinomial(60, [0.5, 0.3, 0.2], size=40_000)
+
+
+@pytest.mark.parametrize(
+    "aggregator",
+    [
+        LNMax(scale=10.0),
+        GNMax(noise_std=15.0),
+        ConfidentGNMax(threshold=30.0, sigma1=12.0, sigma2=9.0),
+        ConfidentGNMax(threshold=30.0, sigma1=12.0, sigma2=9.0, check_noise=CheckNoise.PER_CLASS),
+    ],
+)
+def test_votes_are_answered_as_often_as_with_plain_noise(aggregator: Any) -> None:
+    """The distribution is the same, so that all prices hold as they are."""
+    secure = aggregator.answer(VOTES, generator=source(10))
+    plain = aggregator.answer(VOTES, generator=np.random.default_rng(11))
+    table = [np.bincount(labels + 1, minlength=4) for labels in (secure, plain)]
+    columns = np.array(table)[:, np.sum(table, axis=0) > 0]
+    assert stats.chi2_contingency(columns).pvalue > LEVEL
+    wider = type(aggregator)(
+        **{
+            name: value * 1.5 if isinstance(value, float) else value
+            for name, value in vars(aggregator).items()
+        }
+    ).answer(VOTES, generator=source(12))
+    both = np.array([np.bincount(labels + 1, minlength=4) for labels in (wider, plain)])
+    assert stats.chi2_contingency(both[:, both.sum(axis=0) > 0]).pvalue < LEVEL
+
+
+def test_an_interactive_round_is_checked_on_surprises() -> None:
+    aggregator = InteractiveGNMax(threshold=20.0, sigma1=12.0, sigma2=9.0, confidence=0.8)
+    scores = np.tile([0.9, 0.06, 0.04], (len(VOTES), 1))
+    answers = [
+        aggregator.respond(VOTES, student_scores=scores, generator=generator)
+        for generator in (source(13), np.random.default_rng(14))
+    ]
+    table = np.array([[each.answered, len(VOTES) - each.answered] for each in answers])
+    assert 1000 < table[0, 0] < 39_000
+    assert stats.chi2_contingency(table).pvalue > LEVEL
+
+
+def test_a_published_cost_lies_on_a_public_lattice() -> None:
+    value, noise_std = 0.123456789, 0.37
+    sums = np.array([rounded_sum(value, noise_std, generator=source(s)) for s in range(400)])
+    steps = sums / noise_std * LATTICE
+    np.testing.assert_allclose(steps, np.round(steps), atol=1e-4)
+    assert stats.kstest((sums - value) / noise_std, stats.norm.cdf).pvalue > LEVEL
+    votes = np.tile([[248, 2], [235, 15]], (500, 1))
+    arguments: dict[str, Any] = {
+        "noise_std": 40.0,
+        "threshold": 200.0,
+        "sigma1": 150.0,
+        "delta": 1e-5,
+        "order": 8.0,
+    }
+    bounds = [
+        [release_epsilon(votes, **arguments, generator=make(seed)).rdp for seed in range(60)]
+        for make in (source, np.random.default_rng)
+    ]
+    assert stats.ks_2samp(*bounds).pvalue > LEVEL
+
+
+def test_the_vault_releases_every_mechanism_and_says_so() -> None:
+    labels = np.arange(12) % 3
+    vault = LabelVault(labels=labels, num_classes=3)
+    prior, clusters = np.full((12, 3), 1 / 3), np.zeros(12, dtype=int)
+    requests: list[tuple[Any, tuple[Any, ...]]] = [
+        (LaplaceNoise(epsilon=1.0, num_classes=3), ()),
+        (GaussianNoise(noise_std=2.0, num_classes=3), ()),
+        (RandomizedResponse(epsilon=1.0, num_classes=3), ()),
+        (BitFlip(epsilon=1.0, num_classes=3), ()),
+        (RRWithPrior(epsilon=1.0), (prior,)),
+        (ClusterHistograms(epsilon=1.0, num_classes=3), (clusters,)),
+        (LabelMoments(noise_std=1.0, num_classes=3), (np.eye(12),)),
+    ]
+    for mechanism, public in requests:
+        plain = vault.release(mechanism, *public, noise=OsEntropy())
+        secure = vault.release(mechanism, *public, noise=SecureEntropy())
+        assert secure.key != plain.key
+        line = vault.charges()[-1]
+        assert line.mechanism["noise"] == {"name": "SecureEntropy", "draw": 0}
+        assert line.event == mechanism.event
+    votes = np.array([[7, 3, 0], [5, 5, 0]])
+    for aggregator in (LNMax(scale=2.0), GNMax(noise_std=2.0)):
+        request = PateAnswers(aggregator=aggregator, queries=2, max_answers=2)
+        plain = vault.release_from_votes(request, votes)
+        secure = vault.release_from_votes(request, votes, noise=SecureEntropy())
+        assert secure.key != plain.key
+    assert len(vault.charges()) == 2 * (len(requests) + 2)
+
+
+def test_a_mechanism_that_can_not_is_refused_and_nothing_is_charged() -> None:
+    class Plain(LaplaceNoise):
+        def release(self, labels: Any, *, generator: Any) -> Any:
+            from labeldp.mechanisms.randomness import as_numpy_generator
+
+            return as_numpy_generator(generator).laplace(size=(len(labels), 2))
+
+    vault = LabelVault(labels=np.array([0, 1]), num_classes=2)
+    with pytest.raises(ValueError, match="draws floating-point noise only"):
+        vault.release(Plain(epsilon=1.0, num_classes=2), noise=SecureEntropy())
+    assert not vault.charges()
 
 
 def test_bad_input_is_refused() -> None:
     for scale in (0.0, -1.0, math.nan, math.inf, 1e9):
         with pytest.raises(ValueError, match="scale is"):
-            secure_laplace(scale=scale, shape=(2,))
+            lattice_laplace(source(), scale=scale, shape=(2,))
         with pytest.raises(ValueError, match="noise_std is"):
-            SecureGaussianNoise(noise_std=scale, num_classes=2)
+            lattice_gaussian(source(), noise_std=scale, shape=(2,))
     with pytest.raises(ValueError, match=r"labels\[0\] is 2"):
-        SecureLaplaceNoise(epsilon=1.0, num_classes=2).release(
-            np.array([2]), generator=np.random.default_rng()
-        )
+        LaplaceNoise(epsilon=1.0, num_classes=2).release(np.array([2]), generator=source())
+    with pytest.raises(ValueError, match="word_bits is 65"):
+        source(word_bits=65)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
+from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.configuration import (
     METHODS,
     AuditSettings,
@@ -251,3 +251,17 @@ def test_hash_sees_what_decides_the_numbers_and_nothing_else() -> None:
 def test_seeded_draws_are_different_seeds() -> None:
     assert NoiseSettings(seed=5, draw=2).source() == SeededNoise(seed=5, draw=2)
     assert NoiseSettings(draw=2).source() == OsEntropy(draw=2)
+
+
+def test_secure_noise_is_asked_for_by_a_key_and_never_with_a_seed() -> None:
+    config = with_changes(TrialConfig(), parse_overrides(["noise.secure=true", "noise.draw=3"]))
+    assert config.noise.source() == SecureEntropy(draw=3)
+    with pytest.raises(ConfigurationError, match=r"noise\.secure is true and noise\.seed is 0"):
+        with_changes(TrialConfig(), {"noise.secure": True, "noise.seed": 0})
+
+
+def test_trials_from_before_secure_noise_keep_their_hash() -> None:
+    """The hash of the defaults as it was at 7e5f390; secure noise makes another trial."""
+    assert config_hash(TrialConfig(), data_fingerprint="a") == "cb4b9e8c4c46c5d4"
+    secure = with_changes(TrialConfig(), {"noise.secure": True})
+    assert config_hash(secure, data_fingerprint="a") != "cb4b9e8c4c46c5d4"

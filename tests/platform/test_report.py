@@ -3,7 +3,9 @@
 import csv
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow.tracking import MlflowClient
@@ -63,6 +65,31 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
     assert "2 releases" in page and "epsilon 3 at delta 0" in page
     assert page.count("class=front") == 3
     assert written.pareto_png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_row_says_where_its_noise_came_from(tmp_path: Path) -> None:
+    kinds: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "secure": {"noise.secure": True},
+        "seeded": {"noise.seed": 0},
+    }
+    records = [
+        a_record(f"{number:016x}", variant=kind, changes=changes)
+        for number, (kind, changes) in enumerate(kinds.items())
+    ]
+    # Tracking gives every value back as text, and records from before have no such key.
+    as_text = [
+        replace(record, config={key: str(value) for key, value in record.config.items()})
+        for record in records
+    ]
+    before = {key: value for key, value in records[0].config.items() if key != "noise.secure"}
+    for group in (records, as_text, [replace(records[0], config=before)]):
+        written = write_report(group, folder=tmp_path, title="small")
+        rows = rows_of(written.pareto_csv)
+        assert len(rows) == len(group)
+        assert all(row["noise"] == row["variant"] for row in rows)
+        for record in group:
+            assert f"<td>{record.variant}</td></tr>" in written.html.read_text()
 
 
 def test_private_numbers_stay_out(tmp_path: Path) -> None:

@@ -60,3 +60,14 @@ def test_seeded_noise_is_said_aloud() -> None:
     card = run_card(a_record(changes={"noise.seed": 42}), [a_charge()])
     assert "**The noise was drawn from seed 42" in card
     assert "entropy" not in card
+
+
+def test_secure_noise_is_told_from_plain_noise() -> None:
+    plain = run_card(a_record(), [a_charge()])
+    secure = run_card(a_record(changes={"noise.secure": True}), [a_charge()])
+    assert "plain floating-point noise" in plain and "It is secure" not in plain
+    assert "It is secure" in secure and "plain floating-point noise" not in secure
+    assert "operating system's entropy" in secure
+    before = a_record()
+    config = {key: value for key, value in before.config.items() if key != "noise.secure"}
+    assert "plain floating-point noise" in run_card(replace(before, config=config), [a_charge()])
