@@ -8,8 +8,8 @@ lie, the largest of noisy counts, whether a threshold is reached. Each of these 
 ideal release, made of real numbers, and costs what that costs, to the last digit.
 
 Karney, "Sampling exactly from the normal distribution", ACM TOMS 42, 2016: the normal law by
-rejection, without any arithmetic that rounds. It takes about a microsecond per value, fifty times
-as long as NumPy's. Nothing here resists an observer with a stopwatch.
+rejection, without any arithmetic that rounds. It takes less than half a microsecond per
+value, some thirty times as long as NumPy's. Nothing here resists an observer with a stopwatch.
 
 >>> from labeldp.mechanisms.randomness import SecureEntropy
 >>> noise = lattice_gaussian(SecureEntropy().generator(""), noise_std=2.0, shape=(3, 4))

@@ -1,6 +1,10 @@
-"""Are the draws what the formulas say? A million of each, against the exact distribution."""
+"""Are the draws what the formulas say? A million of each, against the exact distribution.
+
+With the generator of seeded noise and with that of secret noise, under keys that are fixed here.
+"""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,52 +13,65 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.randomized_response import (
     NoNoise,
     RandomizedResponse,
     epsilon_from_keep_probability,
 )
+from labeldp.mechanisms.randomness import cryptographic_generator
+
+Make = Callable[[int], np.random.Generator]
 
 DRAWS = 1_000_000
 #: A correct sampler fails a test at this level once in ten thousand seeds; the seeds are fixed.
 LEVEL = 1e-4
 
 
-def noise_of(mechanism: LaplaceNoise | GaussianNoise, *, classes: int = 4) -> NDArray[np.float64]:
+@pytest.fixture(params=["PCG64", "AES"])
+def make(request: pytest.FixtureRequest) -> Make:
+    """Maps a number to a generator of its own."""
+    if request.param == "PCG64":
+        return np.random.default_rng
+    return lambda number: cryptographic_generator(number.to_bytes(16, "little"))
+
+
+def noise_of(
+    mechanism: LaplaceNoise | GaussianNoise, make: Make, *, classes: int = 4
+) -> NDArray[np.float64]:
     labels = np.random.default_rng(1).integers(0, classes, size=DRAWS // classes)
-    noisy = mechanism.release(labels, generator=np.random.default_rng(2))
+    noisy = mechanism.release(labels, generator=make(2))
     return np.asarray(noisy - np.eye(classes)[labels]).ravel()
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
-def test_laplace_noise_has_the_scale_that_epsilon_asks_for(epsilon: float) -> None:
-    noise = noise_of(LaplaceNoise(epsilon=epsilon, num_classes=4))
+def test_laplace_noise_has_the_scale_that_epsilon_asks_for(epsilon: float, make: Make) -> None:
+    noise = noise_of(LaplaceNoise(epsilon=epsilon, num_classes=4), make)
     assert stats.kstest(noise, stats.laplace(scale=2 / epsilon).cdf).pvalue > LEVEL
     # The same test sees a scale that is off by one percent.
     assert stats.kstest(noise, stats.laplace(scale=2.02 / epsilon).cdf).pvalue < LEVEL
 
 
-def test_gaussian_noise_has_the_standard_deviation_asked_for() -> None:
-    noise = noise_of(GaussianNoise(noise_std=1.7, num_classes=4))
+def test_gaussian_noise_has_the_standard_deviation_asked_for(make: Make) -> None:
+    noise = noise_of(GaussianNoise(noise_std=1.7, num_classes=4), make)
     assert stats.kstest(noise, stats.norm(scale=1.7).cdf).pvalue > LEVEL
     assert stats.kstest(noise, stats.norm(scale=1.7 * 1.01).cdf).pvalue < LEVEL
 
 
-def test_noise_is_independent_between_coordinates() -> None:
-    noise = noise_of(LaplaceNoise(epsilon=1.0, num_classes=4)).reshape(-1, 4)
+def test_noise_is_independent_between_coordinates(make: Make) -> None:
+    noise = noise_of(LaplaceNoise(epsilon=1.0, num_classes=4), make).reshape(-1, 4)
     correlation = np.corrcoef(noise.T) - np.eye(4)
     assert np.abs(correlation).max() < 4 / math.sqrt(len(noise))
 
 
 @pytest.mark.parametrize(("epsilon", "classes"), [(0.5, 2), (1.0, 10), (4.0, 100)])
 def test_randomized_response_keeps_and_replaces_as_often_as_it_should(
-    epsilon: float, classes: int
+    epsilon: float, classes: int, make: Make
 ) -> None:
     mechanism = RandomizedResponse(epsilon=epsilon, num_classes=classes)
     labels = np.full(DRAWS, classes - 1)
-    counts = np.bincount(
-        mechanism.release(labels, generator=np.random.default_rng(3)), minlength=classes
-    )
+    counts = np.bincount(mechanism.release(labels, generator=make(3)), minlength=classes)
     keep = mechanism.keep_probability
     expected = np.full(classes, (1 - keep) / (classes - 1))
     expected[-1] = keep
@@ -62,12 +79,12 @@ def test_randomized_response_keeps_and_replaces_as_often_as_it_should(
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-def test_log_ratio_of_randomized_response_never_exceeds_epsilon(epsilon: float) -> None:
+def test_log_ratio_of_randomized_response_never_exceeds_epsilon(epsilon: float, make: Make) -> None:
     classes = 5
     mechanism = RandomizedResponse(epsilon=epsilon, num_classes=classes)
     frequencies = [
         np.bincount(
-            mechanism.release(np.full(DRAWS, label), generator=np.random.default_rng(10 + label)),
+            mechanism.release(np.full(DRAWS, label), generator=make(10 + label)),
             minlength=classes,
         )
         / DRAWS
@@ -85,6 +102,27 @@ def test_log_ratio_of_randomized_response_never_exceeds_epsilon(epsilon: float) 
     assert max(ratios) <= epsilon + slack
     # And the bound is tight: a claim of nine tenths of epsilon is caught.
     assert max(ratios) > 0.9 * epsilon + slack
+
+
+def test_counts_get_discrete_laplace_noise(make: Make) -> None:
+    ratio = math.exp(-0.5)
+    mechanism = ClusterHistograms(epsilon=1.0, num_classes=2)
+    clusters = np.arange(DRAWS // 2)
+    counts = mechanism.release(np.zeros(DRAWS // 2, dtype=int), clusters, generator=make(4))
+    noise = np.clip((counts - np.array([1, 0])).ravel(), -20, 20)
+    values = np.arange(-20, 21)
+    expected = (1 - ratio) / (1 + ratio) * ratio ** np.abs(values)
+    expected[[0, -1]] /= 1 - ratio  # with all that lies beyond
+    counted = np.bincount(noise + 20, minlength=41)
+    assert stats.chisquare(counted, DRAWS * expected).pvalue > LEVEL
+
+
+def test_bits_are_flipped_as_often_as_they_should(make: Make) -> None:
+    mechanism = BitFlip(epsilon=2.0, num_classes=4)
+    bits = mechanism.release(np.zeros(DRAWS // 4, dtype=int), generator=make(5))
+    wrong = (bits != np.array([1, 0, 0, 0])).sum(axis=0)
+    for flips in wrong:
+        assert stats.binomtest(int(flips), DRAWS // 4, mechanism.flip_probability).pvalue > LEVEL
 
 
 def test_keep_probability_and_epsilon_are_inverse_to_each_other() -> None:
