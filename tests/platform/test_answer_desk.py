@@ -18,7 +18,7 @@ from labeldp.mechanisms.pate_release import (
     PublishedCost,
     private_costs,
 )
-from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.mechanisms.vote_counts import count_votes
 from labeldp.platform.answer_desk import AnswerDesk
@@ -252,3 +252,18 @@ def test_sweeps_beside_each_other_share_votes(tmp_path: Path) -> None:
     assert first.ensemble_file(ENSEMBLE) == second.ensemble_file(ENSEMBLE)
     # Others toss coins of their own.
     assert a_home("third").ensemble_file(ENSEMBLE) != first.ensemble_file(ENSEMBLE)
+
+
+def test_secure_answers_and_their_published_cost_are_releases_of_their_own(tmp_path: Path) -> None:
+    desk, vault = a_desk(tmp_path)
+    train(desk)
+    plain, secure = (
+        desk.answers(ENSEMBLE, (REQUEST,), delta=1e-5, publish_cost=True, noise=noise)
+        for noise in (OsEntropy(), SecureEntropy())
+    )
+    assert not set(plain.keys) & set(secure.keys)
+    first, second = vault.charges()[:2], vault.charges()[2:]
+    assert [line.event for line in first] == [line.event for line in second]
+    assert {line.mechanism["noise"]["name"] for line in second} == {"SecureEntropy"}
+    assert secure.figures["answered_by_teachers"] == 40
+    assert 0 < secure.figures["epsilon_sanitized"] <= vault.epsilon(delta=1e-5, keys=secure.keys)
