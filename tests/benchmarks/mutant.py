@@ -1,0 +1,86 @@
+"""What a mutant is, and where the files that mutants change and the tests that kill them lie."""
+
+from dataclasses import dataclass
+
+#: Short name -> source file. Files that move are followed here and nowhere else.
+SOURCES = {
+    "accounting": "mechanisms/accounting.py",
+    "additive_noise": "mechanisms/additive_noise.py",
+    "aggregators": "mechanisms/aggregators.py",
+    "audits": "platform/audits.py",
+    "canaries": "mechanisms/canaries.py",
+    "cluster_prior": "mechanisms/cluster_prior.py",
+    "configuration": "platform/configuration.py",
+    "exact_digits": "mechanisms/exact_digits.py",
+    "interactive_gnmax": "mechanisms/interactive_gnmax.py",
+    "label_moments": "mechanisms/label_moments.py",
+    "ledger": "mechanisms/ledger.py",
+    "memorization": "mechanisms/memorization.py",
+    "one_run": "mechanisms/one_run.py",
+    "partition": "trainers/partition.py",
+    "pate_release": "mechanisms/pate_release.py",
+    "plan": "platform/plan.py",
+    "priors": "trainers/priors.py",
+    "randomized_response": "mechanisms/randomized_response.py",
+    "randomness": "mechanisms/randomness.py",
+    "release_address": "mechanisms/release_address.py",
+    "release_store": "mechanisms/release_store.py",
+    "rr_with_prior": "mechanisms/rr_with_prior.py",
+    "secret_cost": "mechanisms/secret_cost.py",
+    "secure_noise": "mechanisms/secure_noise.py",
+    "selection": "mechanisms/selection.py",
+    "smooth_sensitivity": "mechanisms/smooth_sensitivity.py",
+    "vault": "mechanisms/vault.py",
+    "vault_home": "platform/vault_home.py",
+    "vault_store": "platform/vault_store.py",
+}
+
+#: Short name -> test file.
+TESTS = {
+    "accounting": "tests/mechanisms/test_accounting.py",
+    "aggregators": "tests/mechanisms/test_aggregators.py",
+    "audits": "tests/platform/test_audits.py",
+    "canaries": "tests/mechanisms/test_canaries.py",
+    "cluster_prior": "tests/mechanisms/test_cluster_prior.py",
+    "configuration": "tests/platform/test_configuration.py",
+    "interactive_gnmax": "tests/mechanisms/test_interactive_gnmax.py",
+    "label_moments": "tests/mechanisms/test_label_moments.py",
+    "memorization": "tests/mechanisms/test_memorization.py",
+    "noise_distributions": "tests/mechanisms/test_noise_distributions.py",
+    "one_run": "tests/mechanisms/test_one_run.py",
+    "partition": "tests/trainers/test_partition.py",
+    "pate_release": "tests/mechanisms/test_pate_release.py",
+    "plan": "tests/platform/test_plan.py",
+    "planted_canaries": "tests/platform/test_planted_canaries.py",
+    "priors": "tests/trainers/test_priors.py",
+    "privacy_loss": "tests/mechanisms/test_privacy_loss.py",
+    "randomized_response": "tests/mechanisms/test_randomized_response.py",
+    "randomness": "tests/mechanisms/test_randomness.py",
+    "release_address": "tests/mechanisms/test_release_address.py",
+    "rr_with_prior": "tests/mechanisms/test_rr_with_prior.py",
+    "secure_noise": "tests/mechanisms/test_secure_noise.py",
+    "selection": "tests/mechanisms/test_selection.py",
+    "smooth_sensitivity": "tests/mechanisms/test_smooth_sensitivity.py",
+    "vault": "tests/mechanisms/test_vault.py",
+    "vault_client": "tests/platform/test_vault_client.py",
+    "vault_store": "tests/platform/test_vault_store.py",
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change that voids or weakens a guarantee, and the tests that ought to notice.
+
+    Attributes:
+        what: The change, in words.
+        source: A key of `SOURCES`.
+        old: Text that stands in the file exactly once.
+        new: What takes its place.
+        tests: Keys of `TESTS`.
+    """
+
+    what: str
+    source: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
