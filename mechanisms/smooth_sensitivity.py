@@ -74,8 +74,10 @@ __all__ = [
 
 #: Share of delta that is kept for tails, unless said otherwise.
 _TAIL_SHARE = 0.1
-#: Costs and sensitivities are right to this share of what one label moves them by, and more.
-_ROUNDING = 1e-6
+#: Costs of up to 100 are computed to 1e-10 or better, and so is what one label moves them by: less
+#: than this share of a sensitivity that the least noise is made for, at multipliers of up to 100.
+_ROUNDING = 1e-5
+_LEAST_NOISE = 1e-3
 
 
 def log_smooth_sensitivity(ls_by_distance: Any, beta: float) -> float:
@@ -141,13 +143,19 @@ class SanitizedEpsilon:
     epsilon_data_independent: float
 
 
+def _widened(noise: float, generator: NoiseGenerator) -> float:
+    """Secure noise that covers rounding as well: what a label moves is computed in floats."""
+    if isinstance(generator, SecureGenerator):
+        return max(noise, _LEAST_NOISE) * (1 + _ROUNDING)
+    return noise
+
+
 def _raised(
     value: float, *, deviations: float, parts: tuple[float, float], generator: NoiseGenerator
 ) -> float:
     """The value plus so many standard deviations, parts[0] * parts[1] each, plus one of noise."""
     if isinstance(generator, SecureGenerator):
-        # A little more noise than is due: what a label moves was computed in floating point.
-        noise_std = parts[0] * parts[1] * (1 + _ROUNDING)
+        noise_std = parts[0] * parts[1]
         return rounded_sum(value + deviations * noise_std, noise_std, generator=generator)
     draw = deviations + float(generator.standard_normal())
     return value + draw * parts[0] * parts[1]
@@ -245,11 +253,11 @@ def release_epsilon(
         log_bound = _raised(
             log_smooth_sensitivity(cost.sensitivity, beta),
             deviations=deviations,
-            parts=(beta, noise.sensitivity_multiplier),
+            parts=(beta, _widened(noise.sensitivity_multiplier, rng)),
             generator=rng,
         )
         bound = math.exp(min(log_bound, 700.0))
-        noise_of_cost = bound * noise.cost_multiplier
+        noise_of_cost = _widened(bound * noise.cost_multiplier, rng)
         raised = _raised(cost.rdp, deviations=deviations, parts=(noise_of_cost, 1.0), generator=rng)
         rdp = min(max(raised, 0.0), cost.rdp_flat)  # both limits are public
         rdp_release = noise.rdp(order)

@@ -83,8 +83,8 @@ KNOWN = (
     Mutant(
         "the published bound on smooth sensitivity is not raised",
         "smooth_sensitivity",
-        "deviations=deviations,\n            parts=(beta, noise.sensitivity_multiplier),",
-        "deviations=0.0,\n            parts=(beta, noise.sensitivity_multiplier),",
+        "deviations=deviations,\n            parts=(beta,",
+        "deviations=0.0,\n            parts=(beta,",
         ("smooth_sensitivity",),
     ),
     Mutant(
