@@ -43,6 +43,7 @@ TESTS = {
     "canaries": "tests/mechanisms/test_canaries.py",
     "cluster_prior": "tests/mechanisms/test_cluster_prior.py",
     "configuration": "tests/platform/test_configuration.py",
+    "exact_digits": "tests/mechanisms/test_exact_digits.py",
     "interactive_gnmax": "tests/mechanisms/test_interactive_gnmax.py",
     "label_moments": "tests/mechanisms/test_label_moments.py",
     "memorization": "tests/mechanisms/test_memorization.py",

@@ -80,7 +80,7 @@ MORE = (
         "exact_digits",
         "open_ = open_[ours == theirs]",
         "open_ = open_[:0]",
-        ("secure_noise",),
+        ("exact_digits",),
     ),
     Mutant(
         "rows of weights grow on the lattice",

@@ -13,7 +13,6 @@ from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.exact_digits import Digits, below, exponential_coins
 from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate_accounting import CheckNoise
@@ -50,22 +49,6 @@ def source(seed: int = 0, *, word_bits: int = 64) -> SecureGenerator:
 
 def on_lattice(values: NDArray[Any]) -> bool:
     return bool((values * LATTICE == np.round(values * LATTICE)).all())
-
-
-@pytest.mark.parametrize("word_bits", [1, 7, 64])
-def test_coins_come_up_as_often_as_the_exponential_says(word_bits: int) -> None:
-    generator = source(word_bits=word_bits)
-    for tossed, probability in (
-        (exponential_coins(DRAWS, generator=generator), math.exp(-1)),
-        (
-            exponential_coins(
-                DRAWS, generator=generator, thinned=lambda at: generator.coins(at.size)
-            ),
-            math.exp(-0.5),
-        ),
-    ):
-        assert stats.binomtest(int(tossed.sum()), DRAWS, probability).pvalue > LEVEL
-        assert stats.binomtest(int(tossed.sum()), DRAWS, probability + 0.01).pvalue < LEVEL
 
 
 @pytest.mark.parametrize("word_bits", [1, 5, 64])
@@ -115,16 +98,6 @@ def test_decisions_are_those_of_the_real_numbers() -> None:
         assert reached.tolist() == [value >= Fraction(4.25) for value in noisy]
         rows = [noisy[4 * row : 4 * row + 4] for row in range(30)]
         assert labels.tolist() == [row.index(max(row)) for row in rows]
-
-
-def test_a_comparison_looks_at_as_many_digits_as_it_needs() -> None:
-    generator = source(4, word_bits=1)
-    left, right = (Digits(2000, generator=generator) for _ in range(2))
-    every = np.arange(2000)
-    found = below(left, every, right, every)
-    assert len(left._words) > 5
-    ends = [(left.interval(i, 64)[0], right.interval(i, 64)[0]) for i in range(2000)]
-    assert found.tolist() == [ours < theirs for ours, theirs in ends]
 
 
 def test_discrete_laplace_noise_has_its_probabilities() -> None:
