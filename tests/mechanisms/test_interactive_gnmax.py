@@ -52,6 +52,17 @@ def test_one_vote_moves_the_surplus_by_one_at_most() -> None:
     assert np.abs(before - (votes - 20 * scores).max(axis=1)).max() <= 0.5 + 1e-12
 
 
+def test_a_vote_moves_a_count_by_one_at_scores_that_rounding_would_trip_over() -> None:
+    """Scores half a vote off, to the last bit: rounded afterwards, one in nine jumps by 2."""
+    halves = (np.arange(100) + 0.5) / 100
+    teachers = np.arange(101)
+    votes = np.stack([teachers, 100 - teachers], axis=1)
+    for score in (*halves, *np.nextafter(halves, 0), *np.nextafter(halves, 1)):
+        scores = np.tile([score, 1 - score], (101, 1))
+        counts = surprise_counts(votes, scores)
+        assert (np.diff(counts, axis=0) == [1, -1]).all()
+
+
 def test_a_student_who_knows_nothing_shifts_the_threshold() -> None:
     votes = np.random.default_rng(2).multinomial(100, [0.6, 0.3, 0.1, 0.0], size=20)
     flat = np.full((20, 4), 0.25)
