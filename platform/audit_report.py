@@ -42,8 +42,9 @@ _EXPLANATION = (
     "supposes the mechanism's own family of curves, and is missing where none is known. A lower "
     "bound of 0 proves nothing, neither a leak nor its absence; no audit can prove more than its "
     "<b>ceiling</b>. <b>Labels inferred</b> counts canaries whose label the model's surest wrong "
-    "guess names; <b>advantage</b> is how much that is above guessing, and label DP bounds it by "
-    "1 - 2 / (1 + e<sup>epsilon</sup>). docs/audits.md says more.</p>"
+    "guess names; <b>advantage</b> is how much that is above a blind guess among m labels, which "
+    "label DP bounds by e<sup>epsilon</sup> / (e<sup>epsilon</sup> + m - 1) - 1 / m, and a little "
+    "more where there is a delta. docs/audits.md says more.</p>"
 )
 
 

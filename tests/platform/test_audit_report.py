@@ -18,7 +18,7 @@ from tests.platform.examples import a_charge, a_record
 AUDITS: dict[str, Any] = {
     "epsilon_m_paper_low": 0.5,
     "epsilon_m_paper_high": 1.25,
-    "label_inference_bound": 0.4621,
+    "label_inference_bound": 0.1425,
     "epsilon_one_run_ceiling": 3.49,
     "epsilon_f_dp_ceiling": 3.57,
     "private/epsilon_one_run": 0.7654,
@@ -73,7 +73,7 @@ def test_the_owners_page(tmp_path: Path) -> None:
         "37 of 50",
         "0.23",
         "0.12",
-        "0.46",
+        "0.14",
         "0.50 to 1.25",
     ):
         assert f"<td>{cell}</td>" in text
@@ -119,7 +119,7 @@ def test_the_run_card_has_every_audit() -> None:
         "| epsilon_m as published, an estimate | 0.500 to 1.25 |",
         "| one-run audit: epsilon is at least | 0.765 (37 of 50 coins right; ceiling 3.490) |",
         "curve that it claims | 0.877 (ceiling 3.570) |",
-        "advantage over guessing | 0.123 (label DP allows 0.462) |",
+        "advantage over guessing | 0.123 (label DP allows 0.142) |",
     ):
         assert words in card
     assert "## Audits" not in run_card(a_record(), [a_charge()])

@@ -155,7 +155,9 @@ def test_oracle_attacker_on_randomized_response_never_proves_more_than_epsilon()
         proven.append(found["private/epsilon_one_run"])
         # an estimate from 100 canaries, whose standard error is at most .05
         assert found["private/label_inference_advantage"] < found["label_inference_bound"] + 0.15
-        assert found["label_inference_bound"] == pytest.approx(1 - 2 / (1 + math.exp(epsilon)))
+        assert found["label_inference_bound"] == pytest.approx(
+            math.exp(epsilon) / (math.exp(epsilon) + 8) - 1 / 9
+        )
     assert max(false.values()) < 5
     assert 1.0 < np.mean(proven) < epsilon
 
@@ -173,7 +175,7 @@ def test_a_model_that_remembers_everything_reaches_the_ceiling() -> None:
     assert found["private/one_run_correct"] == found["private/one_run_guesses"] == 200
     assert found["private/label_inference_accuracy"] == 1.0
     assert found["private/label_inference_advantage"] == pytest.approx(1 - 1 / 9)
-    assert found["label_inference_bound"] == 1.0
+    assert found["label_inference_bound"] == pytest.approx(1 - 1 / 9)
 
 
 def test_a_model_that_knows_nothing_proves_nothing() -> None:
@@ -209,6 +211,7 @@ def test_two_classes_are_audited_by_coins_alone() -> None:
     assert found["epsilon_m_high"] == math.inf
     assert found["private/epsilon_one_run"] > 2.5
     assert found["private/label_inference_advantage"] == 0.5
+    assert found["label_inference_bound"] == pytest.approx(1 / (1 + math.exp(-3)) - 0.5)
     without = audited(planted(labels, num_classes=2, coin_canaries=0), remembered[:100], 3.0)
     assert "private/epsilon_one_run" not in without
     assert "private/label_inference_advantage" not in without
