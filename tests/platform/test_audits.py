@@ -37,6 +37,7 @@ from labeldp.platform.vault_store import StoreUnusable
 from labeldp.trainers.alibi import AlibiConfig, Noise
 from labeldp.trainers.data import load
 
+DRIVER = b"the driver's token"
 LABELS = np.random.default_rng(1).integers(10, size=4000)
 
 
@@ -75,6 +76,7 @@ def start(folder: Path | None, **extra: Any) -> VaultHome:
         "votes_folder": "votes",
         "fingerprint": "",
         "budget": None,
+        "authority": DRIVER,
     }
     return VaultHome(**{**settings, **extra})
 
@@ -255,13 +257,15 @@ def test_seeded_coins_are_the_same_everywhere() -> None:
     assert (start(None, coin_seed=4).canary_positions() != first).any()
 
 
-def test_trials_get_positions_and_figures_and_no_label(tmp_path: Path) -> None:
+def test_trials_get_positions_and_no_label_and_no_figure(tmp_path: Path) -> None:
     home = start(tmp_path)
     positions = home.canary_positions()
     mechanism = RandomizedResponse(epsilon=1.0, num_classes=10)
     release = home.release(mechanism, (), None, OsEntropy())
     rows = confident_in(release.values[positions], 10, 0.9)
-    figures = home.audit("0123456789abcdef", rows, 0.95, [release.key], 1e-5)
+    trial = "0123456789abcdef"
+    told: Any = home.audit(trial, rows, 0.95, [release.key], 1e-5)  # type: ignore[func-returns-value]
+    figures = home.figures(DRIVER, trial, [release.key])
     assert all(type(value) is float for value in figures.values())
     open_figures = {name for name in figures if not name.startswith("private/")}
     assert open_figures == {
@@ -275,6 +279,7 @@ def test_trials_get_positions_and_figures_and_no_label(tmp_path: Path) -> None:
         "label_inference_bound",
     }
     # What a trial receives holds neither the planted labels, nor the true ones, nor the coins.
+    assert told is None
     sent = pickle.dumps((positions, figures))
     truth = home._canaries
     assert truth.coins is not None
@@ -326,7 +331,6 @@ def test_a_trial_has_every_audit_and_spends_little_on_them(noise: Noise) -> None
         """As `VaultClient`, without Ray between trial and home."""
 
         keys: ClassVar[list[str]] = []
-        figures: ClassVar[dict[str, float]] = {}
 
         def release(self, mechanism: Any, *public: Any, indices: Any = None) -> Any:
             found = home.release(mechanism, public, indices, OsEntropy())
@@ -339,10 +343,8 @@ def test_a_trial_has_every_audit_and_spends_little_on_them(noise: Noise) -> None
         def canary_positions(self) -> NDArray[np.intp]:
             return home.canary_positions()
 
-        def audit(
-            self, confidences: NDArray[Any], *, confidence: float, delta: float
-        ) -> dict[str, float]:
-            return home.audit("", confidences, confidence, self.keys, delta)
+        def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:
+            home.audit("abc", confidences, confidence, self.keys, delta)
 
     config = TrialConfig(trainer=AlibiConfig(epochs=15, batch_size=64, noise=noise))
     metrics = run_trial(
@@ -351,7 +353,9 @@ def test_a_trial_has_every_audit_and_spends_little_on_them(noise: Noise) -> None
         vault=Client(),  # type: ignore[arg-type]
         on_epoch=lambda epoch: None,
     ).metrics
-    assert {"private/epsilon_one_run", "private/epsilon_f_dp", "epsilon_m_low"} <= set(metrics)
+    found = home.figures(DRIVER, "abc", Client.keys)
+    assert {"private/epsilon_one_run", "private/epsilon_f_dp", "epsilon_m_low"} <= set(found)
+    assert not set(found) & set(metrics)
     assert metrics["audit_seconds"] < 0.25 * metrics["train_seconds"]
 
 
