@@ -123,3 +123,16 @@ def test_the_run_card_has_every_audit() -> None:
     ):
         assert words in card
     assert "## Audits" not in run_card(a_record(), [a_charge()])
+
+
+def test_a_bound_at_delta_0_is_marked_where_epsilon_holds_at_a_larger_one(tmp_path: Path) -> None:
+    for name, delta in (("pure", 0.0), ("approximate", 1e-5)):
+        (tmp_path / name).mkdir()
+        written = write_report([audited("a", delta=delta)], folder=tmp_path / name, title="small")
+        report, page = written.html.read_text(), written.private[0].read_text()
+        card = run_card(audited("a", delta=delta), [a_charge()])
+        assert ("0.25 to 1.5&dagger;</td>" in report) == (delta > 0)
+        assert ("The lower end is proven for delta 0 only" in report) == (delta > 0)
+        assert ("0.25 to 1.50&dagger;</td>" in page) == (delta > 0)
+        assert "proven for delta 0 only" in page
+        assert ("0.250 to 1.5, lower end at delta 0 only |" in card) == (delta > 0)
