@@ -256,7 +256,7 @@ def test_sweeps_beside_each_other_share_votes(tmp_path: Path) -> None:
 
 
 def test_what_is_known_of_answers_goes_to_the_driver_alone(tmp_path: Path) -> None:
-    desk, _ = a_desk(tmp_path)
+    desk, vault = a_desk(tmp_path)
     train(desk)
     home = VaultHome(
         labels=LABELS,
@@ -270,10 +270,11 @@ def test_what_is_known_of_answers_goes_to_the_driver_alone(tmp_path: Path) -> No
         authority=b"driver",
     )
     home._made_desk = desk
-    reply = home.answers("ab12", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
-    assert reply.figures == {} and reply.values.shape == (REQUEST.queries, 2)
     with pytest.raises(ValueError, match="without one none is made"):
         home.answers("", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
+    assert not vault.charges()
+    reply = home.answers("ab12", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
+    assert reply.figures == {} and reply.values.shape == (REQUEST.queries, 2)
     home.audit("ab12", np.full((60, 3), 1 / 3), 0.95, list(reply.keys), 1e-5)
     prices = {"epsilon_realised", "epsilon_sanitized", "private/epsilon_data_dependent"}
     known = home.figures(b"driver", "ab12", reply.keys)
