@@ -4,7 +4,6 @@ import dataclasses
 import io
 import math
 import pickle
-import stat
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,7 +27,6 @@ from labeldp.platform.audits import (
     PlantedCanaries,
     check_room,
     curve_of,
-    evidence_path,
 )
 from labeldp.platform.configuration import AuditSettings, TrialConfig
 from labeldp.platform.trial import run_trial
@@ -289,24 +287,6 @@ def test_trials_get_positions_and_no_label_and_no_figure(tmp_path: Path) -> None
     # Positions alone do not depend on the labels that sit there, for who has the secret as well.
     shuffled = planted(np.random.default_rng(9).permutation(LABELS))
     assert (shuffled.positions == planted().positions).all()
-
-
-def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) -> None:
-    home = start(tmp_path)
-    rows = np.random.default_rng(0).dirichlet(np.ones(10), size=200)
-    home.audit("abc", rows, 0.95, [], 0.0)
-    path = evidence_path(tmp_path, "abc")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    kept = AttackEvidence.read(path)
-    assert kept is not None
-    assert all(np.isin(part, rows).all() for part in (kept.own, kept.others))
-    assert kept.others.shape == (100, 8) and kept.coin_margins.shape == (100,)
-    confidence, right = kept.pairs()
-    assert confidence.shape == right.shape == (800,)
-    assert AttackEvidence.read(tmp_path / "nothing.npz") is None
-    path.write_bytes(path.read_bytes()[:100])
-    assert AttackEvidence.read(path) is None
 
 
 def test_pooled_evidence_counts_every_run() -> None:

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.platform.audit_settings import AuditSettings
+from labeldp.platform.audits import AttackEvidence, evidence_path
 from labeldp.platform.progress import SweepProgress
 from labeldp.platform.recorder import Recorder
 from labeldp.platform.results import ResultsFolder
@@ -23,11 +24,11 @@ LABELS = np.random.default_rng(1).integers(10, size=1000)
 TRIAL = "0123456789abcdef"
 
 
-def start(folder: Path) -> VaultHome:
+def start(folder: Path, *, coins: int = 0) -> VaultHome:
     return VaultHome(
         labels=LABELS,
         num_classes=10,
-        audit=AuditSettings(canaries=50, coin_canaries=0),
+        audit=AuditSettings(canaries=50, coin_canaries=coins),
         coin_seed=None,
         store_path=str(folder / "vault.db"),
         votes_folder="votes",
@@ -124,6 +125,24 @@ def test_only_the_driver_lets_a_trial_be_audited_again(tmp_path: Path) -> None:
         home.figures(DRIVER, TRIAL, [])
     home.audit(TRIAL, rows(1), 0.95, [], 0.0)
     assert home.figures(DRIVER, TRIAL, [])["epsilon_m_ceiling"] > 0
+
+
+def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) -> None:
+    home = start(tmp_path, coins=100)
+    confidences = np.random.default_rng(0).dirichlet(np.ones(10), size=150)
+    home.audit(TRIAL, confidences, 0.95, [], 0.0)
+    path = evidence_path(tmp_path, TRIAL)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    kept = AttackEvidence.read(path)
+    assert kept is not None
+    assert all(np.isin(part, confidences).all() for part in (kept.own, kept.others))
+    assert kept.others.shape == (50, 8) and kept.coin_margins.shape == (100,)
+    confidence, right = kept.pairs()
+    assert confidence.shape == right.shape == (400,)
+    assert AttackEvidence.read(tmp_path / "nothing.npz") is None
+    path.write_bytes(path.read_bytes()[:100])
+    assert AttackEvidence.read(path) is None
 
 
 @pytest.mark.parametrize("trial", ["", "../../abc", "ABC", "a/b", "0" * 65])
