@@ -3,7 +3,7 @@
 | question | audit | answer |
 |---|---|---|
 | What do published tables report as epsilon_m? | `memorization_interval(...).paper` | estimate |
-| What do the same confidences prove? | `memorization_interval(...).corrected` | lower bound |
+| What do the same confidences prove? | `memorization_interval(...).corrected` | bound at delta 0 |
 | What does a run with coin canaries prove? | `one_run_audit`, `one_run_lower_bound` | lower bound |
 | ... if the mechanism's own curve is known? | `f_dp_lower_bound` | tighter lower bound |
 | Is an attack better than not looking at labels at all? | `label_inference` | advantage |

@@ -2,16 +2,19 @@
 
 A model that classifies well also "infers" training labels well, and so would a model trained on
 other people's labels: that is learning, not a leak. What label DP limits is the *advantage* of an
-attack over the best guess made without the labels (Wu et al., AISTATS 2023). Under epsilon-label-DP
-it is at most 1 - 2 / (1 + e^epsilon), whatever the attack.
+attack over the best guess made without the labels (Wu et al., AISTATS 2023). Where a label was
+drawn uniformly from m candidates, as a canary's, epsilon-label-DP lets no attack be right more
+often than e^epsilon / (e^epsilon + m - 1), against 1 / m without the release: `advantage_bound`.
 
-The best label-independent guess is unknown in practice. A stand-in that never saw the label in
+For other labels the best label-independent guess is unknown. A stand-in that never saw the label in
 question, such as an out-of-fold model, is weaker, so the advantage measured against it is an
-estimate that errs upward: above the bound it shows a weak stand-in before it shows a broken
+estimate that errs upward: above a bound it shows a weak stand-in before it shows a broken
 mechanism. Only the one-run audit proves the latter.
 
->>> round(advantage_bound(epsilon=1.0), 4)
-0.4621
+>>> round(advantage_bound(epsilon=1.0, candidates=2), 4)
+0.2311
+>>> round(advantage_bound(epsilon=2.0, candidates=9), 4)
+0.369
 """
 
 import math
@@ -76,19 +79,36 @@ def label_inference(guesses: Array, baseline: Array, labels: Array) -> LabelInfe
     )
 
 
-def advantage_bound(*, epsilon: float, delta: float = 0.0) -> float:
-    """Largest advantage of any attack on an (epsilon, delta)-label-DP mechanism.
+def advantage_bound(*, epsilon: float, candidates: int, delta: float = 0.0) -> float:
+    """Largest advantage of any attack on a label drawn uniformly from so many candidates.
 
-    It is the largest total variation distance between what two labels of an example lead to,
-    (e^epsilon - 1 + 2 delta) / (e^epsilon + 1), which is 1 - 2 / (1 + e^epsilon) at delta 0.
+    Let P be the mean over the m candidates y of Pr[guess y | label y]. Label DP, for every other
+    candidate z, says Pr[guess y | label y] <= e^epsilon Pr[guess y | label z] + delta. Summed over
+    all pairs, where the guesses made under one label have probability 1 together:
+
+        m (m - 1) P <= e^epsilon (m - m P) + m (m - 1) delta,
+        P <= (e^epsilon + (m - 1) delta) / (e^epsilon + m - 1).
+
+    The advantage is P - 1/m. Randomized response over the m candidates that shows the label itself
+    with probability delta attains it, so there is no smaller bound; to add delta to the bound of
+    pure epsilon is never below it. It holds given all other labels, and so for the mean over many
+    labels drawn independently, each guessed by who knows the rest.
+
+    Args:
+        epsilon: Of the substitution of one label; inf for no privacy.
+        candidates: m, from which the secret label was drawn uniformly.
+        delta: In [0, 1].
 
     Raises:
-        ValueError: epsilon negative or delta outside [0, 1].
+        ValueError: epsilon negative, fewer than two candidates or delta outside [0, 1].
     """
     _validate.number(epsilon=epsilon, delta=delta)
+    _validate.whole(minimum=2, candidates=candidates)
     if epsilon < 0:
         raise ValueError(f"epsilon is {epsilon}; it must be 0 or above (inf: no privacy)")
     if not 0 <= delta <= 1:
         raise ValueError(f"delta is {delta}; it must lie in [0, 1]")
-    share = math.exp(-epsilon)
-    return (1 - share + 2 * delta * share) / (1 + share)
+    # Numerator and denominator times e^-epsilon: an infinite epsilon is no exception.
+    share, others = math.exp(-epsilon), candidates - 1
+    gain = -math.expm1(-epsilon) + candidates * delta * share
+    return others * gain / (candidates * (1 + others * share))

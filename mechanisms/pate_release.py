@@ -115,6 +115,8 @@ class PateAnswers:
 class PublishedCost:
     """A public bound on what GNMax or Confident-GNMax answers cost, by smooth sensitivity.
 
+    It is known after the answers only, and random: what `smooth_sensitivity.SanitizedEpsilon` is.
+
     Attributes:
         noise_std: Of the answers.
         threshold: Of the check, None without one.

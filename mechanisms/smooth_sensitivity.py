@@ -19,8 +19,16 @@ whose probabilities are taken for constants. Here instead:
 3. Raised by z standard deviations again, the noisy cost is a bound but for a probability of tail/2,
    part of delta too.
 4. D is what was *realised*: every check, and the answers that were given. Which queries were
-   answered is public, so given that, D depends on the votes through the prices alone. Whoever
-   has a budget must stop answering at it, as with any Renyi filter.
+   answered is public, so given that, D depends on the votes through the prices alone.
+
+**What the number is.** It is known when the answers are given, it is random, and other votes or
+other noise show another one. So it is no guarantee, which is a promise about all outcomes, made
+beforehand: it is an upper bound, after the fact, on what this run cost. As that it is sound with
+the order fixed beforehand: but for a probability of `tail` it is at least the sum of the run's
+Renyi costs at that order, its own price included, which is what a Renyi filter of that order
+(Feldman and Zrnic 2021) compares with a budget. An order chosen by the outcome is not covered.
+A guarantee takes a budget fixed beforehand and answers that stop at it; or a charge for all checks
+and answers that were asked for, whatever the votes, as the ledger has it.
 
 Everything in `SanitizedEpsilon` may be published, and nothing else: not the cost itself, not the
 price of a query, not SS, not the probability of passing a check. Order, noise and tail must be
@@ -118,8 +126,9 @@ class SanitizedEpsilon:
     """What may be published about the cost of answering; every field of it.
 
     Attributes:
-        epsilon: Answers and this release together are (epsilon, delta)-DP.
-        delta: The whole of it, tail included.
+        epsilon: An upper bound, after the fact, on what the answers and this release cost at
+            `delta`: a random number, no (epsilon, delta)-DP of a mechanism (see the module's text).
+        delta: At which costs are stated, tail included.
         tail: Part of delta: the probability that noise broke the bound or fell short of its scale.
         order: The Renyi order, fixed beforehand.
         rdp: The published upper bound on the Renyi cost of the answers.

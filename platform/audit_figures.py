@@ -35,7 +35,8 @@ class AuditedModel:
 def audit_figure(models: Sequence[AuditedModel], *, path: Path) -> None:
     """Draw all audits of each model, one panel each.
 
-    Bars from 0 are proven: with the stated confidence the model's epsilon is at least as large.
+    Bars from 0 are proven: with the stated confidence the model's epsilon is at least as large, at
+    the model's delta or, where the bar's name says so and its color is faint, at delta 0 only.
     Segments are estimates. A tick is the ceiling, the most that as many canaries could prove.
 
     Args:
@@ -103,8 +104,9 @@ def _finite(metrics: Mapping[str, float]) -> list[float]:
 
 
 def _draw_audits(axis: Any, metrics: Mapping[str, float], right: float) -> None:
+    pure = "memorization" if metrics["delta"] == 0 else "memorization, delta 0"
     lines: list[tuple[str, float | None, float | None]] = [
-        ("memorization", metrics["epsilon_m_low"], metrics.get("epsilon_m_ceiling")),
+        (pure, metrics["epsilon_m_low"], metrics.get("epsilon_m_ceiling")),
         (
             "one-run",
             metrics.get("private/epsilon_one_run"),
@@ -127,7 +129,8 @@ def _draw_audits(axis: Any, metrics: Mapping[str, float], right: float) -> None:
         if proven is None:
             axis.text(0.01 * right, row, "does not apply", va="center", color=_CEILING)
             continue
-        axis.barh(row, proven, height=0.5, color=_PROVEN)
+        faint = 0.4 if name.endswith("delta 0") else 1.0
+        axis.barh(row, proven, height=0.5, color=_PROVEN, alpha=faint)
         axis.text(proven + 0.01 * right, row, f"{proven:.2f}", va="center", fontsize="small")
         if ceiling is not None:
             axis.plot([ceiling] * 2, [row - 0.35, row + 0.35], color=_CEILING, linewidth=2)

@@ -18,6 +18,9 @@ from labeldp.platform.results import TrialRecord, write_text
 #: More panels than this can't be read in one figure.
 _MOST_MODELS = 8
 
+#: Beside bounds that are proven at delta 0, of models whose epsilon holds at a larger one.
+DAGGER = "&dagger;"
+
 _COLUMNS = (
     "model",
     "epsilon",
@@ -38,12 +41,15 @@ _EXPLANATION = (
     "<p>epsilon is an upper bound that is proven; everything else here was measured on one trained "
     "model. <b>epsilon_m as published</b> is the interval of Malek et al. 2021, an estimate. "
     "<b>Corrected</b>, <b>one-run</b> and <b>f-DP</b> are lower bounds, each by itself valid at "
-    "the stated confidence: a mechanism that exceeds its provable epsilon there is broken. f-DP "
+    "the stated confidence: a mechanism that exceeds its provable epsilon there is broken. But "
+    "<b>corrected</b> is proven for delta 0 only: marked &dagger;, beside an epsilon at a larger "
+    "delta, it refutes nothing. f-DP "
     "supposes the mechanism's own family of curves, and is missing where none is known. A lower "
     "bound of 0 proves nothing, neither a leak nor its absence; no audit can prove more than its "
     "<b>ceiling</b>. <b>Labels inferred</b> counts canaries whose label the model's surest wrong "
-    "guess names; <b>advantage</b> is how much that is above guessing, and label DP bounds it by "
-    "1 - 2 / (1 + e<sup>epsilon</sup>). docs/audits.md says more.</p>"
+    "guess names; <b>advantage</b> is how much that is above a blind guess among m labels, which "
+    "label DP bounds by e<sup>epsilon</sup> / (e<sup>epsilon</sup> + m - 1) - 1 / m, and a little "
+    "more where there is a delta. docs/audits.md says more.</p>"
 )
 
 
@@ -138,7 +144,7 @@ def _row(record: TrialRecord) -> str:
         html.escape(_name(record)),
         number("epsilon"),
         interval("epsilon_m_paper"),
-        interval("epsilon_m"),
+        interval("epsilon_m") + (DAGGER if record.metrics["delta"] > 0 else ""),
         number("epsilon_m_ceiling"),
         number("private/epsilon_one_run"),
         number("epsilon_one_run_ceiling"),

@@ -204,8 +204,9 @@ class PlantedCanaries:
         size = len(self.mislabeled.positions)
         own, others = self._pairs(rows[:size])
         figures = _memorization(own, others, confidence)
-        bound = advantage_bound(epsilon=epsilon, delta=delta)
-        figures |= {"label_inference_bound": bound}
+        figures["label_inference_bound"] = advantage_bound(
+            epsilon=epsilon, candidates=self._candidates, delta=delta
+        )
         figures |= self._label_inference(rows)
         margins = np.empty(0)
         if self.coins is not None:
@@ -214,6 +215,11 @@ class PlantedCanaries:
             figures |= _one_run(scores, self.coins.coins, delta, confidence, curve)
         evidence = AttackEvidence(own=own, others=others, coin_margins=margins)
         return AuditFindings(figures=figures, evidence=evidence)
+
+    @property
+    def _candidates(self) -> int:
+        """From how many labels one that is guessed was drawn: K - 1 wrong ones, or 2 by a coin."""
+        return max(2, self.num_classes - 1)
 
     def _pairs(self, rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Confidences in the planted labels [M], and in the other wrong ones [M, K - 2]."""
@@ -237,8 +243,8 @@ class PlantedCanaries:
             guesses, planted = rows[size:].argmax(axis=1), self.coins.labels
         else:
             return {}
-        # Any guess without the model is as good as the next, on average: 1 of K - 1, or of 2.
-        chance = 1 / max(2, self.num_classes - 1)
+        # Any guess without the model is as good as the next, on average.
+        chance = 1 / self._candidates
         accuracy = float((guesses == planted).mean())
         return {
             "private/label_inference_accuracy": accuracy,

@@ -3,6 +3,7 @@
 The order matters: everything that can be refused is refused before the first label is released.
 """
 
+import secrets
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,7 @@ from labeldp.platform.tracking import (
     shown,
 )
 from labeldp.platform.trial_runs import run_trials
+from labeldp.platform.vault_owner import VaultOwner
 from labeldp.platform.vault_store import SqliteStore
 from labeldp.trainers import data as data_sets
 from labeldp.trainers.data import LabelledData
@@ -190,6 +192,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
             if ensembles_of(trials):
                 what = "an actor that trains teachers"
                 teacher = place(teacher, capacity, gpu_required=required, what=what)
+            authority = secrets.token_bytes(32)
             home = vault_home.start(
                 labels=loaded.train_labels,
                 num_classes=public.num_classes,
@@ -200,6 +203,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 with_ensembles=bool(ensembles_of(trials)),
                 fingerprint=public.fingerprint,
                 budget=budget,
+                authority=authority,
             )
             commit = environment.git_commit()
             # Written before tracking hears of it: a start that is killed in between finds its run.
@@ -226,6 +230,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                     charge.key: charge
                     for charge in vault_home.ask(home.summary.remote(delta)).charges
                 },
+                vault=VaultOwner(home=home, authority=authority),
             )
             progress.say(
                 f"{sweep.name}: {len(plans)} trials ({len(skipped)} finished before), "

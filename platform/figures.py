@@ -65,7 +65,8 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
     elif found:
         upper.legend(frameon=False, fontsize="small")
     lower.set_xlabel("provable epsilon")
-    lower.set_ylabel("epsilon_m (arrow: no upper end)")
+    pure = all(point.delta == 0 for point in found)
+    lower.set_ylabel(f"epsilon_m{'' if pure else ', lower end at delta 0'}\n(arrow: no upper end)")
     for axis in (upper, lower):
         axis.grid(alpha=0.25)
     figure.savefig(path, dpi=130)

@@ -20,8 +20,10 @@ class Point:
         accuracy_std: Standard deviation over them; 0 for a single one.
         epsilon: The largest of them.
         delta: The largest of them.
-        epsilon_m_low: The largest lower end of the attack's interval.
-        epsilon_m_high: The largest upper end.
+        epsilon_m_low: The smallest lower end of the attack's interval. Each one fails with
+            probability 1 - confidence; the largest of several fails more often, the smallest not,
+            however the trials depend on each other. Proven at delta 0.
+        epsilon_m_high: The largest upper end, for the same reason.
         hashes: The trials.
         noise: Where the trials' noise came from, each kind once.
     """
@@ -79,7 +81,7 @@ def _point(members: list[TrialRecord]) -> Point:
         accuracy_std=stdev(accuracies) if len(accuracies) > 1 else 0.0,
         epsilon=max(column("epsilon")),
         delta=max(column("delta")),
-        epsilon_m_low=max(column("epsilon_m_low")),
+        epsilon_m_low=min(column("epsilon_m_low")),
         epsilon_m_high=max(column("epsilon_m_high")),
         hashes=tuple(record.hash for record in members),
         noise=", ".join(sorted({record.noise.value for record in members})),

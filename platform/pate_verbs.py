@@ -20,6 +20,9 @@ from labeldp.platform.array_files import read_array
 def epsilon(options: argparse.Namespace) -> dict[str, Any]:
     """Price the answers to a file of votes: expected, realised, data-independent, sanitized.
 
+    All but the expected price depend on which queries are answered. That is drawn here, and so is
+    the noise of the sanitized price: they say what such answers may cost, and are marked simulated.
+
     Raises:
         ValueError: Votes or settings that can't be used.
     """
@@ -34,15 +37,22 @@ def epsilon(options: argparse.Namespace) -> dict[str, Any]:
         max_answers=options.answer,
         conversion=Conversion(options.conversion),
     )
+    seed = options.seed
+    noise = "fresh noise" if seed is None else f"noise of --seed {seed}, which its knower can undo"
     return {
         "expected": dataclasses.asdict(price.expected),
-        "realised": dataclasses.asdict(price.realised),
+        "realised": {**dataclasses.asdict(price.realised), "simulated": True},
         "data_independent": {
             "epsilon": price.data_independent.epsilon,
             "order": price.data_independent.order,
             "epsilon_exact": price.data_independent_exact,
+            "simulated": True,
         },
         **_sanitized(aggregator, votes, price, options, generator),
+        "note": (
+            f"what is marked simulated is about answers drawn here with {noise}, and not about any "
+            "that were given; expected and realised are made of the votes, and not for publication"
+        ),
     }
 
 
@@ -135,5 +145,6 @@ def _sanitized(
             "delta": found.delta,
             "beta": found.beta,
             "noise_std": found.noise_std,
+            "simulated": True,
         }
     }

@@ -6,7 +6,8 @@ it, and may fail: what it missed is written from the records when it answers aga
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ray import tune
@@ -19,6 +20,7 @@ from labeldp.platform.results import ResultsFolder, TrialRecord, dumps
 from labeldp.platform.run_card import run_card
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.platform.tracking import TRACKING_ERRORS, Tracker
+from labeldp.platform.vault_owner import VaultOwner
 from labeldp.platform.vault_store import write_event
 
 #: Curves are sent at most this often; a tracking server serves many trials.
@@ -40,6 +42,7 @@ class Recorder(tune.Callback):
         environment: Mapping[str, str],
         progress: SweepProgress,
         charges: Callable[[], Mapping[str, Charge]],
+        vault: VaultOwner,
     ) -> None:
         """Stand ready.
 
@@ -51,11 +54,13 @@ class Recorder(tune.Callback):
             environment: Versions and devices, for `environment.txt`.
             progress: Told how each trial ended.
             charges: Returns the ledger's lines by release key.
+            vault: Lets each trial be audited once, and has what was found.
         """
         self.folder, self.tracker, self.plans = folder, tracker, plans
         self.records: dict[str, TrialRecord] = {}
         self._tags, self._environment, self._progress = tags, environment, progress
         self._charges, self._known_charges = charges, dict[str, Charge]()
+        self._vault = vault
         self._curves: dict[str, list[dict[str, float]]] = {}
         self._unsent: dict[str, list[dict[str, float]]] = {}
         self._open: dict[str, str] = {}
@@ -73,6 +78,8 @@ class Recorder(tune.Callback):
         digest = trial.config["hash"]
         self._curves[digest], self._unsent[digest] = [], []
         self._owed.add(digest)
+        with self._telling_why():
+            self._vault.begin(digest)  # Tune starts the trial when this has returned
         if self._tracking_answers():
             with self._tracking():
                 self._open[digest] = self.open_child(digest)
@@ -86,7 +93,9 @@ class Recorder(tune.Callback):
         self._unsent.setdefault(digest, []).extend(result.get("epochs", ()))
         end = result.get("end")
         if end is not None and digest not in self.records:
-            self._keep(self._record(digest, **end))
+            with self._telling_why():
+                record = self._record(digest, **self._with_figures(digest, end))
+            self._keep(record)
         elif not self._tracking_lost and time.monotonic() - self._flushed > FLUSH_SECONDS:
             self._flush()
 
@@ -131,6 +140,16 @@ class Recorder(tune.Callback):
         name = " ".join([planned.variant, *settings])
         return self.tracker.open_child(digest, name=name, tags=tags)
 
+    def _with_figures(self, digest: str, end: dict[str, Any]) -> dict[str, Any]:
+        """A trial's end with what the vault's side found; the trial itself was not told."""
+        if not end["finished"]:
+            return end
+        try:
+            found = self._vault.figures(digest, end["release_keys"])
+        except ValueError as error:
+            return {**end, "finished": False, "reason": str(error), "metrics": {}}
+        return {**end, "metrics": {**end["metrics"], **found}}
+
     def _record(self, digest: str, **end: Any) -> TrialRecord:
         planned = self.plans[digest]
         return TrialRecord(
@@ -143,7 +162,7 @@ class Recorder(tune.Callback):
         )
 
     def _keep(self, record: TrialRecord) -> None:
-        try:
+        with self._telling_why():
             self.folder.keep(record)
             forget(self.folder.checkpoints, record.hash)
             self.records[record.hash] = record
@@ -151,8 +170,14 @@ class Recorder(tune.Callback):
             if self._tracking_answers() and record.hash in self._owed:
                 with self._tracking():
                     self._mirror(record)
+
+    @contextmanager
+    def _telling_why(self) -> Iterator[None]:
+        """Remember what broke the sweep: Tune passes on its text only."""
+        try:
+            yield
         except Exception as error:
-            self.broken = error  # of which Tune passes on the text only
+            self.broken = error
             raise
 
     def _mirror(self, record: TrialRecord) -> None:

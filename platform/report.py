@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labeldp.platform.audit_report import write_audits
+from labeldp.platform.audit_report import DAGGER, write_audits
 from labeldp.platform.figures import pareto_figure
 from labeldp.platform.pareto import Point, front, points
 from labeldp.platform.results import TrialRecord, dumps, write_text
@@ -130,11 +130,12 @@ def _page(
         "<p class='quiet'>Accuracy: public test split, last epoch, mean &plusmn; standard "
         "deviation over seeds where there are several. epsilon: provable, of one trial's releases. "
         "epsilon_m: interval of the memorization attack, corrected for the choice of a threshold; "
-        "of several seeds the largest. It is measured on labels that were replaced at random, "
-        "outside of the guarantee: leave that column out where the page goes beyond the labels' "
-        "owner. noise: secure where it was drawn exactly and lies on a lattice, plain where bits "
-        "of floating-point numbers may tell more than epsilon says, seeded where a seed can take "
-        "it off again.</p>",
+        "of several seeds the smallest lower and the largest upper end, so that each end keeps its "
+        "confidence. It is measured on labels that were replaced at random, outside of the "
+        "guarantee: leave that column out here and in pareto.csv where they go beyond the labels' "
+        f"owner.{_at_delta(found)} noise: secure where it was drawn exactly and lies on a lattice, "
+        "plain where bits of floating-point numbers may tell more than epsilon says, seeded where "
+        "a seed can take it off again.</p>",
         _ceilings(records),
     ]
     if ledger:
@@ -158,8 +159,19 @@ def _row(point: Point, on_front: bool) -> str:
         f"<td class='text'>{html.escape(settings)}</td>"
         f"<td>{100 * point.accuracy:.2f}{spread}</td><td>{_short(point.epsilon)}</td>"
         f"<td>{point.delta:g}</td>"
-        f"<td>{_short(point.epsilon_m_low)} to {_short(point.epsilon_m_high)}</td>"
+        f"<td>{_short(point.epsilon_m_low)} to {_short(point.epsilon_m_high)}"
+        f"{DAGGER if point.delta > 0 else ''}</td>"
         f"<td>{len(point.hashes)}</td><td>{html.escape(point.noise)}</td></tr>"
+    )
+
+
+def _at_delta(found: Sequence[Point]) -> str:
+    """What the lower end proves of rows that hold at a delta, if there are any."""
+    if not any(point.delta > 0 for point in found):
+        return ""
+    return (
+        f" {DAGGER} The lower end is proven for delta 0 only: in rows that hold at a delta above 0 "
+        "it says that the model is not private at delta 0 with less, and refutes no epsilon there."
     )
 
 

@@ -19,6 +19,7 @@ def run_card(record: TrialRecord, charges: Sequence[Charge]) -> str:
     metrics, config = record.metrics, record.config
     epsilon, delta = metrics["epsilon"], metrics["delta"]
     attack = f"{metrics['epsilon_m_low']:.3f} to {_number(metrics['epsilon_m_high'])}"
+    attack += ", lower end at delta 0 only" if delta > 0 else ""
     lines = [
         f"# {record.variant}",
         "",

@@ -17,7 +17,7 @@ class TrialOutcome:
     """What came out.
 
     Attributes:
-        metrics: Name -> number, as CONTRACTS has them.
+        metrics: Name -> number; what the vault's side found is added by the driver.
         release_keys: The releases that were read.
         notes: What a reader of the numbers must know; text for the run card.
     """
@@ -85,9 +85,7 @@ def run_trial(
     audited = time.perf_counter()
     positions = vault.canary_positions()
     confidences = trainer.predict(data.train_features[positions])
-    figures = vault.audit(
-        confidences, confidence=config.audit.confidence, delta=config.trainer.delta
-    )
+    vault.audit(confidences, confidence=config.audit.confidence, delta=config.trainer.delta)
     return TrialOutcome(
         metrics={
             "accuracy": accuracy,
@@ -95,9 +93,7 @@ def run_trial(
             "delta": delta,
             "train_seconds": train_seconds,
             "audit_seconds": time.perf_counter() - audited,
-            **vault.figures,
             **(trainer.figures() if hasattr(trainer, "figures") else {}),
-            **figures,
         },
         release_keys=vault.keys,
     )

@@ -1,11 +1,12 @@
 """Where a sweep's labels live: one actor on the driver's node, and the client that trials get.
 
-Trials never see a true label, nor which labels the canaries replaced: they ask this home for
-releases, and send it their confidences to be audited.
+Trials never see a true label, nor which labels the canaries replaced, nor a figure made of either:
+they ask this home for releases, and send it their confidences to be audited, once. What was found
+is for the driver (`vault_owner`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,8 @@ from labeldp.mechanisms.vault import (
     Shard,
 )
 from labeldp.platform.audit_settings import AuditSettings
-from labeldp.platform.audits import PlantedCanaries, curve_of, evidence_path
+from labeldp.platform.audits import AuditFindings, PlantedCanaries, curve_of
+from labeldp.platform.figure_book import FigureBook, checked_trial, digest_of
 from labeldp.platform.vault_store import SqliteStore
 from labeldp.platform.vote_store import VoteStore
 
@@ -78,6 +80,7 @@ class VaultHome:
         with_ensembles: bool = False,
         fingerprint: str,
         budget: Budget | None,
+        authority: bytes | None = None,
     ) -> None:
         """Plant the canaries and lock the labels away."""
         truth = labels.astype(np.int64)
@@ -91,7 +94,8 @@ class VaultHome:
         self._canaries = PlantedCanaries.draw(
             truth, num_classes=num_classes, settings=audit, secret=secret
         )
-        self._evidence = None if store_path is None else Path(store_path).parent
+        results = None if store_path is None else Path(store_path).parent
+        self._book = FigureBook(results, authority=authority)
         planted = self._canaries.plant(truth)
         self._vault = LabelVault(
             labels=planted, num_classes=num_classes, store=store, budget=budget
@@ -129,6 +133,7 @@ class VaultHome:
 
     def answers(
         self,
+        trial: str,
         ensemble: "EnsembleConfig",
         requests: Sequence[PateAnswers],
         student_scores: NDArray[np.float32] | None,
@@ -136,8 +141,9 @@ class VaultHome:
         publish_cost: bool,
         noise: NoiseSource,
     ) -> "DeskAnswers":
-        """Return an ensemble's answers, as `AnswerDesk.answers`."""
-        return self._desk.answers(
+        """Return an ensemble's answers, as `AnswerDesk.answers`, and keep their figures back."""
+        checked_trial(trial)
+        reply = self._desk.answers(
             ensemble,
             requests,
             student_scores,
@@ -145,6 +151,8 @@ class VaultHome:
             publish_cost=publish_cost,
             noise=noise,
         )
+        self._book.keep_answers(trial, keys=reply.keys, figures=reply.figures)
+        return replace(reply, figures={})
 
     def release(
         self,
@@ -176,20 +184,37 @@ class VaultHome:
         confidence: float,
         keys: Sequence[str],
         delta: float,
+    ) -> None:
+        """Audit a trial's model by its confidences on the canaries [M, K]; once, and say nothing.
+
+        Raises:
+            ValueError: No trial's hash, confidences that are none, or a trial that was audited with
+                others since the driver started it.
+        """
+
+        def find() -> AuditFindings:
+            epsilon, used_delta = self.epsilon(keys, delta)
+            charges = [charge for charge in self._vault.charges() if charge.key in keys]
+            return self._canaries.audit(
+                confidences,
+                confidence=confidence,
+                epsilon=epsilon,
+                delta=used_delta,
+                curve=curve_of(charges, delta=used_delta),
+            )
+
+        facts = (confidence, sorted(keys), delta)
+        self._book.audit(trial, digest=digest_of(confidences, facts), find=find)
+
+    def begin(self, authority: bytes, trial: str) -> None:
+        """Forget what was found of a trial that the driver starts, as `FigureBook.begin`."""
+        self._book.begin(authority, trial)
+
+    def figures(
+        self, authority: bytes, trial: str, release_keys: Sequence[str]
     ) -> dict[str, float]:
-        """Return the audits' figures from a model's confidences [M, K]; keep what they rest on."""
-        epsilon, used_delta = self.epsilon(keys, delta)
-        charges = [charge for charge in self._vault.charges() if charge.key in keys]
-        findings = self._canaries.audit(
-            confidences,
-            confidence=confidence,
-            epsilon=epsilon,
-            delta=used_delta,
-            curve=curve_of(charges, delta=used_delta),
-        )
-        if self._evidence is not None and trial:
-            findings.evidence.write(evidence_path(self._evidence, trial))
-        return dict(findings.figures)
+        """Return what was found of a trial, to the driver alone, as `FigureBook.figures`."""
+        return self._book.figures(authority, trial, release_keys=release_keys)
 
     def summary(self, delta: float) -> LedgerSummary:
         """Return the whole ledger and what the worst label has paid."""
@@ -233,16 +258,15 @@ class VaultClient:
     Attributes:
         home: The actor.
         noise: Where this trial's noise comes from.
-        trial: Its hash, under which the vault's side keeps what audits rest on.
+        trial: Its hash, under which the vault's side keeps what it finds; answers and audits are
+            refused without one.
         keys: The releases that this trial has read.
-        figures: What the vault's side said of an ensemble's answers.
     """
 
     home: Any
     noise: NoiseSource
     trial: str = ""
     keys: list[str] = field(default_factory=list)
-    figures: dict[str, float] = field(default_factory=dict)
 
     def answers(
         self,
@@ -253,19 +277,13 @@ class VaultClient:
         delta: float,
         publish_cost: bool,
     ) -> NDArray[np.int64]:
-        """Return an ensemble's answers [Q, 2], and remember what is known of them."""
+        """Return an ensemble's answers [Q, 2]; the driver gets what is known of them."""
         reply: DeskAnswers = ask(
             self.home.answers.remote(
-                ensemble, requests, student_scores, delta, publish_cost, self.noise
+                self.trial, ensemble, requests, student_scores, delta, publish_cost, self.noise
             )
         )
-        others = [key for key in self.keys if key not in reply.keys]
         self.keys.extend(key for key in reply.keys if key not in self.keys)
-        # Prices of answers alone would look like the trial's, if it has paid for a prior as well.
-        prices = ("epsilon_", "private/epsilon_") if others else ()
-        self.figures.update(
-            {name: value for name, value in reply.figures.items() if not name.startswith(prices)}
-        )
         return reply.values
 
     def release(
@@ -290,14 +308,13 @@ class VaultClient:
         # A copy: what lies in Ray's memory is read-only, of which torch warns.
         return np.array(ask(self.home.canary_positions.remote()))
 
-    def audit(
-        self, confidences: NDArray[Any], *, confidence: float, delta: float
-    ) -> dict[str, float]:
-        """Return the audits' figures for a model's confidences on the canaries [M, K]."""
-        figures: dict[str, float] = ask(
-            self.home.audit.remote(self.trial, confidences, confidence, self.keys, delta)
-        )
-        return figures
+    def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:
+        """Have a model audited by its confidences on the canaries [M, K]; the driver gets figures.
+
+        Raises:
+            ValueError: It was audited with others before, or they are no probabilities.
+        """
+        ask(self.home.audit.remote(self.trial, confidences, confidence, self.keys, delta))
 
 
 def ask(reference: Any) -> Any:
@@ -336,8 +353,11 @@ def start(
     with_ensembles: bool = False,
     fingerprint: str,
     budget: Budget | None,
+    authority: bytes | None = None,
 ) -> Any:
     """Start the home beside the driver and return its handle.
+
+    Who has `authority` may ask it what was found of trials (`VaultOwner`); without, nobody.
 
     It stays on the driver's node, where the store is, and asks for no core: it waits most of the
     time. What it is made of stays in Ray's hands, so that it can be made again if its process dies.
@@ -363,6 +383,7 @@ def start(
         with_ensembles=with_ensembles,
         fingerprint=fingerprint,
         budget=budget,
+        authority=authority,
     )
     ask(home.num_labels.remote())  # what the vault refuses is said here, before any trial
     return home

@@ -74,8 +74,8 @@ class PateConfig:
         confidence: Of INTERACTIVE: a student surer than this keeps its own label.
         answers: K, after which no more queries are answered.
         delta: At which epsilon is stated.
-        publish_cost: Release, beside the answers and with noise of its own, a bound on what they
-            really cost (`epsilon_sanitized`), where one is proven; it is charged too.
+        publish_cost: Release, beside the answers and with noise of its own, a bound after the fact
+            on what they really cost (`epsilon_sanitized`), where one is proven; charged too.
         student: What learns from the answers.
         students: How many of them; mean and spread are reported.
         prior: What students learn from beside the answers; UNIFORM for nothing. It is released by

@@ -16,12 +16,14 @@ from labeldp.platform.cluster import connected
 from labeldp.platform.driver import load_data
 from labeldp.platform.sweep import plan_trials
 from labeldp.platform.trial import TrialOutcome, run_trial
+from labeldp.platform.vault_owner import VaultOwner
 from tests.faults.small_sweep import EPOCHS, SWEEP
 from tests.faults.sweep_runs import Ending
 
 pytestmark = [pytest.mark.fault, pytest.mark.ray_cluster]
 
 CUT_OFF_AFTER = 12
+DRIVER = b"the driver's token"
 
 
 class CutOff(BaseException):
@@ -46,6 +48,7 @@ class Bench:
             "votes_folder": folder / "votes",
             "fingerprint": self._data.fingerprint,
             "budget": None,
+            "authority": DRIVER,
         }
         self._folder = folder
         self.home = self.move("vault")
@@ -110,7 +113,9 @@ def test_a_trial_goes_on_to_the_same_numbers(bench: Bench, undisturbed: Ending) 
     # The last state in flight may be lost with the worker: at most two epochs are trained again.
     assert EPOCHS - CUT_OFF_AFTER <= trained_now <= EPOCHS - CUT_OFF_AFTER + 2
     _, _, metrics, _ = undisturbed.trials[bench.digest]
-    assert {k: v for k, v in outcome.metrics.items() if "seconds" not in k} == metrics
+    owner = VaultOwner(home=bench.home, authority=DRIVER)
+    every = {**outcome.metrics, **owner.figures(bench.digest, outcome.release_keys)}
+    assert {k: v for k, v in every.items() if "seconds" not in k} == metrics
 
 
 class Bomb:

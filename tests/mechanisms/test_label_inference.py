@@ -1,39 +1,71 @@
 """label_inference: the bound is met by the best attack on randomized response, and never passed."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from labeldp.mechanisms.label_inference import advantage_bound, label_inference
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-def test_bound_is_tight_for_binary_randomized_response(epsilon: float) -> None:
-    # uniform binary labels: the best attack repeats the output, the best blind guess is a coin
-    keep = math.exp(epsilon) / (1 + math.exp(epsilon))
-    assert 2 * (keep - 0.5) == pytest.approx(advantage_bound(epsilon=epsilon), rel=1e-12)
-    assert advantage_bound(epsilon=epsilon) == pytest.approx(1 - 2 / (1 + math.exp(epsilon)))
+def channel(*, epsilon: float, candidates: int, shown: float) -> NDArray[np.float64]:
+    """Pr[output | label] [m, 2 m] of randomized response that shows some labels for certain."""
+    odds = np.where(np.eye(candidates, dtype=bool), math.exp(epsilon), 1.0)
+    noisy = odds / odds.sum(axis=1, keepdims=True)
+    return np.hstack([(1 - shown) * noisy, shown * np.eye(candidates)])
 
 
-def test_no_attack_on_randomized_response_passes_the_bound() -> None:
+def best_accuracy(law: NDArray[np.float64]) -> float:
+    """Of all attacks, deterministic ones suffice: every one of them is tried, label uniform."""
+    candidates, outputs = law.shape
+    attacks = itertools.product(range(candidates), repeat=outputs)
+    right = [float(law[list(attack), range(outputs)].sum()) for attack in attacks]
+    best: float = max(right) / candidates
+    return best
+
+
+@pytest.mark.parametrize("shown", [0.0, 1e-3, 0.2])
+@pytest.mark.parametrize("candidates", [2, 3, 4])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 3.0])
+def test_the_best_attack_on_randomized_response_attains_the_bound(
+    epsilon: float, candidates: int, shown: float
+) -> None:
+    law = channel(epsilon=epsilon, candidates=candidates, shown=shown)
+    # It is (epsilon, shown)-DP: of any event, at most so much lies above e^epsilon times another's.
+    excess = np.maximum(law[:, None] - math.exp(epsilon) * law[None, :], 0).sum(axis=2)
+    assert excess.max() == pytest.approx(shown, abs=1e-12)
+    bound = advantage_bound(epsilon=epsilon, candidates=candidates, delta=shown)
+    assert best_accuracy(law) - 1 / candidates == pytest.approx(bound, rel=1e-12, abs=1e-15)
+    pure = advantage_bound(epsilon=epsilon, candidates=candidates)
+    assert bound <= pure + shown  # the looser bound that is easier to remember
+
+
+def test_no_attack_on_any_channel_passes_the_bound() -> None:
+    """Channels at random, made private by mixing: the delta that they need at each epsilon."""
     generator = np.random.default_rng(0)
-    for epsilon in (0.2, 1.0, 2.5):
-        for classes in (2, 3, 10):
-            keep = math.exp(epsilon) / (math.exp(epsilon) + classes - 1)
-            channel = np.full((classes, classes), (1 - keep) / (classes - 1))
-            np.fill_diagonal(channel, keep)
-            for _ in range(20):
-                prior = generator.dirichlet(np.ones(classes))
-                best = (prior[:, None] * channel).max(axis=0).sum()  # Bayes' attack on the output
-                assert best - prior.max() <= advantage_bound(epsilon=epsilon) + 1e-12
+    for candidates in (2, 3, 9, 99):
+        for _ in range(50):
+            law = generator.dirichlet(np.full(12, generator.uniform(0.05, 3)), size=candidates)
+            best = law.max(axis=0).sum() / candidates - 1 / candidates
+            for epsilon in (0.0, 0.5, 2.0):
+                excess = np.maximum(law[:, None] - math.exp(epsilon) * law[None, :], 0)
+                delta = min(1.0, excess.sum(axis=2).max())
+                bound = advantage_bound(epsilon=epsilon, candidates=candidates, delta=delta)
+                assert best <= bound + 1e-12
+            with np.errstate(divide="ignore"):
+                epsilon = float((np.log(law.max(axis=0)) - np.log(law.min(axis=0))).max())
+            assert best <= advantage_bound(epsilon=epsilon, candidates=candidates) + 1e-12
 
 
-def test_extremes_of_the_bound() -> None:
-    assert advantage_bound(epsilon=0.0) == 0.0
-    assert advantage_bound(epsilon=math.inf) == 1.0
-    assert advantage_bound(epsilon=0.0, delta=0.25) == pytest.approx(0.25)
-    assert advantage_bound(epsilon=1.0, delta=1.0) == pytest.approx(1.0)
+def test_figures_of_the_bound() -> None:
+    assert advantage_bound(epsilon=2.0, candidates=9) == pytest.approx(0.36904, abs=5e-6)
+    assert advantage_bound(epsilon=1.0, candidates=2) == pytest.approx(0.23106, abs=5e-6)
+    assert advantage_bound(epsilon=0.0, candidates=7) == 0.0
+    assert advantage_bound(epsilon=math.inf, candidates=9) == pytest.approx(8 / 9, rel=1e-15)
+    assert advantage_bound(epsilon=0.0, candidates=2, delta=0.25) == pytest.approx(0.125)
+    assert advantage_bound(epsilon=1.0, candidates=4, delta=1.0) == pytest.approx(0.75)
 
 
 def test_measured_advantage_of_randomized_response() -> None:
@@ -72,6 +104,8 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match="is empty"):
         label_inference(three[:0], three[:0], three[:0])
     with pytest.raises(ValueError, match="epsilon is -1"):
-        advantage_bound(epsilon=-1.0)
+        advantage_bound(epsilon=-1.0, candidates=2)
     with pytest.raises(ValueError, match="delta is 2"):
-        advantage_bound(epsilon=1.0, delta=2.0)
+        advantage_bound(epsilon=1.0, candidates=2, delta=2.0)
+    with pytest.raises(ValueError, match="candidates is 1"):
+        advantage_bound(epsilon=1.0, candidates=1)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -234,7 +235,7 @@ def test_no_label_is_in_what_is_kept(tmp_path: Path) -> None:
 
 def test_sweeps_beside_each_other_share_votes(tmp_path: Path) -> None:
     # Teachers learn from planted labels, and some of those are chosen by secret coins.
-    def a_home(name: str, **settings: bool) -> VaultHome:
+    def a_home(name: str, **settings: Any) -> VaultHome:
         (tmp_path / name).mkdir()
         return VaultHome(
             labels=LABELS,
@@ -267,3 +268,32 @@ def test_secure_answers_and_their_published_cost_are_releases_of_their_own(tmp_p
     assert {line.mechanism["noise"]["name"] for line in second} == {"SecureEntropy"}
     assert secure.figures["answered_by_teachers"] == 40
     assert 0 < secure.figures["epsilon_sanitized"] <= vault.epsilon(delta=1e-5, keys=secure.keys)
+
+
+def test_what_is_known_of_answers_goes_to_the_driver_alone(tmp_path: Path) -> None:
+    desk, vault = a_desk(tmp_path)
+    train(desk)
+    home = VaultHome(
+        labels=LABELS,
+        num_classes=3,
+        audit=AuditSettings(canaries=30, coin_canaries=30),
+        coin_seed=None,
+        store_path=str(tmp_path / "vault.db"),
+        votes_folder=str(tmp_path / "votes"),
+        fingerprint=DATA.fingerprint,
+        budget=None,
+        authority=b"driver",
+    )
+    home._made_desk = desk
+    with pytest.raises(ValueError, match="without one none is made"):
+        home.answers("", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
+    assert not vault.charges()
+    reply = home.answers("ab12", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
+    assert reply.figures == {} and reply.values.shape == (REQUEST.queries, 2)
+    home.audit("ab12", np.full((60, 3), 1 / 3), 0.95, list(reply.keys), 1e-5)
+    prices = {"epsilon_realised", "epsilon_sanitized", "private/epsilon_data_dependent"}
+    known = home.figures(b"driver", "ab12", reply.keys)
+    assert prices | {"ensemble_accuracy", "vote_label_accuracy", "epsilon_m_low"} <= set(known)
+    # A trial that has paid for more than answers has no figure that is the answers' price alone.
+    with_prior = home.figures(b"driver", "ab12", [*reply.keys, "a prior's"])
+    assert not prices & set(with_prior) and "ensemble_accuracy" in with_prior

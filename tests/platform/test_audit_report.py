@@ -18,7 +18,7 @@ from tests.platform.examples import a_charge, a_record
 AUDITS: dict[str, Any] = {
     "epsilon_m_paper_low": 0.5,
     "epsilon_m_paper_high": 1.25,
-    "label_inference_bound": 0.4621,
+    "label_inference_bound": 0.1425,
     "epsilon_one_run_ceiling": 3.49,
     "epsilon_f_dp_ceiling": 3.57,
     "private/epsilon_one_run": 0.7654,
@@ -73,7 +73,7 @@ def test_the_owners_page(tmp_path: Path) -> None:
         "37 of 50",
         "0.23",
         "0.12",
-        "0.46",
+        "0.14",
         "0.50 to 1.25",
     ):
         assert f"<td>{cell}</td>" in text
@@ -119,7 +119,20 @@ def test_the_run_card_has_every_audit() -> None:
         "| epsilon_m as published, an estimate | 0.500 to 1.25 |",
         "| one-run audit: epsilon is at least | 0.765 (37 of 50 coins right; ceiling 3.490) |",
         "curve that it claims | 0.877 (ceiling 3.570) |",
-        "advantage over guessing | 0.123 (label DP allows 0.462) |",
+        "advantage over guessing | 0.123 (label DP allows 0.142) |",
     ):
         assert words in card
     assert "## Audits" not in run_card(a_record(), [a_charge()])
+
+
+def test_a_bound_at_delta_0_is_marked_where_epsilon_holds_at_a_larger_one(tmp_path: Path) -> None:
+    for name, delta in (("pure", 0.0), ("approximate", 1e-5)):
+        (tmp_path / name).mkdir()
+        written = write_report([audited("a", delta=delta)], folder=tmp_path / name, title="small")
+        report, page = written.html.read_text(), written.private[0].read_text()
+        card = run_card(audited("a", delta=delta), [a_charge()])
+        assert ("0.25 to 1.5&dagger;</td>" in report) == (delta > 0)
+        assert ("The lower end is proven for delta 0 only" in report) == (delta > 0)
+        assert ("0.25 to 1.50&dagger;</td>" in page) == (delta > 0)
+        assert "proven for delta 0 only" in page
+        assert ("0.250 to 1.5, lower end at delta 0 only |" in card) == (delta > 0)

@@ -4,7 +4,6 @@ import dataclasses
 import io
 import math
 import pickle
-import stat
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,7 +27,6 @@ from labeldp.platform.audits import (
     PlantedCanaries,
     check_room,
     curve_of,
-    evidence_path,
 )
 from labeldp.platform.configuration import AuditSettings, TrialConfig
 from labeldp.platform.trial import run_trial
@@ -37,6 +35,7 @@ from labeldp.platform.vault_store import StoreUnusable
 from labeldp.trainers.alibi import AlibiConfig, Noise
 from labeldp.trainers.data import load
 
+DRIVER = b"the driver's token"
 LABELS = np.random.default_rng(1).integers(10, size=4000)
 
 
@@ -75,6 +74,7 @@ def start(folder: Path | None, **extra: Any) -> VaultHome:
         "votes_folder": "votes",
         "fingerprint": "",
         "budget": None,
+        "authority": DRIVER,
     }
     return VaultHome(**{**settings, **extra})
 
@@ -155,7 +155,9 @@ def test_oracle_attacker_on_randomized_response_never_proves_more_than_epsilon()
         proven.append(found["private/epsilon_one_run"])
         # an estimate from 100 canaries, whose standard error is at most .05
         assert found["private/label_inference_advantage"] < found["label_inference_bound"] + 0.15
-        assert found["label_inference_bound"] == pytest.approx(1 - 2 / (1 + math.exp(epsilon)))
+        assert found["label_inference_bound"] == pytest.approx(
+            math.exp(epsilon) / (math.exp(epsilon) + 8) - 1 / 9
+        )
     assert max(false.values()) < 5
     assert 1.0 < np.mean(proven) < epsilon
 
@@ -173,7 +175,7 @@ def test_a_model_that_remembers_everything_reaches_the_ceiling() -> None:
     assert found["private/one_run_correct"] == found["private/one_run_guesses"] == 200
     assert found["private/label_inference_accuracy"] == 1.0
     assert found["private/label_inference_advantage"] == pytest.approx(1 - 1 / 9)
-    assert found["label_inference_bound"] == 1.0
+    assert found["label_inference_bound"] == pytest.approx(1 - 1 / 9)
 
 
 def test_a_model_that_knows_nothing_proves_nothing() -> None:
@@ -209,6 +211,7 @@ def test_two_classes_are_audited_by_coins_alone() -> None:
     assert found["epsilon_m_high"] == math.inf
     assert found["private/epsilon_one_run"] > 2.5
     assert found["private/label_inference_advantage"] == 0.5
+    assert found["label_inference_bound"] == pytest.approx(1 / (1 + math.exp(-3)) - 0.5)
     without = audited(planted(labels, num_classes=2, coin_canaries=0), remembered[:100], 3.0)
     assert "private/epsilon_one_run" not in without
     assert "private/label_inference_advantage" not in without
@@ -252,13 +255,15 @@ def test_seeded_coins_are_the_same_everywhere() -> None:
     assert (start(None, coin_seed=4).canary_positions() != first).any()
 
 
-def test_trials_get_positions_and_figures_and_no_label(tmp_path: Path) -> None:
+def test_trials_get_positions_and_no_label_and_no_figure(tmp_path: Path) -> None:
     home = start(tmp_path)
     positions = home.canary_positions()
     mechanism = RandomizedResponse(epsilon=1.0, num_classes=10)
     release = home.release(mechanism, (), None, OsEntropy())
     rows = confident_in(release.values[positions], 10, 0.9)
-    figures = home.audit("0123456789abcdef", rows, 0.95, [release.key], 1e-5)
+    trial = "0123456789abcdef"
+    told: Any = home.audit(trial, rows, 0.95, [release.key], 1e-5)  # type: ignore[func-returns-value]
+    figures = home.figures(DRIVER, trial, [release.key])
     assert all(type(value) is float for value in figures.values())
     open_figures = {name for name in figures if not name.startswith("private/")}
     assert open_figures == {
@@ -272,6 +277,7 @@ def test_trials_get_positions_and_figures_and_no_label(tmp_path: Path) -> None:
         "label_inference_bound",
     }
     # What a trial receives holds neither the planted labels, nor the true ones, nor the coins.
+    assert told is None
     sent = pickle.dumps((positions, figures))
     truth = home._canaries
     assert truth.coins is not None
@@ -281,24 +287,6 @@ def test_trials_get_positions_and_figures_and_no_label(tmp_path: Path) -> None:
     # Positions alone do not depend on the labels that sit there, for who has the secret as well.
     shuffled = planted(np.random.default_rng(9).permutation(LABELS))
     assert (shuffled.positions == planted().positions).all()
-
-
-def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) -> None:
-    home = start(tmp_path)
-    rows = np.random.default_rng(0).dirichlet(np.ones(10), size=200)
-    home.audit("abc", rows, 0.95, [], 0.0)
-    path = evidence_path(tmp_path, "abc")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    kept = AttackEvidence.read(path)
-    assert kept is not None
-    assert all(np.isin(part, rows).all() for part in (kept.own, kept.others))
-    assert kept.others.shape == (100, 8) and kept.coin_margins.shape == (100,)
-    confidence, right = kept.pairs()
-    assert confidence.shape == right.shape == (800,)
-    assert AttackEvidence.read(tmp_path / "nothing.npz") is None
-    path.write_bytes(path.read_bytes()[:100])
-    assert AttackEvidence.read(path) is None
 
 
 def test_pooled_evidence_counts_every_run() -> None:
@@ -323,7 +311,6 @@ def test_a_trial_has_every_audit_and_spends_little_on_them(noise: Noise) -> None
         """As `VaultClient`, without Ray between trial and home."""
 
         keys: ClassVar[list[str]] = []
-        figures: ClassVar[dict[str, float]] = {}
 
         def release(self, mechanism: Any, *public: Any, indices: Any = None) -> Any:
             found = home.release(mechanism, public, indices, OsEntropy())
@@ -336,10 +323,8 @@ def test_a_trial_has_every_audit_and_spends_little_on_them(noise: Noise) -> None
         def canary_positions(self) -> NDArray[np.intp]:
             return home.canary_positions()
 
-        def audit(
-            self, confidences: NDArray[Any], *, confidence: float, delta: float
-        ) -> dict[str, float]:
-            return home.audit("", confidences, confidence, self.keys, delta)
+        def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:
+            home.audit("abc", confidences, confidence, self.keys, delta)
 
     config = TrialConfig(trainer=AlibiConfig(epochs=15, batch_size=64, noise=noise))
     metrics = run_trial(
@@ -348,7 +333,9 @@ def test_a_trial_has_every_audit_and_spends_little_on_them(noise: Noise) -> None
         vault=Client(),  # type: ignore[arg-type]
         on_epoch=lambda epoch: None,
     ).metrics
-    assert {"private/epsilon_one_run", "private/epsilon_f_dp", "epsilon_m_low"} <= set(metrics)
+    found = home.figures(DRIVER, "abc", Client.keys)
+    assert {"private/epsilon_one_run", "private/epsilon_f_dp", "epsilon_m_low"} <= set(found)
+    assert not set(found) & set(metrics)
     assert metrics["audit_seconds"] < 0.25 * metrics["train_seconds"]
 
 

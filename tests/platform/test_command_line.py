@@ -139,6 +139,12 @@ def test_epsilon_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:
     else:
         assert set(found["sanitized"]) >= {"epsilon", "delta", "beta", "noise_std"}
     assert answer(capsys, *arguments, *PATE, "--seed", "1") == found
+    drawn = [found["realised"], found["data_independent"], found["sanitized"] or {}]
+    assert all(price.get("simulated") is True for price in drawn if price)
+    assert "simulated" not in found["expected"] and "--seed 1" in found["note"]
+    assert main([*arguments, *PATE]) == 0
+    said = capsys.readouterr().out
+    assert "simulated: True" in said and "drawn here with fresh noise, and not about any" in said
     older = answer(capsys, *arguments, *PATE, "--seed", "1", "--conversion", "mironov")
     assert older["expected"]["epsilon"] > found["expected"]["epsilon"]
     fewer = answer(capsys, *arguments, *PATE, "--seed", "1", "--answer", "5")

@@ -1,0 +1,44 @@
+"""The driver's side of the vault's home: it opens trials' audits and collects what was found.
+
+Trials hold a handle of the same actor. What only the driver may ask takes a token that `start` gave
+the home and that no trial gets.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from labeldp.platform.vault_home import ask
+
+
+@dataclass(frozen=True, kw_only=True)
+class VaultOwner:
+    """What the driver has of the vault beyond what trials have.
+
+    Attributes:
+        home: The actor.
+        authority: The token that the home was started with.
+    """
+
+    home: Any
+    authority: bytes = field(repr=False)
+
+    def begin(self, trial: str) -> None:
+        """Let a trial that starts, or starts again, be audited once.
+
+        Raises:
+            VaultLost: The home did not answer.
+        """
+        ask(self.home.begin.remote(self.authority, trial))
+
+    def figures(self, trial: str, release_keys: Sequence[str]) -> dict[str, float]:
+        """Return what the vault's side knows of a trial that has ended.
+
+        Raises:
+            ValueError: The trial was not audited.
+            VaultLost: The home did not answer.
+        """
+        found: dict[str, float] = ask(
+            self.home.figures.remote(self.authority, trial, list(release_keys))
+        )
+        return found
