@@ -28,6 +28,7 @@ from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.pate_fm import PateConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.recommender import RecommenderConfig
+from labeldp.trainers.regular_files import FileRefused, read_bytes
 
 #: Name of a method -> the settings of its trainer.
 METHODS: dict[str, type] = {
@@ -216,9 +217,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
         ConfigurationError: The file is not there, is no YAML, or holds no mapping.
     """
     try:
-        loaded = OmegaConf.load(path)
+        loaded = OmegaConf.create(read_bytes(path).decode() or "{}")
     except OSError as error:
         raise ConfigurationError(f"{path} can't be read: {error.strerror}") from error
+    except FileRefused as error:
+        raise ConfigurationError(str(error)) from error
     except Exception as error:  # PyYAML's and OmegaConf's own kinds
         raise ConfigurationError(f"{path} is no YAML that can be read: {error}") from error
     if not isinstance(loaded, DictConfig):
