@@ -392,16 +392,3 @@ def test_a_reader_who_has_seen_enough_is_no_error() -> None:
     done = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE, text=True, timeout=60)
     os.close(writes)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.timeout(60)
-def test_plan_looks_for_the_file_before_it_imports_anything_heavy() -> None:
-    code = (
-        "import sys; from labeldp.platform.command_line import main; "
-        "assert main(['plan', 'nosuch.py']) == 2; "
-        "heavy = {'torch', 'ray', 'sklearn', 'mlflow', 'numpy'} & set(sys.modules); "
-        "assert not heavy, heavy"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "nosuch.py is no sweep file (No such file or directory); name one of" in done.stderr

@@ -4,6 +4,8 @@ import contextlib
 import io
 import os
 import socket
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -201,3 +203,15 @@ def test_journals_of_votes_that_are_none(kind: str, here: Path) -> None:
     with nothing_to_read(kind, here / "ensemble.votes"):
         with pytest.raises(FileRefused, match=f"is a {kind}"):
             VoteJournal(here / "ensemble.votes", key="k", teachers=3, queries=4, classes=5)
+
+
+def test_plan_looks_for_the_file_before_it_imports_anything_heavy() -> None:
+    code = (
+        "import sys; from labeldp.platform.command_line import main; "
+        "assert main(['plan', 'nosuch.py']) == 2; "
+        "heavy = {'torch', 'ray', 'sklearn', 'mlflow', 'numpy'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "nosuch.py is no sweep file (No such file or directory); name one of" in done.stderr
