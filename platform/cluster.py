@@ -30,6 +30,7 @@ from ray._private.authentication.authentication_token_setup import AUTH_MODE_ENV
 # A compiled module: type checkers see nothing of what is in it.
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 
+from labeldp.platform import private_cluster
 from labeldp.platform.sweep import Resources
 
 # It looks for the files of its own loggers, and complains once per trial that there are none.
@@ -95,13 +96,7 @@ def _connection(named: str | None) -> Iterator[Capacity]:
     on_termination = signal.getsignal(signal.SIGTERM)
     try:
         if named in (None, "", "local"):
-            ray.init(
-                address="local",
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                configure_logging=False,
-            )
+            private_cluster.start()
         else:
             _check_address(named)
             with _impatient():

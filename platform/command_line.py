@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         code = _exit_code(error)
         if code is None:
             raise
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {_words(error)}", file=sys.stderr)
         return code
     plain = asdict(result) if is_dataclass(result) and not isinstance(result, type) else result
     try:
@@ -51,7 +51,13 @@ def _exit_code(error: Exception) -> int | None:
         return 3
     if type(error).__name__ == "BudgetExceeded":
         return 4
-    return 2 if isinstance(error, ValueError | FileNotFoundError | PermissionError) else None
+    return 2 if isinstance(error, ValueError | OSError | MemoryError) else None
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return f"this machine has too little memory for that ({error or 'no more is said'})"
+    return str(error)
 
 
 def print_plain(value: Any, indent: str = "") -> None:
@@ -232,6 +238,9 @@ def _doctor(options: argparse.Namespace) -> Any:
 
 
 def _plan(options: argparse.Namespace) -> Any:
+    from labeldp.platform.sweep_command import sweep_file
+
+    sweep_file(options.sweep)  # the next line takes ten seconds
     from labeldp.platform.plan_verb import plan
 
     return plan(

@@ -29,6 +29,7 @@ from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.pate_fm import PateConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.recommender import RecommenderConfig
+from labeldp.trainers.regular_files import FileRefused, read_bytes
 
 #: Name of a method -> the settings of its trainer.
 METHODS: dict[str, type] = {
@@ -162,6 +163,7 @@ class TrialConfig:
             raise ConfigurationError(
                 f"method {self.method!r} takes {kind.__name__}, not {type(self.trainer).__name__}"
             )
+        refuse_interpolations(flatten(self))
 
 
 def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
@@ -172,9 +174,10 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
         changes: Dotted key -> value; `method` is applied first and brings its own defaults.
 
     Raises:
-        ConfigurationError: An unknown key (with the near miss), a wrong type, or a value that the
-            section refuses.
+        ConfigurationError: An unknown key (with the near miss), a wrong type, an interpolation, or
+            a value that the section refuses.
     """
+    refuse_interpolations(changes)
     tree = _tree(config)
     method = changes.get("method", config.method)
     if method != config.method:
@@ -212,18 +215,21 @@ def parse_overrides(arguments: list[str]) -> dict[str, Any]:
     """Return `key=value` arguments as a mapping; values are typed as in YAML.
 
     Raises:
-        ConfigurationError: An argument without `=`, an empty key, or a value that YAML can't read.
+        ConfigurationError: An argument without `=`, an empty key, a value that YAML can't read, or
+            an interpolation.
     """
     changes: dict[str, Any] = {}
     for argument in arguments:
         key, equals, text = argument.partition("=")
         if not equals or not key:
             raise ConfigurationError(f"{argument!r} is not of the form key=value")
+        refuse_interpolations({key: text})
         try:
             node = OmegaConf.from_dotlist([f"value={text}"])
             value = OmegaConf.to_container(node, resolve=False)["value"]  # type: ignore[index, call-overload]
         except Exception as error:  # PyYAML and OmegaConf raise many kinds here
             raise ConfigurationError(f"{argument!r} has a value that can't be read") from error
+        refuse_interpolations({key: value})
         changes[key] = value
     return changes
 
@@ -232,17 +238,52 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """Return a YAML file of nested or dotted keys as a flat mapping.
 
     Raises:
-        ConfigurationError: The file is not there, is no YAML, or holds no mapping.
+        ConfigurationError: The file is not there, is no YAML, holds no mapping, or an
+            interpolation.
     """
     try:
-        loaded = OmegaConf.load(path)
+        loaded = OmegaConf.create(read_bytes(path).decode() or "{}")
     except OSError as error:
         raise ConfigurationError(f"{path} can't be read: {error.strerror}") from error
+    except FileRefused as error:
+        raise ConfigurationError(str(error)) from error
     except Exception as error:  # PyYAML's and OmegaConf's own kinds
         raise ConfigurationError(f"{path} is no YAML that can be read: {error}") from error
     if not isinstance(loaded, DictConfig):
         raise ConfigurationError(f"{path} holds no mapping of keys to values")
-    return flatten(loaded)
+    changes = flatten(loaded)
+    refuse_interpolations(changes)
+    return changes
+
+
+def refuse_interpolations(values: Mapping[str, Any]) -> None:
+    """Refuse `${...}` wherever it stands, also in keys, in lists and in sections.
+
+    OmegaConf would put an environment variable or another file's content there, and what may be a
+    password would be in records, in tracking and on cards.
+
+    Args:
+        values: Key -> value, neither of them resolved.
+
+    Raises:
+        ConfigurationError: One has it; the message names the key and never the value.
+    """
+    for key, value in values.items():
+        if _has_interpolation(key) or _has_interpolation(value):
+            named = "a key" if _has_interpolation(key) else key
+            raise ConfigurationError(
+                f"{named} holds ${{...}}, which is not looked up here: settings are kept in "
+                "records and in tracking, where a secret of the environment has no place; write "
+                "the value itself, or have the shell put it there if it is none"
+            )
+
+
+def _has_interpolation(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_has_interpolation(part) for entry in value.items() for part in entry)
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_interpolation, value))
+    return isinstance(value, str) and "${" in value
 
 
 def flatten(config: TrialConfig | DictConfig) -> dict[str, Any]:

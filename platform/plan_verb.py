@@ -17,6 +17,7 @@ from labeldp.platform.driver import SweepOptions, load_data, prepare
 from labeldp.platform.ensembles import ensembles_of
 from labeldp.platform.plan import check_budget, check_priors, cost_of
 from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep_command import sweep_file
 from labeldp.trainers.performance import Device
 
 
@@ -51,11 +52,9 @@ def load_sweep(path: str) -> Sweep:
     """Return the `SWEEP` of a sweep file.
 
     Raises:
-        ConfigurationError: No such file, it can't be run, or it has no `SWEEP`.
+        ValueError: No such file, it can't be run, or it has no `SWEEP`.
     """
-    file = Path(path)
-    if file.suffix != ".py" or not file.is_file():
-        raise ConfigurationError(f"{path} is no sweep file; name one of sweeps/*.py")
+    file = sweep_file(path)
     spec = importlib.util.spec_from_file_location(f"labeldp_sweep_{file.stem}", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

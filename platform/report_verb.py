@@ -13,7 +13,13 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.report import write_report
 from labeldp.platform.results import TrialRecord
-from labeldp.platform.tracking import TRACKING_ERRORS, TrackingUnusable, default_uri, shown
+from labeldp.platform.tracking import (
+    TRACKING_ERRORS,
+    TrackingUnusable,
+    check_file,
+    default_uri,
+    shown,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +54,7 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
     if path != uri and not Path(path).exists():
         # MLflow would make a new one there.
         raise TrackingUnusable(f"there is no file {path}; check --tracking-uri")
+    check_file(uri)
     try:
         parent, children = _latest(MlflowClient(tracking_uri=uri), uri, experiment)
     except TRACKING_ERRORS as error:

@@ -17,6 +17,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from labeldp.trainers.regular_files import read_bytes
+
 
 class ResultsFolderError(ValueError):
     """A results folder that can't be used; the message says why and what to do."""
@@ -157,6 +159,8 @@ def dumps(value: Any, *, indent: int | None = None) -> str:
     return _STRING_OR_INFINITY.sub(lambda m: "1e999" if m[0] == "Infinity" else m[0], text)
 
 
+#: Records hold a number per metric and epoch: a few megabytes at the most.
+_RECORD_BYTES = 100_000_000
 #: Strings are matched so that a text that says "Infinity" is passed over as a whole.
 _STRING_OR_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity')
 
@@ -204,7 +208,7 @@ def write_text(path: Path, text: str) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        loaded = json.loads(path.read_text())
+        loaded = json.loads(read_bytes(path, most_bytes=_RECORD_BYTES))
         if not isinstance(loaded, dict):
             raise ValueError("it holds no JSON object")
     except (OSError, ValueError) as error:

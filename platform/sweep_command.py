@@ -14,6 +14,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from labeldp.trainers.regular_files import FileRefused, read_bytes
+
 if TYPE_CHECKING:
     from labeldp.platform.driver import SweepOptions, SweepOutcome
     from labeldp.platform.sweep import Sweep
@@ -115,6 +117,25 @@ def complain(error: Exception, code: int) -> int:
     """Print what was wrong, for a person, and return the exit code."""
     print(f"error: {error}", file=sys.stderr)
     return code
+
+
+def sweep_file(path: str) -> Path:
+    """Return the file of a sweep, which is there and can be read; nothing is imported for that.
+
+    Raises:
+        ValueError: It is not, or is no Python file.
+    """
+    file = Path(path)
+    try:
+        if file.suffix == ".py":
+            read_bytes(file)
+            return file
+        why = "its name does not end in .py"
+    except FileRefused as error:
+        raise ValueError(f"{error}, one of sweeps/*.py") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+    raise ValueError(f"{path} is no sweep file ({why}); name one of sweeps/*.py")
 
 
 def default_results(name: str) -> Path:

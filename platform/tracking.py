@@ -4,9 +4,11 @@ Everything written here comes from what the driver holds and the results folder 
 run that a crash left half written is deleted and written again, and none is written twice.
 """
 
+import contextlib
 import logging
 import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -25,6 +27,7 @@ from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
 from labeldp.platform.results import TrialRecord
+from labeldp.trainers.regular_files import FileRefused, open_regular
 
 for _name in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -68,6 +71,7 @@ class Tracker:
         """
         self.uri = uri
         local = uri.startswith("sqlite:")
+        check_file(uri)
         try:
             self._client = MlflowClient(tracking_uri=uri)
             found = self._client.get_experiment_by_name(experiment)
@@ -240,6 +244,22 @@ class Tracker:
             token = page.token
             if not token:
                 return found
+
+
+def check_file(uri: str) -> None:
+    """Refuse a SQLite store whose file is none; MLflow would try for minutes.
+
+    Raises:
+        TrackingUnusable: A folder, pipe, socket or device is there.
+    """
+    if not uri.startswith("sqlite:///"):
+        return
+    path = Path(uri.removeprefix("sqlite:///").partition("?")[0])
+    try:
+        with contextlib.suppress(OSError):  # SQLite says more about those
+            open_regular(path, most_bytes=sys.maxsize).close()
+    except FileRefused as error:
+        raise TrackingUnusable(f"tracking store {uri} can't be used: {error}") from error
 
 
 def shown(uri: str) -> str:

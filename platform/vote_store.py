@@ -21,6 +21,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.trainers.regular_files import open_regular, read_bytes
+
 SCHEMA_VERSION = 1
 _MAGIC = b"labeldp votes\n"
 #: A record: how many teachers, how many bytes of votes, their checksum; then ids, then votes.
@@ -207,7 +209,7 @@ class VoteJournal:
     def _read(self) -> None:
         self._votes.clear()
         self._end = 0
-        with open(self.path, "rb") as file:
+        with open_regular(self.path) as file:
             begun = file.read(len(self._head))
             if len(begun) < len(self._head) and self._head.startswith(begun):
                 return  # a new file, or one whose first line a crash or a full disk cut off
@@ -248,7 +250,7 @@ def _secret(path: Path) -> bytes:
     except FileExistsError:
         pass
     for _ in range(100):  # another process may be about to fill it
-        if len(found := path.read_bytes()) == 32:
+        if len(found := read_bytes(path)) == 32:
             return found
         time.sleep(0.05)
     raise VoteStoreUnusable(f"{path} is damaged; move its folder away to train teachers again")

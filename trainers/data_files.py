@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.trainers.regular_files import FileRefused, open_regular
+
 #: Of the rows that come without a split, one in so many is held out for testing.
 HELD_OUT = 5
 
@@ -44,14 +46,15 @@ class PublishedFile:
     def problem(self, root: Path) -> str | None:
         """What is different about the file below `root`; None if it is as published."""
         path = root / self.path
-        if not path.is_file():
-            return f"{path} is missing"
-        size = path.stat().st_size
+        try:
+            size = file_size(path)
+        except (DatasetMissing, FileRefused) as error:
+            return str(error)
         if size != self.size:
             return f"{path} has {size:,} bytes, the published file {self.size:,}: fetch it again"
         if self.md5 is None:
             return None
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             found = hashlib.file_digest(file, "md5").hexdigest()
         if found == self.md5:
             return None
@@ -103,12 +106,29 @@ def held_out(count: int) -> NDArray[np.bool_]:
     return test
 
 
+def read_lines(path: Path) -> list[str]:
+    """Lines of a file of text that is there; bytes that are no text become question marks.
+
+    Raises:
+        DatasetMissing: It is not there.
+        FileRefused: It is no regular file, or larger than this machine's memory.
+    """
+    try:
+        with open_regular(path) as file:
+            return file.read().decode(errors="replace").splitlines()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise DatasetMissing(f"{path} is missing") from error
+
+
 def file_size(path: Path) -> int:
-    """Bytes of a file that is there.
+    """Bytes of a regular file that is there.
 
     Raises:
         DatasetMissing: It is not.
+        FileRefused: It is something else, or larger than this machine's memory.
     """
-    if not path.is_file():
-        raise DatasetMissing(f"{path} is missing")
-    return path.stat().st_size
+    try:
+        with open_regular(path) as file:
+            return os.fstat(file.fileno()).st_size
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise DatasetMissing(f"{path} is missing") from error

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.data_files import DataFileError, Splits, file_size
+from labeldp.trainers.regular_files import open_regular
 
 _PIXELS = 3 * 32 * 32
 _AGAIN = "it is cut off or damaged: fetch it again"
@@ -38,7 +39,7 @@ def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
     """
     size = file_size(path)
     header = 4 * (1 + dimensions)
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         start = file.read(header)
     magic = bytes([0, 0, _UNSIGNED_BYTE, dimensions])
     if start[:4] != magic or len(start) < header:
@@ -116,7 +117,7 @@ def read_cifar_pickle(path: Path, *, label_key: str) -> Batch:
     """
     size = file_size(path)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = _ArraysOnly(file, encoding="latin1").load()
         pixels = np.ascontiguousarray(content["data"])
         labels = np.asarray(content[label_key])

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data_files import DataFileError, Splits, file_size, held_out
+from labeldp.trainers.data_files import DataFileError, Splits, held_out, read_lines
 
 STARS = ("1", "2", "3", "4", "5")
 _COLUMNS = ("user", "movie", "stars", "seconds")
@@ -32,7 +32,6 @@ def read_movielens(folder: Path) -> Splits:
             or a rating that is no whole number of stars.
     """
     path = folder / "ratings.dat"
-    file_size(path)
     ids, stars = _read_ratings(path)
     test = held_out(len(stars))
     places = np.stack([_places(column, test) for column in ids.T], axis=1)
@@ -57,7 +56,7 @@ def _read_ratings(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return ids of users and movies [N, 2] and stars less 1 [N]."""
     ids: list[tuple[int, int]] = []
     stars: list[int] = []
-    for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         fields = line.split("::")
         if len(fields) != len(_COLUMNS):
             raise DataFileError(f"{path} line {number} {_what_is_wrong(line, fields)}")

@@ -20,6 +20,7 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.data_files import DataFileError, DatasetMissing, Splits
 from labeldp.trainers.own_parquet import read_parquet
 from labeldp.trainers.own_rows import SPLIT, count_classes, one_label_each, rows_for_testing
+from labeldp.trainers.regular_files import FileRefused, check_unpacked, open_regular
 from labeldp.trainers.tabular_files import refuse_not_finite, standardize
 
 _FOUR = ("train_features", "train_labels", "test_features", "test_labels")
@@ -40,7 +41,7 @@ def read_own(path: str | os.PathLike[str] | None, *, label_column: str | None = 
     if path is None:
         raise ValueError("name=own needs a path: data.path=FILE.npz or data.path=FILE.parquet")
     file = Path(path).expanduser()
-    if not file.is_file():
+    if not file.exists():
         raise DatasetMissing(f"{file.absolute()} is not there; check data.path")
     if file.suffix == ".npz":
         if label_column is not None:
@@ -107,8 +108,11 @@ def _classes(
 def _npz_arrays(file: Path) -> dict[str, NDArray[Any]]:
     try:
         # Opened here, since NumPy leaves damaged files open.
-        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
+        with open_regular(file) as opened, np.load(opened, allow_pickle=False) as archive:
+            check_unpacked(file, sum(member.file_size for member in archive.zip.infolist()))
             return {key: archive[key] for key in archive.files}
+    except FileRefused:
+        raise
     except Exception as error:  # NumPy and zipfile raise many kinds on damaged files
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataFileError(

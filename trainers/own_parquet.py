@@ -9,9 +9,18 @@ from numpy.typing import NDArray
 
 from labeldp.trainers.data_files import DataFileError, Splits
 from labeldp.trainers.own_rows import SPLIT, count_classes, rows_for_testing
+from labeldp.trainers.regular_files import FileRefused, check_unpacked, open_regular
 from labeldp.trainers.tabular_files import encode, refuse_not_finite
 
 _LABEL_COLUMN = "label"
+#: The longest string that can name a category.
+MOST_CHARACTERS = 10_000
+#: Rows' worth of what a chunk holds besides its values.
+_FOOTER_SLACK = 100
+_TOO_LONG = (
+    f"strings are taken as names of categories, of {MOST_CHARACTERS:,} characters at most: leave "
+    "the column out, or turn its text into numbers first"
+)
 
 
 def read_parquet(file: Path, *, label_column: str | None = None) -> Splits:
@@ -23,6 +32,8 @@ def read_parquet(file: Path, *, label_column: str | None = None) -> Splits:
 
     Raises:
         DataFileError: It can't be read, or a column can't be used.
+        FileRefused: It is no regular file, its strings are too long, or it is larger than this
+            machine's memory.
     """
     columns, classes = _parquet_columns(file, label_column or _LABEL_COLUMN)
     labels = columns.pop(label_column or _LABEL_COLUMN)
@@ -58,8 +69,13 @@ def _parquet_columns(
     from pyarrow import parquet
 
     try:
-        table = parquet.read_table(file)
-    except (pa.ArrowException, OSError) as error:
+        with open_regular(file) as opened:
+            _check_footer(file, parquet.read_metadata(opened))
+            opened.seek(0)
+            table = parquet.read_table(opened)
+    except FileRefused:
+        raise
+    except (pa.ArrowException, OSError, MemoryError) as error:
         first = str(error).splitlines()[0]
         raise DataFileError(
             f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first})"
@@ -94,6 +110,40 @@ def _parquet_columns(
     return columns, classes
 
 
+def _check_footer(file: Path, footer: Any) -> None:
+    """Refuse by the file's own table of contents what could not be held, before it is read."""
+    packed = 0
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            packed += column.total_uncompressed_size
+            # Read, every string of a column takes as much as the longest.
+            room = MOST_CHARACTERS * (4 * column.num_values + _FOOTER_SLACK)
+            if column.physical_type == "BYTE_ARRAY" and column.total_uncompressed_size > room:
+                raise FileRefused(
+                    f"{file} column {column.path_in_schema!r} holds "
+                    f"{column.total_uncompressed_size:,} bytes of text in {column.num_values:,} "
+                    f"rows; {_TOO_LONG}"
+                )
+    # A number takes 8 bytes when it is read, however few it takes in the file.
+    check_unpacked(file, max(packed, 8 * footer.num_rows * footer.num_columns))
+
+
+def _text(file: Path, name: str, column: Any) -> NDArray[Any]:
+    """Strings [N] of a column; NumPy gives each as much room as the longest needs."""
+    from pyarrow import compute, types
+
+    if not types.is_boolean(column.type) and len(column):
+        lengths = compute.utf8_length(column)
+        longest = compute.max(lengths).as_py()
+        if longest > MOST_CHARACTERS:
+            row = compute.index(lengths, longest).as_py()
+            raise FileRefused(
+                f"{file} row {row}, column {name!r} has {longest:,} characters; {_TOO_LONG}"
+            )
+        check_unpacked(f"{file} column {name!r}", 4 * longest * len(column))
+    return np.array(column.to_pylist(), dtype=str)
+
+
 def _column(file: Path, name: str, column: Any) -> NDArray[Any]:
     from pyarrow import types
 
@@ -103,7 +153,7 @@ def _column(file: Path, name: str, column: Any) -> NDArray[Any]:
     if types.is_integer(kind) or types.is_floating(kind):
         return np.array(column.to_numpy(zero_copy_only=False))
     if types.is_boolean(kind) or types.is_string(kind) or types.is_large_string(kind):
-        return np.array(column.to_pylist(), dtype=str)
+        return _text(file, name, column)
     raise DataFileError(
         f"{file} column {name!r} is of type {kind}; numbers and strings can be used: convert it or "
         "leave it out"

@@ -25,6 +25,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.kernel_moments import kernel_directions, moment_query
+from labeldp.trainers.regular_files import FileRefused, open_regular
 from labeldp.trainers.trainer import LabelSource, PlannedCharge
 
 
@@ -240,8 +241,11 @@ def _check_count(clusters: int, *, examples: int) -> None:
 
 def _read(path: Path, *, examples: int, num_classes: int) -> NDArray[np.float64]:
     try:
-        values: Any = np.load(path, allow_pickle=False)
-    except (OSError, EOFError, ValueError) as error:
+        with open_regular(path) as file:
+            values: Any = np.load(file, allow_pickle=False)
+    except FileRefused:
+        raise
+    except (OSError, EOFError, ValueError, MemoryError) as error:
         raise ValueError(
             f"{path} can't be read as a prior: {error}; write one with numpy.save"
         ) from error

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data_files import DataFileError, Splits, file_size
+from labeldp.trainers.data_files import DataFileError, Splits, read_lines
 
 ADULT_CLASSES = ("<=50K", ">50K")
 #: Name -> whether it is a number.
@@ -169,10 +169,9 @@ def read_adult_rows(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int
         DatasetMissing: It is not there.
         DataFileError: A line that is cut off, a number that is none, an unknown label.
     """
-    file_size(path)
     rows: list[list[str]] = []
     labels: list[int] = []
-    for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         if not line.strip() or line.startswith("|"):  # adult.test starts with a remark
             continue
         *fields, label = (part.strip() for part in line.split(","))

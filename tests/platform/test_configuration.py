@@ -212,12 +212,6 @@ def test_yaml_that_cannot_be_used(text: str | None, word: str, tmp_path: Path) -
     assert word in str(caught.value) and str(file) in str(caught.value)
 
 
-def test_an_interpolation_is_a_value_like_any_other() -> None:
-    """`${...}` would let a key read another, or the environment, behind the hash's back."""
-    with pytest.raises(ConfigurationError):
-        with_changes(TrialConfig(), parse_overrides(["trainer.epsilon=${oc.env:HOME}"]))
-
-
 def test_flat_values_are_plain() -> None:
     flat = flatten(TrialConfig())
     assert flat["trainer.noise"] == "LAPLACE"

@@ -1,0 +1,126 @@
+"""Ray's private cluster: closed to other machines, and to other people on this one.
+
+Left to itself, Ray 2.60 gives a node that asks for 127.0.0.1 the machine's own address, so that the
+head, the scheduler, every worker and the exporters of metrics listen on all interfaces; it leaves
+its token readable by all, and its session's folders writable by all.
+"""
+
+import contextlib
+import logging
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray._common.utils import get_default_system_temp_dir
+from ray._private import ray_constants
+
+#: The exporters of the autoscaler's monitor and of the dashboard's process have no switch. Given a
+#: port that is none they say so in their log and go on, as where another cluster holds the port.
+_NO_PORT = {"AUTOSCALER_METRIC_PORT": "-1", "DASHBOARD_METRIC_PORT": "-1"}
+
+
+def start() -> None:
+    """Start a cluster that only this user's processes on this machine can reach.
+
+    Raises:
+        RuntimeError: This version of Ray listens beyond loopback all the same.
+    """
+    tighten_token()
+    with _node_on_loopback(), _environment(_NO_PORT), _files_for_the_owner():
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            configure_logging=False,
+            _system_config={"enable_metrics_collection": False},
+            _temp_dir=str(_closed_folder() / "ray"),
+        )
+    node: Any = ray._private.worker._global_node
+    if not ip_address(node.node_ip_address).is_loopback:
+        ray.shutdown()
+        raise RuntimeError(
+            f"Ray {ray.__version__} starts a private cluster on {node.node_ip_address}, where "
+            "other machines reach it; install the version that constraints.txt names"
+        )
+
+
+def tighten_token() -> None:
+    """Take from others what they may do with the token file that an earlier Ray left, if any.
+
+    A link, or a file of somebody else's, is left as it is.
+    """
+    path = Path.home() / ".ray" / "auth_token"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return  # not there, a link, or closed to us: Ray makes one, or says what is wrong
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+def _closed_folder() -> Path:
+    """Return a folder that only this user can enter; it must be short, for sockets lie in it.
+
+    Ray opens its own to all, and each worker that starts opens them again.
+    """
+    base: str = get_default_system_temp_dir()  # type: ignore[no-untyped-call]
+    folder = Path(base, f"labeldp-{os.geteuid()}")
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+    found = folder.lstat()
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    if ours and not found.st_mode & 0o077:
+        return folder
+    # Somebody else was there first, or opened it.
+    return Path(tempfile.mkdtemp(prefix="labeldp-", dir=folder.parent))
+
+
+@contextmanager
+def _node_on_loopback() -> Iterator[None]:
+    """Have Ray take 127.0.0.1 for the node's address, by the setting it has on macOS and Windows.
+
+    `_node_ip_address="127.0.0.1"` does not: it is turned into the machine's own address.
+    """
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+@contextmanager
+def _files_for_the_owner() -> Iterator[None]:
+    """Keep what is written meanwhile from others: the token, if Ray makes one.
+
+    The processes that are started go on so: logs, and spilled objects that may hold true labels.
+    """
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)

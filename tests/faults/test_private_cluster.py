@@ -1,0 +1,127 @@
+"""A private cluster is private: loopback only, no exporters, and its token and files the owner's.
+
+The sweep runs in a home of its own, so that Ray makes its token anew.
+"""
+
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from labeldp.platform import private_cluster
+from tests.faults.listening import Listening, is_loopback, listening
+from tests.faults.processes import Process, family
+from tests.faults.sweep_runs import Driver
+
+pytestmark = pytest.mark.fault
+
+#: Ray's own numbers for what it exports metrics on.
+EXPORTERS = {44217, 44227}
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Driver]]:
+    """A sweep that has finished a trial and is busy with the next, and its home."""
+    home = tmp_path_factory.mktemp("home")
+    results = tmp_path_factory.mktemp("sweep") / "results"
+    with Driver(results, environment={"HOME": str(home)}) as driver:
+        driver.wait_for_records(1)
+        yield home, driver
+
+
+def _session(processes: list[Process]) -> Path:
+    title = next(process.title for process in processes if "raylet_socket_name" in process.title)
+    return Path(title.partition("--raylet_socket_name=")[2].split()[0]).parents[1]
+
+
+@pytest.mark.ray_cluster
+def test_during_a_sweep_nothing_listens_beyond_loopback(running: tuple[Path, Driver]) -> None:
+    driver = running[1]
+    processes = driver.processes()
+    found = listening(processes)
+    print(*found, sep="\n")
+    # The head, the scheduler twice, Ray's agents, the driver and a worker at least.
+    assert len(found) >= 6 and any(title.startswith("ray::") for _, _, title in found)
+    assert [line for line in found if not is_loopback(line[0])] == []
+    assert {port for _, port, _ in found}.isdisjoint(EXPORTERS)
+
+
+@pytest.mark.ray_cluster
+def test_the_agent_exports_no_metrics(running: tuple[Path, Driver]) -> None:
+    session = _session(running[1].processes())
+    ports = [path.read_text() for path in session.glob("metrics_export_port_*")]
+    assert ports == ["-1"]  # Ray's own word for an exporter that is off
+
+
+@pytest.mark.ray_cluster
+def test_token_and_session_are_their_owners(running: tuple[Path, Driver]) -> None:
+    home, driver = running
+    token = home / ".ray" / "auth_token"
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600 and len(token.read_text()) > 30
+    session = _session(driver.processes())
+    # Ray opens its own folders to all on purpose; they lie below one that is closed.
+    assert any(
+        folder.stat().st_uid == os.geteuid() and stat.S_IMODE(folder.stat().st_mode) == 0o700
+        for folder in session.parents
+    )
+
+
+def test_a_folder_that_others_can_enter_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private_cluster, "get_default_system_temp_dir", lambda: str(tmp_path))
+    usual = private_cluster._closed_folder()
+    assert usual == private_cluster._closed_folder() and stat.S_IMODE(usual.stat().st_mode) == 0o700
+    usual.chmod(0o755)
+    opened = private_cluster._closed_folder()
+    assert opened != usual and stat.S_IMODE(opened.stat().st_mode) == 0o700
+    usual.rmdir()
+    usual.symlink_to(opened)
+    assert private_cluster._closed_folder() not in (usual, opened)
+
+
+def test_an_earlier_token_is_tightened_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    private_cluster.tighten_token()  # nothing there, nothing made
+    assert list(tmp_path.iterdir()) == []
+    token = tmp_path / ".ray" / "auth_token"
+    token.parent.mkdir()
+    token.write_text("secret")
+    token.chmod(0o644)
+    private_cluster.tighten_token()
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600 and token.read_text() == "secret"
+
+
+def test_what_a_token_links_to_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("not a token")
+    elsewhere.chmod(0o644)
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").symlink_to(elsewhere)
+    private_cluster.tighten_token()
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o644
+
+
+def test_what_listens_is_found_with_its_address() -> None:
+    """The finder itself: each family, loopback and all interfaces."""
+    me = family(os.getpid())[:1]
+    kinds = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "0.0.0.0")]
+    if Path("/proc/net/if_inet6").exists():
+        kinds += [(socket.AF_INET6, "::"), (socket.AF_INET6, "::ffff:127.0.0.1")]
+    for kind, host in kinds:
+        with socket.socket(kind) as opened:
+            opened.bind((host, 0))
+            opened.listen()
+            port = opened.getsockname()[1]
+            found: list[Listening] = [line for line in listening(me) if line[1] == port]
+            assert [line[0] for line in found] == [ip_address(host)]
+            assert is_loopback(found[0][0]) == host.endswith("127.0.0.1")

@@ -1,0 +1,106 @@
+"""Files that end: what is opened to be read is a regular file, no larger than it may be.
+
+A pipe that nobody writes to waits for ever, `/dev/zero` never ends, and a few bytes of an archive
+can stand for more than any machine holds. All of it is told from what the file system and the
+file's own table of contents say, before anything is read.
+"""
+
+import os
+import stat
+from io import BufferedReader
+from pathlib import Path
+
+#: A file of settings, or a record, has a few thousand bytes.
+SETTINGS_BYTES = 4_000_000
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode), "a device"),
+)
+
+
+class FileRefused(ValueError):
+    """Something that is no file, or more than can be read; the message names it and says why."""
+
+
+def memory_bytes() -> int:
+    """Return how much memory this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def open_regular(path: str | Path, *, most_bytes: int | None = None) -> BufferedReader:
+    """Open a regular file to read its bytes; the caller closes it.
+
+    Args:
+        path: Links are followed.
+        most_bytes: How large it may be; what this machine's memory holds if not given.
+
+    Raises:
+        FileRefused: It is a folder, pipe, socket or device, or too large.
+        OSError: It is not there, or may not be read.
+    """
+    # Before it is opened, since a device may act on that; and after, since it may be another then.
+    _check(path, os.stat(path), most_bytes)
+    file = open(path, "rb", opener=_without_waiting)
+    try:
+        _check(path, os.fstat(file.fileno()), most_bytes)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_bytes(path: str | Path, *, most_bytes: int = SETTINGS_BYTES) -> bytes:
+    """Return the content of a small file.
+
+    Raises:
+        FileRefused: It is no regular file, or too large.
+        OSError: It is not there, or may not be read.
+    """
+    with open_regular(path, most_bytes=most_bytes) as file:
+        content = file.read(most_bytes + 1)
+    # It may have grown, and files of the kernel's own say that they have no bytes.
+    _check_size(path, len(content), most_bytes)
+    return content
+
+
+def check_unpacked(path: str | Path, size: int) -> None:
+    """Refuse a file whose content needs `size` bytes, if this machine's memory has less.
+
+    Raises:
+        FileRefused: It has.
+    """
+    if size > (memory := memory_bytes()):
+        raise FileRefused(
+            f"{path} holds {size:,} bytes when unpacked, but this machine has {memory:,} bytes of "
+            "memory; keep fewer rows or columns, or take a larger machine"
+        )
+
+
+def _check(path: str | Path, found: os.stat_result, most_bytes: int | None) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = next((name for holds, name in _KINDS if holds(found.st_mode)), "no regular file")
+        way_out = "name a file in it" if kind == "a folder" else "save what it gives to a file"
+        raise FileRefused(f"{path} is {kind}, which can't be read to an end; {way_out}")
+    _check_size(path, found.st_size, most_bytes)
+
+
+def _check_size(path: str | Path, size: int, most_bytes: int | None) -> None:
+    if most_bytes is None:
+        if size > (memory := memory_bytes()):
+            raise FileRefused(
+                f"{path} has {size:,} bytes, but this machine has {memory:,} bytes of memory; keep "
+                "fewer rows, or take a larger machine"
+            )
+    elif size > most_bytes:
+        raise FileRefused(
+            f"{path} has more than {most_bytes:,} bytes, which is too much for what is read here; "
+            "is it the right file?"
+        )
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open what may have become a pipe; regular files take no notice of the flag."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
