@@ -96,3 +96,13 @@ def move_artifacts(uri: str, *, experiment: str, artifacts: Path, formerly: Path
             (after, len(before) + 1, experiment, len(before) + 1, f"{before}/"),
         )
         connection.execute("COMMIT")
+
+
+def clear_uploads(artifacts: Path) -> None:
+    """Delete what a driver that was killed in the middle of writing artifacts left half written.
+
+    Args:
+        artifacts: Of a results folder that this driver holds: nobody else writes there.
+    """
+    for draft in artifacts.rglob(".artifact.uploading.*"):
+        draft.unlink(missing_ok=True)

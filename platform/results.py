@@ -101,7 +101,15 @@ class ResultsFolder:
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
+            self._clear_drafts()
             yield
+
+    def _clear_drafts(self) -> None:
+        """Delete what a driver that was killed in the middle of writing left without a name."""
+        for folder in (self.path, self.path / "trials", self.path / "private"):
+            for draft in folder.glob(".*"):
+                if draft.is_file() and draft.suffix[1:].isdecimal():
+                    draft.unlink(missing_ok=True)
 
     def identity(self) -> dict[str, Any]:
         """Return what the folder says of itself; empty for a new one.

@@ -25,7 +25,12 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
-from labeldp.platform.local_tracking import file_of, move_artifacts, one_at_a_time
+from labeldp.platform.local_tracking import (
+    clear_uploads,
+    file_of,
+    move_artifacts,
+    one_at_a_time,
+)
 from labeldp.platform.results import TrialRecord
 
 for _name in ("alembic", "mlflow.store.db.utils"):
@@ -81,6 +86,7 @@ class Tracker:
                     move_artifacts(
                         uri, experiment=self.experiment_id, artifacts=artifacts, formerly=formerly
                     )
+                    clear_uploads(artifacts)
         except Exception as error:  # MLflow's, SQLAlchemy's and the transport's own kinds
             raise TrackingUnusable(_explain(uri, error)) from error
         self._children: dict[str, str] = {}
