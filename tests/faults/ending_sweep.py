@@ -4,7 +4,8 @@
 
 counts what it writes from the record of the last trial on: files of the results folder, statements
 and commits of the tracking store, the end of the cluster and its own. At the 17th it ends as by a
-power cut, before it does it. Without `--kill-at` it writes what it counted into `DIR.moments`.
+power cut, before it does it; a text names the first one that it is part of. Without `--kill-at` it
+writes what it counted into `DIR.moments`.
 """
 
 import atexit
@@ -21,7 +22,7 @@ TRIALS, RELEASES = 2, 1
 class Moments:
     """What the driver's main thread is about to write, counted from the last trial's end on."""
 
-    def __init__(self, results: Path, kill_at: int) -> None:
+    def __init__(self, results: Path, kill_at: str) -> None:
         self._results, self._kill_at = str(results), kill_at
         self._begun = False
         self.passed: list[str] = []
@@ -57,7 +58,8 @@ class Moments:
         if not self._begun or threading.current_thread() is not threading.main_thread():
             return
         self.passed.append(what)
-        if len(self.passed) == self._kill_at:
+        named = not self._kill_at.isdecimal() and self._kill_at and self._kill_at in what
+        if named or str(len(self.passed)) == self._kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _statement(self, connection: Any, cursor: Any, statement: str, *others: Any) -> None:
@@ -103,10 +105,10 @@ def main() -> None:
         ),
         space={"seed": Grid(*range(TRIALS))},
     )
-    arguments, kill_at = sys.argv[1:], 0
+    arguments, kill_at = sys.argv[1:], ""
     if "--kill-at" in arguments:
         place = arguments.index("--kill-at")
-        kill_at = int(arguments[place + 1])
+        kill_at = arguments[place + 1]
         del arguments[place : place + 2]
     Moments(Path(arguments[arguments.index("--results") + 1]), kill_at).watch()
     sweep_command.main(sweep, arguments)

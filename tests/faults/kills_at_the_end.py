@@ -103,6 +103,7 @@ def _drive(results: Path, *arguments: str) -> None:
     log = os.open(f"{results}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
+    atexit._clear()  # what is to be done at the end of the process that this one is a fork of
     sys.argv = ["ending_sweep.py", "--results", str(results), "--json", *arguments]
     try:
         ending_sweep.main()
