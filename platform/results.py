@@ -6,6 +6,7 @@ it. Those files decide what a resumed sweep skips; tracking can always be filled
 
 import fcntl
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -77,6 +78,11 @@ class ResultsFolder:
         return self.path / "checkpoints"
 
     @property
+    def scratch(self) -> Path:
+        """What Tune keeps while a sweep runs; of no use to the next start."""
+        return self.path / "tune"
+
+    @property
     def store(self) -> Path:
         """The vault's releases and ledger."""
         return self.path / "vault.db"
@@ -101,11 +107,12 @@ class ResultsFolder:
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
-            self._clear_drafts()
+            self._clear_leftovers()
             yield
 
-    def _clear_drafts(self) -> None:
-        """Delete what a driver that was killed in the middle of writing left without a name."""
+    def _clear_leftovers(self) -> None:
+        """Delete Tune's files of a driver that was killed, and what it had not written whole."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
         for folder in (self.path, self.path / "trials", self.path / "private"):
             for draft in folder.glob(".*"):
                 if draft.is_file() and draft.suffix[1:].isdecimal():

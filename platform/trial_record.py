@@ -92,18 +92,24 @@ class TrialRecord:
         """
         fields = read_json(path)
         try:
-            for epoch in fields.get("curves") or ():
-                # JSON has no NaN: null is what `dumps` writes for it.
-                epoch.update({k: math.nan for k, v in epoch.items() if v is None})
+            if isinstance(curves := fields.get("curves"), list):
+                fields["curves"] = [_with_nan(epoch) for epoch in curves]
             record = cls(**fields)
             if record.hash != path.stem:
                 raise ValueError(f"it is of trial {record.hash!r}")
-        except (TypeError, ValueError, AttributeError, RecursionError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise ResultsFolderError(
                 f"{path} is no trial record of this labeldp ({error}); restore it, or move it away "
                 "to run the trial again"
             ) from error
         return record
+
+
+def _with_nan(epoch: Any) -> Any:
+    """JSON has no NaN: null is what `dumps` writes for it."""
+    if not isinstance(epoch, dict):
+        return epoch
+    return {key: math.nan if value is None else value for key, value in epoch.items()}
 
 
 def _is_number(value: Any) -> bool:

@@ -36,16 +36,16 @@ class Moments:
 
         keep, shutdown = ResultsFolder.keep, ray.shutdown
 
-        def kept(folder: ResultsFolder, record: TrialRecord) -> None:
-            if len(list((folder.path / "trials").glob("*.json"))) == TRIALS - 1:
+        def kept(self_: ResultsFolder, record: TrialRecord) -> None:
+            if len(list((self_.path / "trials").glob("*.json"))) == TRIALS - 1:
                 self._begun = True
-            keep(folder, record)
+            keep(self_, record)
 
         def shut_down(*arguments: Any, **named: Any) -> None:
             self.comes("end of the cluster")
             shutdown(*arguments, **named)
 
-        ResultsFolder.keep = kept  # type: ignore[method-assign]
+        setattr(ResultsFolder, "keep", kept)  # noqa: B010
         ray.shutdown = shut_down
         engines = sqlalchemy.engine.Engine
         sqlalchemy.event.listen(engines, "before_cursor_execute", self._statement)

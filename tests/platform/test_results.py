@@ -178,6 +178,8 @@ def test_drafts_of_a_killed_driver_go_when_the_folder_is_held(tmp_path: Path) ->
     folder = ResultsFolder(tmp_path, sweep="small")
     folder.keep(a_record())
     drafts = [tmp_path / ".report.html.123", tmp_path / "trials" / ".a.json.77"]
+    drafts.append(tmp_path / "tune" / "sweep" / "tuner.pkl")
+    drafts[-1].parent.mkdir(parents=True)
     for draft in drafts:
         draft.write_text("half")
     (tmp_path / ".mine").write_text("no draft")

@@ -69,7 +69,7 @@ def test_an_original_that_was_renamed_does_not_pass_while_its_copy_has_its_place
 
 
 def test_an_older_copy_in_the_same_file_is_refused(path: Path, tmp_path: Path) -> None:
-    older = shutil.copy(path, tmp_path / "older")
+    older = Path(shutil.copy(path, tmp_path / "older"))
     spend(SqliteStore(path), "c")
     path.write_bytes(older.read_bytes())  # as `cp` does: the same file, with less in it
     for moved in (False, True):
