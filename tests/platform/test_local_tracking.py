@@ -5,7 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -21,10 +21,10 @@ from tests.platform.stores import new_store
 
 #: Opens one store when it is told to, together with others.
 TOGETHER = """
-import sys, time
+import sys
 from pathlib import Path
 from labeldp.platform.tracking import Tracker
-uri, start, own = sys.argv[1:]
+uri, own = sys.argv[1:]
 Path(own).mkdir()
 print("ready", flush=True)
 sys.stdin.readline()
@@ -42,29 +42,29 @@ def test_drivers_that_make_one_store_at_the_same_moment_wait_for_each_other(
     tmp_path: Path,
 ) -> None:
     uri = f"sqlite:///{tmp_path / 'shared.db'}"
-    drivers = [
-        subprocess.Popen(
-            [sys.executable, "-c", TOGETHER, uri, "now", str(tmp_path / f"{number}")],
-            env=own_environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(3)
-    ]
-    try:
+    with ExitStack() as stack:
+        drivers = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", TOGETHER, uri, str(tmp_path / f"{number}")],
+                    env=own_environment(),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for number in range(2)
+        ]
         for driver in drivers:
+            stack.callback(driver.kill)
             assert driver.stdout is not None and driver.stdout.readline() == "ready\n"
         for driver in drivers:
             assert driver.stdin is not None
             driver.stdin.write("now\n")
             driver.stdin.flush()
         ends = [driver.communicate(timeout=240)[1] for driver in drivers]
-    finally:
-        for driver in drivers:
-            driver.kill()
-    assert [driver.returncode for driver in drivers] == [0, 0, 0], ends
+    assert [driver.returncode for driver in drivers] == [0, 0], ends
     assert MlflowClient(tracking_uri=uri).get_experiment_by_name("small") is not None
 
 
