@@ -11,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from labeldp.platform.audits import AttackEvidence
+from labeldp.platform.figures import as_written
 
 _PROVABLE, _ESTIMATE, _PROVEN, _CEILING = "#1c2430", "#d98c2b", "#3465a4", "#9aa4af"
 _RIGHT, _WRONG = "#3465a4", "#cc4e4e"
@@ -49,7 +50,7 @@ def audit_figure(models: Sequence[AuditedModel], *, path: Path) -> None:
     right = 1.08 * max(1.0, *(value for model in models for value in _finite(model.metrics)))
     for axis, model in zip(panels, models, strict=True):
         _draw_audits(axis, model.metrics, right)
-        axis.set_title(model.name, loc="left", fontsize="medium")
+        axis.set_title(as_written(model.name), loc="left", fontsize="medium")
         axis.set_xlim(0, right)
         axis.grid(alpha=0.25, axis="x")
     panels[-1].set_xlabel(
@@ -70,7 +71,9 @@ def confidence_figure(models: Sequence[AuditedModel], *, path: Path) -> None:
         models: Those with evidence are drawn; at least one.
         path: The PNG to write.
     """
-    drawn = [(model.name, model.evidence) for model in models if model.evidence is not None]
+    drawn = [
+        (as_written(model.name), model.evidence) for model in models if model.evidence is not None
+    ]
     figure = Figure(figsize=(max(5.0, 1.2 + 1.5 * len(drawn)), 5), layout="constrained")
     FigureCanvasAgg(figure)
     axis = figure.subplots()

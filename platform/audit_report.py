@@ -13,6 +13,7 @@ from pathlib import Path
 from labeldp.platform.audit_figures import AuditedModel, audit_figure, confidence_figure
 from labeldp.platform.audits import AttackEvidence, evidence_path
 from labeldp.platform.pareto import points
+from labeldp.platform.private_files import private_folder
 from labeldp.platform.results import TrialRecord, write_text
 
 #: More panels than this can't be read in one figure.
@@ -77,7 +78,7 @@ def write_audits(
     if not audited:
         return ()
     private = folder / "private"
-    private.mkdir(mode=0o700, exist_ok=True)
+    private_folder(private)
     shown = [_model(record, results) for record in _representatives(audited)]
     figures = [private / "audits.png"]
     audit_figure(shown, path=figures[0])

@@ -20,6 +20,7 @@ from labeldp.platform.audits import AttackEvidence, evidence_path
 from labeldp.platform.cluster import connected
 from labeldp.platform.configuration import ConfigurationError
 from labeldp.platform.driver import SweepOptions, SweepOutcome, prepare, run_sweep
+from labeldp.platform.private_files import owner_only, private_folder
 from labeldp.platform.results import ResultsFolder, TrialRecord, write_text
 from labeldp.platform.sweep import Sweep
 from labeldp.platform.tracking import default_uri
@@ -71,6 +72,7 @@ class BlockOutcome(SweepOutcome):
     rows: Sequence[BlockRow]
 
 
+@owner_only()
 def run_blocks(sweep: Sweep, options: SweepOptions, *, blocks: int) -> BlockOutcome:
     """Run a sweep with all its canaries at once, and again for each block of them; compare.
 
@@ -103,7 +105,7 @@ def run_blocks(sweep: Sweep, options: SweepOptions, *, blocks: int) -> BlockOutc
         size = len(parts)
         share = replace(share, epsilon=share.epsilon / size, delta=share.delta / size)
     outcomes: dict[str, SweepOutcome] = {}
-    root.mkdir(parents=True, exist_ok=True, mode=0o700)  # tracking of all runs lies here
+    private_folder(root)  # tracking of all runs lies here
     with connected(options.address):
         for name, changes in parts.items():
             spent = (time.monotonic() - started) / 60

@@ -15,6 +15,8 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from labeldp.platform.private_files import private_file
+
 #: A trial's state is kept at most so often: it is tens of megabytes for a large network.
 KEEP_SECONDS = 60.0
 _WAIT_SECONDS = 120.0
@@ -29,8 +31,10 @@ class Keeper:
 
     def keep(self, digest: str, content: bytes) -> None:
         """Keep a trial's state; an earlier one is replaced at once or not at all."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        # A cluster that was there before has an umask of its own; states hold what was released.
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = self._folder / f"{digest}.part"
+        private_file(draft)
         draft.write_bytes(content)
         os.replace(draft, self._folder / f"{digest}.state")
 

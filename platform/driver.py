@@ -4,7 +4,6 @@ The order matters: everything that can be refused is refused before the first la
 """
 
 import secrets
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,10 +18,11 @@ from labeldp.platform import environment, vault_home
 from labeldp.platform.audits import check_room
 from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.configuration import DataSettings, FeatureSet
-from labeldp.platform.earlier_starts import Resume, check_ledger, finished_before
-from labeldp.platform.ensembles import Ensembles, ensembles_of, train_missing
+from labeldp.platform.earlier_starts import Resume, finished_before, known_ledger, other_code
+from labeldp.platform.ensembles import ensembles_of, train_missing
 from labeldp.platform.pareto import front, points
 from labeldp.platform.plan import budget_of, check_budget, check_priors, check_what_is_left, cost_of
+from labeldp.platform.private_files import owner_only
 from labeldp.platform.progress import SweepProgress
 from labeldp.platform.recorder import Recorder, ledger_json
 from labeldp.platform.report import Report, write_report
@@ -59,6 +59,8 @@ class SweepOptions:
         max_epsilon_total: The most that any label may pay in the whole sweep.
         max_trials: Refuse a sweep of more trials.
         max_minutes: Stop after so long; trials in training go on from there in the next run.
+        moved: The results folder was moved to another disk or restored from a copy, and no other
+            copy of it will be used any more. (One that was renamed is known to be the same.)
     """
 
     smoke: bool = False
@@ -70,6 +72,7 @@ class SweepOptions:
     max_epsilon_total: float | None = None
     max_trials: int | None = None
     max_minutes: float | None = None
+    moved: bool = False
 
     def __post_init__(self) -> None:
         """Check the limits; that of epsilon is checked as a budget."""
@@ -143,6 +146,7 @@ def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTri
     return sized, trials
 
 
+@owner_only()
 def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
     """Run a sweep's unfinished trials and report on all of them.
 
@@ -170,8 +174,8 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
     folder = ResultsFolder(options.results, sweep=sweep.name)
     with folder.held():
         done = finished_before(folder, options.resume, public.fingerprint)
-        store = folder.path / "vault.db"
-        charges = SqliteStore(store).charges() if store.exists() else ()
+        known, identity = known_ledger(folder, moved=options.moved), folder.identity()
+        charges = known.charges
         if not all(isinstance(charge.event, PureEvent) for charge in charges):
             later = max(cost.delta, delta)
             budget = budget_of(sized.budget, options.max_epsilon_total, delta=later)
@@ -183,7 +187,14 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
             budget=budget,
         )
         uri = options.tracking_uri or default_uri(folder.path)
-        tracker = Tracker(uri=uri, experiment=sweep.name, artifacts=folder.path / "artifacts")
+        tracker = Tracker(
+            uri=uri,
+            experiment=sweep.name,
+            artifacts=folder.path / "artifacts",
+            formerly=Path(identity["path"], "artifacts") if "path" in identity else None,
+        )
+        if not identity:
+            tracker.refuse_doubles(list(folder.records()), sweep_id=known.vault)
         with connected(options.address) as capacity:
             _one_writer(uri, capacity)
             required = any(t.config.performance.device is Device.CUDA for t in trials)
@@ -198,7 +209,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 num_classes=public.num_classes,
                 audit=audit,
                 coin_seed=_coin_seed(trials),
-                store_path=store,
+                store_path=folder.store,
                 votes_folder=shared / "votes",
                 with_ensembles=bool(ensembles_of(trials)),
                 fingerprint=public.fingerprint,
@@ -206,9 +217,17 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 authority=authority,
             )
             commit = environment.git_commit()
-            # Written before tracking hears of it: a start that is killed in between finds its run.
-            sweep_id = folder.identity().get("sweep_id") or uuid.uuid4().hex
-            folder.identify(fingerprint=public.fingerprint, sweep_id=sweep_id)
+            # Written before tracking hears of it, and before the first release: a start that is
+            # killed in between finds its run, and a vault that is lost later is missed. The vault
+            # finds the run as well, where this file was lost.
+            vault = SqliteStore(folder.store).id
+            sweep_id = identity.get("sweep_id") or vault
+            folder.identify(
+                fingerprint=public.fingerprint,
+                sweep_id=sweep_id,
+                vault=vault,
+                path=str(folder.path),
+            )
             facts = {"dataset": public.name, "sweep": sweep.name, "sweep_id": sweep_id}
             parent = tracker.open_parent(
                 sweep.name,
@@ -217,7 +236,6 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
             )
             folder.identify(parent_run_id=parent, tracking_uri=shown(uri))
             skipped = {digest: done[digest] for digest in plans if digest in done}
-            check_ledger(folder, skipped, vault_home.ask(home.summary.remote(delta)).charges)
             progress = SweepProgress(total=len(plans), skipped=len(skipped))
             recorder = Recorder(
                 folder=folder,
@@ -236,6 +254,9 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 f"{sweep.name}: {len(plans)} trials ({len(skipped)} finished before), "
                 f"{cost.releases} releases, results in {folder.path}"
             )
+            warning = other_code(skipped.values(), commit=commit)
+            if warning:
+                progress.say(warning)
             left = [digest for digest in plans if digest not in skipped]
             data = ray.put(public)
             try:
@@ -247,6 +268,12 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                     available=capacity,
                     progress=progress,
                 )
+                if ensembles.teachers_trained or ensembles.teachers_reused:
+                    # A later start that has nothing left to do tells tracking the same.
+                    folder.identify(
+                        teachers_trained=ensembles.teachers_trained,
+                        teachers_reused=ensembles.teachers_reused,
+                    )
                 if left:
                     run_trials(
                         {digest: plans[digest] for digest in left},
@@ -279,7 +306,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
             )
             tracked = recorder.replay(records)
             tracked = tracked and _close(
-                tracker, report, ledger, summary.charges, records, recorder, len(plans), ensembles
+                tracker, report, ledger, summary.charges, records, recorder, len(plans), folder
             )
             ray.kill(home)  # another sweep may follow on this cluster
     failed = [record for record in recorder.records.values() if not record.finished]
@@ -324,17 +351,18 @@ def _close(
     records: Mapping[str, TrialRecord],
     recorder: Recorder,
     planned: int,
-    ensembles: Ensembles,
+    folder: ResultsFolder,
 ) -> bool:
     """Write the sweep's own run; returns whether tracking took it."""
     finished = sum(record.finished for record in records.values())
+    identity = folder.identity()
     try:
         tracker.close_parent(
             metrics={
                 "trials": planned,
                 "finished": finished,
-                "teachers_trained": ensembles.teachers_trained,
-                "teachers_reused": ensembles.teachers_reused,
+                "teachers_trained": identity.get("teachers_trained", 0),
+                "teachers_reused": identity.get("teachers_reused", 0),
                 **{key: float(value) for key, value in ledger.items()},
             },
             files=(report.html, report.pareto_png, report.pareto_csv),

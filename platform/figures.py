@@ -39,7 +39,7 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
         spread = [100 * point.accuracy_std for point in mine]
         x = [point.epsilon for point in mine]
         y = [100 * point.accuracy for point in mine]
-        upper.errorbar(x, y, yerr=spread, label=variant, capsize=3, alpha=0.85, **style)
+        upper.errorbar(x, y, yerr=spread, label=as_written(variant), capsize=3, alpha=0.85, **style)
         if len({same_epsilon(epsilon) for epsilon in x}) == len(x):
             upper.plot(x, y, color=style["color"], alpha=0.3, linewidth=1, zorder=1)
         # Beside each other, or the last variant's intervals would hide the others'.
@@ -48,7 +48,8 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
     for baseline in (point for point in found if math.isinf(point.epsilon)):
         name = baseline.variant
         label = name if "no privacy" in name else f"{name} (no privacy)"
-        upper.axhline(100 * baseline.accuracy, color="#444444", linestyle=":", label=label)
+        level = 100 * baseline.accuracy
+        upper.axhline(level, color="#444444", linestyle=":", label=as_written(label))
     best = front(finite)
     if best:
         x = [point.epsilon for point in best]
@@ -59,7 +60,7 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
         upper.set_xscale("log")
         _mark_epsilons(lower, {point.epsilon for point in finite})
     upper.set_ylabel("test accuracy, %")
-    upper.set_title(title)
+    upper.set_title(as_written(title))
     if beside_the_axes:
         figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     elif found:
@@ -70,6 +71,11 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
     for axis in (upper, lower):
         axis.grid(alpha=0.25)
     figure.savefig(path, dpi=130)
+
+
+def as_written(name: str) -> str:
+    """Return a name so that matplotlib shows it: between dollar signs it would read formulas."""
+    return name.replace("$", r"\$")
 
 
 def style_of(number: int) -> dict[str, str]:

@@ -24,6 +24,7 @@ from labeldp.mechanisms.leakage_measurements import (
     measure_reconstruction,
 )
 from labeldp.mechanisms.vote_leakage import answer_log_probabilities, reconstruct
+from labeldp.platform.private_files import private_folder
 from labeldp.platform.results import dumps, write_text
 from labeldp.trainers.attribute_inference import (
     AdultEnsemble,
@@ -175,7 +176,7 @@ def run_study(
         clients=study.clients,
         generator=generator,
     )
-    results.mkdir(parents=True, exist_ok=True)
+    private_folder(results)
     report = results / "vote_leakage.md"
     outcome = LeakageOutcome(
         experiment=name,

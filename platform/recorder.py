@@ -5,6 +5,7 @@ it, and may fail: what it missed is written from the records when it answers aga
 """
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -50,8 +51,8 @@ class Recorder(tune.Callback):
             folder: Where records are kept.
             tracker: Where runs are mirrored to.
             plans: Every trial by hash.
-            tags: Of every child run.
-            environment: Versions and devices, for `environment.txt`.
+            tags: Of every child run; `git_commit` is kept in the records of trials that run now.
+            environment: Versions and devices, likewise, for `environment.txt`.
             progress: Told how each trial ended.
             charges: Returns the ledger's lines by release key.
             vault: Lets each trial be audited once, and has what was found.
@@ -124,11 +125,12 @@ class Recorder(tune.Callback):
                     self._mirror(record)
         return not self._tracking_lost
 
-    def open_child(self, digest: str) -> str:
-        """Open a trial's run."""
+    def open_child(self, digest: str, *, kept: TrialRecord | None = None) -> str:
+        """Open the run of a trial that is about to begin, or of one that has a record."""
         planned = self.plans[digest]
         tags = {
             **self._tags,
+            **({} if kept is None else {"git_commit": kept.git_commit or "unknown"}),
             "trainer": planned.config.method,
             "dataset": planned.config.data.name,
             "seed": str(planned.config.seed),
@@ -152,12 +154,17 @@ class Recorder(tune.Callback):
 
     def _record(self, digest: str, **end: Any) -> TrialRecord:
         planned = self.plans[digest]
+        bad = [name for name, value in end.get("metrics", {}).items() if math.isnan(value)]
+        if bad:
+            end |= {"finished": False, "reason": f"metric {bad[0]} is not a number", "metrics": {}}
         return TrialRecord(
             hash=digest,
             variant=planned.variant,
             config=flatten(planned.config),
             point=dict(planned.point),
             curves=self._curves.get(digest, []),
+            git_commit=self._tags.get("git_commit", ""),
+            environment=self._environment,
             **end,
         )
 
@@ -185,7 +192,7 @@ class Recorder(tune.Callback):
         digest = record.hash
         run_id, epochs = self._open.pop(digest, None), self._unsent.pop(digest, [])
         if run_id is None:
-            run_id, epochs = self.open_child(digest), record.curves
+            run_id, epochs = self.open_child(digest, kept=record), record.curves
         self.tracker.log_curves(run_id, epochs)
         self.tracker.close_child(record, run_id=run_id, texts=self._texts(record))
         self._owed.discard(digest)
@@ -212,7 +219,10 @@ class Recorder(tune.Callback):
         texts = {
             "config.yaml": to_yaml(self.plans[record.hash].config),
             "ledger.json": ledger_json(charges),
-            "environment.txt": "".join(f"{k}: {v}\n" for k, v in self._environment.items()),
+            # What ran the trial, which need not be what writes it down: after a resume, or where
+            # tracking was away.
+            "environment.txt": "".join(f"{k}: {v}\n" for k, v in record.environment.items())
+            or "unknown: the record is older than this\n",
             "curves.json": dumps(record.curves),
         }
         if record.finished:

@@ -16,6 +16,7 @@ from typing import Any
 from labeldp.platform.audit_report import DAGGER, write_audits
 from labeldp.platform.figures import pareto_figure
 from labeldp.platform.pareto import Point, front, points
+from labeldp.platform.private_files import private_file
 from labeldp.platform.results import TrialRecord, dumps, write_text
 
 
@@ -59,6 +60,8 @@ def write_report(
 ) -> Report:
     """Write `report.html`, `pareto.png`, `pareto.csv`, and the audits' page in `private/`.
 
+    All are their owner's alone, who may show what the page says may be shown.
+
     Args:
         records: Trials of one sweep, failed ones too.
         folder: Where to; it exists.
@@ -72,6 +75,8 @@ def write_report(
         pareto_csv=folder / "pareto.csv",
         rows=0,
     )
+    for path in (report.html, report.pareto_png, report.pareto_csv):
+        private_file(path)  # epsilon_m is the owner's to show
     found = points(records)
     best = {point.hashes for point in front(found)}
     pareto_figure(found, path=report.pareto_png, title=title)

@@ -11,6 +11,7 @@ from typing import Any
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
+from labeldp.platform.private_files import owner_only
 from labeldp.platform.report import write_report
 from labeldp.platform.results import TrialRecord
 from labeldp.platform.tracking import (
@@ -37,6 +38,7 @@ class ReportFiles:
     rows: int
 
 
+@owner_only()
 def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFiles:
     """Write the report of an experiment's latest sweep.
 
@@ -124,15 +126,22 @@ def _latest(client: MlflowClient, uri: str, experiment: str) -> tuple[Run, list[
 
 def _record(run: Run) -> TrialRecord:
     tags = run.data.tags
-    return TrialRecord(
-        hash=tags.get("config_hash", run.info.run_id),
-        variant=tags.get("variant", run.info.run_name),
-        config=run.data.params,
-        point=json.loads(tags.get("point", "{}")),
-        finished=run.info.status == "FINISHED",
-        reason=tags.get("failure_reason", f"the run is {run.info.status}"),
-        metrics={name: _infinite(value) for name, value in run.data.metrics.items()},
-    )
+    try:
+        return TrialRecord(
+            hash=tags.get("config_hash", run.info.run_id),
+            variant=tags.get("variant", run.info.run_name),
+            config=run.data.params,
+            point=json.loads(tags.get("point", "{}")),
+            finished=run.info.status == "FINISHED",
+            reason=tags.get("failure_reason", f"the run is {run.info.status}"),
+            metrics={name: _infinite(value) for name, value in run.data.metrics.items()},
+            git_commit=tags.get("git_commit", ""),
+        )
+    except (ValueError, RecursionError) as error:
+        raise TrackingUnusable(
+            f"run {run.info.run_id} is no trial of this labeldp ({error}); delete it, or run the "
+            "sweep again to have it written from its record"
+        ) from error
 
 
 def _infinite(value: float) -> float:

@@ -66,6 +66,7 @@ def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None)
                 max_epsilon_total=options.max_epsilon_total,
                 max_trials=options.max_trials,
                 max_minutes=options.max_minutes,
+                moved=options.moved,
             ),
         )
     except BudgetExceeded as error:
@@ -163,6 +164,11 @@ def _parser(sweep: "Sweep") -> argparse.ArgumentParser:
         help="what to do about trials that are in the results folder (default: auto)",
     )
     parser.add_argument("--results", metavar="DIR", help="results folder")
+    parser.add_argument(
+        "--moved",
+        action="store_true",
+        help="the results folder was moved to another disk or restored, and no copy is in use",
+    )
     parser.add_argument("--address", metavar="ADDR", help="Ray cluster (default: a private one)")
     parser.add_argument("--json", action="store_true", help="print one JSON object, last")
     parser.add_argument("--max-epsilon-total", type=float, metavar="E", help="budget of the sweep")

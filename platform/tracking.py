@@ -26,6 +26,12 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
+from labeldp.platform.local_tracking import (
+    clear_uploads,
+    file_of,
+    move_artifacts,
+    one_at_a_time,
+)
 from labeldp.platform.results import TrialRecord
 from labeldp.trainers.regular_files import FileRefused, open_regular
 
@@ -55,7 +61,9 @@ def default_uri(results: Path) -> str:
 class Tracker:
     """One sweep's runs in a tracking store."""
 
-    def __init__(self, *, uri: str, experiment: str, artifacts: Path) -> None:
+    def __init__(
+        self, *, uri: str, experiment: str, artifacts: Path, formerly: Path | None = None
+    ) -> None:
         """Open the store, creating it and the experiment where they are not there.
 
         Doing so here, before the first trial, matters: processes that open a new SQLite store
@@ -65,30 +73,37 @@ class Tracker:
             uri: The store's address.
             experiment: The experiment's name.
             artifacts: Folder for artifacts, used where the store is a local file.
+            formerly: That folder at the last start; another one if the results were moved.
 
         Raises:
             TrackingUnusable: The store is of a newer schema, can't be written or doesn't answer.
         """
         self.uri = uri
-        local = uri.startswith("sqlite:")
+        artifacts = artifacts.absolute()
         check_file(uri)
         try:
-            self._client = MlflowClient(tracking_uri=uri)
-            found = self._client.get_experiment_by_name(experiment)
-            if found is not None and found.lifecycle_stage == "deleted":
-                self._client.restore_experiment(found.experiment_id)
-            if found is None:
-                location = artifacts.absolute().as_uri() if local else None
-                self.experiment_id = self._client.create_experiment(experiment, location)
-            else:
-                self.experiment_id = found.experiment_id
-        except MlflowException as error:
-            raise TrackingUnusable(_explain(uri, error)) from error
-        except Exception as error:  # SQLAlchemy's and the transport's own kinds
+            with one_at_a_time(uri):
+                self._client = MlflowClient(tracking_uri=uri)
+                self.experiment_id = self._open_experiment(experiment, artifacts)
+                if file_of(uri) is not None:
+                    move_artifacts(
+                        uri, experiment=self.experiment_id, artifacts=artifacts, formerly=formerly
+                    )
+                    clear_uploads(artifacts)
+        except Exception as error:  # MLflow's, SQLAlchemy's and the transport's own kinds
             raise TrackingUnusable(_explain(uri, error)) from error
         self._children: dict[str, str] = {}
         self._complete: set[str] = set()
         self.parent_run_id = ""
+
+    def _open_experiment(self, name: str, artifacts: Path) -> str:
+        found = self._client.get_experiment_by_name(name)
+        if found is None:
+            location = artifacts.as_uri() if file_of(self.uri) is not None else None
+            return str(self._client.create_experiment(name, location))
+        if found.lifecycle_stage == "deleted":
+            self._client.restore_experiment(found.experiment_id)
+        return str(found.experiment_id)
 
     @staticmethod
     def probe(uri: str) -> None:
@@ -101,9 +116,35 @@ class Tracker:
             TrackingUnusable: As for the constructor.
         """
         try:
-            MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
+            with one_at_a_time(uri):
+                MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
         except Exception as error:  # MLflow's, SQLAlchemy's and the transport's own kinds
             raise TrackingUnusable(_explain(uri, error)) from error
+
+    def refuse_doubles(self, hashes: Sequence[str], *, sweep_id: str | None) -> None:
+        """Refuse to write trials a second time whose sweep can't be told.
+
+        Args:
+            hashes: Of trials that a results folder holds without saying which sweep they are of.
+            sweep_id: Tag of that sweep's run, as far as anybody knows.
+
+        Raises:
+            TrackingUnusable: The store holds one of them, in no run of that tag.
+        """
+        try:
+            if sweep_id is not None and self._begun({"sweep_id": sweep_id}) is not None:
+                return
+            for digest in hashes:
+                query = f"tags.config_hash = '{digest}'"
+                if self._client.search_runs([self.experiment_id], query, max_results=1):
+                    raise TrackingUnusable(
+                        f"trial {digest} is in the results folder and in tracking store "
+                        f"{shown(self.uri)}, but sweep.json, which says what belongs together, is "
+                        "gone, and every run would be written twice; restore it from a copy, or "
+                        "choose another folder with --results"
+                    )
+        except TRACKING_ERRORS as error:
+            raise TrackingUnusable(_explain(self.uri, error)) from error
 
     def open_parent(self, name: str, tags: Mapping[str, str], run_id: str | None) -> str:
         """Open the sweep's own run: the one of an earlier start, or a new one.
@@ -213,10 +254,12 @@ class Tracker:
         texts: Mapping[str, str],
         finished: bool,
     ) -> None:
-        """Write the sweep's own totals and its report."""
-        now = int(time.time() * 1000)
-        totals = [Metric(name, float(value), now, 0) for name, value in metrics.items()]
-        self._client.log_batch(self.parent_run_id, metrics=totals)
+        """Write the sweep's own totals and its report.
+
+        A start that was killed in here has written some of it. What is there is not written again;
+        a total that has changed since then, by more trials, gets a point at the next step.
+        """
+        self._client.log_batch(self.parent_run_id, metrics=self._changed(metrics))
         for path in files:
             self._client.log_artifact(self.parent_run_id, str(path))
         for path in private:
@@ -224,6 +267,21 @@ class Tracker:
         self._log_texts(self.parent_run_id, texts)
         status = _FINISHED if finished else _FAILED
         self._client.set_terminated(self.parent_run_id, status)
+
+    def _changed(self, metrics: Mapping[str, float]) -> list[Metric]:
+        """Points for those of the parent's metrics whose last point is another one, or none."""
+        last = self._client.get_run(self.parent_run_id).data.metrics
+        now, changed = int(time.time() * 1000), []
+        for name, value in metrics.items():
+            # SQL stores keep the largest number for infinity.
+            stored = max(-sys.float_info.max, min(float(value), sys.float_info.max))
+            if name not in last:
+                changed.append(Metric(name, float(value), now, 0))
+            elif last[name] not in (stored, float(value)):
+                points = self._client.get_metric_history(self.parent_run_id, name)
+                step = 1 + max(point.step for point in points)
+                changed.append(Metric(name, float(value), now, step))
+        return changed
 
     def _log_texts(self, run_id: str, texts: Mapping[str, str]) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -57,7 +57,7 @@ def run_trials(
         keeper=keeper,
         cpus=each.cpus,
     )
-    scratch = recorder.folder.path / "tune"
+    scratch = recorder.folder.scratch
     shutil.rmtree(scratch, ignore_errors=True)
     tuner = tune.Tuner(
         tune.with_resources(trainable, {"cpu": each.cpus, "gpu": each.gpus}),

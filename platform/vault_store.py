@@ -7,7 +7,6 @@ either both lines or none.
 
 import io
 import json
-import os
 import secrets
 import sqlite3
 import threading
@@ -22,6 +21,9 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import Event, GaussianEvent, PureEvent, RenyiEvent
 from labeldp.mechanisms.vault import Charge
+from labeldp.platform import vault_identity
+from labeldp.platform.private_files import NotOurs, private_file
+from labeldp.platform.vault_identity import StoreUnusable as StoreUnusable
 
 SCHEMA_VERSION = 1
 
@@ -36,31 +38,35 @@ CREATE TABLE IF NOT EXISTS charges (
 _EVENTS: dict[str, Any] = {kind.__name__: kind for kind in (PureEvent, GaussianEvent, RenyiEvent)}
 
 
-class StoreUnusable(ValueError):
-    """A vault store that can't be used as it is; the message says why and what to do."""
-
-
 class SqliteStore:
-    """A `ReleaseStore` in one file, readable by its owner only."""
+    """A `ReleaseStore` in one file, readable by its owner only.
 
-    def __init__(self, path: Path, *, salt: bytes | None = None) -> None:
+    Attributes:
+        path: The file.
+        id: Random, no secret, of this vault alone; a copy of the file has the same.
+    """
+
+    def __init__(self, path: Path, *, salt: bytes | None = None, moved: bool = False) -> None:
         """Open the store, or create it.
 
         Args:
             path: The file.
             salt: 32 secret bytes for a new store; random ones if not given. Stores of one salt
                 plant the same coin canaries among the same labels.
+            moved: Somebody said that the store was moved, and that no other copy is in use.
 
         Raises:
-            StoreUnusable: The file is no vault store, is of a newer version, or can't be written.
+            StoreUnusable: The file is no vault store, is of a newer version, can't be written, is a
+                copy, or has forgotten what it spent.
         """
         self.path = path
         self._charges: list[Charge] = []
         self._read_up_to = 0
         self._reading = threading.Lock()
         try:
+            vault_identity.refuse_if_gone(path)
             # The salt and the releases' noise protect the labels: nobody else may read the file.
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            private_file(path)
             with self._connection() as connection:
                 # Created and filled in one transaction, so that two processes that open a new
                 # store together agree on its salt.
@@ -72,6 +78,10 @@ class SqliteStore:
                     connection.execute("INSERT INTO vault VALUES (?, ?, NULL)", row)
                 query = "SELECT version, salt FROM vault"
                 version, self._salt = connection.execute(query).fetchone()
+                if version == SCHEMA_VERSION:
+                    self.id = vault_identity.settle(connection, path, moved=moved)
+        except NotOurs as error:
+            raise StoreUnusable(f"{error}, with --results") from error
         except (OSError, sqlite3.Error) as error:
             raise StoreUnusable(
                 f"{path} can't be used as a vault store ({error}); move it away, free the disk, or "
@@ -184,12 +194,13 @@ class SqliteStore:
                     "INSERT INTO charges (key, event, indices, mechanism) VALUES (?, ?, ?, ?)",
                     (charge.key, event, indices, mechanism),
                 )
-            return True
         except sqlite3.Error as error:
             raise StoreUnusable(
                 f"the release could not be kept in {self.path} ({error}), so it was not made; free "
                 "the disk or make the folder writable, and run again with --resume auto"
             ) from error
+        vault_identity.testify(self.path, vault=self.id, lines=lines + 1)
+        return True
 
 
 def write_event(event: Event) -> str:

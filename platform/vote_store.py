@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.platform.private_files import NotOurs, private_folder
 from labeldp.trainers.regular_files import open_regular, read_bytes
 
 SCHEMA_VERSION = 1
@@ -51,8 +52,10 @@ class VoteStore:
         """
         self.folder = folder
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(folder)
             self.salt = _secret(folder / "salt")
+        except NotOurs as error:
+            raise VoteStoreUnusable(f"votes can't be kept: {error} with --results") from error
         except OSError as error:
             raise VoteStoreUnusable(
                 f"votes can't be kept in {folder} ({error.strerror}); make it writable, or choose "

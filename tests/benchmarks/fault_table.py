@@ -7,10 +7,17 @@ worker, the vault's home, the keeper of states or the node's raylet, at seeded m
 so many seconds after its start or, with --among-trials, up to a second after so many trials' end.
 Where the driver ended, the same command is run again. Every row is checked: the same numbers and
 releases as in peace, bit for bit, and one complete run per trial in tracking.
+
+    python -m tests.benchmarks.fault_table --kills 40 --at-the-end
+
+kills drivers of a smaller sweep while they close it, from the record of the last trial on: each
+before another one of its last writes, evenly spread over them. There every number of the sweep's
+own run must be there once as well, and the results folder must hold the same files.
 """
 
 import argparse
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -18,6 +25,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.faults import kills_at_the_end
 from tests.faults.processes import Process, titled
 from tests.faults.sweep_runs import Driver, Ending, check_tracking, records
 
@@ -51,7 +59,10 @@ def main() -> int:
     options.add_argument("--kills", type=int, default=20)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--among-trials", action="store_true")
+    options.add_argument("--at-the-end", action="store_true")
     chosen = options.parse_args()
+    if chosen.at_the_end:
+        return at_the_end(chosen.kills)
     draw = random.Random(chosen.seed)
     with tempfile.TemporaryDirectory(prefix="ldp") as folder:
         root = Path(folder)
@@ -75,6 +86,28 @@ def main() -> int:
                 f"| {row.verdict} |",
                 flush=True,
             )
+    return int(bad > 0)
+
+
+def at_the_end(kills: int) -> int:
+    """Print the table of kills at the last writes; 0 if every sweep ended as in peace."""
+    kills_at_the_end.load()
+    bad = 0
+    with tempfile.TemporaryDirectory(prefix="ldp") as folder, kills_at_the_end.cluster() as address:
+        root, there = Path(folder), ("--address", address)
+        assert kills_at_the_end.drive(root / "peace", *there) == 0
+        peace = kills_at_the_end.Peace.of(root / "peace")
+        writes = len(peace.moments)
+        print(f"{writes} writes from the last trial's end to the driver's.\n")
+        print("| write | killed before | end |\n|---|---|---|", flush=True)
+        for number in range(kills):
+            # From the first to the last, each at most once where there are enough.
+            moment = 1 + round(number * (writes - 1) / max(1, kills - 1))
+            wrong = kills_at_the_end.disturbed(root / f"{number}", peace, moment, *there)
+            bad += bool(wrong)
+            what = re.sub(r"[0-9a-f]{32}/|\.\w{8}$|\.\d+$", "", peace.moments[moment - 1])
+            end = f"**{wrong}**" if wrong else "as in peace"
+            print(f"| {moment} | {what} | {end} |", flush=True)
     return int(bad > 0)
 
 

@@ -155,6 +155,12 @@ def records(results: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted((results / "trials").glob("*.json"))]
 
 
+def identity(results: Path) -> dict[str, Any]:
+    """Return what a results folder says of itself."""
+    facts: dict[str, Any] = json.loads((results / "sweep.json").read_text())
+    return facts
+
+
 @dataclass(frozen=True)
 class Ending:
     """What a seeded sweep leaves that must not depend on what happened on the way.
@@ -199,9 +205,9 @@ def _timeless(metrics: Mapping[str, float]) -> dict[str, float]:
 
 def check_tracking(results: Path) -> None:
     """Check that tracking holds one complete run per trial, and every number once."""
-    identity = json.loads((results / "sweep.json").read_text())
-    client = MlflowClient(tracking_uri=identity["tracking_uri"])
-    parent = client.get_run(identity["parent_run_id"])
+    facts = identity(results)
+    client = MlflowClient(tracking_uri=facts["tracking_uri"])
+    parent = client.get_run(facts["parent_run_id"])
     assert parent.info.status == "FINISHED"
     runs = client.search_runs(
         [parent.info.experiment_id], f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'"

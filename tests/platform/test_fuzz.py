@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform import command_line, driver, sweep_command
+from labeldp.platform import command_line, driver, sweep_command, vault_identity
 from labeldp.platform.configuration import TrialConfig, flatten
 from labeldp.platform.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.sweep import Smoke, Sweep
@@ -305,7 +305,8 @@ def test_results_folders(sandbox: Sandbox, data: st.DataObject, name: str) -> No
 @given(data=st.data())
 def test_stores_of_releases(sandbox: Sandbox, data: st.DataObject) -> None:
     path = sandbox.results / "vault.db"
-    path.unlink(missing_ok=True)
+    for old in (path, vault_identity.witness(path)):
+        old.unlink(missing_ok=True)
     good = SqliteStore(path)
     charge = Charge(key="a", event=PureEvent(epsilon=1.0), indices=None, mechanism={})
     good.record(charge, np.arange(5), lines=0)

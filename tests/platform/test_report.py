@@ -3,6 +3,7 @@
 import csv
 import math
 import re
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,33 @@ def test_the_table_has_a_row_per_point(tmp_path: Path) -> None:
     ]
     assert [float(row["epsilon"]) for row in rows] == [1, 2, 4, math.inf]
     assert [float(row["accuracy"]) for row in rows] == [0.8, 0.9, 0.85, 0.97]
+
+
+@pytest.mark.parametrize("name", ["$x", "$x^$", r"\$\frac$", "a_$_b", "_hidden"])
+def test_any_name_can_be_shown(name: str, tmp_path: Path) -> None:
+    """Between dollar signs matplotlib reads formulas, and fails at what is none."""
+    figures = {"label_inference_bound": 0.5, "epsilon_m_paper_low": 0.1}
+    records = [
+        a_record("a", variant=name, figures=figures),
+        a_record("b", variant=f"{name} $", epsilon=math.inf, epsilon_m_high=math.inf),
+    ]
+    written = write_report(records, folder=tmp_path, title=name)
+    assert rows_of(written.pareto_csv)[0]["variant"] == name
+
+
+def test_reports_are_their_owners_alone_whatever_was_there(tmp_path: Path) -> None:
+    names = ("report.html", "pareto.png", "pareto.csv", "private/audits.html", "private/audits.png")
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private").chmod(0o755)
+    for name in names:
+        (tmp_path / name).write_text("old")
+        (tmp_path / name).chmod(0o644)
+    figures = {"label_inference_bound": 0.5, "epsilon_m_paper_low": 0.1}
+    write_report([a_record("a", figures=figures)], folder=tmp_path, title="small")
+    for name in names:
+        assert (tmp_path / name).read_bytes() != b"old"
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600, name
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700
 
 
 def test_the_page_stands_alone(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import math
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -224,3 +225,38 @@ def test_nothing_is_written_by_a_probe(tmp_path: Path) -> None:
     Tracker.probe(uri)
     with closing(sqlite3.connect(tmp_path / "mlflow.db")) as connection:
         assert connection.execute("SELECT * FROM experiments").fetchall() == before
+
+
+def test_totals_are_there_once_however_often_the_sweep_is_closed(tracker: Tracker) -> None:
+    client = MlflowClient(tracking_uri=tracker.uri)
+    totals = {"trials": 5, "finished": 5, "epsilon_total": math.inf, "delta": 1e-5}
+    for _ in range(3):
+        tracker.close_parent(metrics=totals, files=(), texts={}, finished=True)
+    for name, value in totals.items():
+        (point,) = client.get_metric_history(tracker.parent_run_id, name)
+        assert point.value == min(value, sys.float_info.max)
+
+
+def test_totals_that_changed_get_a_point_at_the_next_step(tracker: Tracker) -> None:
+    for finished in (3, 5, 5, 4):
+        tracker.close_parent(
+            metrics={"trials": 5, "finished": finished}, files=(), texts={}, finished=False
+        )
+    client = MlflowClient(tracking_uri=tracker.uri)
+    history = client.get_metric_history(tracker.parent_run_id, "finished")
+    assert [(point.step, point.value) for point in history] == [(0, 3), (1, 5), (2, 4)]
+    assert client.get_run(tracker.parent_run_id).data.metrics == {"trials": 5, "finished": 4}
+
+
+def test_trials_are_not_written_beside_runs_of_a_sweep_that_is_not_known(
+    uri: str, tmp_path: Path
+) -> None:
+    tracker = Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
+    tracker.open_parent("small", tags={"sweep_id": "mine"}, run_id=None)
+    open_and_close(tracker, "a" * 16)
+    again = Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
+    again.refuse_doubles(["a" * 16], sweep_id="mine")
+    again.refuse_doubles(["b" * 16], sweep_id=None)
+    for sweep_id in ("another", None):
+        with pytest.raises(TrackingUnusable, match=r"trial a{16}.*sweep\.json.*--results"):
+            again.refuse_doubles(["b" * 16, "a" * 16], sweep_id=sweep_id)

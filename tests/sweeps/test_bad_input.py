@@ -1,10 +1,12 @@
 """Bad input at a sweep's front door: refused before Ray starts, in one line, nothing touched."""
 
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,13 +18,14 @@ from labeldp.platform import driver, sweep_command
 from labeldp.platform.configuration import DataSettings, TrialConfig
 from labeldp.platform.plan import check_priors
 from labeldp.platform.plan_verb import load_sweep
-from labeldp.platform.results import ResultsFolder
+from labeldp.platform.results import ResultsFolder, write_json
 from labeldp.platform.sweep import Sweep, plan_trials
+from labeldp.platform.tracking import Tracker
 from labeldp.platform.vault_store import SqliteStore
 from labeldp.trainers.alibi_prior import PriorLabelsConfig
 from labeldp.trainers.data import load
 from labeldp.trainers.priors import PriorSettings, PriorSource
-from tests.platform.examples import a_record
+from tests.platform.examples import METRICS, a_record
 from tests.platform.stores import new_store, of_newer_schema
 
 QUICKSTART = str(Path(__file__).resolve().parents[2] / "sweeps" / "quickstart.py")
@@ -256,6 +259,70 @@ def test_what_earlier_starts_have_spent_counts(door: Door) -> None:
         assert word in line
     with pytest.raises(AssertionError, match="Ray is about to start"):
         door.refuse(*limit, "trainer.epsilon=1")
+
+
+@pytest.mark.parametrize("door", ["new"], indirect=True)
+def test_a_deleted_vault_does_not_grant_the_budget_again(door: Door) -> None:
+    loaded = load("digits")
+    folder = ResultsFolder(door.results, sweep="quickstart")
+    store = SqliteStore(folder.store)
+    folder.identify(fingerprint=loaded.public.fingerprint, vault=store.id)
+    vault = LabelVault(labels=loaded.train_labels, num_classes=10, store=store)
+    vault.release(LaplaceNoise(epsilon=2.0, num_classes=10))
+    limit = ("--max-epsilon-total", "2", "trainer.noise=laplace", "trainer.epsilon=1.9")
+    assert door.refuse(*limit)[0] == 4
+    for path in (folder.store, folder.store.with_suffix(".lines")):
+        path.unlink()
+    for moved in ((), ("--moved",)):
+        code, line = door.refuse(*limit, *moved)
+        assert code == 2
+        for word in ("vault.db is gone", "sweep.json knows of it", "--results", "count what"):
+            assert word in line
+
+
+@pytest.mark.parametrize("door", ["new"], indirect=True)
+def test_a_copied_results_folder_is_refused(door: Door) -> None:
+    original = ResultsFolder(door.here / "original", sweep="quickstart")
+    SqliteStore(original.store)
+    shutil.copytree(original.path, door.results, dirs_exist_ok=True)
+    code, line = door.refuse()
+    assert code == 2
+    assert f"is a copy of the vault that was made at {original.store}" in line
+    assert "--moved" in line
+    with pytest.raises(AssertionError, match="Ray is about to start"):
+        door.refuse("--moved")
+
+
+@pytest.mark.parametrize("door", ["new"], indirect=True)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metrics": {**METRICS, "accuracy": None}},
+        {"metrics": {}},
+        {"metrics": {"accuracy": "high"}},
+        {"variant": "\ud800"},
+    ],
+)
+def test_a_record_that_no_report_could_show_is_refused(door: Door, changes: dict[str, Any]) -> None:
+    folder = ResultsFolder(door.results, sweep="quickstart")
+    file = folder.path / "trials" / f"{a_record().hash}.json"
+    write_json(file, {**asdict(a_record()), **changes})
+    code, line = door.refuse()
+    assert code == 2 and f"{file.name} is no trial record" in line and "move it away" in line
+
+
+@pytest.mark.parametrize("door", ["new"], indirect=True)
+def test_trials_whose_sweep_is_not_known_are_not_written_twice(door: Door) -> None:
+    """Without sweep.json, and with a store that has the trial already."""
+    folder = ResultsFolder(door.results, sweep="quickstart")
+    folder.keep(a_record(release_keys=()))
+    SqliteStore(folder.store)
+    uri = new_store(door.results)
+    tracker = Tracker(uri=uri, experiment="quickstart", artifacts=folder.path / "artifacts")
+    tracker.open_parent("quickstart", tags={}, run_id=None)
+    tracker.open_child(a_record().hash, name="a trial", tags={})
+    code, line = door.refuse()
+    assert code == 2 and "sweep.json" in line and "written twice" in line
 
 
 def test_results_below_a_file_are_refused(door: Door) -> None:

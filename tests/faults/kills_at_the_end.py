@@ -1,0 +1,177 @@
+"""Kills of a driver at its last writes, one after the other, each followed by a resume.
+
+Drivers are forks of this process, which has loaded what they load, on a cluster that stays: a kill
+and the resume after it take seconds where two new processes would take a minute.
+"""
+
+import multiprocessing
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from mlflow.tracking import MlflowClient
+
+from tests.faults import ending_sweep
+from tests.faults.sweep_runs import TIME_LIMIT_SECONDS, Ending, check_tracking, identity
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peace:
+    """The sweep's end when nothing happens to it.
+
+    Attributes:
+        moments: What was about to be written, in order.
+        ending: Numbers and releases.
+        totals: Of the sweep's own run.
+        files: Names of all files in the results folder, those of MLflow by kind of run.
+    """
+
+    moments: Sequence[str]
+    ending: Ending
+    totals: dict[str, float]
+    files: Counter[str]
+
+    @classmethod
+    def of(cls, results: Path) -> "Peace":
+        """Read what an undisturbed driver left."""
+        moments = Path(f"{results}.moments").read_text().splitlines()
+        return cls(
+            moments=moments,
+            ending=Ending.of(results),
+            totals=check_totals(results),
+            files=files(results),
+        )
+
+
+@contextmanager
+def cluster() -> Iterator[str]:
+    """A cluster of two cores, held by a process of its own: what Ray starts here can't be forked.
+
+    Yields:
+        Its address.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe()
+    holder = spawn.Process(target=_hold_cluster, args=(there,))
+    holder.start()
+    try:
+        assert here.poll(TIME_LIMIT_SECONDS), "the cluster did not start"
+        yield here.recv()
+    finally:
+        here.send("end")
+        holder.join(60)
+        holder.kill()
+
+
+def _hold_cluster(driver: Connection) -> None:
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 2, "num_gpus": 0, "include_dashboard": False}
+    started: Any = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        driver.send(started.address)
+        driver.poll(None)
+    finally:
+        started.shutdown()
+
+
+def drive(results: Path, *arguments: str) -> int:
+    """Run the ending sweep to its end or its kill, and return the exit code."""
+    fork = multiprocessing.get_context("fork")
+    child: BaseProcess = fork.Process(target=_drive, args=(results, *arguments))
+    child.start()
+    child.join(TIME_LIMIT_SECONDS)
+    if child.exitcode is None:
+        child.kill()
+        child.join()
+    assert child.exitcode is not None
+    return child.exitcode
+
+
+def _drive(results: Path, *arguments: str) -> None:
+    import atexit
+
+    results.parent.mkdir(parents=True, exist_ok=True)
+    log = os.open(f"{results}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    atexit._clear()  # what is to be done at the end of the process that this one is a fork of
+    sys.argv = ["ending_sweep.py", "--results", str(results), "--json", *arguments]
+    try:
+        ending_sweep.main()
+    finally:
+        atexit._run_exitfuncs()
+
+
+def load() -> None:
+    """Load what drivers load, so that forks need not."""
+    import_module("labeldp.platform.driver")
+
+
+def disturbed(results: Path, peace: Peace, moment: int, *arguments: str) -> str:
+    """Kill a driver at this moment, counted from 1, resume, and return what is wrong, or ''."""
+    shutil.rmtree(results, ignore_errors=True)
+    if (code := drive(results, "--kill-at", str(moment), *arguments)) != -9:
+        return f"was not killed (exit {code})"
+    if (code := drive(results, "--resume", "must", *arguments)) != 0:
+        return f"the resume ended with {code}"
+    return difference(results, peace)
+
+
+def difference(results: Path, peace: Peace) -> str:
+    """Return in what a sweep's end differs from the one in peace; empty if in nothing."""
+    ending = Ending.of(results)
+    if ending.trials != peace.ending.trials:
+        return "other numbers"
+    if ending.releases != peace.ending.releases:
+        return "other releases"
+    try:
+        check_tracking(results)
+        totals = check_totals(results)
+    except AssertionError as error:
+        return f"tracking differs: {error}"
+    if totals != peace.totals:
+        return f"other totals: {totals}"
+    if (found := files(results)) != peace.files:
+        return f"other files: {dict(found - peace.files)}, not {dict(peace.files - found)}"
+    return ""
+
+
+def check_totals(results: Path) -> dict[str, float]:
+    """Check that every number of the sweep's own run is there once; return them."""
+    facts = identity(results)
+    client = MlflowClient(tracking_uri=facts["tracking_uri"])
+    parent = client.get_run(facts["parent_run_id"])
+    for name in parent.data.metrics:
+        points = client.get_metric_history(parent.info.run_id, name)
+        assert len(points) == 1, f"{name} is there {len(points)} times"
+    same_tag = f"tags.sweep_id = '{facts['sweep_id']}'"
+    assert len(client.search_runs([parent.info.experiment_id], same_tag)) == 1, "two sweeps"
+    return dict(parent.data.metrics)
+
+
+def files(results: Path) -> Counter[str]:
+    """Count the files of a results folder; artifacts of deleted runs, which MLflow keeps, not."""
+    facts = identity(results)
+    client = MlflowClient(tracking_uri=facts["tracking_uri"])
+    parent = client.get_run(facts["parent_run_id"])
+    kinds = {parent.info.run_id: "sweep"}
+    for run in client.search_runs([parent.info.experiment_id]):
+        kinds.setdefault(run.info.run_id, "trial")
+    found: Counter[str] = Counter()
+    for path in results.rglob("*"):
+        first, *rest = path.relative_to(results).parts
+        if path.is_file() and first != "artifacts":
+            found["/".join((first, *rest))] += 1
+        elif path.is_file() and rest[0] in kinds:
+            found["/".join((first, kinds[rest[0]], *rest[1:]))] += 1
+    return found
