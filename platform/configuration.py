@@ -25,6 +25,7 @@ from labeldp.trainers.bit_flip import BitFlipConfig
 from labeldp.trainers.consensus import ConsensusConfig
 from labeldp.trainers.convex import ConvexConfig
 from labeldp.trainers.lp_mst import LpMstConfig
+from labeldp.trainers.own_rows import HoldOut, StatedClasses
 from labeldp.trainers.pate_fm import PateConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.recommender import RecommenderConfig
@@ -41,6 +42,10 @@ METHODS: dict[str, type] = {
     "prior_labels": PriorLabelsConfig,
     "recommender": RecommenderConfig,
 }
+
+#: Keys that came after trials had been recorded: at these values they are left out of the hash, so
+#: that the older trials stay what they were.
+_LATER_KEYS: dict[str, Any] = {"data.hold_out": None, "data.classes": None}
 
 #: Keys that say where things lie on one machine and not what is computed.
 _LOCAL_KEYS = ("data.root",)
@@ -68,6 +73,11 @@ class DataSettings:
         label_column: Its column of labels, for `.parquet`.
         limit: Use that many training examples only, chosen at random once and for all.
         features: What models see of the set.
+        hold_out: What becomes of labels for testing where the user's own file brings no split:
+            PUBLIC **publishes** one in five of them, NONE publishes none. Without a word such a
+            file is refused.
+        classes: How many classes the user's own file has, or their names in order, separated by
+            commas; not needed where the file says it.
     """
 
     name: str = "digits"
@@ -76,11 +86,22 @@ class DataSettings:
     label_column: str | None = None
     limit: int | None = None
     features: FeatureSet = FeatureSet.AS_THEY_ARE
+    hold_out: HoldOut | None = None
+    classes: str | None = None
 
     def __post_init__(self) -> None:
         """Check the limit."""
         if self.limit is not None:
             _validate.whole(limit=self.limit, minimum=1)
+
+    @property
+    def stated_classes(self) -> StatedClasses | None:
+        """The number of classes, or their names, as far as these settings say."""
+        if self.classes is None:
+            return None
+        if self.classes.isdecimal():
+            return int(self.classes)
+        return tuple(name.strip() for name in self.classes.split(","))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,7 +289,11 @@ def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:
         config: The resolved configuration; where the data lie does not count.
         data_fingerprint: Of the public features, so that other data make another trial.
     """
-    flat = {k: v for k, v in flatten(config).items() if k not in _LOCAL_KEYS}
+    flat = {
+        key: value
+        for key, value in flatten(config).items()
+        if key not in _LOCAL_KEYS and not (key in _LATER_KEYS and value == _LATER_KEYS[key])
+    }
     text = json.dumps({**flat, "fingerprint": data_fingerprint}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -309,8 +334,9 @@ def _near_miss(given: str, known: Mapping[str, Any]) -> str:
 def _explain(tree: DictConfig, key: str, value: Any, error: Exception) -> str:
     parent, _, last = key.rpartition(".")
     section = OmegaConf.select(tree, parent) if parent else tree
-    kind = OmegaConf.get_type(section, last)
-    if isinstance(kind, type) and issubclass(kind, Enum):
+    # The node's own kind: OmegaConf knows of no type where an enum may be None and is.
+    kind = getattr(section._get_node(last), "enum_type", None)
+    if kind is not None:
         names = {member.name.lower(): None for member in kind}
         return f"{key} is {value!r}; it must be one of {', '.join(names)}"
     return f"{key} is {value!r}: {str(error).splitlines()[0]}"

@@ -117,6 +117,8 @@ def load_data(settings: DataSettings, *, cache: Path | None = None) -> LabelledD
         path=settings.path,
         label_column=settings.label_column,
         limit=settings.limit,
+        hold_out=settings.hold_out,
+        classes=settings.stated_classes,
     )
     if settings.features is FeatureSet.AS_THEY_ARE:
         return loaded

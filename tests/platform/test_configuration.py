@@ -251,3 +251,11 @@ def test_hash_sees_what_decides_the_numbers_and_nothing_else() -> None:
 def test_seeded_draws_are_different_seeds() -> None:
     assert NoiseSettings(seed=5, draw=2).source() == SeededNoise(seed=5, draw=2)
     assert NoiseSettings(draw=2).source() == OsEntropy(draw=2)
+
+
+def test_settings_that_came_later_leave_older_trials_what_they_were() -> None:
+    # Measured before there was a `data.hold_out`.
+    assert config_hash(TrialConfig(), data_fingerprint="f") == "de109d069c06635f"
+    for said in ({"data.hold_out": "none"}, {"data.classes": "2"}):
+        other = with_changes(TrialConfig(), said)
+        assert config_hash(other, data_fingerprint="f") != "de109d069c06635f"
