@@ -85,3 +85,19 @@ class VaultPart:
     def epsilon(self, *, delta: float, keys: Sequence[str] | None = None) -> float:
         """Epsilon of the worst label of the whole vault, as `LabelVault.epsilon`."""
         return self._vault.epsilon(delta=delta, keys=keys)
+
+
+def divided(vault: LabelVault, *, training: int) -> tuple[LabelVault | VaultPart, VaultPart | None]:
+    """Divide a vault's labels into the first ones, to train on, and the rest, which are held out.
+
+    Args:
+        vault: All labels.
+        training: How many there are to train on.
+
+    Returns:
+        Both parts; the vault itself and None where nothing is held out.
+    """
+    if training == vault.num_labels:
+        return vault, None
+    rows = np.arange(vault.num_labels)
+    return VaultPart(vault, rows[:training]), VaultPart(vault, rows[training:])

@@ -19,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
 from labeldp.platform.audit_settings import AuditSettings as AuditSettings
+from labeldp.platform.evaluation_settings import EvaluationSettings as EvaluationSettings
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
 from labeldp.trainers.bit_flip import BitFlipConfig
@@ -45,7 +46,14 @@ METHODS: dict[str, type] = {
 
 #: Keys that came after trials had been recorded: at these values they are left out of the hash, so
 #: that the older trials stay what they were.
-_LATER_KEYS: dict[str, Any] = {"data.hold_out": None, "data.classes": None}
+_LATER_KEYS: dict[str, Any] = {
+    "data.hold_out": None,
+    "data.classes": None,
+    "evaluation.held_out_share": None,
+    "evaluation.held_out_seed": 0,
+    "evaluation.estimate": "COUNT",
+    "evaluation.epsilon": 0.05,
+}
 
 #: Keys that say where things lie on one machine and not what is computed.
 _LOCAL_KEYS = ("data.root",)
@@ -142,6 +150,7 @@ class TrialConfig:
         noise: Where the labels' noise comes from.
         trainer: The method's settings, epsilon among them.
         performance: Device and precision; they can't change privacy.
+        evaluation: How accurate it is where labels are held out.
     """
 
     method: str = "alibi"
@@ -151,6 +160,7 @@ class TrialConfig:
     noise: NoiseSettings = field(default_factory=NoiseSettings)
     trainer: Any = field(default_factory=AlibiConfig)
     performance: Performance = field(default_factory=Performance)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
 
     def __post_init__(self) -> None:
         """Check that the trainer's settings belong to the method."""

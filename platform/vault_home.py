@@ -27,6 +27,7 @@ from labeldp.mechanisms.vault import (
     ReleaseStore,
     Shard,
 )
+from labeldp.mechanisms.vault_part import divided
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.audits import PlantedCanaries, curve_of, evidence_path
 from labeldp.platform.vault_store import SqliteStore
@@ -70,6 +71,7 @@ class VaultHome:
         self,
         *,
         labels: NDArray[np.integer[Any]],
+        held_out_labels: NDArray[np.integer[Any]] | None = None,
         num_classes: int,
         audit: AuditSettings,
         coin_seed: int | None,
@@ -93,16 +95,17 @@ class VaultHome:
         )
         self._evidence = None if store_path is None else Path(store_path).parent
         planted = self._canaries.plant(truth)
-        self._vault = LabelVault(
-            labels=planted, num_classes=num_classes, store=store, budget=budget
-        )
+        # Canaries are wrong labels: none is planted where accuracy is estimated.
+        every = planted if held_out_labels is None else np.append(planted, held_out_labels)
+        self._vault = LabelVault(labels=every, num_classes=num_classes, store=store, budget=budget)
+        self._training, self._held_out = divided(self._vault, training=len(planted))
 
         def make_desk() -> "AnswerDesk":
             # Here and not above: it loads torch, which most sweeps' homes can do without.
             from labeldp.platform.answer_desk import AnswerDesk
 
             return AnswerDesk(
-                vault=self._vault,
+                vault=self._training,
                 labels=planted,
                 truth=truth,
                 folder=Path(votes_folder),
@@ -154,11 +157,22 @@ class VaultHome:
         noise: NoiseSource,
     ) -> Release:
         """Return a release, as `LabelVault.release`."""
-        return self._vault.release(mechanism, *public, indices=indices, noise=noise)
+        return self._training.release(mechanism, *public, indices=indices, noise=noise)
+
+    def release_held_out(
+        self, mechanism: Mechanism, public: tuple[NDArray[Any], ...], noise: NoiseSource
+    ) -> Release:
+        """Return a release of the held-out labels, which no training release touches."""
+        if self._held_out is None:
+            raise ValueError(
+                "no labels are held out in this sweep; set evaluation.held_out_share to hold some "
+                "out, or use the public test split"
+            )
+        return self._held_out.release(mechanism, *public, noise=noise)
 
     def num_labels(self) -> int:
-        """How many labels are inside."""
-        return self._vault.num_labels
+        """How many labels there are to train on."""
+        return self._training.num_labels
 
     def canary_positions(self) -> NDArray[np.intp]:
         """Positions of all canaries [M]; that they are canaries is no secret, their labels are."""
@@ -280,6 +294,13 @@ class VaultClient:
             self.keys.append(release.key)
         return release
 
+    def release_held_out(self, mechanism: Mechanism, *public: NDArray[Any]) -> Release:
+        """Return a release of the held-out labels, and remember that it was read."""
+        release: Release = ask(self.home.release_held_out.remote(mechanism, public, self.noise))
+        if release.key not in self.keys:
+            self.keys.append(release.key)
+        return release
+
     def epsilon(self, *, delta: float) -> tuple[float, float]:
         """Epsilon of the releases read here, and the delta at which it holds."""
         result: tuple[float, float] = ask(self.home.epsilon.remote(self.keys, delta))
@@ -328,6 +349,7 @@ def ask(reference: Any) -> Any:
 def start(
     *,
     labels: NDArray[np.int64],
+    held_out_labels: NDArray[np.int64] | None = None,
     num_classes: int,
     audit: AuditSettings,
     coin_seed: int | None,
@@ -353,8 +375,10 @@ def start(
     # One byte each: so few travel within the request that makes the actor, and need no place in
     # Ray's object store, which a home that is made again would depend on.
     small = labels.astype(np.min_scalar_type(num_classes - 1))
+    apart = None if held_out_labels is None else held_out_labels.astype(small.dtype)
     home = actor.remote(
         labels=small if np.array_equal(small, labels) else labels,  # the vault refuses these
+        held_out_labels=apart,
         num_classes=num_classes,
         audit=audit,
         coin_seed=coin_seed,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -234,7 +235,7 @@ def test_no_label_is_in_what_is_kept(tmp_path: Path) -> None:
 
 def test_sweeps_beside_each_other_share_votes(tmp_path: Path) -> None:
     # Teachers learn from planted labels, and some of those are chosen by secret coins.
-    def a_home(name: str, **settings: bool) -> VaultHome:
+    def a_home(name: str, **settings: Any) -> VaultHome:
         (tmp_path / name).mkdir()
         return VaultHome(
             labels=LABELS,
