@@ -85,7 +85,7 @@ def front(candidates: Iterable[Point]) -> list[Point]:
 def front_rows(
     records: Iterable[TrialRecord], *, choose_by: ChooseBy | None, run_id: Callable[[str], str]
 ) -> list[dict[str, Any]]:
-    """Return the front of finished trials as a sweep's JSON has it; what was not measured is absent.
+    """Return the front as a sweep's JSON has it; what was not measured is absent.
 
     Args:
         records: Trials of one sweep.
