@@ -217,12 +217,13 @@ class LabelledData:
         """Check the labels."""
         name = self.public.name
         for part in ("train", "held_out"):
-            labels, features = (
-                getattr(self, f"{part}_labels"),
-                getattr(self.public, f"{part}_features"),
-            )
+            labels = getattr(self, f"{part}_labels")
+            features = getattr(self.public, f"{part}_features")
             if labels is None and features is None:
                 continue
+            if labels is None or features is None:
+                missing = "labels" if labels is None else "features"
+                raise ValueError(f"{name}: there are no {part}_{missing}; give both or neither")
             checked = _validate.labels(
                 labels, num_classes=self.public.num_classes, name=f"{name}: {part}_labels"
             )
