@@ -4,12 +4,13 @@ A map of this folder; every module opens with what it is, from which paper, and 
 
 | question | modules |
 |---|---|
-| Where do labels live, what leaves? | `vault`, `release_store`, `release_address`, `ledger`, |
-| | `canaries` |
+| Where do labels live, what leaves? | `vault`, `vault_part`, `release_store`, |
+| | `release_address`, `ledger`, `canaries` |
 | Where does noise come from? | `randomness`; `secure_noise` on `exact_digits` |
 | What is done to each label? | `additive_noise`, `randomized_response`, `bit_flip`, |
 | | `rr_with_prior`, `cluster_prior`, `label_moments` |
 | How is a noisy label read? | `posterior`, `debiased_loss` |
+| How accurate, without test labels? | `accuracy_estimate`, `correct_count` |
 | How do votes become answers? | `votes`, `vote_counts`, `aggregators`, `interactive_gnmax`, |
 | | `pate_release`, `answering` |
 | What does it cost? | `accounting`, `calibration`, `selection` |
@@ -72,6 +73,16 @@ from labeldp.mechanisms.posterior import (
     soft_labels as soft_labels,
 )
 from labeldp.mechanisms.debiased_loss import debiased_loss as debiased_loss
+
+# How accurate a model is, by what is released of held-out labels.
+from labeldp.mechanisms.accuracy_estimate import (
+    AccuracyEstimate as AccuracyEstimate,
+    BestOf as BestOf,
+)
+from labeldp.mechanisms.correct_count import (
+    CorrectCount as CorrectCount,
+    MostCorrect as MostCorrect,
+)
 
 # How votes become answers.
 from labeldp.mechanisms.aggregators import (

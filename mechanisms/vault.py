@@ -177,17 +177,19 @@ class LabelVault:
         votes: NDArray[Any],
         *public: NDArray[Any],
         noise: NoiseSource | None = None,
+        trained_on: NDArray[np.integer[Any]] | None = None,
     ) -> Release:
         """Return answers of an ensemble that was trained on `partition`'s shards.
 
         One label changes one teacher and so one vote per query: `mechanism.event` prices that, and
-        every label is charged with it.
+        every label that the ensemble was trained on is charged with it.
 
         Args:
             mechanism: What turns votes into answers.
             votes: Counts per query and class [Q, K].
             *public: Public inputs of the mechanism.
             noise: Where noise comes from; the operating system's entropy, draw 0, if not given.
+            trained_on: What `partition` was asked to divide; all labels if not given.
 
         Raises:
             ValueError: Votes that the mechanism refuses.
@@ -201,11 +203,13 @@ class LabelVault:
             private=votes,
             private_digest=keyed.hexdigest(),
             public=public,
-            indices=None,
+            indices=None if trained_on is None else check_indices(trained_on, self.num_labels),
             noise=OsEntropy() if noise is None else noise,
         )
 
-    def partition(self, teachers: int, *, seed: int) -> tuple["Shard", ...]:
+    def partition(
+        self, teachers: int, *, seed: int, among: NDArray[np.integer[Any]] | None = None
+    ) -> tuple["Shard", ...]:
         """Return disjoint shards of true labels for a PATE ensemble, inside the trust boundary.
 
         Nothing is charged here: what teachers learn may leave as answers only, through
@@ -214,22 +218,25 @@ class LabelVault:
         Args:
             teachers: T, at least 1; every shard gets N // T labels or one more.
             seed: Of the shuffle.
+            among: The labels to divide [n], which shards number from 0; all if not given.
 
         Raises:
             ValueError: More teachers than labels.
         """
         _validate.whole(teachers=teachers, minimum=1)
         _validate.whole(seed=seed)
-        if teachers > self.num_labels:
+        every = slice(None) if among is None else check_indices(among, self.num_labels)
+        labels = self._labels[every]
+        if teachers > len(labels):
             raise ValueError(
-                f"teachers is {teachers}, but there are {self.num_labels} labels: some shards "
+                f"teachers is {teachers}, but there are {len(labels)} labels: some shards "
                 "would be empty; take fewer teachers"
             )
-        order = np.random.default_rng(seed).permutation(self.num_labels)
+        order = np.random.default_rng(seed).permutation(len(labels))
         parts = [np.sort(part) for part in np.array_split(order, teachers)]
-        times_used = np.bincount(np.concatenate(parts), minlength=self.num_labels)
+        times_used = np.bincount(np.concatenate(parts), minlength=len(labels))
         assert (times_used == 1).all(), "a label in two shards would change two votes"
-        return tuple(Shard(indices=part, labels=self._labels[part]) for part in parts)
+        return tuple(Shard(indices=part, labels=labels[part]) for part in parts)
 
     def _release(
         self,

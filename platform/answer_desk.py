@@ -25,6 +25,7 @@ from labeldp.mechanisms.pate_release import (
 )
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import LabelVault, Shard
+from labeldp.mechanisms.vault_part import VaultPart
 from labeldp.mechanisms.vote_counts import count_votes
 from labeldp.platform.vote_store import VoteJournal, VoteStore
 from labeldp.trainers import teachers
@@ -82,7 +83,7 @@ class AnswerDesk:
     def __init__(
         self,
         *,
-        vault: LabelVault,
+        vault: LabelVault | VaultPart,
         labels: NDArray[np.int64],
         truth: NDArray[np.int64],
         folder: Path,

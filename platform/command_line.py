@@ -114,6 +114,11 @@ def parser() -> argparse.ArgumentParser:
         )
         if name != "list":
             verb.add_argument("name", metavar="NAME")
+    # The last verb is `check`, which reads a file of the user's as a sweep would.
+    verb.add_argument("--label-column", metavar="NAME", help="of a .parquet (default: label)")
+    text = "of a file without a test split: publish one label in five, or none"
+    verb.add_argument("--hold-out", choices=("public", "none"), help=text)
+    verb.add_argument("--classes", metavar="K|A,B,...", help="how many, or their names in order")
     return top
 
 
@@ -226,7 +231,10 @@ def _data(name: str) -> Run:
     def run(options: argparse.Namespace) -> Any:
         from labeldp.platform import data_verbs
 
-        return data_verbs.run(name, set_name=getattr(options, "name", None), root=options.root)
+        named = ("label_column", "hold_out", "classes")
+        of_check = {key: getattr(options, key) for key in named if hasattr(options, key)}
+        set_name = getattr(options, "name", None)
+        return data_verbs.run(name, set_name=set_name, root=options.root, **of_check)
 
     return run
 

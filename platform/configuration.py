@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum, StrEnum
-from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -19,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.audit_settings import AuditSettings as AuditSettings
+from labeldp.platform.evaluation_settings import EvaluationSettings as EvaluationSettings
 from labeldp.platform.trial_record import NoiseKind
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
@@ -26,10 +26,10 @@ from labeldp.trainers.bit_flip import BitFlipConfig
 from labeldp.trainers.consensus import ConsensusConfig
 from labeldp.trainers.convex import ConvexConfig
 from labeldp.trainers.lp_mst import LpMstConfig
+from labeldp.trainers.own_rows import HoldOut, StatedClasses
 from labeldp.trainers.pate_fm import PateConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.recommender import RecommenderConfig
-from labeldp.trainers.regular_files import FileRefused, read_bytes
 
 #: Name of a method -> the settings of its trainer.
 METHODS: dict[str, type] = {
@@ -44,10 +44,20 @@ METHODS: dict[str, type] = {
     "recommender": RecommenderConfig,
 }
 
+#: Keys that came after trials had been recorded: at these values they are left out of the hash, so
+#: that the older trials stay what they were.
+_LATER_KEYS: dict[str, Any] = {
+    "data.hold_out": None,
+    "data.classes": None,
+    "evaluation.held_out_share": None,
+    "evaluation.held_out_seed": 0,
+    "evaluation.estimate": "COUNT",
+    "evaluation.epsilon": 0.05,
+    "noise.secure": False,
+}
+
 #: Keys that say where things lie on one machine and not what is computed.
 _LOCAL_KEYS = ("data.root",)
-#: Keys that came later: at these values a trial is the one that it was without them.
-_LATER_KEYS = {"noise.secure": False}
 
 
 class ConfigurationError(ValueError):
@@ -72,6 +82,11 @@ class DataSettings:
         label_column: Its column of labels, for `.parquet`.
         limit: Use that many training examples only, chosen at random once and for all.
         features: What models see of the set.
+        hold_out: What becomes of labels for testing where the user's own file brings no split:
+            PUBLIC **publishes** one in five of them, NONE publishes none. Without a word such a
+            file is refused.
+        classes: How many classes the user's own file has, or their names in order, separated by
+            commas; not needed where the file says it.
     """
 
     name: str = "digits"
@@ -80,11 +95,22 @@ class DataSettings:
     label_column: str | None = None
     limit: int | None = None
     features: FeatureSet = FeatureSet.AS_THEY_ARE
+    hold_out: HoldOut | None = None
+    classes: str | None = None
 
     def __post_init__(self) -> None:
         """Check the limit."""
         if self.limit is not None:
             _validate.whole(limit=self.limit, minimum=1)
+
+    @property
+    def stated_classes(self) -> StatedClasses | None:
+        """The number of classes, or their names, as far as these settings say."""
+        if self.classes is None:
+            return None
+        if self.classes.isdecimal():
+            return int(self.classes)
+        return tuple(name.strip() for name in self.classes.split(","))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +167,7 @@ class TrialConfig:
         noise: Where the labels' noise comes from.
         trainer: The method's settings, epsilon among them.
         performance: Device and precision; they can't change privacy.
+        evaluation: How accurate it is where labels are held out.
     """
 
     method: str = "alibi"
@@ -150,6 +177,7 @@ class TrialConfig:
     noise: NoiseSettings = field(default_factory=NoiseSettings)
     trainer: Any = field(default_factory=AlibiConfig)
     performance: Performance = field(default_factory=Performance)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
 
     def __post_init__(self) -> None:
         """Check that the trainer's settings belong to the method."""
@@ -209,51 +237,6 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
         raise ConfigurationError(str(error)) from error
     assert isinstance(result, TrialConfig)
     return result
-
-
-def parse_overrides(arguments: list[str]) -> dict[str, Any]:
-    """Return `key=value` arguments as a mapping; values are typed as in YAML.
-
-    Raises:
-        ConfigurationError: An argument without `=`, an empty key, a value that YAML can't read, or
-            an interpolation.
-    """
-    changes: dict[str, Any] = {}
-    for argument in arguments:
-        key, equals, text = argument.partition("=")
-        if not equals or not key:
-            raise ConfigurationError(f"{argument!r} is not of the form key=value")
-        refuse_interpolations({key: text})
-        try:
-            node = OmegaConf.from_dotlist([f"value={text}"])
-            value = OmegaConf.to_container(node, resolve=False)["value"]  # type: ignore[index, call-overload]
-        except Exception as error:  # PyYAML and OmegaConf raise many kinds here
-            raise ConfigurationError(f"{argument!r} has a value that can't be read") from error
-        refuse_interpolations({key: value})
-        changes[key] = value
-    return changes
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Return a YAML file of nested or dotted keys as a flat mapping.
-
-    Raises:
-        ConfigurationError: The file is not there, is no YAML, holds no mapping, or an
-            interpolation.
-    """
-    try:
-        loaded = OmegaConf.create(read_bytes(path).decode() or "{}")
-    except OSError as error:
-        raise ConfigurationError(f"{path} can't be read: {error.strerror}") from error
-    except FileRefused as error:
-        raise ConfigurationError(str(error)) from error
-    except Exception as error:  # PyYAML's and OmegaConf's own kinds
-        raise ConfigurationError(f"{path} is no YAML that can be read: {error}") from error
-    if not isinstance(loaded, DictConfig):
-        raise ConfigurationError(f"{path} holds no mapping of keys to values")
-    changes = flatten(loaded)
-    refuse_interpolations(changes)
-    return changes
 
 
 def refuse_interpolations(values: Mapping[str, Any]) -> None:
@@ -373,8 +356,9 @@ def _near_miss(given: str, known: Mapping[str, Any]) -> str:
 def _explain(tree: DictConfig, key: str, value: Any, error: Exception) -> str:
     parent, _, last = key.rpartition(".")
     section = OmegaConf.select(tree, parent) if parent else tree
-    kind = OmegaConf.get_type(section, last)
-    if isinstance(kind, type) and issubclass(kind, Enum):
+    # The node's own kind: OmegaConf knows of no type where an enum may be None and is.
+    kind = getattr(section._get_node(last), "enum_type", None)
+    if kind is not None:
         names = {member.name.lower(): None for member in kind}
         return f"{key} is {value!r}; it must be one of {', '.join(names)}"
     return f"{key} is {value!r}: {str(error).splitlines()[0]}"

@@ -100,7 +100,12 @@ def list_sets(root: str | Path | None) -> list[SetEntry]:
 
 
 def check_set(
-    name: str, *, root: str | Path | None = None, label_column: str | None = None
+    name: str,
+    *,
+    root: str | Path | None = None,
+    label_column: str | None = None,
+    hold_out: str | None = None,
+    classes: str | None = None,
 ) -> SetCheck:
     """Compare a data set's files with what is published, and read them as a sweep would.
 
@@ -108,6 +113,8 @@ def check_set(
         name: Of the set, or the path of the user's own `.npz` or `.parquet`.
         root: Folder of the data sets.
         label_column: Which column of a `.parquet` holds the labels.
+        hold_out: `public` or `none`, as `data.hold_out` of a sweep.
+        classes: How many there are or their names, as `data.classes` of a sweep.
 
     Raises:
         ValueError: There is no such data set.
@@ -121,11 +128,19 @@ def check_set(
     if not own and not data_set.available(folder):
         return SetCheck(name=data_set.name, ok=False, path=path, problems=problems)
 
-    from labeldp.trainers.data import load  # torch, which the lines above do without
+    # Here, for they load torch, which the lines above do without.
+    from labeldp.platform.configuration import DataSettings
+    from labeldp.trainers.data import load
+    from labeldp.trainers.own_rows import HoldOut
 
     try:
         data = load(
-            data_set.name, root=folder, path=name if own else None, label_column=label_column
+            data_set.name,
+            root=folder,
+            path=name if own else None,
+            label_column=label_column,
+            hold_out=None if hold_out is None else HoldOut(hold_out),
+            classes=DataSettings(classes=classes).stated_classes,
         )
     except ValueError as error:
         # Once is enough: a file that can't be read mostly has the wrong size or digest too.
@@ -157,13 +172,15 @@ def fetch_set(name: str, *, root: str | Path | None = None) -> SetFetched:
 
 
 def run(
-    verb: str, *, set_name: str | None, root: str | Path | None
+    verb: str, *, set_name: str | None, root: str | Path | None, **of_check: str | None
 ) -> SetList | SetFetched | SetCheck:
     """Run `list`, `fetch` or `check` as the command line names them."""
     if verb == "list":
         return SetList(root=str(data_root(root).absolute()), sets=list_sets(root))
     assert set_name is not None, "the parser asks for a name"
-    return fetch_set(set_name, root=root) if verb == "fetch" else check_set(set_name, root=root)
+    if verb == "fetch":
+        return fetch_set(set_name, root=root)
+    return check_set(set_name, root=root, **of_check)
 
 
 def _place(data_set: DataSet, root: Path) -> str:

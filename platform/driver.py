@@ -5,7 +5,7 @@ The order matters: everything that can be refused is refused before the first la
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,13 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform import environment, vault_home
+from labeldp.platform.accuracy_figures import ChooseBy, resolve
 from labeldp.platform.audits import check_room
 from labeldp.platform.cluster import Capacity, connected, place
-from labeldp.platform.configuration import DataSettings, FeatureSet
+from labeldp.platform.data_loading import load_data as load_data
 from labeldp.platform.earlier_starts import Resume, finished_before, known_ledger, other_code
 from labeldp.platform.ensembles import ensembles_of, train_missing
-from labeldp.platform.pareto import front, points
+from labeldp.platform.pareto import front_rows
 from labeldp.platform.plan import budget_of, check_budget, check_priors, check_what_is_left, cost_of
 from labeldp.platform.private_files import owner_only
 from labeldp.platform.progress import SweepProgress
@@ -36,11 +37,9 @@ from labeldp.platform.tracking import (
     shown,
 )
 from labeldp.platform.trial_runs import run_trials
+from labeldp.platform.vault_client import ask
 from labeldp.platform.vault_owner import VaultOwner
 from labeldp.platform.vault_store import SqliteStore
-from labeldp.trainers import data as data_sets
-from labeldp.trainers.data import LabelledData
-from labeldp.trainers.features import label_free_features
 from labeldp.trainers.pate_fm import PateConfig
 from labeldp.trainers.performance import Device
 
@@ -61,6 +60,7 @@ class SweepOptions:
         max_minutes: Stop after so long; trials in training go on from there in the next run.
         moved: The results folder was moved to another disk or restored from a copy, and no other
             copy of it will be used any more. (One that was renamed is known to be the same.)
+        choose_by: Which accuracy trials are compared by; the sweep's own choice if not given.
     """
 
     smoke: bool = False
@@ -73,6 +73,7 @@ class SweepOptions:
     max_trials: int | None = None
     max_minutes: float | None = None
     moved: bool = False
+    choose_by: ChooseBy | None = None
 
     def __post_init__(self) -> None:
         """Check the limits; that of epsilon is checked as a budget."""
@@ -106,30 +107,6 @@ class SweepOutcome:
     tracked: bool
 
 
-def load_data(settings: DataSettings, *, cache: Path | None = None) -> LabelledData:
-    """Load what the settings name, and compute the features that they ask for.
-
-    Args:
-        settings: Which data set.
-        cache: Where computed features are kept; computed anew each time if not given.
-
-    Raises:
-        ValueError: It is not there or damaged; the message says what to do.
-    """
-    loaded = data_sets.load(
-        settings.name,
-        root=settings.root,
-        path=settings.path,
-        label_column=settings.label_column,
-        limit=settings.limit,
-    )
-    if settings.features is FeatureSet.AS_THEY_ARE:
-        return loaded
-    features = label_free_features(loaded.public, folder=cache)
-    public = replace(loaded.public, train_features=features.train, test_features=features.test)
-    return replace(loaded, public=public)
-
-
 def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTrial]]:
     """Return the sweep at the size asked for, and its trials.
 
@@ -158,14 +135,21 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
     """
     sized, trials = prepare(sweep, options)
     shared = options.results.expanduser().absolute().parent
-    loaded = load_data(trials[0].config.data, cache=shared / "features")
-    public, audit = loaded.public, trials[0].config.audit
+    first = trials[0].config
+    loaded = load_data(first.data, evaluation=first.evaluation, cache=shared / "features")
+    public, audit = loaded.public, first.audit
     for trial in trials:
         if isinstance(trial.config.trainer, PateConfig):
             trial.config.trainer.check_data(public)
+    choose_by = resolve(
+        options.choose_by or sized.choose_by,
+        has_test_split=public.has_test_split,
+        has_held_out=public.held_out_features is not None,
+    )
     check_priors(trials, public)
     check_room(audit, num_labels=len(loaded.train_labels))
-    cost = cost_of(trials, num_classes=public.num_classes)
+    held_out = 0 if loaded.held_out_labels is None else len(loaded.held_out_labels)
+    cost = cost_of(trials, num_classes=public.num_classes, with_estimates=held_out > 0)
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     check_budget(cost, budget)
     # Earlier starts may have drawn releases that hold at a delta only, also where these don't.
@@ -184,6 +168,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
             charges,
             num_classes=public.num_classes,
             num_labels=len(loaded.train_labels),
+            held_out=held_out,
             budget=budget,
         )
         uri = options.tracking_uri or default_uri(folder.path)
@@ -206,6 +191,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
             authority = secrets.token_bytes(32)
             home = vault_home.start(
                 labels=loaded.train_labels,
+                held_out_labels=loaded.held_out_labels,
                 num_classes=public.num_classes,
                 audit=audit,
                 coin_seed=_coin_seed(trials),
@@ -229,6 +215,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 path=str(folder.path),
             )
             facts = {"dataset": public.name, "sweep": sweep.name, "sweep_id": sweep_id}
+            facts["choose_by"] = choose_by.value
             parent = tracker.open_parent(
                 sweep.name,
                 tags={"git_commit": commit, **facts},
@@ -245,8 +232,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 environment=environment.describe(),
                 progress=progress,
                 charges=lambda: {
-                    charge.key: charge
-                    for charge in vault_home.ask(home.summary.remote(delta)).charges
+                    charge.key: charge for charge in ask(home.summary.remote(delta)).charges
                 },
                 vault=VaultOwner(home=home, authority=authority),
             )
@@ -286,13 +272,14 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                     )
             finally:
                 progress.close()
-            summary = vault_home.ask(home.summary.remote(delta))
+            summary = ask(home.summary.remote(delta))
             records = {**skipped, **recorder.records}
             ledger = {
                 "releases": len(summary.charges),
                 "epsilon_releases": summary.epsilon,
                 # Every release is charged, whichever trial is picked in the end: choosing among
-                # them by the public test split is post-processing and costs nothing more.
+                # them by the public test split, or by estimates of accuracy that are among those
+                # releases, is post-processing and costs nothing more.
                 "epsilon_selection": 0.0,
                 "epsilon_total": summary.epsilon,
                 "delta": summary.delta,
@@ -303,6 +290,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
                 title=sweep.name,
                 ledger=ledger,
                 results=folder.path,
+                choose_by=choose_by,
             )
             tracked = recorder.replay(records)
             tracked = tracked and _close(
@@ -321,7 +309,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
         over_budget=sum(record.reason.startswith("BudgetExceeded") for record in failed),
         left=len(plans) - len(records),
         results_dir=str(folder.path),
-        pareto=_pareto(records, tracker),
+        pareto=front_rows(records.values(), choose_by=choose_by, run_id=tracker.run_id),
         ledger=ledger,
         report=str(report.html),
         tracked=tracked,
@@ -374,17 +362,3 @@ def _close(
         recorder.lost(error)
         return False
     return True
-
-
-def _pareto(records: Mapping[str, TrialRecord], tracker: Tracker) -> list[dict[str, Any]]:
-    return [
-        {
-            "run_id": tracker.run_id(point.hashes[0]),
-            "variant": point.variant,
-            "accuracy": point.accuracy,
-            "epsilon": point.epsilon,
-            "epsilon_m_low": point.epsilon_m_low,
-            "epsilon_m_high": point.epsilon_m_high,
-        }
-        for point in front(points(records.values()))
-    ]

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labeldp.platform import vault_home
 from labeldp.platform.answer_desk import EnsembleFile
 from labeldp.platform.cluster import Capacity
 from labeldp.platform.progress import SweepProgress
 from labeldp.platform.sweep import PlannedTrial, Resources
 from labeldp.platform.teacher_pool import PoolProgress, train_ensemble
+from labeldp.platform.vault_client import ask
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.teachers import EnsembleConfig, TeacherVotes
 
@@ -70,11 +70,11 @@ def train_missing(
     trained = reused = 0
     seconds = 0.0
     for ensemble, performance in ensembles_of(trials).items():
-        file: EnsembleFile = vault_home.ask(home.ensemble_file.remote(ensemble))
+        file: EnsembleFile = ask(home.ensemble_file.remote(ensemble))
         outcome = train_ensemble(
             vote=TeacherVotes(config=ensemble, performance=performance),
             data=data,
-            shards=vault_home.ask(home.shards.remote(ensemble)),
+            shards=ask(home.shards.remote(ensemble)),
             batch=ensemble.batch,
             journal=file.journal(),
             actors=pool_size(each, available),

@@ -9,6 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.pareto import Point, front, same_epsilon
 
 _COLORS = ("#3465a4", "#cc4e4e", "#4e9a3d", "#a05cb0", "#d98c2b", "#3b9c9c", "#7a6248", "#888888")
@@ -59,7 +60,8 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
             lower.legend(frameon=False)
         upper.set_xscale("log")
         _mark_epsilons(lower, {point.epsilon for point in finite})
-    upper.set_ylabel("test accuracy, %")
+    estimated = any(point.accuracy_by is ChooseBy.ESTIMATED for point in found)
+    upper.set_ylabel("estimated accuracy, %" if estimated else "test accuracy, %")
     upper.set_title(as_written(title))
     if beside_the_axes:
         figure.legend(loc="outside right upper", frameon=False, fontsize="small")

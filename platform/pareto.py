@@ -1,11 +1,16 @@
-"""The Pareto front of accuracy against provable epsilon, over the trials of a sweep."""
+"""The Pareto front of accuracy against provable epsilon, over the trials of a sweep.
+
+Accuracy is that on the public test split, or that which was estimated on held-out labels.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.accuracy_figures import ChooseBy, chosen_by, estimate_of
 from labeldp.platform.results import TrialRecord, dumps
 
 
@@ -16,7 +21,7 @@ class Point:
     Attributes:
         variant: The line of the comparison.
         point: Values of the axes, but for seeds.
-        accuracy: Mean over the trials, in [0, 1].
+        accuracy: What points are compared by, by `accuracy_by`: mean over the trials.
         accuracy_std: Standard deviation over them; 0 for a single one.
         epsilon: The largest of them.
         delta: The largest of them.
@@ -26,6 +31,10 @@ class Point:
         epsilon_m_high: The largest upper end, for the same reason.
         hashes: The trials.
         noise: Where the trials' noise came from, each kind once.
+        accuracy_by: Whether `accuracy` is measured on the test split or estimated.
+        accuracy_test: On the public test split, mean over the trials; None where there is none.
+        estimate: Of the accuracy, on held-out labels; None where none are held out. Of several
+            trials the mean with mean errors, for they share the held-out examples.
     """
 
     variant: str
@@ -38,15 +47,28 @@ class Point:
     epsilon_m_high: float
     hashes: tuple[str, ...]
     noise: str = ""
+    accuracy_by: ChooseBy = ChooseBy.TEST
+    accuracy_test: float | None = None
+    estimate: AccuracyEstimate | None = None
 
 
-def points(records: Iterable[TrialRecord]) -> list[Point]:
-    """Group finished trials that differ in seeds only, in order of epsilon."""
+def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None) -> list[Point]:
+    """Group finished trials that differ in seeds only, in order of epsilon.
+
+    Args:
+        records: Trials of one sweep.
+        choose_by: Which accuracy they are compared by; the test split's, where there is one, if
+            not given.
+
+    Raises:
+        ValueError: Trials that lack that accuracy.
+    """
+    finished = [record for record in records if record.finished]
+    by = chosen_by((record.metrics for record in finished), choose_by)
     groups: dict[tuple[str, str], list[TrialRecord]] = defaultdict(list)
-    for record in records:
-        if record.finished:
-            groups[record.variant, dumps(_axes(record))].append(record)
-    found = [_point(members) for members in groups.values()]
+    for record in finished:
+        groups[record.variant, dumps(_axes(record))].append(record)
+    found = [_point(members, by) for members in groups.values()]
     return sorted(found, key=lambda point: (point.epsilon, -point.accuracy))
 
 
@@ -64,16 +86,52 @@ def front(candidates: Iterable[Point]) -> list[Point]:
     return best
 
 
+def front_rows(
+    records: Iterable[TrialRecord], *, choose_by: ChooseBy | None, run_id: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    """Return the front as a sweep's JSON has it; what was not measured is absent.
+
+    Args:
+        records: Trials of one sweep.
+        choose_by: As in `points`.
+        run_id: Hash of a trial -> its run in tracking.
+    """
+    rows = []
+    for point in front(points(records, choose_by=choose_by)):
+        row: dict[str, Any] = {"run_id": run_id(point.hashes[0]), "variant": point.variant}
+        if point.accuracy_test is not None:
+            row["accuracy"] = point.accuracy_test
+        if point.estimate is not None:
+            row["accuracy_estimated"] = point.estimate.accuracy
+            row["accuracy_estimated_error"] = point.estimate.error
+        for name in ("epsilon", "epsilon_m_low", "epsilon_m_high"):
+            row[name] = getattr(point, name)
+        rows.append(row)
+    return rows
+
+
 def _axes(record: TrialRecord) -> tuple[tuple[str, Any], ...]:
     seeds = ("seed", "draw")
     return tuple((k, v) for k, v in record.point.items() if k.rpartition(".")[2] not in seeds)
 
 
-def _point(members: list[TrialRecord]) -> Point:
+def _mean_estimate(members: list[TrialRecord]) -> AccuracyEstimate | None:
+    found = [each for each in (estimate_of(record.metrics) for record in members) if each]
+    if not found:
+        return None
+    return AccuracyEstimate(
+        accuracy=fmean(each.accuracy for each in found),
+        sampling_error=fmean(each.sampling_error for each in found),
+        count_scale=fmean(each.count_scale for each in found),
+    )
+
+
+def _point(members: list[TrialRecord], by: ChooseBy) -> Point:
     def column(name: str) -> list[float]:
         return [record.metrics[name] for record in members]
 
-    accuracies = column("accuracy")
+    accuracies = column(by.metric)
+    measured = all("accuracy" in record.metrics for record in members)
     return Point(
         variant=members[0].variant,
         point=_axes(members[0]),
@@ -85,4 +143,7 @@ def _point(members: list[TrialRecord]) -> Point:
         epsilon_m_high=max(column("epsilon_m_high")),
         hashes=tuple(record.hash for record in members),
         noise=", ".join(sorted({record.noise.value for record in members})),
+        accuracy_by=by,
+        accuracy_test=fmean(column("accuracy")) if measured else None,
+        estimate=_mean_estimate(members),
     )

@@ -6,10 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from labeldp.mechanisms.accounting import PureEvent, epsilon_of
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger
 from labeldp.mechanisms.release_address import describe
 from labeldp.mechanisms.vault import Charge
+from labeldp.platform.evaluation import planned_evaluation
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.trainer import PlannedCharge
@@ -32,34 +35,49 @@ class SweepCost:
     delta: float
 
 
-def cost_of(trials: Sequence[PlannedTrial], *, num_classes: int) -> SweepCost:
+def cost_of(
+    trials: Sequence[PlannedTrial], *, num_classes: int, with_estimates: bool = False
+) -> SweepCost:
     """Compose what `trials` will ask of one vault.
+
+    Held-out labels pay for estimates of accuracy and for nothing else: what the dearest label pays
+    is the larger of the two sums, and not both.
 
     Args:
         trials: Planned trials.
         num_classes: K of their data set.
+        with_estimates: Whether labels are held out, and each trial asks how accurate it is.
+
+    Raises:
+        ConfigurationError: An estimate that a trial's releases can't give.
     """
     epsilons: list[float] = []
     charges: dict[tuple[object, ...], PlannedCharge] = {}
+    estimates: dict[tuple[object, ...], PlannedCharge] = {}
     for trial in trials:
         config = trial.config
         charge = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
+        epsilons.append(0.0)
+        if with_estimates:
+            asked = planned_evaluation(config, num_classes=num_classes)
+            estimates[asked.release, config.noise] = asked
+            epsilons[-1] = _epsilon([asked], config.trainer.delta)
         if charge is None:
-            epsilons.append(0.0)
             continue
-        epsilons.append(_epsilon(charge.chain(), config.trainer.delta))
+        epsilons[-1] = max(epsilons[-1], _epsilon(charge.chain(), config.trainer.delta))
         # Another device or precision trains another model, and so asks for a release of its own
         # wherever a model has a say in the release; where none has, one too many is planned.
         how = config.performance
         charges |= {(part.release, config.noise, how): part for part in charge.chain()}
-    pure = all(isinstance(charge.event, PureEvent) for charge in charges.values())
+    every = [*charges.values(), *estimates.values()]
+    pure = all(isinstance(charge.event, PureEvent) for charge in every)
     delta = 0.0 if pure else max(trial.config.trainer.delta for trial in trials)
     tails = sum(charge.tail for charge in charges.values())
     delta = max(delta, 2 * tails)
     return SweepCost(
         epsilons=tuple(epsilons),
-        releases=sum(charge.releases for charge in charges.values()),
-        epsilon_total=_epsilon(charges.values(), delta) if charges else 0.0,
+        releases=sum(charge.releases for charge in every),
+        epsilon_total=max(_epsilon(part.values(), delta) for part in (charges, estimates)),
         delta=delta,
     )
 
@@ -130,6 +148,7 @@ def check_what_is_left(
     *,
     num_classes: int,
     num_labels: int,
+    held_out: int = 0,
     budget: Budget | None,
 ) -> None:
     """Refuse a plan that the budget can't pay beside what earlier starts have spent.
@@ -141,7 +160,8 @@ def check_what_is_left(
         trials: Planned trials.
         earlier: Lines of the ledger.
         num_classes: K of the data set.
-        num_labels: N of the data set.
+        num_labels: N, training examples of the data set.
+        held_out: H, labels that are held out, which no training pays with.
         budget: The most that any label may pay, earlier starts included.
 
     Raises:
@@ -158,13 +178,13 @@ def check_what_is_left(
             if is_dataclass(part.release) and not isinstance(part.release, type):
                 new[_line(describe(part.release, config.noise.source()))] = part
     new = {line: part for line, part in new.items() if line not in paid}
-    ledger = PrivacyLedger(num_labels=num_labels)
+    ledger = PrivacyLedger(num_labels=num_labels + held_out)
     for charge in earlier:
         ledger.charge(charge.event, indices=charge.indices)
     delta = budget.delta - sum(charge.tail for charge in earlier)
     spent = _worst(ledger, delta)
     for part in new.values():
-        ledger.charge(part.event)
+        ledger.charge(part.event, indices=np.arange(num_labels))
     requested = _worst(ledger, delta - sum(part.tail for part in new.values()))
     if new and requested > budget.epsilon * (1 + 1e-12):
         request = f"a sweep of {len(trials)} trials with {len(new)} releases that are new"

@@ -10,11 +10,10 @@ from labeldp.platform.audits import check_room
 from labeldp.platform.configuration import (
     ConfigurationError,
     FeatureSet,
-    parse_overrides,
-    read_yaml,
 )
 from labeldp.platform.driver import SweepOptions, load_data, prepare
 from labeldp.platform.ensembles import ensembles_of
+from labeldp.platform.overrides import parse_overrides, read_yaml
 from labeldp.platform.plan import check_budget, check_priors, cost_of
 from labeldp.platform.sweep import Sweep
 from labeldp.platform.sweep_command import sweep_file
@@ -86,11 +85,12 @@ def plan(
     changes = {**(read_yaml(Path(config)) if config else {}), **parse_overrides(list(overrides))}
     sized, trials = prepare(sweep, SweepOptions(smoke=smoke, results=Path(), overrides=changes))
     problems: list[str] = []
-    num_classes = 2
+    num_classes, with_estimates = 2, False
     try:
         # How many examples there are does not depend on features, which take minutes to compute.
         raw = replace(trials[0].config.data, features=FeatureSet.AS_THEY_ARE)
-        loaded = load_data(raw)
+        loaded = load_data(raw, evaluation=trials[0].config.evaluation)
+        with_estimates = loaded.held_out_labels is not None
         num_classes = loaded.public.num_classes
         check_room(trials[0].config.audit, num_labels=len(loaded.train_labels))
         check_priors(trials, loaded.public)
@@ -98,7 +98,7 @@ def plan(
             ensemble.check_count(len(loaded.train_labels))
     except (ValueError, FileNotFoundError) as error:
         problems.append(str(error))
-    cost = cost_of(trials, num_classes=num_classes)
+    cost = cost_of(trials, num_classes=num_classes, with_estimates=with_estimates)
     try:
         check_budget(cost, sized.budget)
     except ValueError as error:

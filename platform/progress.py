@@ -7,6 +7,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from labeldp.platform.accuracy_figures import accuracy_text
 from labeldp.platform.results import TrialRecord
 
 
@@ -70,7 +71,7 @@ def outcome(record: TrialRecord) -> str:
         return f"failed: {record.reason}"
     metrics = record.metrics
     return (
-        f"accuracy {100 * metrics['accuracy']:.1f}%, epsilon {metrics['epsilon']:.3g}, "
+        f"accuracy {accuracy_text(metrics)}, epsilon {metrics['epsilon']:.3g}, "
         f"epsilon_m [{metrics['epsilon_m_low']:.2f}, {metrics['epsilon_m_high']:.2f}], "
         f"{_duration(record.seconds)}"
     )

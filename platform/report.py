@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labeldp.platform.accuracy_columns import accuracy_cells, accuracy_heads, accuracy_remarks
+from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.audit_report import DAGGER, write_audits
 from labeldp.platform.figures import pareto_figure
 from labeldp.platform.pareto import Point, front, points
@@ -57,6 +59,7 @@ def write_report(
     title: str,
     ledger: Mapping[str, Any] | None = None,
     results: Path | None = None,
+    choose_by: ChooseBy | None = None,
 ) -> Report:
     """Write `report.html`, `pareto.png`, `pareto.csv`, and the audits' page in `private/`.
 
@@ -68,6 +71,7 @@ def write_report(
         title: The sweep's name.
         ledger: Totals of the sweep's ledger, as in the sweep's JSON.
         results: The sweep's results folder, where the evidence of its audits lies.
+        choose_by: Which accuracy trials are compared by, as in `pareto.points`.
     """
     report = Report(
         html=folder / "report.html",
@@ -77,7 +81,7 @@ def write_report(
     )
     for path in (report.html, report.pareto_png, report.pareto_csv):
         private_file(path)  # epsilon_m is the owner's to show
-    found = points(records)
+    found = points(records, choose_by=choose_by)
     best = {point.hashes for point in front(found)}
     pareto_figure(found, path=report.pareto_png, title=title)
     _write_table(found, best, report.pareto_csv)
@@ -94,20 +98,25 @@ def write_report(
 
 def _write_table(found: Sequence[Point], best: set[tuple[str, ...]], path: Path) -> None:
     axes = list(dict.fromkeys(key for point in found for key, _ in point.point))
-    columns = ["accuracy", "accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high"]
+    columns = ["accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high"]
+    estimated = ["accuracy_estimated", "accuracy_estimated_error"]
+    estimated = estimated if any(point.estimate for point in found) else []
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["variant", *axes, *columns, "trials", "pareto", "noise"])
+        names = ["variant", *axes, "accuracy", *columns, "trials", "pareto", "noise", *estimated]
+        writer.writerow(names)
         for point in found:
             values = dict(point.point)
             writer.writerow(
                 [
                     point.variant,
                     *(values.get(axis, "") for axis in axes),
+                    "" if point.accuracy_test is None else point.accuracy_test,
                     *(getattr(point, column) for column in columns),
                     len(point.hashes),
                     int(point.hashes in best),
                     point.noise,
+                    *((point.estimate.accuracy, point.estimate.error) if point.estimate else ()),
                 ]
             )
 
@@ -130,10 +139,10 @@ def _page(
         f"<p>{len(records) - len(failed)} trials finished, {len(failed)} failed. Rows on the "
         "Pareto front of accuracy against provable epsilon are green.</p>",
         f"<img alt='accuracy against epsilon' src='data:image/png;base64,{image}'>",
-        "<table><tr><th>method</th><th>settings</th><th>accuracy</th><th>epsilon</th><th>delta</th>"
+        f"<table><tr><th>method</th><th>settings</th>{accuracy_heads(found)}"
+        "<th>epsilon</th><th>delta</th>"
         f"<th>epsilon_m</th><th>trials</th><th>noise</th></tr>{rows}</table>",
-        "<p class='quiet'>Accuracy: public test split, last epoch, mean &plusmn; standard "
-        "deviation over seeds where there are several. epsilon: provable, of one trial's releases. "
+        f"<p class='quiet'>{accuracy_remarks(found)} epsilon: provable, of one trial's releases. "
         "epsilon_m: interval of the memorization attack, corrected for the choice of a threshold; "
         "of several seeds the smallest lower and the largest upper end, so that each end keeps its "
         "confidence. It is measured on labels that were replaced at random, outside of the "
@@ -158,11 +167,10 @@ def _page(
 
 def _row(point: Point, on_front: bool) -> str:
     settings = ", ".join(f"{key.split('.')[-1]} {_short(value)}" for key, value in point.point)
-    spread = f" &plusmn; {100 * point.accuracy_std:.2f}" if len(point.hashes) > 1 else ""
     return (
         f"<tr{' class=front' if on_front else ''}><td>{html.escape(point.variant)}</td>"
         f"<td class='text'>{html.escape(settings)}</td>"
-        f"<td>{100 * point.accuracy:.2f}{spread}</td><td>{_short(point.epsilon)}</td>"
+        f"{accuracy_cells(point)}<td>{_short(point.epsilon)}</td>"
         f"<td>{point.delta:g}</td>"
         f"<td>{_short(point.epsilon_m_low)} to {_short(point.epsilon_m_high)}"
         f"{DAGGER if point.delta > 0 else ''}</td>"

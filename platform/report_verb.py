@@ -11,6 +11,7 @@ from typing import Any
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
+from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.private_files import owner_only
 from labeldp.platform.report import write_report
 from labeldp.platform.results import TrialRecord
@@ -78,6 +79,7 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
             title=experiment,
             ledger={**ledger, "releases": int(ledger["releases"])} if len(ledger) == 3 else None,
             results=Path(uri.removeprefix("sqlite:///")).parent,
+            choose_by=ChooseBy(by) if (by := parent.data.tags.get("choose_by")) else None,
         )
     except OSError as error:
         raise ValueError(

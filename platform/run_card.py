@@ -1,10 +1,11 @@
 """The run card: one page that says what a trial's numbers mean, and what they don't."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from labeldp.mechanisms.vault import Charge
+from labeldp.platform.accuracy_figures import estimate_of
 from labeldp.platform.results import TrialRecord
 from labeldp.platform.vault_store import write_event
 
@@ -28,7 +29,7 @@ def run_card(record: TrialRecord, charges: Sequence[Charge]) -> str:
         "",
         "| | |",
         "|---|---|",
-        f"| accuracy, public test split, last epoch | {metrics['accuracy']:.4f} |",
+        *_accuracies(metrics),
         f"| epsilon, provable | {_number(epsilon)} |",
         f"| delta | {delta:g} |",
         f"| epsilon_m, {config['audit.canaries']} canaries, confidence "
@@ -57,6 +58,21 @@ def run_card(record: TrialRecord, charges: Sequence[Charge]) -> str:
     if notes:
         lines += ["", "## Notes", "", *[f"- {note}" for note in notes]]
     return "\n".join(lines) + "\n"
+
+
+def _accuracies(metrics: Mapping[str, float]) -> list[str]:
+    """What was measured on the public test split, what was estimated on held-out labels."""
+    lines = []
+    if "accuracy" in metrics:
+        lines.append(f"| accuracy, public test split, last epoch | {metrics['accuracy']:.4f} |")
+    found = estimate_of(metrics)
+    if found is not None:
+        low, high = found.interval()
+        lines.append(
+            f"| accuracy, estimated on held-out labels, standard error {found.error:.4f}, 95% "
+            f"interval {low:.4f} to {high:.4f} | {found.accuracy:.4f} |"
+        )
+    return lines
 
 
 def _audits(record: TrialRecord) -> list[str]:
@@ -116,7 +132,7 @@ def _guarantee(epsilon: float, delta: float) -> str:
     return (
         f"({_number(epsilon)}, {delta:g})-label differential privacy ({kind}): substituting any "
         "one training label changes the probability of whatever is made of the releases below, the "
-        "model and its accuracy, by at most that. Features and the test split are public, and not "
+        "model and its accuracy, by at most that. Features and a public test split are not "
         "protected. Other trials of the sweep that read other releases add to it: the sweep's "
         "total is in its ledger. Not covered is what was computed from true labels, for their "
         "owner: epsilon_m and the other audits, an ensemble's own accuracy and its answers', and "

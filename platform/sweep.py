@@ -11,6 +11,7 @@ from typing import Any
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.ledger import Budget
+from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.configuration import (
     ConfigurationError,
     TrialConfig,
@@ -21,7 +22,7 @@ from labeldp.platform.configuration import (
 from labeldp.platform.space import Axis, Grid, points
 
 #: One sweep asks one vault: what decides its labels is the same in every trial.
-FIXED_SECTIONS = ("data.", "audit.canar", "audit.coin")
+FIXED_SECTIONS = ("data.", "audit.canar", "audit.coin", "evaluation.held_out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,8 @@ class Sweep:
         teacher: What one actor occupies that trains teachers.
         budget: The most that any label may pay in the whole sweep.
         gpu_hours_per_trial: An estimate for the full size; 0 where a CPU does.
+        choose_by: Which accuracy trials are compared by; that on the public test split, where there
+            is one, if not given.
     """
 
     name: str
@@ -95,6 +98,7 @@ class Sweep:
     teacher: Resources = field(default_factory=Resources)
     budget: Budget | None = None
     gpu_hours_per_trial: float = 0.0
+    choose_by: ChooseBy | None = None
 
     def __post_init__(self) -> None:
         """Check the name: results go to a folder of that name, and to nowhere else."""

@@ -42,13 +42,14 @@ def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None)
     # `ray job stop` and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
     signal.signal(signal.SIGTERM, _interrupt)
     from labeldp.mechanisms.ledger import BudgetExceeded
+    from labeldp.platform.accuracy_figures import ChooseBy
     from labeldp.platform.cluster import CannotFit
-    from labeldp.platform.configuration import parse_overrides
     from labeldp.platform.driver import SweepOptions, run_sweep
     from labeldp.platform.earlier_starts import Resume
+    from labeldp.platform.overrides import parse_overrides
     from labeldp.platform.results import dumps
     from labeldp.platform.teacher_pool import EnsembleIncomplete
-    from labeldp.platform.vault_home import VaultLost
+    from labeldp.platform.vault_client import VaultLost
 
     results = Path(options.results) if options.results else default_results(sweep.name)
     if options.smoke and not options.results:
@@ -67,6 +68,7 @@ def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None)
                 max_trials=options.max_trials,
                 max_minutes=options.max_minutes,
                 moved=options.moved,
+                choose_by=ChooseBy(options.choose_by) if options.choose_by else None,
             ),
         )
     except BudgetExceeded as error:
@@ -173,6 +175,11 @@ def _parser(sweep: "Sweep") -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print one JSON object, last")
     parser.add_argument("--max-epsilon-total", type=float, metavar="E", help="budget of the sweep")
     parser.add_argument("--max-trials", type=int, metavar="N", help="refuse a larger sweep")
+    parser.add_argument(
+        "--choose-by",
+        choices=("test", "estimated"),
+        help="accuracy that trials are compared by (default: test, where there is a test split)",
+    )
     parser.add_argument("--max-minutes", type=float, metavar="M", help="stop after so long")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="change the settings")
     return parser

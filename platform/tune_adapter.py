@@ -5,6 +5,7 @@ trial failed while the others go on. Only what ends the process (a lost node, a 
 left to Tune, which starts the trial again.
 """
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -17,7 +18,7 @@ from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.platform.checkpoints import Checkpoints
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.platform.trial import run_trial
-from labeldp.platform.vault_home import VaultClient
+from labeldp.platform.vault_client import VaultClient
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.training import EpochMetrics, TrainingDiverged
 
@@ -51,7 +52,8 @@ def tune_trial(
 
     def on_epoch(metrics: EpochMetrics) -> None:
         nonlocal epochs, reported
-        epochs.append(asdict(metrics))
+        figures = asdict(metrics).items()
+        epochs.append({name: value for name, value in figures if not math.isnan(value)})
         if time.monotonic() - reported >= REPORT_SECONDS:
             tune.report({"epochs": epochs})
             epochs, reported = [], time.monotonic()

@@ -1,12 +1,12 @@
-"""Where a sweep's labels live: one actor on the driver's node, and the client that trials get.
+"""Where a sweep's labels live: one actor on the driver's node.
 
 Trials never see a true label, nor which labels the canaries replaced, nor a figure made of either:
-they ask this home for releases, and send it their confidences to be audited, once. What was found
-is for the driver (`vault_owner`).
+they ask this home for releases, and send it their confidences to be audited, once
+(`vault_client`). What was found is for the driver (`vault_owner`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,26 +28,17 @@ from labeldp.mechanisms.vault import (
     ReleaseStore,
     Shard,
 )
+from labeldp.mechanisms.vault_part import divided
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.audits import AuditFindings, PlantedCanaries, curve_of
 from labeldp.platform.figure_book import FigureBook, checked_trial, digest_of
+from labeldp.platform.vault_client import DEATHS_ALLOWED, ask
 from labeldp.platform.vault_store import SqliteStore
 from labeldp.platform.vote_store import VoteStore
 
 if TYPE_CHECKING:
     from labeldp.platform.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
     from labeldp.trainers.teachers import EnsembleConfig
-
-#: A release of 50,000 labels takes well under a second; this is for machines that are swamped.
-TIME_LIMIT_SECONDS = 300
-#: How often a home whose process died is made again. It comes back from its store: what was charged
-#: stays charged, what was drawn is read and not drawn again, and the question under way is asked
-#: once more, which is safe since a release and its charge are kept together or not at all.
-DEATHS_ALLOWED = 5
-
-
-class VaultLost(RuntimeError):
-    """The vault's home is gone for good; the message says what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +63,7 @@ class VaultHome:
         self,
         *,
         labels: NDArray[np.integer[Any]],
+        held_out_labels: NDArray[np.integer[Any]] | None = None,
         num_classes: int,
         audit: AuditSettings,
         coin_seed: int | None,
@@ -97,16 +89,17 @@ class VaultHome:
         results = None if store_path is None else Path(store_path).parent
         self._book = FigureBook(results, authority=authority)
         planted = self._canaries.plant(truth)
-        self._vault = LabelVault(
-            labels=planted, num_classes=num_classes, store=store, budget=budget
-        )
+        # Canaries are wrong labels: none is planted where accuracy is estimated.
+        every = planted if held_out_labels is None else np.append(planted, held_out_labels)
+        self._vault = LabelVault(labels=every, num_classes=num_classes, store=store, budget=budget)
+        self._training, self._held_out = divided(self._vault, training=len(planted))
 
         def make_desk() -> "AnswerDesk":
             # Here and not above: it loads torch, which most sweeps' homes can do without.
             from labeldp.platform.answer_desk import AnswerDesk
 
             return AnswerDesk(
-                vault=self._vault,
+                vault=self._training,
                 labels=planted,
                 truth=truth,
                 folder=Path(votes_folder),
@@ -162,11 +155,22 @@ class VaultHome:
         noise: NoiseSource,
     ) -> Release:
         """Return a release, as `LabelVault.release`."""
-        return self._vault.release(mechanism, *public, indices=indices, noise=noise)
+        return self._training.release(mechanism, *public, indices=indices, noise=noise)
+
+    def release_held_out(
+        self, mechanism: Mechanism, public: tuple[NDArray[Any], ...], noise: NoiseSource
+    ) -> Release:
+        """Return a release of the held-out labels, which no training release touches."""
+        if self._held_out is None:
+            raise ValueError(
+                "no labels are held out in this sweep; set evaluation.held_out_share to hold some "
+                "out, or use the public test split"
+            )
+        return self._held_out.release(mechanism, *public, noise=noise)
 
     def num_labels(self) -> int:
-        """How many labels are inside."""
-        return self._vault.num_labels
+        """How many labels there are to train on."""
+        return self._training.num_labels
 
     def canary_positions(self) -> NDArray[np.intp]:
         """Positions of all canaries [M]; that they are canaries is no secret, their labels are."""
@@ -251,100 +255,10 @@ class HomeActor(VaultHome):
         raise self._refused
 
 
-@dataclass(kw_only=True)
-class VaultClient:
-    """What a trial has of the vault: releases, prices and audits, each with a time limit.
-
-    Attributes:
-        home: The actor.
-        noise: Where this trial's noise comes from.
-        trial: Its hash, under which the vault's side keeps what it finds; answers and audits are
-            refused without one.
-        keys: The releases that this trial has read.
-    """
-
-    home: Any
-    noise: NoiseSource
-    trial: str = ""
-    keys: list[str] = field(default_factory=list)
-
-    def answers(
-        self,
-        ensemble: "EnsembleConfig",
-        requests: Sequence[PateAnswers],
-        student_scores: NDArray[np.float32] | None = None,
-        *,
-        delta: float,
-        publish_cost: bool,
-    ) -> NDArray[np.int64]:
-        """Return an ensemble's answers [Q, 2]; the driver gets what is known of them."""
-        reply: DeskAnswers = ask(
-            self.home.answers.remote(
-                self.trial, ensemble, requests, student_scores, delta, publish_cost, self.noise
-            )
-        )
-        self.keys.extend(key for key in reply.keys if key not in self.keys)
-        return reply.values
-
-    def release(
-        self,
-        mechanism: Mechanism,
-        *public: NDArray[Any],
-        indices: NDArray[np.integer[Any]] | None = None,
-    ) -> Release:
-        """Return a release, as `LabelVault.release`, and remember that it was read."""
-        release: Release = ask(self.home.release.remote(mechanism, public, indices, self.noise))
-        if release.key not in self.keys:
-            self.keys.append(release.key)
-        return release
-
-    def epsilon(self, *, delta: float) -> tuple[float, float]:
-        """Epsilon of the releases read here, and the delta at which it holds."""
-        result: tuple[float, float] = ask(self.home.epsilon.remote(self.keys, delta))
-        return result
-
-    def canary_positions(self) -> NDArray[np.intp]:
-        """Positions of the canaries among the training examples [M]."""
-        # A copy: what lies in Ray's memory is read-only, of which torch warns.
-        return np.array(ask(self.home.canary_positions.remote()))
-
-    def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:
-        """Have a model audited by its confidences on the canaries [M, K]; the driver gets figures.
-
-        Raises:
-            ValueError: It was audited with others before, or they are no probabilities.
-        """
-        ask(self.home.audit.remote(self.trial, confidences, confidence, self.keys, delta))
-
-
-def ask(reference: Any) -> Any:
-    """Wait for a home's answer, but not for ever.
-
-    Raises:
-        VaultLost: It did not come; the message says what to look at.
-        ValueError: What the vault refused, as it refused it.
-    """
-    try:
-        return ray.get(reference, timeout=TIME_LIMIT_SECONDS)
-    except ray.exceptions.GetTimeoutError as error:
-        raise VaultLost(
-            f"the label vault did not answer within {TIME_LIMIT_SECONDS} s; the driver's node is "
-            "overloaded or gone: look at its log, and run again with --resume auto"
-        ) from error
-    except ray.exceptions.RayActorError as error:
-        why = " ".join(str(error).split())[-300:]
-        raise VaultLost(
-            f"the label vault's process died more than {DEATHS_ALLOWED} times, or its node is gone "
-            f"({why}); what was released is kept: see to the memory and the disk of the driver's "
-            "node, and run again with --resume auto"
-        ) from None
-    except ray.exceptions.RayTaskError as error:
-        raise (error.cause if isinstance(error.cause, ValueError) else error) from None
-
-
 def start(
     *,
     labels: NDArray[np.int64],
+    held_out_labels: NDArray[np.int64] | None = None,
     num_classes: int,
     audit: AuditSettings,
     coin_seed: int | None,
@@ -373,8 +287,10 @@ def start(
     # One byte each: so few travel within the request that makes the actor, and need no place in
     # Ray's object store, which a home that is made again would depend on.
     small = labels.astype(np.min_scalar_type(num_classes - 1))
+    apart = None if held_out_labels is None else held_out_labels.astype(small.dtype)
     home = actor.remote(
         labels=small if np.array_equal(small, labels) else labels,  # the vault refuses these
+        held_out_labels=apart,
         num_classes=num_classes,
         audit=audit,
         coin_seed=coin_seed,

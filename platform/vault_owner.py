@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from labeldp.platform.vault_home import ask
+from labeldp.platform.vault_client import ask
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,9 @@ LabelledData(public=PublicData(name='digits', ...), train_labels=<100 secret>)
 """
 
 import hashlib
+import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -25,8 +26,11 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.data_catalog import find
 from labeldp.trainers.data_files import Splits, data_root, fixed_order
 from labeldp.trainers.own_data import read_own
+from labeldp.trainers.own_rows import HoldOut, StatedClasses
 
 _CHUNK_ROWS = 8192
+#: In the order in which the fingerprint reads them.
+_PARTS = ("train_features", "test_features", "held_out_features")
 
 
 class FeatureKind(Enum):
@@ -46,9 +50,11 @@ class PublicData:
         num_classes: K.
         train_features: uint8 [N, C, H, W] for images, float32 [N, D] for tables, int64 [N, D] for
             identifiers, counted from 0.
-        test_features: Likewise [M, ...].
-        test_labels: Public labels, int64 [M].
+        test_features: Likewise [M, ...]; no rows where there is no public test split.
+        test_labels: Public labels, int64 [M]; none likewise.
         class_names: Of the K classes, if they have names.
+        held_out_features: Of examples whose labels nobody trains on and nobody sees, which accuracy
+            is estimated on [H, ...]; None where there are none.
     """
 
     name: str
@@ -57,29 +63,36 @@ class PublicData:
     test_features: Tensor
     test_labels: NDArray[np.int64]
     class_names: tuple[str, ...] | None = None
+    held_out_features: Tensor | None = None
 
     def __post_init__(self) -> None:
         """Check shapes, types and values."""
         _validate.whole(num_classes=self.num_classes, minimum=2)
-        for part in ("train_features", "test_features"):
+        for part in _PARTS:
             features = getattr(self, part)
-            _check_features(features, name=f"{self.name}: {part}")
+            if features is None and part == "held_out_features":
+                continue
+            _check_features(
+                features, name=f"{self.name}: {part}", may_be_empty=part == "test_features"
+            )
             # A view is sent to other processes with all that it is a view of: a table's column of
             # labels, say.
             if features.untyped_storage().nbytes() > features.numel() * features.element_size():
                 own = features.clone(memory_format=torch.contiguous_format)
                 object.__setattr__(self, part, own)
-        if self.train_features.shape[1:] != self.test_features.shape[1:]:
-            raise ValueError(
-                f"{self.name}: a row of train_features has shape "
-                f"{tuple(self.train_features.shape[1:])} and one of test_features "
-                f"{tuple(self.test_features.shape[1:])}; they must agree"
+            if self.train_features.shape[1:] != features.shape[1:]:
+                raise ValueError(
+                    f"{self.name}: a row of train_features has shape "
+                    f"{tuple(self.train_features.shape[1:])} and one of {part} "
+                    f"{tuple(features.shape[1:])}; they must agree"
+                )
+        labels = self.test_labels
+        if len(self.test_features) or len(labels):
+            labels = _validate.labels(
+                labels, num_classes=self.num_classes, name=f"{self.name}: test_labels"
             )
-        labels = _validate.labels(
-            self.test_labels, num_classes=self.num_classes, name=f"{self.name}: test_labels"
-        )
         _same_length(self.name, "test", self.test_features, labels)
-        object.__setattr__(self, "test_labels", labels)
+        object.__setattr__(self, "test_labels", labels.astype(np.int64))
         if self.class_names is not None and len(self.class_names) != self.num_classes:
             raise ValueError(
                 f"{self.name}: there are {len(self.class_names)} class_names for "
@@ -88,10 +101,11 @@ class PublicData:
 
     def __repr__(self) -> str:
         """Say what is inside in one line."""
-        return (
-            f"PublicData(name={self.name!r}, num_classes={self.num_classes}, "
-            f"train={list(self.train_features.shape)}, test={list(self.test_features.shape)})"
-        )
+        shapes = {part: getattr(self, f"{part}_features") for part in ("train", "test", "held_out")}
+        shown = [
+            f"{part}={list(x.shape)}" for part, x in shapes.items() if x is not None and len(x)
+        ]
+        return f"PublicData(name={self.name!r}, num_classes={self.num_classes}, {', '.join(shown)})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take arrays from an object store as our own: there they are read-only, torch warns."""
@@ -110,8 +124,18 @@ class PublicData:
         """How long the list of each column of identifiers is [D]; None for other features."""
         if self.kind is not FeatureKind.IDENTIFIERS:
             return None
-        longest = torch.maximum(self.train_features.amax(0), self.test_features.amax(0))
+        parts = [features.amax(0) for features in self._features if len(features)]
+        longest = torch.stack(parts).amax(0)
         return tuple((longest + 1).tolist())
+
+    @property
+    def has_test_split(self) -> bool:
+        """Whether there are public labels to measure accuracy on."""
+        return len(self.test_labels) > 0
+
+    def test_accuracy(self, guesses: NDArray[np.integer[Any]]) -> float:
+        """Share of right guesses [M] on the public test split; NaN where there is none."""
+        return float((guesses == self.test_labels).mean()) if self.has_test_split else math.nan
 
     def require_numbers(self, *, user: str) -> None:
         """Refuse identifiers, on behalf of somebody who would take them for numbers.
@@ -128,14 +152,23 @@ class PublicData:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of features, test labels and K: 64 hexadecimal digits, nothing secret in them."""
+        """SHA-256 of features, K and public test labels: 64 hexadecimal digits.
+
+        Nothing secret is in them: labels that are held out and not public are not here at all.
+        """
         digest = hashlib.sha256(str(self.num_classes).encode())
-        for part in (self.train_features, self.test_features):
+        for part in self._features:
             digest.update(f"{part.dtype}{tuple(part.shape)}".encode())
             for rows in torch.split(part, _CHUNK_ROWS):
                 digest.update(rows.contiguous().numpy().data)
         digest.update(self.test_labels.tobytes())
         return digest.hexdigest()
+
+    @property
+    def _features(self) -> tuple[Tensor, ...]:
+        """All features there are: of training, of the public test split, of what is held out."""
+        parts = (getattr(self, part) for part in _PARTS)
+        return tuple(features for features in parts if features is not None)
 
     @property
     def mean(self) -> tuple[float, ...]:
@@ -173,19 +206,29 @@ class LabelledData:
     Attributes:
         public: All that everyone may see.
         train_labels: True labels, int64 [N]. Hand them to a `LabelVault` and forget them.
+        held_out_labels: True labels of `held_out_features`, int64 [H], as secret as the others.
     """
 
     public: PublicData
     train_labels: NDArray[np.int64]
+    held_out_labels: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         """Check the labels."""
         name = self.public.name
-        labels = _validate.labels(
-            self.train_labels, num_classes=self.public.num_classes, name=f"{name}: train_labels"
-        )
-        _same_length(name, "train", self.public.train_features, labels)
-        object.__setattr__(self, "train_labels", labels)
+        for part in ("train", "held_out"):
+            labels = getattr(self, f"{part}_labels")
+            features = getattr(self.public, f"{part}_features")
+            if labels is None and features is None:
+                continue
+            if labels is None or features is None:
+                missing = "labels" if labels is None else "features"
+                raise ValueError(f"{name}: there are no {part}_{missing}; give both or neither")
+            checked = _validate.labels(
+                labels, num_classes=self.public.num_classes, name=f"{name}: {part}_labels"
+            )
+            _same_length(name, part, features, checked)
+            object.__setattr__(self, f"{part}_labels", checked)
 
     def __repr__(self) -> str:
         """Never show a label."""
@@ -202,6 +245,8 @@ def load(
     path: str | os.PathLike[str] | None = None,
     label_column: str | None = None,
     limit: int | None = None,
+    hold_out: HoldOut | None = None,
+    classes: StatedClasses | None = None,
 ) -> LabelledData:
     """Read a data set from disk; nothing is downloaded.
 
@@ -212,6 +257,9 @@ def load(
         label_column: Which column of a `.parquet` holds the labels.
         limit: Keep at most so many training examples: the same ones every time, in an order of
             their own, a smaller limit's among those of a larger one.
+        hold_out: What becomes of labels for testing where a user's file brings no split; refused
+            if not given.
+        classes: How many classes a user's file has, or their names, where it does not say.
 
     Raises:
         DatasetMissing: It is not there; the message says what gets it.
@@ -221,9 +269,11 @@ def load(
         _validate.whole(limit=limit, minimum=1)
     data_set = find(name)
     if name == "own":
-        splits = read_own(path, label_column=label_column)
-    elif path is not None or label_column is not None:
-        raise ValueError(f"path and label_column are for the data set own, not for {name}")
+        splits = read_own(path, label_column=label_column, hold_out=hold_out, classes=classes)
+    elif any(said is not None for said in (path, label_column, hold_out, classes)):
+        raise ValueError(
+            f"path, label_column, hold_out and classes are for the data set own, not for {name}"
+        )
     else:
         splits = data_set.read(data_root(root))
     return labelled(name, splits, limit=limit)
@@ -257,18 +307,11 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
     if limit is None or limit >= len(data.train_labels):
         return data
     rows = fixed_order(len(data.train_labels), seed=1)[:limit]
-    fewer = PublicData(
-        name=name,
-        num_classes=public.num_classes,
-        train_features=public.train_features[torch.from_numpy(rows)],
-        test_features=public.test_features,
-        test_labels=public.test_labels,
-        class_names=public.class_names,
-    )
+    fewer = replace(public, train_features=public.train_features[torch.from_numpy(rows)])
     return LabelledData(public=fewer, train_labels=data.train_labels[rows])
 
 
-def _check_features(features: Tensor, *, name: str) -> None:
+def _check_features(features: Tensor, *, name: str, may_be_empty: bool = False) -> None:
     if not isinstance(features, Tensor):
         raise ValueError(
             f"{name} is a {type(features).__name__}; it must be a torch tensor "
@@ -282,7 +325,7 @@ def _check_features(features: Tensor, *, name: str) -> None:
             f"{name} is {features.dtype} of shape {tuple(features.shape)}; images must be uint8 "
             "[N, C, H, W], tables float32 [N, D], identifiers int64 [N, D]"
         )
-    if 0 in features.shape:
+    if 0 in features.shape[may_be_empty:]:
         raise ValueError(f"{name} has shape {tuple(features.shape)}; it must not be empty")
     if image:
         return

@@ -71,7 +71,7 @@ class Splits:
     Attributes:
         train_features: uint8 [N, C, H, W] or float32 [N, D].
         train_labels: True labels [N]; never shown.
-        test_features: Like the training features [M, ...].
+        test_features: Like the training features [M, ...]; no rows without a public test split.
         test_labels: Public labels [M].
         num_classes: K.
         class_names: Of the K classes, if they have any.

@@ -302,11 +302,12 @@ class LpMst:
         prior = self._prior(before, self._data.train_features[torch.from_numpy(self._parts[stage])])
         self._release(prior)
         top_k = self._released[-1].mean_top_k
-        possible = self._mechanism.outputs(self._prior(before, self._data.test_features))
-        test_labels = self._data.test_labels
-        hits = possible[np.arange(len(test_labels)), test_labels]
         self._figures[f"mean_top_k_stage_{stage + 1}"] = top_k
-        self._figures[f"top_k_accuracy_stage_{stage + 1}"] = float(hits.mean())
+        if self._data.has_test_split:
+            possible = self._mechanism.outputs(self._prior(before, self._data.test_features))
+            test_labels = self._data.test_labels
+            hits = possible[np.arange(len(test_labels)), test_labels]
+            self._figures[f"top_k_accuracy_stage_{stage + 1}"] = float(hits.mean())
         if config.filter_earlier:
             earlier = sum(len(part.rows) for part in self._released[:-1])
             self._released[:-1] = [

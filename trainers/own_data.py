@@ -1,12 +1,13 @@
 """The user's own data: a `.npz` of arrays, or a `.parquet` table with a column of labels.
 
 A `.npz` holds `train_features`, `train_labels`, `test_features` and `test_labels`, or `features`
-and `labels` that are split here (by `split`, rows of `train` or `test`); it may hold
-`num_classes` or `class_names`. Images are uint8 [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1
-or 3; tables are numbers [N, D].
+and `labels` that are split here (by `split`, rows of `train` or `test`), and `num_classes` or
+`class_names`. Images are uint8 [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1 or 3; tables are
+numbers [N, D].
 
-Where there is no split, one row in five is held out. **Labels of testing rows count as public**, as
-the set of classes does: name them in the file if that is not what you want read off the labels.
+**Labels of testing rows count as public**, as the set of classes does. So neither is made up here:
+without a split the user says what to hold out (`HoldOut`), and the classes are stated in the file
+or by the user, never read off the labels.
 """
 
 import os
@@ -19,19 +20,35 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data_files import DataFileError, DatasetMissing, Splits
 from labeldp.trainers.own_parquet import read_parquet
-from labeldp.trainers.own_rows import SPLIT, count_classes, one_label_each, rows_for_testing
+from labeldp.trainers.own_rows import (
+    SPLIT,
+    HoldOut,
+    StatedClasses,
+    one_label_each,
+    refuse_hold_out,
+    rows_for_testing,
+    stated_classes,
+)
 from labeldp.trainers.regular_files import FileRefused, check_unpacked, open_regular
 from labeldp.trainers.tabular_files import refuse_not_finite, standardize
 
 _FOUR = ("train_features", "train_labels", "test_features", "test_labels")
 
 
-def read_own(path: str | os.PathLike[str] | None, *, label_column: str | None = None) -> Splits:
+def read_own(
+    path: str | os.PathLike[str] | None,
+    *,
+    label_column: str | None = None,
+    hold_out: HoldOut | None = None,
+    classes: StatedClasses | None = None,
+) -> Splits:
     """Return the arrays of a user's file.
 
     Args:
         path: `.npz` or `.parquet`.
         label_column: Of the `.parquet`; `label` if not given.
+        hold_out: What becomes of labels for testing where the file brings no split.
+        classes: How many there are, or their names in order; not needed where the file says it.
 
     Raises:
         DatasetMissing: There is no such file.
@@ -46,31 +63,29 @@ def read_own(path: str | os.PathLike[str] | None, *, label_column: str | None = 
     if file.suffix == ".npz":
         if label_column is not None:
             raise ValueError(f"label_column is for .parquet; {file.name} holds labels by key")
-        return _read_npz(file)
+        return _read_npz(file, hold_out, classes)
     if file.suffix == ".parquet":
-        return read_parquet(file, label_column=label_column)
+        return read_parquet(file, label_column=label_column, hold_out=hold_out, classes=classes)
     raise DataFileError(f"{file} is no .npz or .parquet; save the data as one of them")
 
 
-def _read_npz(file: Path) -> Splits:
+def _read_npz(file: Path, hold_out: HoldOut | None, classes: StatedClasses | None) -> Splits:
     arrays = _npz_arrays(file)
-    num_classes, class_names = _classes(file, arrays)
     if set(_FOUR) <= set(arrays):
+        refuse_hold_out(file, hold_out)
         train, train_labels, test, test_labels = (arrays[key] for key in _FOUR)
         one_label_each(file, train, train_labels)
         one_label_each(file, test, test_labels)
-        if num_classes is None:
-            num_classes = count_classes(file, train_labels=train_labels, test_labels=test_labels)
+        num_classes, class_names = stated_classes(file, in_file=_stated(file, arrays), said=classes)
     elif {"features", "labels"} <= set(arrays):
         features, labels = arrays["features"], arrays["labels"]
         # Before the rows are split: here a message can name the row that the file has it in.
         one_label_each(file, features, labels)
         if np.issubdtype(features.dtype, np.floating) and features.ndim == 2:
             refuse_not_finite(features, what=f"{file}: features")
-        if num_classes is None:
-            num_classes = count_classes(file, labels=labels)
+        num_classes, class_names = stated_classes(file, in_file=_stated(file, arrays), said=classes)
         _validate.labels(labels, num_classes=num_classes, name=f"{file}: labels")
-        test_rows = rows_for_testing(file, arrays.get(SPLIT), len(features))
+        test_rows = rows_for_testing(file, arrays.get(SPLIT), len(features), hold_out=hold_out)
         train, train_labels = features[~test_rows], labels[~test_rows]
         test, test_labels = features[test_rows], labels[test_rows]
     else:
@@ -89,20 +104,22 @@ def _read_npz(file: Path) -> Splits:
     )
 
 
-def _classes(
-    file: Path, arrays: dict[str, NDArray[Any]]
-) -> tuple[int | None, tuple[str, ...] | None]:
-    """Number of classes and their names, as far as the file says."""
+def _stated(file: Path, arrays: dict[str, NDArray[Any]]) -> StatedClasses | None:
+    """Number of classes or their names, as far as the file says."""
     names = None
     if "class_names" in arrays:
         names = tuple(str(name) for name in arrays["class_names"].ravel())
     value = arrays.get("num_classes")
     if value is None:
-        return (None if names is None else len(names)), names
+        return names
     if value.size != 1 or not np.issubdtype(value.dtype, np.integer):
         raise DataFileError(f"{file}: num_classes is {value!r}; it must be one whole number")
-    _validate.whole(num_classes=int(value.item()), minimum=2)
-    return int(value.item()), names
+    if names is not None and len(names) != int(value.item()):
+        raise DataFileError(
+            f"{file}: there are {len(names)} class_names for {int(value.item())} classes; give one "
+            "each or none"
+        )
+    return int(value.item()) if names is None else names
 
 
 def _npz_arrays(file: Path) -> dict[str, NDArray[Any]]:

@@ -1,14 +1,22 @@
 """The user's own table in a `.parquet` file: numbers, strings as categories, a column of labels."""
 
 import difflib
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms import _validate
 from labeldp.trainers.data_files import DataFileError, Splits
-from labeldp.trainers.own_rows import SPLIT, count_classes, rows_for_testing
+from labeldp.trainers.own_rows import (
+    SPLIT,
+    HoldOut,
+    StatedClasses,
+    rows_for_testing,
+    stated_classes,
+)
 from labeldp.trainers.regular_files import FileRefused, check_unpacked, open_regular
 from labeldp.trainers.tabular_files import encode, refuse_not_finite
 
@@ -23,21 +31,33 @@ _TOO_LONG = (
 )
 
 
-def read_parquet(file: Path, *, label_column: str | None = None) -> Splits:
+def read_parquet(
+    file: Path,
+    *,
+    label_column: str | None = None,
+    hold_out: HoldOut | None = None,
+    classes: StatedClasses | None = None,
+) -> Splits:
     """Return the arrays of a table: one column of labels, the others features.
+
+    The file's own metadata may state the classes: `num_classes`, or `class_names` as a JSON list.
 
     Args:
         file: The `.parquet`.
         label_column: Whole numbers 0..K-1, or the classes' names; `label` if not given.
+        hold_out: What becomes of labels for testing where no column is called `split`.
+        classes: How many there are, or their names in order; not needed where the file says it.
 
     Raises:
         DataFileError: It can't be read, or a column can't be used.
         FileRefused: It is no regular file, its strings are too long, or it is larger than this
             machine's memory.
     """
-    columns, classes = _parquet_columns(file, label_column or _LABEL_COLUMN)
-    labels = columns.pop(label_column or _LABEL_COLUMN)
-    num_classes = count_classes(file, labels=labels)
+    label_column = label_column or _LABEL_COLUMN
+    columns, in_file = _parquet_columns(file, label_column)
+    num_classes, names = stated_classes(file, in_file=in_file, said=classes)
+    labels = _as_numbers(file, label_column, columns.pop(label_column), names)
+    _validate.labels(labels, num_classes=num_classes, name=f"{file}: labels")
     split = columns.get(SPLIT)
     if split is not None and split.dtype.kind == "U" and set(split) <= {"train", "test"}:
         del columns[SPLIT]
@@ -45,26 +65,69 @@ def read_parquet(file: Path, *, label_column: str | None = None) -> Splits:
         split = None
     if not columns:
         raise DataFileError(f"{file} has no column of features besides the labels")
-    test_rows = rows_for_testing(file, split, len(labels))
+    test_rows = rows_for_testing(file, split, len(labels), hold_out=hold_out)
     train_features, test_features = encode(
         {name: column[~test_rows] for name, column in columns.items()},
         {name: column[test_rows] for name, column in columns.items()},
     )
-    train_labels, test_labels = labels[~test_rows], labels[test_rows]
     return Splits(
         train_features=train_features,
-        train_labels=train_labels,
+        train_labels=labels[~test_rows],
         test_features=test_features,
-        test_labels=test_labels,
+        test_labels=labels[test_rows],
         num_classes=num_classes,
-        class_names=classes,
+        class_names=names,
     )
+
+
+def _as_numbers(
+    file: Path, label_column: str, labels: NDArray[Any], names: tuple[str, ...] | None
+) -> NDArray[Any]:
+    """Labels as whole numbers: those that are names by their place among the stated ones."""
+    if labels.dtype.kind != "U":
+        return labels
+    if names is None:
+        raise DataFileError(
+            f"{file} column {label_column!r} holds names of classes; which there are is not read "
+            "off secret labels: set data.classes=NAME,NAME,... (or class_names, a JSON list, in "
+            "the file's metadata)"
+        )
+    unknown = np.flatnonzero(~np.isin(labels, names))
+    if len(unknown):
+        raise DataFileError(
+            f"{file} row {unknown[0]}, column {label_column!r} is {str(labels[unknown[0]])!r}, "
+            f"which is none of the stated classes {', '.join(names)} ({len(unknown)} of "
+            f"{len(labels)} rows)"
+        )
+    order = np.argsort(names)
+    places: NDArray[Any] = order[np.searchsorted(names, labels, sorter=order)]
+    return places
+
+
+def _stated(file: Path, metadata: dict[bytes, bytes]) -> StatedClasses | None:
+    """Number of classes or their names, as far as the file's metadata say."""
+    for key in ("class_names", "num_classes"):
+        if key.encode() not in metadata:
+            continue
+        try:
+            value = json.loads(metadata[key.encode()])
+        except ValueError:
+            value = None
+        if key == "num_classes" and isinstance(value, int):
+            return value
+        if key == "class_names" and isinstance(value, list):
+            return tuple(str(name) for name in value)
+        raise DataFileError(
+            f"{file}: metadata {key} is {metadata[key.encode()]!r}; class_names must be a JSON "
+            "list and num_classes a whole number"
+        )
+    return None
 
 
 def _parquet_columns(
     file: Path, label_column: str
-) -> tuple[dict[str, NDArray[Any]], tuple[str, ...] | None]:
-    """Columns as numbers or strings, labels as whole numbers, and the labels' names if any."""
+) -> tuple[dict[str, NDArray[Any]], StatedClasses | None]:
+    """Columns as numbers or strings, and the classes as the file states them."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -103,11 +166,7 @@ def _parquet_columns(
         columns[name] = _column(file, name, column)
         if columns[name].dtype.kind == "f":
             refuse_not_finite(columns[name][:, None], what=f"{file}", names=[name])
-    classes: tuple[str, ...] | None = None
-    if columns[label_column].dtype.kind == "U":
-        names, columns[label_column] = np.unique(columns[label_column], return_inverse=True)
-        classes = tuple(str(name) for name in names)
-    return columns, classes
+    return columns, _stated(file, table.schema.metadata or {})
 
 
 def _check_footer(file: Path, footer: Any) -> None:

@@ -5,6 +5,7 @@ the aggregators of Papernot et al., ICLR 2018. The trainer here sees answers; vo
 vault, and teachers were trained before (platform/ does that once for all settings of the noise).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -306,12 +307,14 @@ class Pate:
         return mean
 
     def evaluate(self) -> float:
-        """Mean accuracy of the students on the public test split."""
+        """Mean accuracy of the students on the public test split; NaN where there is none."""
         return fmean(student.evaluate() for student in self.students)
 
     def figures(self) -> dict[str, float]:
         """How far the students are apart, and how many labels they had."""
         accuracies = [student.evaluate() for student in self.students]
+        if math.isnan(accuracies[0]):  # there is no public test split
+            return {"answered": float(self._answered)}
         spread = stdev(accuracies) if len(accuracies) > 1 else 0.0
         return {"answered": float(self._answered), "student_accuracy_std": spread}
 

@@ -83,12 +83,14 @@ class Recommender:
         return self._trainer.predict(features)
 
     def figures(self) -> dict[str, float]:
-        """Figures of the stages, `rmse` on the public test split, and `rmse_constant`.
+        """Figures of the stages; with a public test split `rmse` on it, and `rmse_constant`.
 
         The latter is that of the best constant there is, the mean of the test ratings: a model
         that has learned anything is below.
         """
         data, stars = self._data, stars_of(self._data)
+        if not data.has_test_split:
+            return dict(self._trainer.figures())
         rated = stars[data.test_labels]
         return {
             **self._trainer.figures(),

@@ -65,7 +65,7 @@ class Trainer(Protocol):
         """
 
     def evaluate(self) -> float:
-        """Accuracy on the public test split, in [0, 1]."""
+        """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
 
     def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""

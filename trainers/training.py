@@ -22,7 +22,7 @@ class EpochMetrics:
     Attributes:
         epoch: Counted from 1.
         loss: Mean training loss, against what was released.
-        val_accuracy: On the public test split, in [0, 1].
+        val_accuracy: On the public test split, in [0, 1]; NaN where there is none.
         seconds: Wall time, evaluation included.
     """
 

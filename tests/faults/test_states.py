@@ -16,6 +16,7 @@ from labeldp.platform.cluster import connected
 from labeldp.platform.driver import load_data
 from labeldp.platform.sweep import plan_trials
 from labeldp.platform.trial import TrialOutcome, run_trial
+from labeldp.platform.vault_client import VaultClient
 from labeldp.platform.vault_owner import VaultOwner
 from tests.faults.small_sweep import EPOCHS, SWEEP
 from tests.faults.sweep_runs import Ending
@@ -67,7 +68,7 @@ class Bench:
             if len(seen) == cut_off_after:
                 raise CutOff
 
-        client = vault_home.VaultClient(
+        client = VaultClient(
             home=self.home, noise=self.planned.config.noise.source(), trial=self.digest
         )
         states = _Counting(keeper=self.keeper, digest=self.digest, every_seconds=0.0)

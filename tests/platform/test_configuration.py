@@ -17,11 +17,10 @@ from labeldp.platform.configuration import (
     TrialConfig,
     config_hash,
     flatten,
-    parse_overrides,
-    read_yaml,
     to_yaml,
     with_changes,
 )
+from labeldp.platform.overrides import parse_overrides, read_yaml
 from labeldp.trainers.alibi import AlibiConfig, Noise
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Device, Performance
@@ -259,3 +258,11 @@ def test_trials_from_before_secure_noise_keep_their_hash() -> None:
     assert config_hash(TrialConfig(), data_fingerprint="a") == "cb4b9e8c4c46c5d4"
     secure = with_changes(TrialConfig(), {"noise.secure": True})
     assert config_hash(secure, data_fingerprint="a") != "cb4b9e8c4c46c5d4"
+
+
+def test_settings_that_came_later_leave_older_trials_what_they_were() -> None:
+    # Measured before there was a `data.hold_out`.
+    assert config_hash(TrialConfig(), data_fingerprint="f") == "de109d069c06635f"
+    for said in ({"data.hold_out": "none"}, {"data.classes": "2"}):
+        other = with_changes(TrialConfig(), said)
+        assert config_hash(other, data_fingerprint="f") != "de109d069c06635f"

@@ -75,11 +75,18 @@ def test_a_re_encoded_set_is_told_from_the_published_one() -> None:
 
 def test_own_files_are_checked_by_their_path(tmp_path: Path) -> None:
     features, labels = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
-    np.savez(tmp_path / "mine.npz", features=features, labels=labels)
-    assert data_verbs.check_set(str(tmp_path / "mine.npz")).ok
+    mine = tmp_path / "mine.npz"
+    np.savez(mine, features=features, labels=labels)
+    (problem,) = data_verbs.check_set(str(mine)).problems
+    assert "data.classes=K" in problem
+    (problem,) = data_verbs.check_set(str(mine), classes="2").problems
+    assert "data.hold_out=none" in problem
+    private = data_verbs.check_set(str(mine), hold_out="none", classes="no,yes")
+    assert private.ok and (private.training_examples, private.test_examples) == (20, 0)
+    assert data_verbs.check_set(str(mine), hold_out="public", classes="2").test_examples == 4
     features[3, 1] = np.nan
-    np.savez(tmp_path / "mine.npz", features=features, labels=labels)
-    found = data_verbs.check_set(str(tmp_path / "mine.npz"))
+    np.savez(mine, features=features, labels=labels)
+    found = data_verbs.check_set(str(mine), hold_out="public", classes="2")
     assert not found.ok and "row 3, column 1 is nan" in found.problems[0]
     with pytest.raises(ValueError, match="labeldp data check FILE"):
         data_verbs.check_set("own")
@@ -95,5 +102,9 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert not json.loads(capsys.readouterr().out)["ok"]
     assert main(["data", "check", "minst"]) == 2
     assert "did you mean mnist" in capsys.readouterr().err
+    np.savez(tmp_path / "mine.npz", features=np.eye(6), labels=np.arange(6) % 2)
+    own = ["data", "check", str(tmp_path / "mine.npz"), "--hold-out", "none", "--classes", "2"]
+    assert main([*own, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["test_examples"] == 0
     assert main(["data", "fetch", "digits", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"name": "digits", "path": "in scikit-learn"}

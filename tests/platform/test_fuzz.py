@@ -257,6 +257,7 @@ OWN_DATA = {
             train_labels=np.arange(8) % 2,
             test_features=np.eye(8, dtype=np.float32),
             test_labels=np.arange(8) % 2,
+            num_classes=2,
         )
     ),
     "parquet": _saved(pd.DataFrame({"a": range(8), "label": [0, 1] * 4}).to_parquet),

@@ -12,10 +12,9 @@ from labeldp.platform.configuration import (
     ConfigurationError,
     DataSettings,
     TrialConfig,
-    parse_overrides,
-    read_yaml,
     with_changes,
 )
+from labeldp.platform.overrides import parse_overrides, read_yaml
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Sweep, Variant, plan_trials
 from labeldp.trainers.alibi import AlibiConfig

@@ -9,8 +9,11 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.figures import pareto_figure, style_of
-from labeldp.platform.pareto import Point, front, points
+from labeldp.platform.pareto import Point, front, front_rows, points
+from labeldp.platform.results import TrialRecord
 from tests.platform.examples import a_record
 
 
@@ -135,3 +138,49 @@ def test_a_baseline_is_on_the_front_only_if_it_is_the_best() -> None:
     better = a_point(math.inf, 0.95)
     assert front([better, private]) == [private, better]
     assert front([]) == []
+
+
+def estimated(digest: str, accuracy: float | None, estimate: float, epsilon: float) -> TrialRecord:
+    """A record whose accuracy is estimated, and measured only if that is given."""
+    found = AccuracyEstimate(accuracy=estimate, sampling_error=0.01)
+    record = a_record(digest, point={"x": digest}, epsilon=epsilon, figures=figures_of(found))
+    metrics = {key: value for key, value in record.metrics.items() if key != "accuracy"}
+    measured = {} if accuracy is None else {"accuracy": accuracy}
+    return replace(record, metrics={**metrics, **measured})
+
+
+def test_the_front_goes_by_what_it_is_asked_to_go_by() -> None:
+    records = [estimated("a", 0.9, 0.7, 1.0), estimated("b", 0.8, 0.8, 2.0)]
+    assert [point.hashes for point in front(points(records))] == [("a",)]
+    by_estimate = front(points(records, choose_by=ChooseBy.ESTIMATED))
+    assert [point.hashes for point in by_estimate] == [("a",), ("b",)]
+    assert [point.accuracy for point in by_estimate] == [0.7, 0.8]
+    assert [point.accuracy_test for point in by_estimate] == [0.9, 0.8]
+
+
+def test_rows_of_the_front_hold_what_was_measured_and_nothing_else() -> None:
+    records = [estimated("a", None, 0.7, 1.0)]
+    (row,) = front_rows(records, choose_by=None, run_id=str.upper)
+    assert set(row) == {
+        "run_id",
+        "variant",
+        "accuracy_estimated",
+        "accuracy_estimated_error",
+        "epsilon",
+        "epsilon_m_low",
+        "epsilon_m_high",
+    }
+    assert (row["run_id"], row["accuracy_estimated"]) == ("A", 0.7)
+    (row,) = front_rows([a_record()], choose_by=None, run_id=str.upper)
+    assert row["accuracy"] == 0.9 and "accuracy_estimated" not in row
+    with pytest.raises(ValueError, match="no public test split"):
+        points(records, choose_by=ChooseBy.TEST)
+
+
+def test_errors_of_several_seeds_are_not_averaged_away() -> None:
+    records = [estimated("a", None, 0.7, 1.0), estimated("b", None, 0.8, 1.0)]
+    seeds = [replace(r, point={"seed": number}) for number, r in enumerate(records)]
+    (point,) = points(seeds)
+    assert point.estimate is not None
+    assert point.estimate.accuracy == pytest.approx(0.75)
+    assert point.estimate.error == pytest.approx(0.01)  # they share the held-out examples

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.accuracy_figures import figures_of
 from labeldp.platform.report import write_report
 from labeldp.platform.report_verb import report
 from labeldp.platform.results import TrialRecord
@@ -199,3 +201,21 @@ def test_what_cannot_be_reported(
     with pytest.raises(ValueError, match=r"can't be written .*--out DIR"):
         report("small", tracking_uri=tracked, out=str(tmp_path / "file" / "out"))
     assert not (tmp_path / "nowhere").exists() and not Path(out).exists()
+
+
+def test_a_table_without_a_test_split_has_estimates(tmp_path: Path) -> None:
+    records = []
+    for digest, accuracy in (("a", 0.7), ("b", 0.8)):
+        found = figures_of(AccuracyEstimate(accuracy=accuracy, sampling_error=0.01))
+        record = a_record(digest, point={"x": digest}, figures=found)
+        metrics = {key: value for key, value in record.metrics.items() if key != "accuracy"}
+        records.append(replace(record, metrics=metrics))
+    written = write_report(records, folder=tmp_path, title="own", ledger=LEDGER)
+    rows = {row["x"]: row for row in rows_of(written.pareto_csv)}
+    assert rows["b"]["accuracy"] == "" and rows["b"]["accuracy_estimated"] == "0.8"
+    assert (rows["a"]["pareto"], rows["b"]["pareto"]) == ("0", "1")
+    page = written.html.read_text()
+    assert "<td>80.00 (error 1.00)</td>" in page and "<th>accuracy</th>" not in page
+    # 2.24 standard errors on both sides, for the better one of two.
+    assert "between 77.76 and 82.24 with 95% confidence" in page
+    assert "nan" not in page.partition("<table>")[2].lower()

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.accuracy_figures import figures_of
 from labeldp.platform.run_card import run_card
 from tests.platform.examples import a_charge, a_record
 
@@ -71,3 +73,12 @@ def test_secure_noise_is_told_from_plain_noise() -> None:
     before = a_record()
     config = {key: value for key, value in before.config.items() if key != "noise.secure"}
     assert "plain floating-point noise" in run_card(replace(before, config=config), [a_charge()])
+
+
+def test_an_estimated_accuracy_stands_with_its_error_and_interval() -> None:
+    found = AccuracyEstimate(accuracy=0.8, sampling_error=0.01)
+    record = a_record(figures=figures_of(found))
+    assert "0.0100, 95% interval 0.7804 to 0.8196 | 0.8000 |" in run_card(record, [a_charge()])
+    alone = {key: value for key, value in record.metrics.items() if key != "accuracy"}
+    card = run_card(replace(record, metrics=alone), [a_charge()])
+    assert "public test split, last epoch" not in card and "held-out labels" in card

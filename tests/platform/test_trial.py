@@ -12,7 +12,7 @@ from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.platform.checkpoints import Checkpoints
 from labeldp.platform.configuration import DataSettings, TrialConfig
 from labeldp.platform.trial import run_trial
-from labeldp.platform.vault_home import VaultClient
+from labeldp.platform.vault_client import VaultClient
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.performance import Device, Performance
 from tests.trainers.tiny_data import digits

@@ -11,9 +11,10 @@ import pytest
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
-from labeldp.platform import vault_home
+from labeldp.platform import vault_client
 from labeldp.platform.audit_settings import AuditSettings
-from labeldp.platform.vault_home import VaultClient, VaultHome
+from labeldp.platform.vault_client import VaultClient
+from labeldp.platform.vault_home import VaultHome
 
 LABELS = np.arange(400) % 10
 
@@ -40,7 +41,7 @@ class NearHome:
 
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> VaultClient:
-    monkeypatch.setattr(vault_home, "ask", lambda answer: answer)
+    monkeypatch.setattr(vault_client, "ask", lambda answer: answer)
     home = VaultHome(
         labels=LABELS,
         num_classes=10,

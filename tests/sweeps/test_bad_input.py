@@ -130,6 +130,8 @@ def door(
         (["data.name=digit"], ["'digit'", "did you mean digits"]),
         (["data.name=mnist"], ["mnist", "labeldp data fetch mnist", "LABELDP_DATA"]),
         (["data.name=own"], ["path", "data.path"]),
+        (["data.hold_out=none"], ["hold_out", "data set own", "digits"]),
+        (["data.hold_out=some"], ["data.hold_out is 'some'", "public", "none"]),
         (["data.name=own", "data.path=none.npz"], ["none.npz is not there", "data.path"]),
         # the command line itself
         (["--smok"], ["--smok"]),
@@ -169,6 +171,11 @@ def four(
     }
 
 
+def one_part(labels: NDArray[np.generic]) -> dict[str, object]:
+    """A file without a test split."""
+    return {"features": FEATURES, "labels": labels, "num_classes": 3}
+
+
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
@@ -181,9 +188,10 @@ def four(
         (four(np.zeros(300, int)), ["all 300 training labels are the same"]),
         (four(LABELS[:0], FEATURES[:0]), ["no rows"]),
         ({"features": FEATURES[:0], "labels": LABELS[:0]}, ["no rows"]),
-        ({"features": FEATURES, "labels": -LABELS}, ["labels[1] is -1"]),
-        ({"features": FEATURES, "labels": LABELS / 2}, ["float64", "whole numbers"]),
-        ({"features": FEATURES, "labels": LABELS * 0}, ["all labels are 0", "nothing to learn"]),
+        ({"features": FEATURES, "labels": LABELS}, ["how many classes", "data.classes=K"]),
+        (one_part(LABELS), ["data.hold_out=public", "data.hold_out=none", "test split"]),
+        (one_part(-LABELS), ["labels[1] is -1"]),
+        (one_part(LABELS / 2), ["float64", "whole numbers"]),
         ({"x": FEATURES, "y": LABELS}, ["holds x, y", "features and labels"]),
         ({"features": np.array([{}] * 300), "labels": LABELS}, ["no Python objects"]),
     ],

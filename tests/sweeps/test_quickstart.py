@@ -20,7 +20,8 @@ from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.command_line import main
-from labeldp.platform.configuration import TrialConfig, config_hash, read_yaml, with_changes
+from labeldp.platform.configuration import TrialConfig, config_hash, with_changes
+from labeldp.platform.overrides import read_yaml
 from labeldp.platform.plan_verb import plan
 from labeldp.platform.results import ResultsFolder, TrialRecord
 

@@ -1,0 +1,103 @@
+"""Accuracy among a trial's figures: measured on a public test split, estimated on held-out labels.
+
+>>> figures = figures_of(AccuracyEstimate(accuracy=0.8, sampling_error=0.01))
+>>> figures["accuracy_estimated"], figures["accuracy_estimated_error"]
+(0.8, 0.01)
+>>> accuracy_text(figures)
+'about 80.0% +- 1.0 (estimated)'
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+
+_ESTIMATED = "accuracy_estimated"
+
+
+class ChooseBy(StrEnum):
+    """Which accuracy trials are compared by.
+
+    TEST is that on the public test split; who picks by it tunes on those labels. ESTIMATED is that
+    on held-out labels, which is paid for, and leaves a test split to the very end.
+    """
+
+    TEST = "test"
+    ESTIMATED = "estimated"
+
+    @property
+    def metric(self) -> str:
+        """What tracking calls it."""
+        return "accuracy" if self is ChooseBy.TEST else _ESTIMATED
+
+
+def resolve(asked: ChooseBy | None, *, has_test_split: bool, has_held_out: bool) -> ChooseBy:
+    """Return what trials are compared by: what was asked, or TEST where that is possible.
+
+    Raises:
+        ValueError: There is nothing to compare by as asked.
+    """
+    if asked is ChooseBy.TEST and not has_test_split:
+        raise ValueError(
+            "trials can't be chosen by test accuracy: these data have no public test split; choose "
+            "by estimated accuracy (--choose-by estimated)"
+        )
+    if asked is ChooseBy.ESTIMATED and not has_held_out:
+        raise ValueError(
+            "trials can't be chosen by estimated accuracy: no labels are held out; set "
+            "evaluation.held_out_share=0.1, or choose by test accuracy (--choose-by test)"
+        )
+    if asked is not None:
+        return asked
+    return ChooseBy.TEST if has_test_split else ChooseBy.ESTIMATED
+
+
+def chosen_by(figures: Iterable[Mapping[str, float]], asked: ChooseBy | None = None) -> ChooseBy:
+    """Return what these finished trials [T] can all be compared by, `asked` if it is given.
+
+    Raises:
+        ValueError: Some of them lack it.
+    """
+    every = list(figures)
+    return resolve(
+        asked,
+        has_test_split=all("accuracy" in each for each in every),
+        has_held_out=all(_ESTIMATED in each for each in every),
+    )
+
+
+def figures_of(found: AccuracyEstimate | None) -> dict[str, float]:
+    """Return an estimate as figures of a trial: itself, its standard error, its 95% interval."""
+    if found is None:
+        return {}
+    low, high = found.interval()
+    return {
+        _ESTIMATED: found.accuracy,
+        f"{_ESTIMATED}_error": found.error,
+        f"{_ESTIMATED}_low": low,
+        f"{_ESTIMATED}_high": high,
+        f"{_ESTIMATED}_sampling_error": found.sampling_error,
+        f"{_ESTIMATED}_count_scale": found.count_scale,
+    }
+
+
+def estimate_of(figures: Mapping[str, float]) -> AccuracyEstimate | None:
+    """Return the estimate that a trial's figures hold, if there is one."""
+    if _ESTIMATED not in figures:
+        return None
+    return AccuracyEstimate(
+        accuracy=figures[_ESTIMATED],
+        sampling_error=figures[f"{_ESTIMATED}_sampling_error"],
+        count_scale=figures[f"{_ESTIMATED}_count_scale"],
+    )
+
+
+def accuracy_text(figures: Mapping[str, float]) -> str:
+    """Return a trial's accuracies for a line of text."""
+    parts = []
+    if "accuracy" in figures:
+        parts.append(f"{100 * figures['accuracy']:.1f}%")
+    found = estimate_of(figures)
+    if found is not None:
+        parts.append(f"about {100 * found.accuracy:.1f}% +- {100 * found.error:.1f} (estimated)")
+    return ", ".join(parts)

@@ -1,0 +1,46 @@
+"""The data of a sweep: read from disk, described by features, some labels held out."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from labeldp.platform.configuration import DataSettings, EvaluationSettings, FeatureSet
+from labeldp.trainers import data as data_sets
+from labeldp.trainers.data import LabelledData
+from labeldp.trainers.features import label_free_features
+from labeldp.trainers.held_out import set_aside
+
+
+def load_data(
+    settings: DataSettings,
+    *,
+    evaluation: EvaluationSettings | None = None,
+    cache: Path | None = None,
+) -> LabelledData:
+    """Load what the settings name, compute the features that they ask for, hold labels out.
+
+    Args:
+        settings: Which data set.
+        evaluation: Which labels are held out; the defaults if not given.
+        cache: Where computed features are kept; computed anew each time if not given.
+
+    Raises:
+        ValueError: It is not there or damaged; the message says what to do.
+    """
+    loaded = data_sets.load(
+        settings.name,
+        root=settings.root,
+        path=settings.path,
+        label_column=settings.label_column,
+        limit=settings.limit,
+        hold_out=settings.hold_out,
+        classes=settings.stated_classes,
+    )
+    if settings.features is not FeatureSet.AS_THEY_ARE:
+        features = label_free_features(loaded.public, folder=cache)
+        public = replace(loaded.public, train_features=features.train, test_features=features.test)
+        loaded = replace(loaded, public=public)
+    evaluation = evaluation or EvaluationSettings()
+    share = evaluation.share(has_test_split=loaded.public.has_test_split)
+    if share is None:
+        return loaded
+    return set_aside(loaded, share=share, seed=evaluation.held_out_seed)

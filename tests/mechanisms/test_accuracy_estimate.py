@@ -1,0 +1,161 @@
+"""accuracy_estimate: unbiased, with a true error and a true interval; the price of choosing."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf, PerLabel
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.correct_count import CorrectCount
+from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.ledger import Budget
+from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.vault import LabelVault
+from labeldp.mechanisms.vault_part import VaultPart
+
+CLASSES, EXAMPLES, RUNS = 10, 600, 1000
+#: Accuracy of a classifier that does not change, among all examples there are.
+TRUTH = 0.8
+
+RELEASES: dict[str, PerLabel] = {
+    "Laplace": LaplaceNoise(epsilon=1.0, num_classes=CLASSES),
+    "Gaussian": GaussianNoise(noise_std=2.0, num_classes=CLASSES),
+    "randomized response": RandomizedResponse(epsilon=1.0, num_classes=CLASSES),
+    "flipped bits": BitFlip(epsilon=1.0, num_classes=CLASSES),
+    "no noise": NoNoise(num_classes=CLASSES),
+}
+COUNTS = {f"count at {epsilon}": CorrectCount(epsilon=epsilon) for epsilon in (0.02, 0.1, 1.0)}
+
+
+def examples(
+    generator: np.random.Generator, *, accuracy: float = TRUTH
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Labels of examples that are drawn anew, and a classifier's predictions for them."""
+    labels = generator.integers(CLASSES, size=EXAMPLES)
+    wrong = (labels + generator.integers(1, CLASSES, size=EXAMPLES)) % CLASSES
+    return labels, np.where(generator.random(EXAMPLES) < accuracy, labels, wrong)
+
+
+def estimated(
+    way: str, generator: np.random.Generator, *, accuracy: float = TRUTH
+) -> AccuracyEstimate:
+    labels, predictions = examples(generator, accuracy=accuracy)
+    if way in COUNTS:
+        count = COUNTS[way].release(labels, predictions, generator=generator)
+        return AccuracyEstimate.from_count(count[0], examples=EXAMPLES, mechanism=COUNTS[way])
+    mechanism = RELEASES[way]
+    values = mechanism.release(labels, generator=generator)
+    return AccuracyEstimate.from_release(values, predictions, mechanism)
+
+
+@pytest.mark.parametrize("way", [*RELEASES, *COUNTS])
+def test_estimates_are_unbiased_and_their_error_and_interval_are_true(way: str) -> None:
+    generator = np.random.default_rng(0)
+    found = [estimated(way, generator) for _ in range(RUNS)]
+    values = np.array([each.accuracy for each in found])
+    stated = np.sqrt(np.mean([each.error**2 for each in found]))
+    assert abs(values.mean() - TRUTH) < 3.5 * stated / np.sqrt(RUNS)
+    # Neither too small nor too large; Laplace noise has heavy tails, and so has its deviation.
+    assert values.std() == pytest.approx(stated, rel=0.12)
+    intervals = [each.interval() for each in found]
+    covered = sum(low <= TRUTH <= high for low, high in intervals)
+    assert covered >= 0.93 * RUNS
+    for low, high in intervals:
+        assert 0 <= low <= high <= 1
+
+
+@pytest.mark.parametrize("way", ["randomized response", "count at 1.0", "no noise"])
+def test_a_classifier_that_is_always_right_still_has_an_error(way: str) -> None:
+    found = estimated(way, np.random.default_rng(1), accuracy=1.0)
+    assert found.error > 0
+    low, high = found.interval()
+    assert low < 1.0 <= high
+
+
+def test_a_count_of_a_few_hundredths_tells_tenths_of_a_percent_among_50000() -> None:
+    count = CorrectCount(epsilon=0.05)
+    found = AccuracyEstimate.from_count(45_000, examples=50_000, mechanism=count)
+    assert found.error < 0.002
+    assert np.sqrt(2) * found.count_scale < 0.001
+
+
+def test_the_best_of_many_looks_better_than_it_is_unless_the_interval_is_corrected() -> None:
+    generator, models = np.random.default_rng(2), 30
+    plain = corrected = 0
+    for _ in range(200):
+        found = [estimated("Laplace", generator) for _ in range(models)]
+        best = BestOf.among(found)
+        assert best.estimate is found[best.place]
+        low, high = best.estimate.interval()
+        plain += low <= TRUTH <= high
+        corrected += best.low <= TRUTH <= best.high
+    assert plain < 130
+    assert corrected >= 186
+
+
+def test_held_out_labels_that_nothing_else_uses_cost_their_count_only() -> None:
+    generator = np.random.default_rng(3)
+    labels, predictions = examples(generator)
+    vault = LabelVault(labels=labels, num_classes=CLASSES, budget=Budget(epsilon=1.0))
+    training, held_out = VaultPart(vault, np.arange(400)), VaultPart(vault, np.arange(400, 600))
+    mechanism = RandomizedResponse(epsilon=1.0, num_classes=CLASSES)
+    training.release(mechanism)
+    for model in range(9):  # the price of choosing among nine: nine counts, of the held-out labels
+        guesses = np.roll(predictions[400:], model)
+        held_out.release(CorrectCount(epsilon=0.1), guesses)
+    assert vault.epsilon(delta=0.0) == 1.0
+    # A release of held-out labels is free for any number of models.
+    other = LabelVault(labels=labels, num_classes=CLASSES)
+    VaultPart(other, np.arange(400)).release(mechanism)
+    released = VaultPart(other, np.arange(400, 600)).release(mechanism)
+    for model in range(9):
+        guesses = np.roll(predictions[400:], model)
+        AccuracyEstimate.from_release(released.values, guesses, mechanism)
+    assert other.epsilon(delta=0.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: AccuracyEstimate.from_release(
+                np.zeros((3, 2)),
+                np.zeros(3, dtype=int),
+                LabelMoments(noise_std=1.0, num_classes=2),  # type: ignore[arg-type]
+            ),
+            "LabelMoments releases nothing about single labels",
+        ),
+        (
+            lambda: AccuracyEstimate.from_release(
+                np.zeros(3, dtype=int),
+                np.zeros(3, dtype=int),
+                RRWithPrior(epsilon=1.0),  # type: ignore[arg-type]
+            ),
+            "count right answers instead",
+        ),
+        (
+            lambda: AccuracyEstimate.from_release(
+                np.zeros((3, CLASSES)), np.zeros(4, dtype=int), RELEASES["Laplace"]
+            ),
+            "4 predictions for 3 released labels",
+        ),
+        (
+            lambda: AccuracyEstimate.from_release(
+                np.zeros((3, CLASSES)), np.array([0, 1, 11]), RELEASES["Laplace"]
+            ),
+            r"predictions\[2\] is 11",
+        ),
+        (lambda: BestOf.among([]), "no estimates to choose among"),
+        (
+            lambda: AccuracyEstimate(accuracy=0.5, sampling_error=0.1).interval(choices=0),
+            "choices is 0",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,46 @@
+"""accuracy_figures: what trials are compared by, and estimates as figures and back."""
+
+import pytest
+
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.accuracy_figures import (
+    ChooseBy,
+    accuracy_text,
+    chosen_by,
+    estimate_of,
+    figures_of,
+    resolve,
+)
+
+ESTIMATE = AccuracyEstimate(accuracy=0.81, sampling_error=0.012, count_scale=0.004)
+
+
+def test_an_estimate_survives_as_figures() -> None:
+    figures = figures_of(ESTIMATE)
+    assert estimate_of(figures) == ESTIMATE
+    assert figures["accuracy_estimated_error"] == ESTIMATE.error
+    low, high = ESTIMATE.interval()
+    assert (figures["accuracy_estimated_low"], figures["accuracy_estimated_high"]) == (low, high)
+    assert figures_of(None) == {} and estimate_of({"accuracy": 0.9}) is None
+
+
+def test_what_is_not_asked_is_the_test_split_where_there_is_one() -> None:
+    both = {"accuracy": 0.8, **figures_of(ESTIMATE)}
+    assert chosen_by([both, both]) is ChooseBy.TEST
+    assert chosen_by([both, figures_of(ESTIMATE)]) is ChooseBy.ESTIMATED
+    assert chosen_by([both], ChooseBy.ESTIMATED) is ChooseBy.ESTIMATED
+    assert chosen_by([]) is ChooseBy.TEST
+
+
+def test_what_is_not_there_is_not_compared_by() -> None:
+    with pytest.raises(ValueError, match=r"no public test split; .*--choose-by estimated"):
+        resolve(ChooseBy.TEST, has_test_split=False, has_held_out=True)
+    with pytest.raises(ValueError, match=r"evaluation\.held_out_share=0\.1"):
+        resolve(ChooseBy.ESTIMATED, has_test_split=True, has_held_out=False)
+
+
+def test_accuracies_in_words() -> None:
+    assert accuracy_text({"accuracy": 0.9}) == "90.0%"
+    assert accuracy_text(figures_of(ESTIMATE)) == "about 81.0% +- 1.3 (estimated)"
+    both = {"accuracy": 0.9, **figures_of(ESTIMATE)}
+    assert accuracy_text(both) == "90.0%, about 81.0% +- 1.3 (estimated)"

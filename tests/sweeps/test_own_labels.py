@@ -1,0 +1,97 @@
+"""A user's own file without test labels: trained, chosen and reported by estimated accuracy.
+
+Through the command line, one start of Ray; no public label anywhere.
+"""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from labeldp.platform.command_line import main
+from labeldp.platform.results import ResultsFolder
+
+pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
+
+QUICKSTART = Path(__file__).resolve().parents[2] / "sweeps" / "quickstart.py"
+EXAMPLES, CLASSES = 3000, 3
+#: Learning rates: one is far too small to learn anything in so few epochs.
+RATES = (0.05, 0.000001)
+
+
+def own_file(folder: Path) -> Path:
+    random = np.random.default_rng(0)
+    centers = random.normal(scale=2.0, size=(CLASSES, 6))
+    labels = random.integers(CLASSES, size=EXAMPLES)
+    features = centers[labels] + random.normal(size=(EXAMPLES, 6))
+    path = folder / "mine.npz"
+    np.savez(path, features=features, labels=labels, class_names=["low", "middle", "high"])
+    return path
+
+
+def test_a_sweep_without_any_public_label(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = [
+        "data.name=own",
+        f"data.path={own_file(tmp_path)}",
+        "data.hold_out=none",
+        "evaluation.epsilon=0.5",
+        "trainer.noise=laplace",
+        "trainer.epsilon=2",
+        f"trainer.learning_rate=[{RATES[0]},{RATES[1]}]",
+        "trainer.epochs=4",
+        "audit.canaries=50",
+    ]
+    results = tmp_path / "results"
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS")
+    }
+    command = [sys.executable, str(QUICKSTART), "--results", str(results), "--json"]
+    ran = subprocess.run(
+        [*command, "--choose-by", "estimated", "--max-epsilon-total", "2", *settings],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    outcome = json.loads(ran.stdout.splitlines()[-1])
+    assert (outcome["finished"], outcome["failed"]) == (2, 0)
+    # Chosen by the estimate: the model that has learned something, and by far.
+    (best,) = outcome["pareto"]
+    assert "accuracy" not in best
+    assert best["accuracy_estimated"] > 0.75 and 0 < best["accuracy_estimated_error"] < 0.05
+    # One release and two counts of other labels, which cost no more than the release does.
+    assert outcome["ledger"]["releases"] == 3
+    assert outcome["ledger"]["epsilon_total"] == 2.0
+    records = ResultsFolder(results, sweep="quickstart").records()
+    for record in records.values():
+        assert "accuracy" not in record.metrics and record.metrics["epsilon"] == 2.0
+        assert all("val_accuracy" not in epoch and "loss" in epoch for epoch in record.curves)
+    by_rate = {r.point["trainer.learning_rate"]: r.metrics for r in records.values()}
+    assert by_rate[RATES[0]]["accuracy_estimated"] == best["accuracy_estimated"]
+    assert by_rate[RATES[1]]["accuracy_estimated"] < best["accuracy_estimated"] - 0.1
+    with open(results / "pareto.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["accuracy"] for row in rows] == ["", ""]
+    assert sum(int(row["pareto"]) for row in rows) == 1
+    page = (results / "report.html").read_text()
+    assert "<th>estimated</th>" in page and "<th>accuracy</th>" not in page
+    assert "The best of 2 looks better than it is" in page
+    # The same report from tracking alone.
+    again = tmp_path / "again"
+    uri = outcome["tracking_uri"]
+    asked = ["report", "quickstart", "--tracking-uri", uri, "--out", str(again), "--json"]
+    assert main(asked) == 0
+    capsys.readouterr()
+    assert (again / "pareto.csv").read_text() == (results / "pareto.csv").read_text()
