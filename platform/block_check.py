@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms.auditing import EpsilonInterval, memorization_interval_from_pairs
+from labeldp.platform.accuracy_figures import chosen_by
 from labeldp.platform.audits import AttackEvidence, evidence_path
 from labeldp.platform.cluster import connected
 from labeldp.platform.configuration import ConfigurationError
@@ -149,13 +150,14 @@ def compare(root: Path, *, sweep: str, parts: Sequence[str], confidence: float) 
         pooled = AttackEvidence.pooled(block for block in blocks if block is not None)
         once = memorization_interval_from_pairs(alone.own, alone.others, confidence)
         again = memorization_interval_from_pairs(pooled.own, pooled.others, confidence)
-        accuracies = [member.metrics["accuracy"] for member in members.values() if member]
+        metric = chosen_by([record.metrics]).metric
+        accuracies = [member.metrics[metric] for member in members.values() if member]
         rows.append(
             BlockRow(
                 variant=record.variant,
                 point=record.point,
                 epsilon=record.metrics["epsilon"],
-                accuracy=record.metrics["accuracy"],
+                accuracy=record.metrics[metric],
                 accuracy_blocks=math.fsum(accuracies) / len(accuracies),
                 canaries=once.canaries,
                 blocks=len(blocks),
