@@ -76,8 +76,11 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
 
 
 def as_written(name: str) -> str:
-    """Return a name so that matplotlib shows it: between dollar signs it would read formulas."""
-    return name.replace("$", r"\$")
+    """Return a name so that matplotlib shows it.
+
+    Between dollar signs it reads formulas, and legends leave out what begins with an underscore.
+    """
+    return (" " if name.startswith("_") else "") + name.replace("$", r"\$")
 
 
 def style_of(number: int) -> dict[str, str]:

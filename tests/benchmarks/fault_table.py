@@ -11,7 +11,8 @@ releases as in peace, bit for bit, and one complete run per trial in tracking.
     python -m tests.benchmarks.fault_table --kills 40 --at-the-end
 
 kills drivers of a smaller sweep while they close it, from the record of the last trial on: each
-before another one of its last writes, evenly spread over them. There every number of the sweep's
+before another one of its last writes, evenly spread over them. Vault and trials are in the driver's
+own process, since it is the driver's writes that are looked at. There every number of the sweep's
 own run must be there once as well, and the results folder must hold the same files.
 """
 
@@ -93,9 +94,9 @@ def at_the_end(kills: int) -> int:
     """Print the table of kills at the last writes; 0 if every sweep ended as in peace."""
     kills_at_the_end.load()
     bad = 0
-    with tempfile.TemporaryDirectory(prefix="ldp") as folder, kills_at_the_end.cluster() as address:
-        root, there = Path(folder), ("--address", address)
-        assert kills_at_the_end.drive(root / "peace", *there) == 0
+    with tempfile.TemporaryDirectory(prefix="ldp") as folder:
+        root = Path(folder)
+        assert kills_at_the_end.drive(root / "peace") == 0
         peace = kills_at_the_end.Peace.of(root / "peace")
         writes = len(peace.moments)
         print(f"{writes} writes from the last trial's end to the driver's.\n")
@@ -103,7 +104,7 @@ def at_the_end(kills: int) -> int:
         for number in range(kills):
             # From the first to the last, each at most once where there are enough.
             moment = 1 + round(number * (writes - 1) / max(1, kills - 1))
-            wrong = kills_at_the_end.disturbed(root / f"{number}", peace, moment, *there)
+            wrong = kills_at_the_end.disturbed(root / f"{number}", peace, moment)
             bad += bool(wrong)
             what = re.sub(r"[0-9a-f]{32}/|\.\w{8}$|\.\d+$", "", peace.moments[moment - 1])
             end = f"**{wrong}**" if wrong else "as in peace"

@@ -3,9 +3,10 @@
     python ending_sweep.py --results DIR --json --kill-at 17
 
 counts what it writes from the record of the last trial on: files of the results folder, statements
-and commits of the tracking store, the end of the cluster and its own. At the 17th it ends as by a
+and commits of the tracking store, and its own end. At the 17th it ends as by a
 power cut, before it does it; a text names the first one that it is part of. Without `--kill-at` it
-writes what it counted into `DIR.moments`.
+writes what it counted into `DIR.moments`. With `--without-cluster` vault and trials are in its own
+process.
 """
 
 import atexit
@@ -29,24 +30,18 @@ class Moments:
 
     def watch(self) -> None:
         """Look on at everything that leaves something behind."""
-        import ray
         import sqlalchemy
 
         from labeldp.platform.results import ResultsFolder, TrialRecord
 
-        keep, shutdown = ResultsFolder.keep, ray.shutdown
+        keep = ResultsFolder.keep
 
         def kept(self_: ResultsFolder, record: TrialRecord) -> None:
             if len(list((self_.path / "trials").glob("*.json"))) == TRIALS - 1:
                 self._begun = True
             keep(self_, record)
 
-        def shut_down(*arguments: Any, **named: Any) -> None:
-            self.comes("end of the cluster")
-            shutdown(*arguments, **named)
-
         setattr(ResultsFolder, "keep", kept)  # noqa: B010
-        ray.shutdown = shut_down
         engines = sqlalchemy.engine.Engine
         sqlalchemy.event.listen(engines, "before_cursor_execute", self._statement)
         sqlalchemy.event.listen(engines, "commit", lambda _: self.comes("COMMIT"))
@@ -111,7 +106,13 @@ def main() -> None:
         kill_at = arguments[place + 1]
         del arguments[place : place + 2]
     Moments(Path(arguments[arguments.index("--results") + 1]), kill_at).watch()
-    sweep_command.main(sweep, arguments)
+    if "--without-cluster" not in arguments:
+        sweep_command.main(sweep, arguments)
+    arguments.remove("--without-cluster")
+    from tests.faults.without_cluster import without_cluster
+
+    with without_cluster():
+        sweep_command.main(sweep, arguments)
 
 
 if __name__ == "__main__":

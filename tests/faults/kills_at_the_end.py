@@ -1,7 +1,7 @@
 """Kills of a driver at its last writes, one after the other, each followed by a resume.
 
-Drivers are forks of this process, which has loaded what they load, on a cluster that stays: a kill
-and the resume after it take seconds where two new processes would take a minute.
+Drivers are forks of this process, which has loaded what they load, with vault and trials in their
+own: a kill and the resume after it take seconds where two drivers with clusters take a minute.
 """
 
 import multiprocessing
@@ -9,14 +9,11 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 from mlflow.tracking import MlflowClient
 
@@ -52,40 +49,8 @@ class Peace:
         )
 
 
-@contextmanager
-def cluster() -> Iterator[str]:
-    """A cluster of two cores, held by a process of its own: what Ray starts here can't be forked.
-
-    Yields:
-        Its address.
-    """
-    spawn = multiprocessing.get_context("spawn")
-    here, there = spawn.Pipe()
-    holder = spawn.Process(target=_hold_cluster, args=(there,))
-    holder.start()
-    try:
-        assert here.poll(TIME_LIMIT_SECONDS), "the cluster did not start"
-        yield here.recv()
-    finally:
-        here.send("end")
-        holder.join(60)
-        holder.kill()
-
-
-def _hold_cluster(driver: Connection) -> None:
-    from ray.cluster_utils import Cluster
-
-    head = {"num_cpus": 2, "num_gpus": 0, "include_dashboard": False}
-    started: Any = Cluster(initialize_head=True, head_node_args=head)
-    try:
-        driver.send(started.address)
-        driver.poll(None)
-    finally:
-        started.shutdown()
-
-
 def drive(results: Path, *arguments: str) -> int:
-    """Run the ending sweep to its end or its kill, and return the exit code."""
+    """Run the ending sweep to its end or its kill; returns the exit code, below 0 for a signal."""
     fork = multiprocessing.get_context("fork")
     child: BaseProcess = fork.Process(target=_drive, args=(results, *arguments))
     child.start()
@@ -106,6 +71,7 @@ def _drive(results: Path, *arguments: str) -> None:
     os.dup2(log, 2)
     atexit._clear()  # what is to be done at the end of the process that this one is a fork of
     sys.argv = ["ending_sweep.py", "--results", str(results), "--json", *arguments]
+    sys.argv.append("--without-cluster")
     try:
         ending_sweep.main()
     finally:
@@ -114,15 +80,15 @@ def _drive(results: Path, *arguments: str) -> None:
 
 def load() -> None:
     """Load what drivers load, so that forks need not."""
-    import_module("labeldp.platform.driver")
+    import_module("tests.faults.without_cluster")
 
 
-def disturbed(results: Path, peace: Peace, moment: int, *arguments: str) -> str:
+def disturbed(results: Path, peace: Peace, moment: int) -> str:
     """Kill a driver at this moment, counted from 1, resume, and return what is wrong, or ''."""
     shutil.rmtree(results, ignore_errors=True)
-    if (code := drive(results, "--kill-at", str(moment), *arguments)) != -9:
+    if (code := drive(results, "--kill-at", str(moment))) != -9:
         return f"was not killed (exit {code})"
-    if (code := drive(results, "--resume", "must", *arguments)) != 0:
+    if (code := drive(results, "--resume", "must")) != 0:
         return f"the resume ended with {code}"
     return difference(results, peace)
 

@@ -2,6 +2,8 @@
 
 import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +14,14 @@ import pytest
 from labeldp.platform.results import write_json
 from tests.faults.ending_sweep import RELEASES, TRIALS
 from tests.faults.kills_at_the_end import check_totals, files
-from tests.faults.sweep_runs import Driver, Ending, check_tracking, identity
+from tests.faults.sweep_runs import (
+    ROOT,
+    Driver,
+    Ending,
+    check_tracking,
+    identity,
+    own_environment,
+)
 
 pytestmark = [pytest.mark.fault, pytest.mark.ray_cluster]
 
@@ -105,3 +114,13 @@ def test_a_copy_is_refused_until_it_is_told(story: Story) -> None:
         assert driver.ended() == 2
         assert "is a copy of the vault" in driver.log and "--moved" in driver.log
         assert "Traceback" not in driver.log
+
+
+def test_kills_at_any_of_the_last_writes_end_as_in_peace() -> None:
+    """A few of the kills of `fault_table --at-the-end`, in a process that may be forked."""
+    command = [sys.executable, "-m", "tests.benchmarks.fault_table", "--kills", "4", "--at-the-end"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=own_environment(), capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("| as in peace |") == 4, done.stdout

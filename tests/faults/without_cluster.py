@@ -1,0 +1,76 @@
+"""A driver whose vault and trials are in its own process: what it writes is what any driver writes.
+
+Ray takes most of the time of a tiny sweep. Tests that are about the driver's own files and its
+tracking, a hundred starts long, do without.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import ray
+from ray import tune
+
+from labeldp.platform import checkpoints, driver, tune_adapter, vault_home
+from labeldp.platform.cluster import Capacity
+from labeldp.platform.recorder import Recorder
+from labeldp.platform.sweep import PlannedTrial
+
+
+class Here:
+    """Stands for an actor: `here.name.remote(...)` is the object's own answer."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    def __getattr__(self, name: str) -> Any:
+        return SimpleNamespace(remote=getattr(self._actor, name))
+
+
+@contextmanager
+def without_cluster() -> Iterator[None]:
+    """Have drivers of this process start no cluster."""
+    with (
+        patch.object(driver, "connected", _connected),
+        patch.object(driver, "run_trials", _run_trials),
+        patch.object(ray, "put", _itself),
+        patch.object(ray, "get", _itself),
+        patch.object(ray, "kill", _itself),
+        patch.object(vault_home, "ask", _itself),
+        patch.object(vault_home, "start", _start),
+    ):
+        yield
+
+
+def _itself(reference: Any, **limits: Any) -> Any:
+    return reference
+
+
+@contextmanager
+def _connected(address: str | None) -> Iterator[Capacity]:
+    yield Capacity(nodes=1, cpus=1.0, gpus=0.0, largest=((1.0, 0.0),), grows=False)
+
+
+def _start(*, store_path: Path, votes_folder: Path, **settings: Any) -> Here:
+    settings |= {"store_path": str(store_path), "votes_folder": str(votes_folder)}
+    return Here(vault_home.VaultHome(**settings))
+
+
+def _run_trials(
+    plans: Mapping[str, PlannedTrial], *, recorder: Recorder, data: Any, home: Here, **others: Any
+) -> None:
+    keeper = Here(checkpoints.Keeper(str(recorder.folder.checkpoints)))
+    for digest in plans:
+        trial = SimpleNamespace(config={"hash": digest})
+        recorder.on_trial_start(0, [], trial)
+
+        def report(result: dict[str, Any], trial: Any = trial) -> None:
+            recorder.on_trial_result(0, [], trial, result)
+
+        with patch.object(tune, "report", report):
+            tune_adapter.tune_trial(
+                trial.config, plans=plans, data=data, home=home, keeper=keeper, cpus=1
+            )
