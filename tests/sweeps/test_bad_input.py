@@ -1,99 +1,22 @@
 """Bad input at a sweep's front door: refused before Ray starts, in one line, nothing touched."""
 
-import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.additive_noise import LaplaceNoise
-from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform import driver, sweep_command
 from labeldp.platform.configuration import DataSettings, TrialConfig
 from labeldp.platform.plan import check_priors
-from labeldp.platform.plan_verb import load_sweep
-from labeldp.platform.results import ResultsFolder, write_json
 from labeldp.platform.sweep import Sweep, plan_trials
-from labeldp.platform.tracking import Tracker
-from labeldp.platform.vault_store import SqliteStore
 from labeldp.trainers.alibi_prior import PriorLabelsConfig
 from labeldp.trainers.data import load
 from labeldp.trainers.priors import PriorSettings, PriorSource
-from tests.platform.examples import METRICS, a_record
-from tests.platform.stores import new_store, of_newer_schema
-
-QUICKSTART = str(Path(__file__).resolve().parents[2] / "sweeps" / "quickstart.py")
-
-
-def contents(folder: Path) -> dict[Path, bytes]:
-    """Every file below `folder`, but for the lock that says who was here last."""
-    return {
-        path: path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != "driver.lock"
-    }
-
-
-@dataclass
-class Door:
-    """A place to run the quickstart's command line from."""
-
-    here: Path
-    capsys: pytest.CaptureFixture[str]
-
-    @property
-    def results(self) -> Path:
-        return self.here / "results" / "quickstart"
-
-    def refuse(self, *arguments: str) -> tuple[int, str]:
-        """Run, check that one line was said and nothing was changed, and return code and line."""
-        before = contents(self.here)
-        try:
-            code = sweep_command.run(load_sweep(QUICKSTART), list(arguments))
-        except SystemExit as end:  # how argparse refuses
-            assert isinstance(end.code, int)
-            code = end.code
-        captured = self.capsys.readouterr()
-        assert captured.out == ""
-        assert "Traceback" not in captured.err
-        lines = [line for line in captured.err.splitlines() if "error: " in line]
-        assert len(lines) == 1, captured.err
-        assert contents(self.here) == before
-        return code, lines[0]
-
-
-@pytest.fixture(params=["new", "used"])
-def door(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Iterator[Door]:
-    """A folder to start in: empty, or with the results of an earlier start."""
-
-    def not_reached(address: str | None) -> AbstractContextManager[object]:
-        raise AssertionError("Ray is about to start")
-
-    monkeypatch.setattr(driver, "connected", not_reached)
-    monkeypatch.chdir(tmp_path)
-    for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "LABELDP_DATA"):
-        monkeypatch.delenv(name, raising=False)
-    door = Door(here=tmp_path, capsys=capsys)
-    if request.param == "used":
-        folder = ResultsFolder(door.results, sweep="quickstart")
-        folder.identify(fingerprint="f" * 64, parent_run_id="0" * 32)
-        folder.keep(a_record())
-        new_store(door.results)
-        (door.results / "vault.db").write_bytes(b"not looked at")
-    terminate = signal.getsignal(signal.SIGTERM)
-    yield door
-    signal.signal(signal.SIGTERM, terminate)
+from tests.sweeps.front_door import Door
 
 
 @pytest.mark.parametrize(
@@ -249,136 +172,6 @@ def test_over_budget_is_refused(door: Door) -> None:
     )
     assert code == 4
     for word in ("budget is epsilon 2", "would make it 3", "raise the budget"):
-        assert word in line
-
-
-@pytest.mark.parametrize("door", ["new"], indirect=True)
-def test_what_earlier_starts_have_spent_counts(door: Door) -> None:
-    loaded = load("digits")
-    folder = ResultsFolder(door.results, sweep="quickstart")
-    folder.identify(fingerprint=loaded.public.fingerprint)
-    store = SqliteStore(door.results / "vault.db")
-    vault = LabelVault(labels=loaded.train_labels, num_classes=10, store=store)
-    vault.release(LaplaceNoise(epsilon=1.0, num_classes=10))
-    limit = ("--max-epsilon-total", "1.2", "trainer.noise=laplace")
-    code, line = door.refuse(*limit, "trainer.epsilon=0.5")
-    assert code == 4
-    for word in ("budget is epsilon 1.2", "1 is spent", "would make it 1.5"):
-        assert word in line
-    with pytest.raises(AssertionError, match="Ray is about to start"):
-        door.refuse(*limit, "trainer.epsilon=1")
-
-
-@pytest.mark.parametrize("door", ["new"], indirect=True)
-def test_a_deleted_vault_does_not_grant_the_budget_again(door: Door) -> None:
-    loaded = load("digits")
-    folder = ResultsFolder(door.results, sweep="quickstart")
-    store = SqliteStore(folder.store)
-    folder.identify(fingerprint=loaded.public.fingerprint, vault=store.id)
-    vault = LabelVault(labels=loaded.train_labels, num_classes=10, store=store)
-    vault.release(LaplaceNoise(epsilon=2.0, num_classes=10))
-    limit = ("--max-epsilon-total", "2", "trainer.noise=laplace", "trainer.epsilon=1.9")
-    assert door.refuse(*limit)[0] == 4
-    for path in (folder.store, folder.store.with_suffix(".lines")):
-        path.unlink()
-    for moved in ((), ("--moved",)):
-        code, line = door.refuse(*limit, *moved)
-        assert code == 2
-        for word in ("vault.db is gone", "sweep.json knows of it", "--results", "count what"):
-            assert word in line
-
-
-@pytest.mark.parametrize("door", ["new"], indirect=True)
-def test_a_copied_results_folder_is_refused(door: Door) -> None:
-    original = ResultsFolder(door.here / "original", sweep="quickstart")
-    SqliteStore(original.store)
-    shutil.copytree(original.path, door.results, dirs_exist_ok=True)
-    code, line = door.refuse()
-    assert code == 2
-    assert f"is a copy of the vault that was made at {original.store}" in line
-    assert "--moved" in line
-    with pytest.raises(AssertionError, match="Ray is about to start"):
-        door.refuse("--moved")
-
-
-@pytest.mark.parametrize("door", ["new"], indirect=True)
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"metrics": {**METRICS, "accuracy": None}},
-        {"metrics": {}},
-        {"metrics": {"accuracy": "high"}},
-        {"variant": "\ud800"},
-    ],
-)
-def test_a_record_that_no_report_could_show_is_refused(door: Door, changes: dict[str, Any]) -> None:
-    folder = ResultsFolder(door.results, sweep="quickstart")
-    file = folder.path / "trials" / f"{a_record().hash}.json"
-    write_json(file, {**asdict(a_record()), **changes})
-    code, line = door.refuse()
-    assert code == 2 and f"{file.name} is no trial record" in line and "move it away" in line
-
-
-@pytest.mark.parametrize("door", ["new"], indirect=True)
-def test_trials_whose_sweep_is_not_known_are_not_written_twice(door: Door) -> None:
-    """Without sweep.json, and with a store that has the trial already."""
-    folder = ResultsFolder(door.results, sweep="quickstart")
-    folder.keep(a_record(release_keys=()))
-    SqliteStore(folder.store)
-    uri = new_store(door.results)
-    tracker = Tracker(uri=uri, experiment="quickstart", artifacts=folder.path / "artifacts")
-    tracker.open_parent("quickstart", tags={}, run_id=None)
-    tracker.open_child(a_record().hash, name="a trial", tags={})
-    code, line = door.refuse()
-    assert code == 2 and "sweep.json" in line and "written twice" in line
-
-
-def test_results_below_a_file_are_refused(door: Door) -> None:
-    (door.here / "file").write_text("mine")
-    code, line = door.refuse("--results", "file/results")
-    assert code == 2
-    assert "file/results can't be written" in line and "--results DIR" in line
-
-
-@pytest.mark.parametrize("door", ["used"], indirect=True)
-def test_results_of_others_are_refused(door: Door) -> None:
-    code, line = door.refuse()
-    assert code == 2 and "holds this sweep on other data" in line and "--results" in line
-    other = ResultsFolder(door.here / "other", sweep="another sweep")
-    other.identify()
-    code, line = door.refuse("--results", "other")
-    assert code == 2 and "holds sweep 'another sweep', not 'quickstart'" in line
-
-
-@pytest.mark.parametrize("door", ["new"], indirect=True)
-def test_resume_must_and_never_are_kept(door: Door) -> None:
-    code, line = door.refuse("--resume", "must")
-    assert code == 2 and "holds no sweep to resume" in line and "--resume auto" in line
-    ResultsFolder(door.results, sweep="quickstart").keep(a_record())
-    code, line = door.refuse("--resume", "never")
-    assert code == 2 and "holds 1 trials" in line and "--results DIR" in line
-
-
-@pytest.mark.parametrize("door", ["new"], indirect=True)
-def test_damaged_results_are_refused(door: Door) -> None:
-    ResultsFolder(door.results, sweep="quickstart").keep(a_record())
-    (door.results / "trials" / "bad.json").write_text('{"hash": ')
-    code, line = door.refuse()
-    assert code == 2 and "bad.json can't be read" in line and "move" in line
-
-
-@pytest.mark.parametrize("door", ["new"], indirect=True)
-@pytest.mark.parametrize("named", [False, True])
-def test_a_store_of_a_newer_schema_is_refused(
-    door: Door, named: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (door.results / "trials").mkdir(parents=True)
-    path = of_newer_schema(door.here / "elsewhere" if named else door.results)
-    if named:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
-    code, line = door.refuse()
-    assert code == 2
-    for word in (str(path), "another version of MLflow", "MLFLOW_TRACKING_URI"):
         assert word in line
 
 

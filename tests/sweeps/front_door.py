@@ -1,0 +1,82 @@
+"""A sweep's front door for tests: what is refused there touches nothing and says one line."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from labeldp.platform import driver, sweep_command
+from labeldp.platform.plan_verb import load_sweep
+from labeldp.platform.results import ResultsFolder
+from tests.platform.examples import a_record
+from tests.platform.stores import new_store
+
+QUICKSTART = str(Path(__file__).resolve().parents[2] / "sweeps" / "quickstart.py")
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Every file below `folder`, but for the lock that says who was here last."""
+    return {
+        path: path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "driver.lock"
+    }
+
+
+@dataclass
+class Door:
+    """A place to run the quickstart's command line from."""
+
+    here: Path
+    capsys: pytest.CaptureFixture[str]
+
+    @property
+    def results(self) -> Path:
+        return self.here / "results" / "quickstart"
+
+    def refuse(self, *arguments: str) -> tuple[int, str]:
+        """Run, check that one line was said and nothing was changed, and return code and line."""
+        before = contents(self.here)
+        try:
+            code = sweep_command.run(load_sweep(QUICKSTART), list(arguments))
+        except SystemExit as end:  # how argparse refuses
+            assert isinstance(end.code, int)
+            code = end.code
+        captured = self.capsys.readouterr()
+        assert captured.out == ""
+        assert "Traceback" not in captured.err
+        lines = [line for line in captured.err.splitlines() if "error: " in line]
+        assert len(lines) == 1, captured.err
+        assert contents(self.here) == before
+        return code, lines[0]
+
+
+@pytest.fixture(params=["new", "used"])
+def door(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Door]:
+    """A folder to start in: empty, or with the results of an earlier start."""
+
+    def not_reached(address: str | None) -> AbstractContextManager[object]:
+        raise AssertionError("Ray is about to start")
+
+    monkeypatch.setattr(driver, "connected", not_reached)
+    monkeypatch.chdir(tmp_path)
+    for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "LABELDP_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    door = Door(here=tmp_path, capsys=capsys)
+    if request.param == "used":
+        folder = ResultsFolder(door.results, sweep="quickstart")
+        folder.identify(fingerprint="f" * 64, parent_run_id="0" * 32)
+        folder.keep(a_record())
+        new_store(door.results)
+        (door.results / "vault.db").write_bytes(b"not looked at")
+    terminate = signal.getsignal(signal.SIGTERM)
+    yield door
+    signal.signal(signal.SIGTERM, terminate)
