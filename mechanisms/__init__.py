@@ -85,12 +85,12 @@ from labeldp.mechanisms.correct_count import (
 )
 
 # How votes become answers.
-from labeldp.mechanisms.aggregators import (
+from labeldp.mechanisms.pate.aggregators import (
     ConfidentGNMax as ConfidentGNMax,
     GNMax as GNMax,
     LNMax as LNMax,
 )
-from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax as InteractiveGNMax
+from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax as InteractiveGNMax
 
 # What it costs.
 from labeldp.mechanisms.accounting import (
@@ -102,7 +102,7 @@ from labeldp.mechanisms.accounting import (
     epsilon_from_rdp as epsilon_from_rdp,
     epsilon_of as epsilon_of,
 )
-from labeldp.mechanisms.smooth_sensitivity import (
+from labeldp.mechanisms.pate.smooth_sensitivity import (
     SanitizedEpsilon as SanitizedEpsilon,
     release_epsilon as release_epsilon,
 )

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.answer_price import ConditionsFailed
-from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
-from labeldp.mechanisms.pate_release import (
+from labeldp.mechanisms.pate.answer_price import ConditionsFailed
+from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate.releases import (
     BY_TEACHERS,
     LABEL,
     AnsweredRequest,
@@ -23,10 +23,10 @@ from labeldp.mechanisms.pate_release import (
     PublishedCost,
     private_costs,
 )
+from labeldp.mechanisms.pate.vote_counts import count_votes
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.mechanisms.vault_part import VaultPart
-from labeldp.mechanisms.vote_counts import count_votes
 from labeldp.platform.vote_store import VoteJournal, VoteStore
 from labeldp.trainers import teachers
 from labeldp.trainers.teachers import EnsembleConfig

@@ -6,7 +6,7 @@ A file of its own, so that the vault's home reads it without loading any trainer
 from dataclasses import dataclass
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.one_run import BestFraction, canaries_needed, check_enough_canaries
+from labeldp.mechanisms.auditing.one_run import BestFraction, canaries_needed, check_enough_canaries
 
 
 @dataclass(frozen=True, kw_only=True)

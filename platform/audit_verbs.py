@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import auditing
-from labeldp.mechanisms.vote_leakage import reconstruct
+from labeldp.mechanisms.pate.vote_leakage import reconstruct
 from labeldp.platform.array_files import read_array
 
 

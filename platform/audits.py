@@ -39,7 +39,7 @@ from labeldp.mechanisms.auditing import (
     memorization_interval_from_pairs,
     one_run_audit,
 )
-from labeldp.mechanisms.one_run_curves import Curve
+from labeldp.mechanisms.auditing.one_run_curves import Curve
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.audit_settings import AuditSettings
 

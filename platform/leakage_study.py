@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.leakage_measurements import (
+from labeldp.mechanisms.pate.leakage_measurements import (
     DefenceRow,
     Reconstruction,
     VoteBudget,
@@ -23,7 +23,7 @@ from labeldp.mechanisms.leakage_measurements import (
     measure_defences,
     measure_reconstruction,
 )
-from labeldp.mechanisms.vote_leakage import answer_log_probabilities, reconstruct
+from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities, reconstruct
 from labeldp.platform.private_files import private_folder
 from labeldp.platform.results import dumps, write_text
 from labeldp.trainers.attribute_inference import (

@@ -8,12 +8,16 @@ import numpy as np
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import Conversion
-from labeldp.mechanisms.aggregators import ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.pate_calibration import calibrate_confident_gnmax
-from labeldp.mechanisms.pate_pricing import PatePrice, price_of_answers
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.calibration import calibrate_confident_gnmax
+from labeldp.mechanisms.pate.pricing import PatePrice, price_of_answers
+from labeldp.mechanisms.pate.smooth_sensitivity import (
+    ConditionsFailed,
+    public_order,
+    release_epsilon,
+)
+from labeldp.mechanisms.pate.votes import checked_votes
 from labeldp.mechanisms.randomness import OsEntropy
-from labeldp.mechanisms.smooth_sensitivity import ConditionsFailed, public_order, release_epsilon
-from labeldp.mechanisms.votes import checked_votes
 from labeldp.platform.array_files import read_array
 
 

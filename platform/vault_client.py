@@ -11,7 +11,7 @@ import numpy as np
 import ray
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.pate_release import PateAnswers
+from labeldp.mechanisms.pate.releases import PateAnswers
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import Mechanism, Release
 

@@ -17,7 +17,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.ledger import Budget
-from labeldp.mechanisms.pate_release import PateAnswers
+from labeldp.mechanisms.pate.releases import PateAnswers
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import (
     Charge,

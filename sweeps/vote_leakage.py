@@ -15,7 +15,7 @@ Hardware: one core, about five minutes.
 import sys
 from dataclasses import replace
 
-from labeldp.mechanisms.leakage_measurements import VoteBudget
+from labeldp.mechanisms.pate.leakage_measurements import VoteBudget
 from labeldp.platform.leakage_study import LeakageStudy, main
 from labeldp.trainers.attribute_inference import AdultEnsemble
 

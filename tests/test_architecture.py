@@ -151,8 +151,10 @@ def run_python(code: str, *, python: str = sys.executable, cwd: Path) -> str:
 
 
 def test_importing_mechanisms_imports_no_framework(tmp_path: Path) -> None:
-    modules = ", ".join(f"labeldp.mechanisms.{path.stem}" for path in sources("mechanisms"))
-    modules = modules.replace(".__init__", "")
+    modules = ", ".join(
+        ".".join(("labeldp", *path.relative_to(ROOT).with_suffix("").parts))
+        for path in sources("mechanisms")
+    ).replace(".__init__", "")
     code = f"import json, sys, {modules}; print(json.dumps(sorted(sys.modules)))"
     loaded = {name.split(".")[0] for name in json.loads(run_python(code, cwd=tmp_path))}
     assert "numpy" in loaded

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.vote_counts import count_votes
+from labeldp.mechanisms.pate.vote_counts import count_votes
 from labeldp.trainers.forests import ForestSettings, fit_forest
 from labeldp.trainers.tabular_files import encode, read_adult_rows, standardize
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.aggregators import ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
-from labeldp.mechanisms.pate_release import LABEL, Aggregator, PateAnswers, PublishedCost, composed
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate.releases import LABEL, Aggregator, PateAnswers, PublishedCost, composed
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
@@ -30,7 +30,7 @@ from labeldp.trainers.training import EpochMetrics
 
 
 class AggregatorKind(StrEnum):
-    """How votes become answers; see `labeldp.mechanisms.aggregators`."""
+    """How votes become answers; see `labeldp.mechanisms.pate.aggregators`."""
 
     CONFIDENT = "confident"
     GNMAX = "gnmax"

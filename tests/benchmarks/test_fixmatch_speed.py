@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from torchvision import transforms
 
-from labeldp.mechanisms.vote_counts import count_votes
+from labeldp.mechanisms.pate.vote_counts import count_votes
 from labeldp.trainers.augmentation import CropAndFlip
 from labeldp.trainers.image_operations import Operation
 from labeldp.trainers.probes import train_probes, vote

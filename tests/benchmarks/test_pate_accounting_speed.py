@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
 
 from labeldp.mechanisms.accounting import ORDERS, conversion_offsets
-from labeldp.mechanisms.pate_accounting import confident_gnmax_costs
-from labeldp.mechanisms.pate_settings import expected_of_settings
+from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
+from labeldp.mechanisms.pate.many_settings import expected_of_settings
 
 pytestmark = pytest.mark.benchmark
 

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.vote_leakage import answer_log_probabilities, reconstruct
+from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities, reconstruct
 
 
 @pytest.mark.benchmark

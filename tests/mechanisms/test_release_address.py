@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
-from labeldp.mechanisms.pate_release import PateAnswers, PublishedCost
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomness import AnyGenerator, NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.release_address import _KNOWN_BY_THEIR_FIELDS, address, describe
 from labeldp.mechanisms.rr_with_prior import RRWithPrior

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.label_moments import LabelMoments
-from labeldp.mechanisms.pate_accounting import CheckNoise
-from labeldp.mechanisms.pate_release import PateAnswers
+from labeldp.mechanisms.pate.accounting import CheckNoise
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate.releases import PateAnswers
+from labeldp.mechanisms.pate.smooth_sensitivity import release_epsilon
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SecureGenerator
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
@@ -34,7 +35,6 @@ from labeldp.mechanisms.secure_noise import (
     reaches,
     rounded_sum,
 )
-from labeldp.mechanisms.smooth_sensitivity import release_epsilon
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.privacy_loss import assert_private, events_of
 

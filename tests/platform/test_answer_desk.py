@@ -9,19 +9,19 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import epsilon_of
-from labeldp.mechanisms.aggregators import ConfidentGNMax, LNMax
-from labeldp.mechanisms.answer_price import ConditionsFailed
-from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
-from labeldp.mechanisms.pate_release import (
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, LNMax
+from labeldp.mechanisms.pate.answer_price import ConditionsFailed
+from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate.releases import (
     AnsweredRequest,
     PateAnswers,
     PublishedCost,
     private_costs,
 )
+from labeldp.mechanisms.pate.vote_counts import count_votes
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.mechanisms.vote_counts import count_votes
 from labeldp.platform.answer_desk import AnswerDesk
 from labeldp.platform.configuration import AuditSettings
 from labeldp.platform.vault_home import VaultHome

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.vote_leakage import answer_log_probabilities, error_rate
+from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities, error_rate
 from labeldp.platform.command_line import main
 
 COUNTS = ["--canaries", "1000", "--guesses", "400", "--correct", "300"]

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.auditing.memorization import memorization_interval_from_pairs
 from labeldp.mechanisms.ledger import Budget
-from labeldp.mechanisms.memorization import memorization_interval_from_pairs
 from labeldp.platform import block_check, sweep_command
 from labeldp.platform.audits import AttackEvidence, evidence_path
 from labeldp.platform.block_check import TOGETHER, compare, run_blocks, table

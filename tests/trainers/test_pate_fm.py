@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import epsilon_of
-from labeldp.mechanisms.aggregators import ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax
-from labeldp.mechanisms.pate_release import PateAnswers, PublishedCost
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.trainers.data import PublicData

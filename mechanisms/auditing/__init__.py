@@ -1,0 +1,69 @@
+"""All audits in one place. They take scores and counts only: no model, no data.
+
+| question | audit | answer |
+|---|---|---|
+| What do published tables report as epsilon_m? | `memorization_interval(...).paper` | estimate |
+| What do the same confidences prove? | `memorization_interval(...).corrected` | bound at delta 0 |
+| What does a run with coin canaries prove? | `one_run_audit`, `one_run_lower_bound` | lower bound |
+| ... if the mechanism's own curve is known? | `f_dp_lower_bound` | tighter lower bound |
+| Is an attack better than not looking at labels at all? | `label_inference` | advantage |
+| What do repeated PATE answers give away? | `mechanisms.pate.vote_leakage` | vote histograms |
+
+A lower bound is proof that a mechanism leaks, with the stated confidence. It is never proof that it
+leaks no more: that is the provable epsilon's part. Show a bound with its `ceiling`.
+"""
+
+from labeldp.mechanisms.auditing.canaries import Canaries, CoinCanaries
+from labeldp.mechanisms.auditing.label_inference import (
+    LabelInference,
+    advantage_bound,
+    label_inference,
+)
+from labeldp.mechanisms.auditing.memorization import (
+    EpsilonInterval,
+    MemorizationAudit,
+    memorization_interval,
+    memorization_interval_from_pairs,
+)
+from labeldp.mechanisms.auditing.one_run import (
+    BestFraction,
+    FixedGuesses,
+    GuessesAbove,
+    OneRunAudit,
+    canaries_needed,
+    candidate_scores,
+    one_run_audit,
+    one_run_ceiling,
+    one_run_lower_bound,
+)
+from labeldp.mechanisms.auditing.one_run_curves import (
+    GaussianCurve,
+    PureCurve,
+    RandomizedResponseCurve,
+    f_dp_lower_bound,
+)
+
+__all__ = [
+    "BestFraction",
+    "Canaries",
+    "CoinCanaries",
+    "EpsilonInterval",
+    "FixedGuesses",
+    "GaussianCurve",
+    "GuessesAbove",
+    "LabelInference",
+    "MemorizationAudit",
+    "OneRunAudit",
+    "PureCurve",
+    "RandomizedResponseCurve",
+    "advantage_bound",
+    "canaries_needed",
+    "candidate_scores",
+    "f_dp_lower_bound",
+    "label_inference",
+    "memorization_interval",
+    "memorization_interval_from_pairs",
+    "one_run_audit",
+    "one_run_ceiling",
+    "one_run_lower_bound",
+]

@@ -1,0 +1,1 @@
+"""PATE's theory: votes, aggregators, what answers cost and what they leak."""

@@ -1,0 +1,356 @@
+"""How an ensemble's votes become answers: LNMax, GNMax and Confident-GNMax.
+
+Papernot et al., ICLR 2017 (arXiv:1610.05755) for LNMax; "Scalable Private Learning with PATE", ICLR
+2018 (arXiv:1802.08908) for the others; `interactive_gnmax` has one more. Only the answers leave; -1
+stands for no answer. Every aggregator says what its answers cost: `events` for any votes, fit for
+publication; `costs` and `private_event` for these votes, which is less and private itself.
+
+>>> import numpy as np
+>>> votes = np.array([[240, 10], [130, 120], [20, 230]])
+>>> aggregator = ConfidentGNMax(threshold=200.0, sigma1=20.0, sigma2=10.0)
+>>> answers = aggregator.respond(votes, generator=np.random.default_rng(3))
+>>> answers.labels
+array([ 0, -1,  1])
+>>> aggregator.events(checked=answers.checked, answered=answers.answered)
+(GaussianEvent(noise_multiplier=4.58...),)
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms._arrays import like
+from labeldp.mechanisms.accounting import ORDERS, Event, GaussianEvent, PureEvent, RenyiEvent
+from labeldp.mechanisms.pate.accounting import (
+    CheckNoise,
+    QueryCosts,
+    confident_gnmax_costs,
+    gnmax_costs,
+    lnmax_costs,
+)
+from labeldp.mechanisms.pate.probabilities import whole_maximum
+from labeldp.mechanisms.pate.renyi_bounds import Floats, checked_noise
+from labeldp.mechanisms.pate.votes import checked_votes
+from labeldp.mechanisms.randomness import (
+    AnyGenerator,
+    NoiseGenerator,
+    SecureGenerator,
+    as_noise_generator,
+)
+from labeldp.mechanisms.secure_noise import laplace, largest, normal, reaches
+
+#: The label of a query without an answer.
+NO_ANSWER = -1
+#: Queries are answered in chunks of about this many counts.
+_CHUNK_ENTRIES = 2**20
+
+Labels = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+#: Maps a chunk of queries (a slice of the votes, and the votes there) to labels and who passed.
+Decide = Callable[[slice, NDArray[Any]], tuple[Labels, Mask]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """What an aggregator gave out.
+
+    Attributes:
+        labels: [N], -1 where there is none.
+        by_teachers: Which labels the teachers answered, and cost [N]; others are free.
+        checked: How many queries were looked at, in order; those after the last answer were not.
+    """
+
+    labels: Labels
+    by_teachers: Mask
+    checked: int
+
+    @property
+    def answered(self) -> int:
+        """How many queries the teachers answered."""
+        return int(self.by_teachers.sum())
+
+
+def noisy_argmax(votes: NDArray[Any], noise: Floats) -> Labels:
+    """Class with the largest noisy count [N]; votes and noise [N, K]."""
+    labels: Labels = (votes + noise).argmax(axis=1).astype(np.int64)
+    return labels
+
+
+def passes_check(
+    counts: NDArray[Any],
+    normals: Floats,
+    *,
+    threshold: float,
+    sigma1: float,
+    check_noise: CheckNoise = CheckNoise.ON_MAXIMUM,
+) -> Mask:
+    """Which queries pass the check of Confident-GNMax, from given standard normal draws [N].
+
+    Args:
+        counts: What the check looks at [N, K].
+        normals: Draws [N]; [N, K] with noise on every class.
+        threshold: What the noisy largest count must reach.
+        sigma1: Standard deviation of the noise.
+        check_noise: What the noise is added to.
+    """
+    if check_noise is CheckNoise.PER_CLASS:
+        noisy = (counts + sigma1 * normals).max(axis=1)
+    else:
+        noisy = whole_maximum(counts) + sigma1 * normals
+    passed: Mask = noisy >= threshold
+    return passed
+
+
+def respond_in_order(votes: NDArray[Any], max_answers: int | None, decide: Decide) -> Answers:
+    """Answer queries in order until teachers have given `max_answers` answers.
+
+    Raises:
+        ValueError: More answers than queries.
+    """
+    num_queries, num_classes = votes.shape
+    wanted = num_queries if max_answers is None else max_answers
+    _validate.whole(minimum=1, max_answers=wanted)
+    if wanted > num_queries:
+        raise ValueError(
+            f"max_answers is {wanted}, but there are only {num_queries} queries; ask for fewer "
+            "answers or vote on more queries"
+        )
+    labels = np.full(num_queries, NO_ANSWER, dtype=np.int64)
+    by_teachers = np.zeros(num_queries, dtype=np.bool_)
+    given = checked = 0
+    height = max(1, _CHUNK_ENTRIES // num_classes)
+    while checked < num_queries and given < wanted:
+        stop = min(checked + height, num_queries)
+        chunk, passed = decide(slice(checked, stop), votes[checked:stop])
+        reached = np.flatnonzero(given + np.cumsum(passed) == wanted)
+        if reached.size:  # later draws of this chunk are thrown away unseen
+            stop = checked + int(reached[0]) + 1
+        size = stop - checked
+        labels[checked:stop] = chunk[:size]
+        by_teachers[checked:stop] = passed[:size]
+        given += int(passed[:size].sum())
+        checked = stop
+    return Answers(labels=labels, by_teachers=by_teachers, checked=checked)
+
+
+def _checked_totals(checked: int, answered: int) -> None:
+    _validate.whole(checked=checked, answered=answered)
+    if answered > checked:
+        raise ValueError(
+            f"answered is {answered}, but only {checked} queries were checked; a query is "
+            "answered once at most"
+        )
+
+
+def event_of_answers(costs: QueryCosts, answers: Answers) -> RenyiEvent:
+    """What these answers cost with these votes, on ORDERS: private, like the votes."""
+    if len(costs) != len(answers.labels):
+        raise ValueError(
+            f"votes has {len(costs)} rows, the answers {len(answers.labels)}; they must be those "
+            "of the same queries"
+        )
+    looked_at = costs.head(answers.checked)
+    rdp = looked_at.realised_rdp(answers.by_teachers[: answers.checked])
+    return RenyiEvent(orders=tuple(ORDERS.tolist()), rdp=tuple(rdp.tolist()))
+
+
+class _Aggregator(ABC):
+    """What the aggregators that see nothing but votes have in common."""
+
+    @abstractmethod
+    def costs(self, votes: Any) -> QueryCosts:
+        """Costs of these votes [N, K], query by query: private, like the votes."""
+
+    @abstractmethod
+    def events(self, *, checked: int, answered: int) -> tuple[Event, ...]:
+        """What happened to every label, for any votes: fit for a ledger and for publication.
+
+        Args:
+            checked: Queries looked at (all of them, where there is no check).
+            answered: Queries answered.
+
+        Raises:
+            ValueError: Negative counts, or more answers than checks.
+        """
+
+    @abstractmethod
+    def _decide(self, votes: NDArray[Any], rng: NoiseGenerator) -> tuple[Labels, Mask]:
+        """Labels [N], and which queries were answered [N]."""
+
+    def respond(
+        self, votes: Any, *, generator: AnyGenerator, max_answers: int | None = None
+    ) -> Answers:
+        """Answer queries in order.
+
+        Args:
+            votes: Counts [N, K], one vote per teacher.
+            generator: Source of the noise.
+            max_answers: Stop after so many answers; queries after that are not looked at.
+
+        Raises:
+            ValueError: Votes that are none (the row is named), more answers than queries.
+        """
+        rng = as_noise_generator(generator)
+        return respond_in_order(
+            checked_votes(votes), max_answers, lambda _, part: self._decide(part, rng)
+        )
+
+    def answer(self, votes: Any, *, generator: AnyGenerator, max_answers: int | None = None) -> Any:
+        """Return the labels of `respond` [N], -1 for no answer, in the kind of `votes`."""
+        answers = self.respond(votes, generator=generator, max_answers=max_answers)
+        return like(answers.labels, votes)
+
+    def private_event(self, votes: Any, answers: Answers) -> RenyiEvent:
+        """What the answers cost with these votes, on ORDERS: private, like the votes.
+
+        Raises:
+            ValueError: Votes that are none, or not those of the answers.
+        """
+        return event_of_answers(self.costs(votes), answers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LNMax(_Aggregator):
+    """The largest count after Laplace noise on every count: 2/scale-DP per query (PATE 2017).
+
+    Attributes:
+        scale: The Laplace distribution's scale b.
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        """Check the scale."""
+        checked_noise(scale=self.scale)
+
+    def costs(self, votes: Any) -> QueryCosts:
+        """Costs of these votes [N, K], query by query: private, like the votes."""
+        return lnmax_costs(votes, scale=self.scale)
+
+    def events(self, *, checked: int, answered: int) -> tuple[Event, ...]:
+        """Pure events add: 2/scale per answer."""
+        _checked_totals(checked, answered)
+        return (PureEvent(epsilon=2 * answered / self.scale),) if answered else ()
+
+    def _decide(self, votes: NDArray[Any], rng: NoiseGenerator) -> tuple[Labels, Mask]:
+        if isinstance(rng, SecureGenerator):
+            labels = largest(votes, laplace(votes.size, generator=rng), scale=self.scale)
+        else:
+            labels = noisy_argmax(votes, rng.laplace(scale=self.scale, size=votes.shape))
+        return labels, np.ones(len(votes), dtype=np.bool_)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GNMax(_Aggregator):
+    """The largest count after Gaussian noise on every count (PATE 2018, section 3.1).
+
+    Attributes:
+        noise_std: Standard deviation of the noise.
+    """
+
+    noise_std: float
+
+    def __post_init__(self) -> None:
+        """Check the noise."""
+        checked_noise(noise_std=self.noise_std)
+
+    def costs(self, votes: Any) -> QueryCosts:
+        """Costs of these votes [N, K], query by query: private, like the votes."""
+        return gnmax_costs(votes, noise_std=self.noise_std)
+
+    def events(self, *, checked: int, answered: int) -> tuple[Event, ...]:
+        """One Gaussian: a vote moves two counts of every answer by 1."""
+        _checked_totals(checked, answered)
+        return _gaussian(2 * answered / self.noise_std**2)
+
+    def _decide(self, votes: NDArray[Any], rng: NoiseGenerator) -> tuple[Labels, Mask]:
+        labels = _gaussian_argmax(votes, self.noise_std, rng)
+        return labels, np.ones(len(votes), dtype=np.bool_)
+
+
+def _gaussian_argmax(votes: NDArray[Any], noise_std: float, rng: NoiseGenerator) -> Labels:
+    """Class with the largest count [N] after Gaussian noise on every count [N, K]."""
+    if isinstance(rng, SecureGenerator):
+        return largest(votes, normal(votes.size, generator=rng), scale=noise_std)
+    return noisy_argmax(votes, rng.normal(scale=noise_std, size=votes.shape))
+
+
+def _gaussian(precision: float) -> tuple[Event, ...]:
+    """The one Gaussian that Gaussians of this total squared sensitivity over variance make."""
+    return (GaussianEvent(noise_multiplier=precision**-0.5),) if precision else ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidentGNMax(_Aggregator):
+    """GNMax for the queries whose noisy largest count reaches a threshold (PATE 2018, Algorithm 1).
+
+    Attributes:
+        threshold: What the noisy largest count must reach, 0 or above; it may exceed the teachers.
+        sigma1: Standard deviation of the noise of the check.
+        sigma2: Standard deviation of the noise of the answer.
+        check_noise: One noise on the largest count, as priced by PATE 2018, or one on every count.
+    """
+
+    threshold: float
+    sigma1: float
+    sigma2: float
+    check_noise: CheckNoise = CheckNoise.ON_MAXIMUM
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        _validate.non_negative(threshold=self.threshold)
+        checked_noise(sigma1=self.sigma1, sigma2=self.sigma2)
+        object.__setattr__(self, "check_noise", CheckNoise(self.check_noise))
+
+    def costs(self, votes: Any) -> QueryCosts:
+        """Costs of these votes [N, K], query by query: private, like the votes."""
+        return confident_gnmax_costs(
+            votes,
+            threshold=self.threshold,
+            sigma1=self.sigma1,
+            sigma2=self.sigma2,
+            check_noise=self.check_noise,
+        )
+
+    def events(self, *, checked: int, answered: int) -> tuple[Event, ...]:
+        """One Gaussian, of all checks and all answers."""
+        _checked_totals(checked, answered)
+        moved = 2 if self.check_noise is CheckNoise.PER_CLASS else 1
+        return _gaussian(moved * checked / self.sigma1**2 + 2 * answered / self.sigma2**2)
+
+    def check(self, counts: NDArray[Any], rng: NoiseGenerator) -> Mask:
+        """Which queries pass, by their counts [N, K]."""
+        per_class = self.check_noise is CheckNoise.PER_CLASS
+        if isinstance(rng, SecureGenerator):
+            looked_at = counts.astype(np.float64) if per_class else whole_maximum(counts)[:, None]
+            reached = reaches(
+                looked_at.ravel(),
+                normal(looked_at.size, generator=rng),
+                scale=self.sigma1,
+                threshold=self.threshold,
+            )
+            passed: Mask = np.asarray(reached.reshape(looked_at.shape).any(axis=1))
+            return passed
+        shape = counts.shape if per_class else len(counts)
+        return passes_check(
+            counts,
+            rng.normal(size=shape),
+            threshold=self.threshold,
+            sigma1=self.sigma1,
+            check_noise=self.check_noise,
+        )
+
+    def answer_passed(self, votes: NDArray[Any], passed: Mask, rng: NoiseGenerator) -> Labels:
+        """Labels of the queries that passed [N], -1 for the others."""
+        labels = np.full(len(votes), NO_ANSWER, dtype=np.int64)
+        labels[passed] = _gaussian_argmax(votes[passed], self.sigma2, rng)
+        return labels
+
+    def _decide(self, votes: NDArray[Any], rng: NoiseGenerator) -> tuple[Labels, Mask]:
+        passed = self.check(votes, rng)
+        return self.answer_passed(votes, passed, rng), passed

@@ -1,0 +1,317 @@
+"""PATE's two releases as mechanisms of the vault: the answers, and what they cost.
+
+Both are made of votes, so the vault draws and charges them through `release_from_votes`. Answers
+are charged with the most that was asked for, all checks and all answers, whatever the votes turn
+out to be: how far a run got depends on secret votes, so a charge for what was really used would
+itself be a secret (an after-the-fact epsilon is no guarantee). What was really used is in
+`PateCosts`: private, but for the number that `PublishedCost` releases with its own noise.
+
+>>> answers = PateAnswers(aggregator=GNMax(noise_std=40.0), queries=1000, max_answers=500)
+>>> round(epsilon_of([answers.event], delta=1e-5), 2)
+3.34
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import (
+    ORDERS,
+    Event,
+    GaussianEvent,
+    PureEvent,
+    epsilon_from_rdp,
+    epsilon_of,
+)
+from labeldp.mechanisms.pate.accounting import CheckNoise
+from labeldp.mechanisms.pate.aggregators import (
+    ConfidentGNMax,
+    GNMax,
+    LNMax,
+)
+from labeldp.mechanisms.pate.answer_price import AnswerPrice
+from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate.local_sensitivity import threshold_changes, threshold_prices
+from labeldp.mechanisms.pate.publishing_noise import ReleaseNoise, public_order
+from labeldp.mechanisms.pate.query_costs import QueryCosts
+from labeldp.mechanisms.pate.smooth_sensitivity import release_epsilon
+from labeldp.mechanisms.randomness import AnyGenerator
+
+Aggregator = LNMax | GNMax | ConfidentGNMax | InteractiveGNMax
+
+#: Columns of a release of answers.
+LABEL, BY_TEACHERS = 0, 1
+#: In the second column: the run had its answers before it came to this query.
+NOT_LOOKED_AT = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class PateAnswers:
+    """Answers of an ensemble to queries, in order, until there are enough.
+
+    Attributes:
+        aggregator: How votes become answers.
+        queries: Q, how many there are.
+        max_answers: Stop after so many; at most Q.
+    """
+
+    aggregator: Aggregator
+    queries: int
+    max_answers: int
+
+    def __post_init__(self) -> None:
+        """Check the counts."""
+        _validate.whole(minimum=1, queries=self.queries, max_answers=self.max_answers)
+        if self.max_answers > self.queries:
+            raise ValueError(
+                f"max_answers is {self.max_answers}, but there are {self.queries} queries; ask for "
+                "fewer answers, or let teachers vote on more queries"
+            )
+
+    @property
+    def event(self) -> Event:
+        """What every label pays: for all checks and all answers that were asked for."""
+        events = self.aggregator.events(checked=self.queries, answered=self.max_answers)
+        assert len(events) == 1
+        return events[0]
+
+    def release(
+        self, votes: NDArray[Any], *student_scores: NDArray[Any], generator: AnyGenerator
+    ) -> NDArray[np.int64]:
+        """Draw the answers.
+
+        Args:
+            votes: Counts [Q, K].
+            *student_scores: For Interactive-GNMax, the student's probabilities [Q, K].
+            generator: Source of the noise.
+
+        Returns:
+            Label (-1 for none), and whether the teachers gave it: 1 or 0, -1 for queries that
+            were not looked at [Q, 2].
+        """
+        if len(votes) != self.queries:
+            raise ValueError(f"votes has {len(votes)} rows; {self.queries} queries were declared")
+        if isinstance(self.aggregator, InteractiveGNMax):
+            answers = self.aggregator.respond(
+                votes,
+                student_scores=student_scores[0],
+                generator=generator,
+                max_answers=self.max_answers,
+            )
+        else:
+            answers = self.aggregator.respond(
+                votes, generator=generator, max_answers=self.max_answers
+            )
+        by_teachers = answers.by_teachers.astype(np.int64)
+        by_teachers[answers.checked :] = NOT_LOOKED_AT
+        return np.stack([answers.labels, by_teachers], axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedCost:
+    """A public bound on what GNMax or Confident-GNMax answers cost, by smooth sensitivity.
+
+    It is known after the answers only, and random: what `smooth_sensitivity.SanitizedEpsilon` is.
+
+    Attributes:
+        noise_std: Of the answers.
+        threshold: Of the check, None without one.
+        sigma1: Of the check, None without one.
+        order: Renyi order, fixed beforehand.
+        delta: At which the bound holds.
+        tail: Part of delta.
+        noise: Of the release, fixed beforehand.
+    """
+
+    noise_std: float
+    threshold: float | None
+    sigma1: float | None
+    order: float
+    delta: float
+    tail: float
+    noise: ReleaseNoise
+
+    @classmethod
+    def of(
+        cls, answers: PateAnswers, *, teachers: int, classes: int, delta: float
+    ) -> "PublishedCost | None":
+        """Return the release for `answers`, by rules that see no votes; None where none is proven.
+
+        Laplace noise has no proof of smooth sensitivity here, per-class checks cost the same for
+        all votes, and an interactive round compares what the votes alone do not tell.
+        """
+        aggregator = answers.aggregator
+        if isinstance(aggregator, GNMax):
+            noise_std, threshold, sigma1 = aggregator.noise_std, None, None
+        elif isinstance(aggregator, ConfidentGNMax) and (
+            aggregator.check_noise is CheckNoise.ON_MAXIMUM
+        ):
+            noise_std, threshold, sigma1 = (
+                aggregator.sigma2,
+                aggregator.threshold,
+                aggregator.sigma1,
+            )
+        else:
+            return None
+        tail = 0.01 * delta
+        order = public_order(
+            num_queries=answers.queries,
+            num_answers=answers.max_answers,
+            noise_std=noise_std,
+            sigma1=sigma1,
+            delta=delta,
+        )
+        # A tenth of the most that one vote in every query could change the cost by: the guess needs
+        # no votes, and decides how much noise is drawn, not whether the bound holds.
+        price = AnswerPrice(noise_std=noise_std, num_classes=classes, order=order)
+        largest = answers.max_answers * price.largest_change
+        if threshold is not None and sigma1 is not None:
+            prices = threshold_prices(
+                num_teachers=teachers, threshold=threshold, sigma1=sigma1, order=order
+            )
+            largest += answers.queries * float(threshold_changes(prices).max())
+        guess = 0.1 * max(largest, 1e-12)
+        return cls(
+            noise_std=noise_std,
+            threshold=threshold,
+            sigma1=sigma1,
+            order=order,
+            delta=delta,
+            tail=tail,
+            noise=ReleaseNoise.public(order=order, tail=tail, sensitivity_guess=guess),
+        )
+
+    @property
+    def event(self) -> Event:
+        """What publishing the bound costs, beside a failure probability of `tail`."""
+        noise = self.noise
+        return composed(
+            [
+                GaussianEvent(noise_multiplier=noise.sensitivity_multiplier),
+                GaussianEvent(noise_multiplier=noise.cost_multiplier),
+            ]
+        )
+
+    def release(
+        self, votes: NDArray[Any], answers: NDArray[Any], *, generator: AnyGenerator
+    ) -> NDArray[np.float64]:
+        """Draw the bound: [epsilon], for answers and bound together, at `delta`.
+
+        Args:
+            votes: Counts [Q, K].
+            answers: The release of the answers [Q, 2].
+            generator: Source of the noise.
+
+        Raises:
+            ConditionsFailed: Smooth sensitivity is not proven for these parameters.
+        """
+        checked = looked_at(answers)
+        published = release_epsilon(
+            votes[:checked],
+            noise_std=self.noise_std,
+            threshold=self.threshold,
+            sigma1=self.sigma1,
+            answered=None if self.threshold is None else answers[:checked, BY_TEACHERS] > 0,
+            delta=self.delta,
+            order=self.order,
+            tail=self.tail,
+            noise=self.noise,
+            generator=generator,
+        )
+        # Releases are kept in single precision, and a bound may not be rounded below itself.
+        bound = np.float32(published.epsilon)
+        if float(bound) < published.epsilon:
+            bound = np.nextafter(bound, np.float32(np.inf))
+        return np.array([bound], dtype=np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PateCosts:
+    """What answers really cost; private, like the votes it was computed from.
+
+    Attributes:
+        expected: Data-dependent, each answer weighted by its probability: the papers' epsilon.
+        realised: Data-dependent, for the checks that were made and the answers that were given.
+        realised_data_independent: The same for any votes.
+    """
+
+    expected: float
+    realised: float
+    realised_data_independent: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AnsweredRequest:
+    """A request and all that its real cost depends on; private, for the votes in it.
+
+    Attributes:
+        request: What was asked for.
+        votes: Counts [Q, K].
+        released: The answers [Q, 2].
+        student_scores: For Interactive-GNMax [Q, K].
+    """
+
+    request: PateAnswers
+    votes: NDArray[Any]
+    released: NDArray[Any]
+    student_scores: NDArray[Any] | None = None
+
+    def costs(self) -> QueryCosts:
+        """Of the queries that were looked at."""
+        aggregator = self.request.aggregator
+        if isinstance(aggregator, InteractiveGNMax):
+            costs = aggregator.costs(self.votes, student_scores=self.student_scores)
+        else:
+            costs = aggregator.costs(self.votes)
+        return costs.head(looked_at(self.released))
+
+    @property
+    def by_teachers(self) -> NDArray[np.bool_]:
+        """Which of the queries that were looked at the teachers answered."""
+        answered: NDArray[np.bool_] = self.released[: looked_at(self.released), BY_TEACHERS] > 0
+        return answered
+
+
+def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> PateCosts:
+    """Compute what the answers of a run really cost, over all of its rounds.
+
+    Args:
+        rounds: At least one.
+        delta: In (0, 1).
+    """
+    expected, realised = np.zeros(len(ORDERS)), np.zeros(len(ORDERS))
+    events: list[Event] = []
+    for each in rounds:
+        costs, answered = each.costs(), each.by_teachers
+        expected += costs.expected_rdp()
+        realised += costs.realised_rdp(answered)
+        aggregator = each.request.aggregator
+        events += aggregator.events(checked=len(answered), answered=int(answered.sum()))
+    return PateCosts(
+        expected=epsilon_from_rdp(ORDERS, expected, delta)[0],
+        realised=epsilon_from_rdp(ORDERS, realised, delta)[0],
+        realised_data_independent=_epsilon(events, delta),
+    )
+
+
+def looked_at(released: NDArray[Any]) -> int:
+    """How many queries were checked."""
+    return int((released[:, BY_TEACHERS] != NOT_LOOKED_AT).sum())
+
+
+def composed(events: Sequence[Event]) -> Event:
+    """Return several events of one label as one; all of them Gaussian, unless there is one only."""
+    if len(events) == 1:
+        return events[0]
+    multipliers = [e.noise_multiplier for e in events if isinstance(e, GaussianEvent)]
+    assert len(multipliers) == len(events), "aggregators that have rounds or bounds are Gaussian"
+    return GaussianEvent(noise_multiplier=sum(each**-2 for each in multipliers) ** -0.5)
+
+
+def _epsilon(events: Sequence[Event], delta: float) -> float:
+    pure = all(isinstance(event, PureEvent) for event in events)
+    return epsilon_of(events, delta=0.0 if pure else delta) if events else 0.0

@@ -1,0 +1,113 @@
+"""canaries: the published draw bit for bit, blocks that share nothing, fair coins, refusals."""
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp.mechanisms.auditing.canaries import Canaries, CoinCanaries
+from tests.shared_material import shared_path
+
+CLASSES = {"cifar10": 10, "cifar100": 100}
+
+
+@pytest.mark.parametrize("dataset", CLASSES)
+@pytest.mark.parametrize("kind", ["confs", "confs_10x100"])
+def test_published_canaries_bit_for_bit(dataset: str, kind: str) -> None:
+    with np.load(shared_path("oracle", "antipodes", "canaries.npz")) as arrays:
+        keys = ("pos", "label", "true")
+        positions, labels, true = (arrays[f"{kind}__{dataset}__{key}"] for key in keys)
+    training = np.zeros(50_000, dtype=np.int64)  # only the canaries' own labels enter the draw
+    training[positions] = true
+    if kind == "confs":
+        drawn: tuple[Canaries, ...] = (
+            Canaries.draw(training, num_classes=CLASSES[dataset], num_canaries=1000, seed=11337),
+        )
+    else:
+        drawn = Canaries.draw_blocks(training, num_classes=CLASSES[dataset])
+        assert [block.positions.size for block in drawn] == [100] * 10
+    np.testing.assert_array_equal(np.concatenate([c.positions for c in drawn]), positions)
+    np.testing.assert_array_equal(np.concatenate([c.labels for c in drawn]), labels)
+    np.testing.assert_array_equal(np.concatenate([c.true_labels for c in drawn]), true)
+    assert np.unique(positions).size == 1000
+
+
+def test_published_blocks_are_those_of_the_published_runs() -> None:
+    for name, dataset in (("cifar10_RR_M", "cifar10"), ("cifar100_RR_H", "cifar100")):
+        folder = shared_path("oracle", "antipodes", "confs_10x100")
+        positions = np.load(folder / f"pos_{name}.npy")
+        planted = np.load(folder / f"labels_{name}.npy")
+        with np.load(shared_path("oracle", "antipodes", "canaries.npz")) as arrays:
+            true = arrays[f"confs_10x100__{dataset}__true"]
+        training = np.zeros(50_000, dtype=np.int64)
+        training[positions] = true
+        blocks = Canaries.draw_blocks(training, num_classes=CLASSES[dataset])
+        np.testing.assert_array_equal(np.concatenate([b.positions for b in blocks]), positions)
+        np.testing.assert_array_equal(np.concatenate([b.labels for b in blocks]), planted)
+
+
+def test_planting_changes_the_canaries_and_nothing_else() -> None:
+    labels = np.random.default_rng(0).integers(4, size=50)
+    canaries = Canaries.draw(labels, num_classes=4, num_canaries=50, seed=1)
+    planted = canaries.plant(labels)
+    assert (planted != labels).all()
+    few = Canaries.draw(labels, num_classes=4, num_canaries=5, seed=1)
+    changed = np.flatnonzero(few.plant(labels) != labels)
+    np.testing.assert_array_equal(changed, np.sort(few.positions))
+    tensor = few.plant(torch.from_numpy(labels))
+    assert isinstance(tensor, torch.Tensor)
+    np.testing.assert_array_equal(tensor.numpy(), few.plant(labels))
+
+
+def test_coins_are_fair_and_candidates_uniform_among_wrong_labels() -> None:
+    labels = np.random.default_rng(0).integers(5, size=20_000)
+    generator = np.random.default_rng(1)
+    coin = CoinCanaries.draw(labels, num_classes=5, num_canaries=20_000, generator=generator)
+    true = labels[coin.positions]
+    assert (coin.candidates != true[:, None]).all()
+    assert abs(coin.coins.mean() - 0.5) < 4 * 0.5 / np.sqrt(20_000)
+    offset = (coin.candidates - true[:, None]) % 5  # 1..4, an ordered pair of two: 12 kinds
+    kinds, counts = np.unique(offset @ [10, 1], return_counts=True)
+    assert kinds.size == 12
+    assert np.abs(counts - 20_000 / 12).max() < 5 * np.sqrt(20_000 / 12)
+    expected = np.where(coin.coins == 1, coin.candidates[:, 1], coin.candidates[:, 0])
+    np.testing.assert_array_equal(coin.labels, expected)
+    np.testing.assert_array_equal(coin.plant(labels)[coin.positions], expected)
+
+
+def test_two_classes_leave_one_pair() -> None:
+    labels = np.zeros(10, dtype=np.int64)
+    generator = np.random.default_rng(0)
+    coin = CoinCanaries.draw(labels, num_classes=2, num_canaries=10, generator=generator)
+    assert (coin.candidates == [0, 1]).all()
+    assert (Canaries.draw(labels, num_classes=2, num_canaries=10, seed=0).labels == 1).all()
+
+
+def test_bad_draws_are_refused() -> None:
+    labels = np.array([0, 1, 2])
+    with pytest.raises(ValueError, match=r"4 canaries are wanted, but there are 3 examples"):
+        Canaries.draw(labels, num_classes=3, num_canaries=4)
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        Canaries.draw(np.array([0, 0]), num_classes=1, num_canaries=1)
+    with pytest.raises(ValueError, match=r"labels\[2\] is 2"):
+        Canaries.draw(labels, num_classes=2, num_canaries=1)
+    with pytest.raises(ValueError, match="seed is 4294967296"):
+        Canaries.draw(labels, num_classes=3, num_canaries=1, seed=2**32)
+    with pytest.raises(ValueError, match="without overlap"):
+        Canaries.draw_blocks(
+            np.zeros(40, dtype=np.int64), num_classes=2, num_blocks=2, num_canaries=20
+        )
+    canaries = Canaries.draw(np.zeros(40, dtype=np.int64), num_classes=2, num_canaries=20)
+    with pytest.raises(ValueError, match="plant canaries in the labels that they were drawn for"):
+        canaries.plant(labels)
+
+
+def test_contradictory_canaries_are_refused() -> None:
+    one, two = np.array([1]), np.array([2])
+    with pytest.raises(ValueError, match="canary 0 has label 1, which is its true label"):
+        Canaries(positions=two, labels=one, true_labels=one.copy())
+    with pytest.raises(ValueError, match="drawn twice"):
+        Canaries(positions=np.array([3, 3]), labels=np.array([1, 2]), true_labels=np.array([2, 1]))
+    with pytest.raises(ValueError, match="the same label twice"):
+        CoinCanaries(positions=one, candidates=np.array([[4, 4]]), coins=np.array([0]))
+    with pytest.raises(ValueError, match="other than 0 and 1"):
+        CoinCanaries(positions=one, candidates=np.array([[4, 5]]), coins=np.array([2]))

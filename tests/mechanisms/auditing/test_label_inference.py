@@ -1,0 +1,111 @@
+"""label_inference: the bound is met by the best attack on randomized response, and never passed."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.auditing.label_inference import advantage_bound, label_inference
+
+
+def channel(*, epsilon: float, candidates: int, shown: float) -> NDArray[np.float64]:
+    """Pr[output | label] [m, 2 m] of randomized response that shows some labels for certain."""
+    odds = np.where(np.eye(candidates, dtype=bool), math.exp(epsilon), 1.0)
+    noisy = odds / odds.sum(axis=1, keepdims=True)
+    return np.hstack([(1 - shown) * noisy, shown * np.eye(candidates)])
+
+
+def best_accuracy(law: NDArray[np.float64]) -> float:
+    """Of all attacks, deterministic ones suffice: every one of them is tried, label uniform."""
+    candidates, outputs = law.shape
+    attacks = itertools.product(range(candidates), repeat=outputs)
+    right = [float(law[list(attack), range(outputs)].sum()) for attack in attacks]
+    best: float = max(right) / candidates
+    return best
+
+
+@pytest.mark.parametrize("shown", [0.0, 1e-3, 0.2])
+@pytest.mark.parametrize("candidates", [2, 3, 4])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 3.0])
+def test_the_best_attack_on_randomized_response_attains_the_bound(
+    epsilon: float, candidates: int, shown: float
+) -> None:
+    law = channel(epsilon=epsilon, candidates=candidates, shown=shown)
+    # It is (epsilon, shown)-DP: of any event, at most so much lies above e^epsilon times another's.
+    excess = np.maximum(law[:, None] - math.exp(epsilon) * law[None, :], 0).sum(axis=2)
+    assert excess.max() == pytest.approx(shown, abs=1e-12)
+    bound = advantage_bound(epsilon=epsilon, candidates=candidates, delta=shown)
+    assert best_accuracy(law) - 1 / candidates == pytest.approx(bound, rel=1e-12, abs=1e-15)
+    pure = advantage_bound(epsilon=epsilon, candidates=candidates)
+    assert bound <= pure + shown  # the looser bound that is easier to remember
+
+
+def test_no_attack_on_any_channel_passes_the_bound() -> None:
+    """Channels at random, made private by mixing: the delta that they need at each epsilon."""
+    generator = np.random.default_rng(0)
+    for candidates in (2, 3, 9, 99):
+        for _ in range(50):
+            law = generator.dirichlet(np.full(12, generator.uniform(0.05, 3)), size=candidates)
+            best = law.max(axis=0).sum() / candidates - 1 / candidates
+            for epsilon in (0.0, 0.5, 2.0):
+                excess = np.maximum(law[:, None] - math.exp(epsilon) * law[None, :], 0)
+                delta = min(1.0, excess.sum(axis=2).max())
+                bound = advantage_bound(epsilon=epsilon, candidates=candidates, delta=delta)
+                assert best <= bound + 1e-12
+            with np.errstate(divide="ignore"):
+                epsilon = float((np.log(law.max(axis=0)) - np.log(law.min(axis=0))).max())
+            assert best <= advantage_bound(epsilon=epsilon, candidates=candidates) + 1e-12
+
+
+def test_figures_of_the_bound() -> None:
+    assert advantage_bound(epsilon=2.0, candidates=9) == pytest.approx(0.36904, abs=5e-6)
+    assert advantage_bound(epsilon=1.0, candidates=2) == pytest.approx(0.23106, abs=5e-6)
+    assert advantage_bound(epsilon=0.0, candidates=7) == 0.0
+    assert advantage_bound(epsilon=math.inf, candidates=9) == pytest.approx(8 / 9, rel=1e-15)
+    assert advantage_bound(epsilon=0.0, candidates=2, delta=0.25) == pytest.approx(0.125)
+    assert advantage_bound(epsilon=1.0, candidates=4, delta=1.0) == pytest.approx(0.75)
+
+
+def test_measured_advantage_of_randomized_response() -> None:
+    generator = np.random.default_rng(1)
+    labels = generator.integers(10, size=50_000)
+    keep = math.exp(2.0) / (math.exp(2.0) + 9)
+    shown = np.where(
+        generator.random(labels.size) < keep,
+        labels,
+        (labels + generator.integers(1, 10, size=labels.size)) % 10,
+    )
+    found = label_inference(shown, generator.integers(10, size=labels.size), labels)
+    assert found.accuracy == pytest.approx(keep, abs=4 * 0.0023)
+    assert abs(found.advantage - (keep - 0.1)) < 4 * found.standard_error
+    assert found.standard_error < 0.01
+    assert found.advantage == pytest.approx(found.accuracy - found.baseline_accuracy)
+
+
+def test_learning_is_no_leak() -> None:
+    """Guesses that a label-independent predictor makes too have no advantage at all."""
+    labels = np.arange(100) % 4
+    guesses = np.where(np.arange(100) < 90, labels, 0)
+    found = label_inference(guesses, guesses, labels)
+    assert (found.advantage, found.standard_error) == (0.0, 0.0)
+    assert found.accuracy > 0.9
+
+
+def test_bad_input_is_refused() -> None:
+    three = np.zeros(3, int)
+    with pytest.raises(ValueError, match="labels has 2 entries, guesses 3"):
+        label_inference(three, three, three[:2])
+    with pytest.raises(ValueError, match="guesses is of type float64"):
+        label_inference(three * 1.0, three, three)
+    with pytest.raises(ValueError, match=r"baseline\[0\] is -1"):
+        label_inference(three, three - 1, three)
+    with pytest.raises(ValueError, match="is empty"):
+        label_inference(three[:0], three[:0], three[:0])
+    with pytest.raises(ValueError, match="epsilon is -1"):
+        advantage_bound(epsilon=-1.0, candidates=2)
+    with pytest.raises(ValueError, match="delta is 2"):
+        advantage_bound(epsilon=1.0, candidates=2, delta=2.0)
+    with pytest.raises(ValueError, match="candidates is 1"):
+        advantage_bound(epsilon=1.0, candidates=1)

@@ -1,0 +1,190 @@
+"""memorization: published intervals, the counts rule, a lower end that keeps its promise."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.auditing.memorization import (
+    THRESHOLDS,
+    _log_average_capital,
+    memorization_interval,
+    memorization_interval_from_pairs,
+)
+from labeldp.mechanisms.auditing.one_run import one_run_ceiling
+from tests.shared_material import shared_path
+
+
+def test_published_intervals() -> None:
+    golden = json.loads(shared_path("oracle", "antipodes", "eps_m.json").read_text())["cases"]
+    assert len(golden) == 14
+    for case in golden:
+        confidences = np.load(shared_path("oracle", "antipodes", *case["file"].split("/")))
+        key = f"{case['set']}__{case['dataset']}"
+        with np.load(shared_path("oracle", "antipodes", "canaries.npz")) as arrays:
+            labels, true = arrays[f"{key}__label"], arrays[f"{key}__true"]
+        audit = memorization_interval(confidences, labels, true)
+        assert audit.paper.epsilon_low == pytest.approx(case["eps_m_low"], abs=5e-5)
+        assert audit.paper.epsilon_high == pytest.approx(case["eps_m_high"], abs=5e-5)
+        assert audit.paper.threshold == case["best_threshold"]
+        assert audit.paper.guesses == case["acgr"]["n_guesses"]
+        assert audit.canaries == 1000
+        # what is proven never lies far above what was published, and never above the ceiling
+        assert 0 <= audit.corrected.epsilon_low <= audit.paper.epsilon_low + 0.1
+        assert audit.corrected.epsilon_low <= audit.ceiling
+        assert audit.corrected.epsilon_low <= audit.corrected.epsilon_high
+
+
+def test_synthetic_intervals() -> None:
+    golden = json.loads(shared_path("oracle", "antipodes", "eps_m_synthetic.json").read_text())
+    with np.load(shared_path("oracle", "antipodes", "eps_m_synthetic.npz")) as arrays:
+        for case in golden:
+            own, others = (arrays[f"{case['name']}__{key}"] for key in ("c1", "c2"))
+            paper = memorization_interval_from_pairs(own, others).paper
+            if case["official_result_is_float_artifact"]:
+                continue  # all guesses right: test_all_correct_is_decided_on_counts
+            for end in ("low", "high"):
+                expected = float(case[f"eps_{end}"])
+                tolerance = 1e-3 if 4 < expected < math.inf else 1e-4
+                found = getattr(paper, f"epsilon_{end}")
+                assert found == pytest.approx(expected, abs=tolerance), case["name"]
+            assert paper.threshold == case["best_threshold"], case["name"]
+
+
+def test_all_correct_is_decided_on_counts() -> None:
+    with np.load(shared_path("oracle", "antipodes", "eps_m_synthetic.npz")) as arrays:
+        own, others = arrays["all_correct_large__c1"], arrays["all_correct_large__c2"]
+    audit = memorization_interval_from_pairs(own, others)
+    assert audit.paper.epsilon_low == pytest.approx(math.log((1 - 3 / 200) / (3 / 200)), abs=1e-9)
+    assert audit.paper.epsilon_high == math.inf
+    assert audit.ceiling == one_run_ceiling(canaries=200)
+    assert audit.ceiling - 0.4 < audit.corrected.epsilon_low < audit.ceiling
+
+
+def randomized_response_confidences(
+    canary_labels: NDArray[np.int64], epsilon: float, generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """What a model that learned nothing but ten-class randomized response would say [N, 10]."""
+    size = canary_labels.size
+    kept = generator.random(size) < math.exp(epsilon) / (math.exp(epsilon) + 9)
+    shown = np.where(kept, canary_labels, (canary_labels + generator.integers(1, 10, size)) % 10)
+    confidences = np.full((size, 10), 0.04 / 9)
+    confidences[np.arange(size), shown] = 0.96
+    return confidences
+
+
+def audit_randomized_response(
+    *, epsilon: float, canaries: int, seed: int
+) -> tuple[float, float, float]:
+    """The corrected ends and the paper's lower end of a synthetic audit."""
+    generator = np.random.default_rng([seed, canaries])
+    true = generator.integers(10, size=canaries)
+    planted = (true + generator.integers(1, 10, size=canaries)) % 10
+    confidences = randomized_response_confidences(planted, epsilon, generator)
+    audit = memorization_interval(confidences, planted, true)
+    ends = audit.corrected
+    return ends.epsilon_low, ends.epsilon_high, audit.paper.epsilon_low
+
+
+@pytest.mark.parametrize(("epsilon", "canaries"), [(0.5, 100), (2.0, 100), (4.0, 300)])
+def test_corrected_ends_keep_their_promise(epsilon: float, canaries: int) -> None:
+    runs = [
+        audit_randomized_response(epsilon=epsilon, canaries=canaries, seed=seed)
+        for seed in range(200)
+    ]
+    low, high, _ = np.array(runs).T
+    allowed = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 200)  # three standard errors of the rate itself
+    assert (low > epsilon).mean() <= allowed
+    assert (high < epsilon).mean() <= allowed  # canaries are independent here
+
+
+def test_corrected_lower_end_has_power() -> None:
+    for epsilon, least in ((1.0, 0.4), (2.0, 1.5), (4.0, 3.3)):
+        lows = [
+            audit_randomized_response(epsilon=epsilon, canaries=1000, seed=seed)[0]
+            for seed in range(10)
+        ]
+        assert least < np.mean(lows) < epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+def test_the_mean_capital_is_at_most_one(epsilon: float) -> None:
+    """Over all outcomes of five canaries at two thresholds, each with its exact probability.
+
+    Markov's inequality turns that mean into the stated confidence: it is all that a bound rests on.
+    """
+    accuracy = math.exp(epsilon) / (1 + math.exp(epsilon))
+    mean = 0.0
+    for outcome in itertools.product((0, 1), repeat=5):
+        won = np.array([outcome, (*outcome[:3], 0, 0)], dtype=float)
+        lost = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]) - won
+        probability = accuracy ** sum(outcome) * (1 - accuracy) ** (5 - sum(outcome))
+        mean += probability * math.exp(_log_average_capital(epsilon, won, lost))
+    assert 0.9 < mean <= 1 + 1e-12
+
+
+def test_the_published_interval_does_not_keep_it() -> None:
+    """Why `corrected` exists: a model that never saw the canaries (epsilon 0) is often accused."""
+    generator = np.random.default_rng(0)
+    accused = np.zeros((200, 2))
+    for run in range(200):
+        true = generator.integers(10, size=100)
+        planted = (true + generator.integers(1, 10, size=100)) % 10
+        confidences = generator.dirichlet(np.full(10, 0.1), size=100)
+        audit = memorization_interval(confidences, planted, true)
+        accused[run] = audit.paper.epsilon_low > 0, audit.corrected.epsilon_low > 0
+    paper, corrected = accused.mean(axis=0)
+    assert paper > 0.1
+    assert corrected <= 0.05
+
+
+def test_a_model_that_knows_nothing_proves_nothing() -> None:
+    confidences = np.full((100, 5), 0.2)
+    audit = memorization_interval(confidences, np.ones(100, int), np.zeros(100, int))
+    assert (audit.paper.epsilon_low, audit.paper.threshold) == (0.0, None)
+    assert (audit.corrected.epsilon_low, audit.corrected.epsilon_high) == (0.0, math.inf)
+    assert (audit.corrected.threshold, audit.corrected.guesses) == (None, 0)
+
+
+def test_tensors_are_welcome_and_confidence_widens() -> None:
+    generator = np.random.default_rng(3)
+    true = generator.integers(10, size=500)
+    planted = (true + 1) % 10
+    confidences = randomized_response_confidences(planted, 3.0, generator)
+    usual = memorization_interval(confidences, planted, true)
+    rows, own, replaced = (torch.from_numpy(array) for array in (confidences, planted, true))
+    assert memorization_interval(rows, own, replaced) == usual
+    surer = memorization_interval(confidences, planted, true, confidence=0.99)
+    for name in ("paper", "corrected"):
+        wide, narrow = getattr(surer, name), getattr(usual, name)
+        assert wide.epsilon_low < narrow.epsilon_low < narrow.epsilon_high < wide.epsilon_high
+    assert surer.ceiling < usual.ceiling
+    assert THRESHOLDS[0] == 0.5
+
+
+def test_bad_input_is_refused() -> None:
+    rows = np.full((20, 4), 0.25)
+    planted, true = np.ones(20, int), np.zeros(20, int)
+    broken = rows.copy()
+    broken[7] = [0.5, 0.5, 0.5, 0.5]
+    with pytest.raises(ValueError, match="confidences row 7"):
+        memorization_interval(broken, planted, true)
+    broken[7] = [np.nan, 0.5, 0.25, 0.25]
+    with pytest.raises(ValueError, match="confidences row 7"):
+        memorization_interval(broken, planted, true)
+    with pytest.raises(ValueError, match=r"canary_labels\[0\] is 4"):
+        memorization_interval(rows, planted + 3, true)
+    with pytest.raises(ValueError, match=r"canary_labels\[0\] is 1, the true label"):
+        memorization_interval(rows, planted, planted)
+    with pytest.raises(ValueError, match="true_labels has 19 labels; confidences has 20 rows"):
+        memorization_interval(rows, planted, true[:19])
+    with pytest.raises(ValueError, match=r"2 classes.*needs at least 3"):
+        memorization_interval(np.full((20, 2), 0.5), planted, true)
+    with pytest.raises(ValueError, match=r"canaries is 4.*it takes 5 to prove that epsilon"):
+        memorization_interval(rows[:4], planted[:4], true[:4])
+    with pytest.raises(ValueError, match=r"confidence is 1\.5"):
+        memorization_interval(rows, planted, true, confidence=1.5)

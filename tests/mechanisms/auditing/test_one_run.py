@@ -1,0 +1,183 @@
+"""one_run: golden bounds, the theorem's own sums, promises kept, power, refusals."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from labeldp.mechanisms.auditing.canaries import CoinCanaries
+from labeldp.mechanisms.auditing.one_run import (
+    BestFraction,
+    FixedGuesses,
+    GuessesAbove,
+    GuessRule,
+    OneRunAudit,
+    canaries_needed,
+    candidate_scores,
+    one_run_audit,
+    one_run_ceiling,
+    one_run_lower_bound,
+)
+
+
+def expected_counts(epsilon: float, classes: int, canaries: int) -> tuple[float, float]:
+    """Guesses and right guesses, on average, of who sees randomized response's outputs."""
+    odds = math.exp(epsilon)
+    guesses = canaries * (odds + 1) / (odds + classes - 1)
+    return guesses, guesses * odds / (odds + 1)
+
+
+@pytest.mark.parametrize(("canaries", "ceiling"), [(100, 3.49), (1000, 5.81), (10_000, 8.11)])
+def test_ceilings(canaries: int, ceiling: float) -> None:
+    assert one_run_ceiling(canaries=canaries) == pytest.approx(ceiling, abs=0.005)
+    needed = canaries_needed(epsilon=one_run_ceiling(canaries=canaries))
+    assert needed == canaries
+
+
+@pytest.mark.parametrize(
+    ("classes", "canaries", "bounds"),
+    [
+        (10, 1000, {1: 0.77, 2: 1.77, 4: 3.56, 8: 5.35}),
+        (10, 10_000, {1: 0.93, 2: 1.93, 4: 3.86, 8: 6.99}),
+        (100, 1000, {1: 0.30, 8: 5.32}),
+    ],
+)
+def test_golden_bounds_of_the_oracle_attacker(
+    classes: int, canaries: int, bounds: dict[int, float]
+) -> None:
+    for epsilon, bound in bounds.items():
+        guesses, correct = (int(n) for n in expected_counts(epsilon, classes, canaries))
+        found = one_run_lower_bound(canaries=canaries, guesses=guesses, correct=correct)
+        assert found == pytest.approx(bound, abs=0.0075), epsilon
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-4])
+@pytest.mark.parametrize(("guesses", "correct"), [(50, 50), (400, 300), (300, 160), (200, 60)])
+def test_against_the_theorem_summed_naively(guesses: int, correct: int, delta: float) -> None:
+    def p_value(epsilon: float) -> float:
+        success = math.exp(epsilon) / (1 + math.exp(epsilon))
+        mass = [binom.pmf(k, guesses, success) for k in range(guesses + 1)]
+        beta = math.fsum(mass[correct:])
+        chords = [(math.fsum(mass[correct - i :]) - beta) / i for i in range(1, correct + 1)]
+        return beta + 2 * 1000 * delta * max(0.0, *chords)
+
+    bound = one_run_lower_bound(canaries=1000, guesses=guesses, correct=correct, delta=delta)
+    if bound == 0:
+        assert p_value(1e-9) > 0.05
+    else:
+        assert p_value(bound) == pytest.approx(0.05, rel=1e-6)
+
+
+def audit_randomized_response(
+    *, epsilon: float, seed: int, rule: GuessRule, canaries: int = 1000, classes: int = 10
+) -> OneRunAudit:
+    """One synthetic audit, its attacker the best there is: it sees randomized response's output."""
+    generator = np.random.default_rng([seed, canaries, classes])
+    labels = generator.integers(classes, size=2 * canaries)
+    coin = CoinCanaries.draw(
+        labels, num_classes=classes, num_canaries=canaries, generator=generator
+    )
+    kept = generator.random(canaries) < math.exp(epsilon) / (math.exp(epsilon) + classes - 1)
+    other = (coin.labels + generator.integers(1, classes, size=canaries)) % classes
+    shown = np.where(kept, coin.labels, other)
+    scores = 1.0 * (shown == coin.candidates[:, 0]) - (shown == coin.candidates[:, 1])
+    return one_run_audit(scores, coin.coins, rule=rule)
+
+
+@pytest.mark.parametrize("rule", [GuessesAbove(), BestFraction()])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_bounds_keep_their_promise(epsilon: float, rule: GuessRule) -> None:
+    bounds = [
+        audit_randomized_response(epsilon=epsilon, seed=seed, rule=rule, canaries=300).epsilon_low
+        for seed in range(500)
+    ]
+    allowed = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 500)
+    assert (np.array(bounds) > epsilon).mean() <= allowed
+
+
+def test_choosing_the_best_without_paying_breaks_the_promise() -> None:
+    """The promise is a test that can fail: the best of many numbers of guesses, uncorrected."""
+    generator = np.random.default_rng(0)
+    failures = 0
+    for _ in range(200):
+        right = np.cumsum(generator.random(300) < 0.5)  # epsilon is 0
+        best = max(
+            one_run_lower_bound(canaries=300, guesses=r, correct=int(right[r - 1]))
+            for r in range(10, 301, 10)
+        )
+        failures += best > 0
+    assert failures / 200 > 0.1
+
+
+@pytest.mark.parametrize("rule", [GuessesAbove(), BestFraction()])
+@pytest.mark.parametrize(("epsilon", "least"), [(1.0, 0.65), (4.0, 3.4)])
+def test_power_of_the_oracle_attacker(epsilon: float, least: float, rule: GuessRule) -> None:
+    bounds = [
+        audit_randomized_response(epsilon=epsilon, seed=seed, rule=rule).epsilon_low
+        for seed in range(20)
+    ]
+    assert least <= np.mean(bounds) < epsilon
+
+
+def test_rules_choose_by_strength_alone() -> None:
+    scores = np.array([3.0, -2.0, 1.0, 0.5, 0.0, -0.1])
+    truth = np.array([0, 1, 1, 0, 1, 1])
+    scores, truth = np.tile(scores, 5), np.tile(truth, 5)
+    top = one_run_audit(scores, truth, rule=FixedGuesses(count=10))
+    assert (top.guesses, top.correct, top.canaries) == (10, 10, 30)
+    above = one_run_audit(scores, truth, rule=GuessesAbove(threshold=0.7))
+    assert (above.guesses, above.correct) == (15, 10)
+    every = one_run_audit(scores, truth, rule=GuessesAbove())
+    assert (every.guesses, every.correct) == (25, 20)
+    best = one_run_audit(scores, truth, rule=BestFraction(fractions=(1.0, 0.4)))
+    assert (best.guesses, best.correct) == (10, 10)
+    paid = one_run_lower_bound(canaries=30, guesses=10, correct=10, confidence=0.975)
+    assert best.epsilon_low == pytest.approx(paid, abs=1e-12)
+    assert top.ceiling == one_run_ceiling(canaries=30)
+    flipped = one_run_audit(-scores, 1 - truth, rule=FixedGuesses(count=10))
+    assert flipped == top
+
+
+def test_scores_from_confidences() -> None:
+    rows = np.array([[0.7, 0.2, 0.1], [0.0, 0.5, 0.5]])
+    scores = candidate_scores(rows, np.array([[0, 1], [0, 2]]))
+    assert scores[0] == pytest.approx(math.log(3.5))
+    assert np.isfinite(scores[1]) and scores[1] < -100
+    with pytest.raises(ValueError, match=r"candidates\[:, 1\]\[0\] is 3"):
+        candidate_scores(rows, np.array([[0, 3], [0, 2]]))
+    with pytest.raises(ValueError, match=r"candidates has shape \(2,\)"):
+        candidate_scores(rows, np.array([0, 1]))
+    with pytest.raises(ValueError, match="confidences row 1"):
+        candidate_scores(rows * [[1], [2]], np.array([[0, 1], [0, 2]]))
+
+
+def test_more_canaries_or_delta_change_the_bound_as_they_must() -> None:
+    counts = {"canaries": 500, "guesses": 400, "correct": 350}
+    bounds = [one_run_lower_bound(**counts, delta=d) for d in (0.0, 1e-7, 1e-5, 1e-3, 0.5)]
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[0] - bounds[1] < 1e-3 and bounds[-1] == 0.0
+    assert one_run_lower_bound(canaries=500, guesses=0, correct=0) == 0.0
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(ValueError, match="correct is 6, guesses 5"):
+        one_run_lower_bound(canaries=10, guesses=5, correct=6)
+    with pytest.raises(ValueError, match="guesses 11 and canaries 10"):
+        one_run_lower_bound(canaries=10, guesses=11, correct=6)
+    with pytest.raises(ValueError, match="it takes 5 to prove that epsilon is above 0, and 62"):
+        one_run_lower_bound(canaries=4, guesses=4, correct=4)
+    with pytest.raises(ValueError, match="delta is 1"):
+        one_run_lower_bound(canaries=10, guesses=5, correct=5, delta=1.0)
+    with pytest.raises(ValueError, match="confidence is 0"):
+        one_run_lower_bound(canaries=10, guesses=5, correct=5, confidence=0)
+    with pytest.raises(ValueError, match=r"correct is 2\.5"):
+        one_run_lower_bound(canaries=10, guesses=5, correct=2.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"scores has shape \(3,\) and truth \(2,\)"):
+        one_run_audit(np.zeros(3), np.zeros(2))
+    with pytest.raises(ValueError, match=r"scores\[1\] is nan"):
+        one_run_audit(np.array([0, np.nan, 1, 1, 1]), np.zeros(5))
+    with pytest.raises(ValueError, match=r"truth\[2\] is 2"):
+        one_run_audit(np.zeros(5), np.array([0, 1, 2, 0, 0]))
+    with pytest.raises(ValueError, match="fractions is"):
+        BestFraction(fractions=(0.5, 1.5))

@@ -1,0 +1,369 @@
+"""PATE accounting: golden values of two published programs, a plain loop, and composition."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from labeldp.mechanisms.accounting import (
+    ORDERS,
+    Conversion,
+    epsilon_from_rdp,
+)
+from labeldp.mechanisms.pate.accounting import (
+    CheckNoise,
+    QueryCosts,
+    confident_gnmax_costs,
+    gnmax_costs,
+    lnmax_costs,
+    log_probability_answered,
+    log_probability_answered_per_class,
+    log_q_gaussian,
+    log_q_laplace,
+    rdp_gnmax,
+    rdp_lnmax,
+    rdp_threshold,
+)
+from labeldp.mechanisms.pate.renyi_bounds import log_surprise
+from tests.shared_material import shared_path
+
+CASES = [
+    "real_mnist_c10_n250",
+    "real_svhn_c10_n250",
+    "edge_c2_n250",
+    "edge_c10_n250",
+    "edge_c100_n1000",
+    "edge_c150_n5000",
+    "high_c10_n250",
+    "low_c10_n250",
+    "mix_c10_n250",
+    "mix_c2_n250",
+    "mix_c100_n1000",
+    "mix_c150_n5000",
+    "small_c10_n20",
+]
+ANTIPODES = [
+    "t3_c10_high",
+    "t3_c10_low",
+    "t3_c100_med",
+    "t3_c10_med_b",
+    "t3_c100_high_b",
+    "t3_c100_low_b",
+    "binary_T100",
+    "confident_T250_c10",
+    "short_T50_c5",
+]
+close = np.testing.assert_allclose
+
+
+def golden(case: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    accounting = json.loads(shared_path("oracle", "pate", "accounting.json").read_text())
+    with np.load(shared_path("oracle", "pate", f"{case}.npz")) as arrays:
+        return accounting[case], dict(arrays)
+
+
+def check_curve(
+    rdp: NDArray[np.float64], orders: NDArray[np.float64], rows: dict[str, Any]
+) -> None:
+    assert len(rows) == 3
+    for delta, row in rows.items():
+        for conversion in Conversion:
+            epsilon, order = epsilon_from_rdp(orders, rdp, float(delta), conversion)
+            assert epsilon == pytest.approx(row[f"eps_{conversion}"], rel=1e-9)
+            assert order == row[f"order_{conversion}"]
+
+
+def check_epsilons(costs: QueryCosts, orders: NDArray[np.float64], rows: dict[str, Any]) -> None:
+    check_curve(costs.expected_rdp(orders), orders, rows)
+    cost = costs.expected(delta=1e-6, orders=orders)
+    assert cost.epsilon == pytest.approx(rows["1e-06"]["eps_improved"], rel=1e-9)
+    assert cost.order == rows["1e-06"]["order_improved"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_confident_gnmax_as_the_code_of_pate_2018(case: str) -> None:
+    row, arrays = golden(case)
+    votes, small, long = (arrays[name] for name in ("votes", "orders_small", "orders_long"))
+    for i, setting in enumerate(row["params"]):
+        noise, sigma1, threshold = (setting[name] for name in ("sigma", "sigma1", "threshold"))
+        log_q = log_q_gaussian(votes, noise)
+        close(log_q, arrays[f"p{i}_logq"], rtol=1e-9)
+        close(rdp_gnmax(log_q, noise, small), arrays[f"p{i}_rdp_gnmax"], rtol=1e-9)
+        log_p = log_probability_answered(votes, threshold, sigma1)
+        close(log_p, arrays[f"p{i}_logpr"], rtol=1e-9)
+        close(rdp_threshold(log_p, sigma1, small), arrays[f"p{i}_rdp_thresh"], rtol=1e-9)
+        ceilings = small / noise**2, small / (2 * sigma1**2)
+        close(ceilings[0], arrays[f"p{i}_rdp_gnmax_ind"], rtol=1e-12)
+        close(ceilings[1], arrays[f"p{i}_rdp_thresh_ind"], rtol=1e-12)
+
+        plain = gnmax_costs(votes, noise_std=noise)
+        close(plain.expected_rdp(long), arrays[f"p{i}_cum_gnmax"], rtol=1e-9)
+        check_epsilons(plain, long, setting["gnmax"])
+        costs = confident_gnmax_costs(votes, threshold=threshold, sigma1=sigma1, sigma2=noise)
+        nothing = np.zeros(len(votes), dtype=bool)
+        close(costs.realised_rdp(nothing, long), arrays[f"p{i}_cum_thresh"], rtol=1e-9)
+        close(costs.expected_rdp(long), arrays[f"p{i}_cum_confident"], rtol=1e-9)
+        check_epsilons(costs, long, setting["confident_gnmax"])
+        answered = costs.expected(delta=1e-5).answered
+        assert answered == pytest.approx(setting["expected_answered"], rel=1e-9)
+        check_curve(costs.realised_rdp(nothing, long), long, setting["threshold_step"])
+        for_any_votes = len(votes) * long / noise**2
+        check_curve(for_any_votes, long, setting["gnmax_data_independent"])
+        for_any_votes = long * (len(votes) / (2 * sigma1**2) + answered / noise**2)
+        check_curve(for_any_votes, long, setting["confident_gnmax_data_independent"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_lnmax_as_the_code_of_pate_2018(case: str) -> None:
+    row, arrays = golden(case)
+    votes, small, long = (arrays[name] for name in ("votes", "orders_small", "orders_long"))
+    for j, setting in enumerate(row["lnmax"]):
+        log_q = log_q_laplace(votes, setting["lmbd"])
+        close(log_q, arrays[f"l{j}_logq"], rtol=1e-9)
+        close(rdp_lnmax(log_q, setting["lmbd"], small), arrays[f"l{j}_rdp"], rtol=1e-9)
+        costs = lnmax_costs(votes, scale=setting["lmbd"])
+        close(costs.expected_rdp(long), arrays[f"l{j}_cum"], rtol=1e-9)
+        check_epsilons(costs, long, setting["eps"])
+
+
+def test_lnmax_as_the_moments_accountant_of_pate_2017() -> None:
+    """Its orders are moments plus 1, its conversion is Mironov's, noise_eps is 1 / scale."""
+    rows = json.loads(shared_path("oracle", "pate", "lnmax2017.json").read_text())
+    assert len(rows) == 27
+    for row in rows:
+        _, arrays = golden(row["case"])
+        votes, scale = arrays["votes"][: row["first_rows"]], 1 / row["noise_eps"]
+        moments = np.array(row["moments"])
+        close(np.exp(log_q_laplace(votes, scale))[:8], row["q_first"][:8], rtol=1e-9)
+        costs = lnmax_costs(votes, scale=scale)
+        rdp = costs.expected_rdp(moments + 1)
+        # It takes the log of numbers that round to 1: an error of one unit in the last place a row
+        round_off = len(votes) * 2.0**-52
+        close(moments * rdp, row["log_mgf_sum"], rtol=1e-9, atol=round_off)
+        for delta, epsilon in row["eps"].items():
+            cost = costs.expected(
+                delta=float(delta), orders=moments + 1, conversion=Conversion.MIRONOV
+            )
+            assert cost.epsilon == pytest.approx(epsilon, rel=1e-9)
+        once = 2 / scale
+        any_votes = len(votes) * np.minimum(once, once**2 * (moments + 1) / 2)
+        for delta, epsilon in row["eps_data_independent"].items():
+            found, _ = epsilon_from_rdp(moments + 1, any_votes, float(delta), Conversion.MIRONOV)
+            assert found == pytest.approx(epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case[:3] in ("rea", "mix")])
+def test_interactive_gnmax_as_the_code_of_pate_2018(case: str) -> None:
+    row, arrays = golden(case)
+    setting = row["interactive"]
+    left = arrays["votes"] - arrays["inter_baseline"]
+    threshold, sigma1 = setting["threshold"], setting["sigma1"]
+    log_p = log_probability_answered(left, threshold, sigma1)
+    close(log_p, arrays["inter_logpr"], rtol=1e-9)
+    costs = confident_gnmax_costs(
+        arrays["votes"],
+        threshold=threshold,
+        sigma1=sigma1,
+        sigma2=setting["sigma"],
+        check_counts=left,
+    )
+    close(costs.expected_rdp(arrays["orders_long"]), arrays["inter_cum"], rtol=1e-9)
+    check_epsilons(costs, arrays["orders_long"], setting["eps"])
+    assert np.exp(log_p).sum() == pytest.approx(setting["expected_answered"], rel=1e-9)
+
+
+def test_a_grid_of_extremes() -> None:
+    with np.load(shared_path("oracle", "pate", "grid_rdp.npz")) as grid:
+        log_q, noise, orders = -grid["neglogq"], grid["sigma"], grid["orders"]
+        for k, noise_std in enumerate(noise):
+            close(rdp_gnmax(log_q, noise_std, orders), grid["rdp_gnmax"][:, k], rtol=1e-9)
+            laplace = grid["rdp_pure_eps_with_eps_2_over_sigma"][:, k]
+            close(rdp_lnmax(log_q, noise_std, orders), laplace, rtol=1e-9)
+
+
+def test_conversions_of_curves() -> None:
+    rows = json.loads(shared_path("oracle", "pate", "rdp_to_dp.json").read_text())
+    checked = 0
+    for row in rows:
+        for conversion in Conversion:
+            if f"eps_{conversion}" in row and not row.get("official_raised"):
+                epsilon, order = epsilon_from_rdp(
+                    row["orders"], row["rdp"], row["delta"], conversion
+                )
+                assert epsilon == pytest.approx(row[f"eps_{conversion}"], rel=1e-9, abs=1e-12)
+                assert order == row[f"order_{conversion}"] or epsilon == 0
+                checked += 1
+    assert checked >= 200
+
+
+def test_adult_row_of_table_1_from_real_votes() -> None:
+    """Paper: 524 answered at epsilon 1.90, with other teachers of the same kind."""
+    with np.load(shared_path("data", "votes", "adult_votes_250.npz")) as arrays:
+        votes = arrays["not_phd"][:1500]
+    row = json.loads(shared_path("oracle", "pate", "adult_votes_c2_n250.json").read_text())
+    with np.load(shared_path("oracle", "pate", "adult_votes_c2_n250.npz")) as arrays:
+        long, cum_thresh = arrays["orders_long"], arrays["cum_thresh"]
+        cum_gnmax = arrays["cum_gnmax_weighted"]
+        assert (votes == arrays["votes"]).all()
+    costs = confident_gnmax_costs(votes, threshold=300, sigma1=200.0, sigma2=40.0)
+    close(costs.realised_rdp(np.zeros(1500, dtype=bool), long), cum_thresh, rtol=1e-9)
+    close(costs.expected_rdp(long), cum_thresh + cum_gnmax, rtol=1e-9)
+    check_epsilons(costs, long, row["eps"])
+    paper = costs.expected(delta=1e-5, conversion=Conversion.MIRONOV)
+    assert (round(paper.answered, 1), round(paper.epsilon, 3)) == (530.3, 1.768)
+
+
+@pytest.mark.parametrize("name", ANTIPODES)
+def test_curves_of_the_antipodes_accountant(name: str) -> None:
+    rows = json.loads(shared_path("oracle", "antipodes", "accountant.json").read_text())
+    row = next(row for row in rows if row["name"] == name)
+    with np.load(shared_path("oracle", "antipodes", "votes.npz")) as arrays:
+        votes = arrays[row["votes_key"]]
+    with np.load(shared_path("oracle", "antipodes", "accountant_curves.npz")) as arrays:
+        curves = {key: arrays[key] for key in arrays if key.startswith((f"{name}__", "orders"))}
+    orders, delta = curves["orders"], row["delta"]
+    costs = confident_gnmax_costs(
+        votes, threshold=row["threshold"], sigma1=row["sigma1"], sigma2=row["sigma2"]
+    )
+    prefixes = costs.expected_prefixes(delta=delta, orders=orders)
+    close(prefixes.epsilon, curves[f"{name}__eps_total"], rtol=1e-9)
+    close(prefixes.answered, curves[f"{name}__answered"], rtol=1e-9)
+    assert (np.abs(prefixes.order - curves[f"{name}__order_opt"]) < 1e-9).mean() > 0.999
+    nothing = np.zeros(len(votes), dtype=bool)
+    close(costs.realised_rdp(nothing, orders), curves[f"{name}__rdp_select_cum_all"], rtol=1e-9)
+    for key in curves:
+        if "rdp_cum_after_" in key:
+            count = int(key.rsplit("_", 1)[1])
+            close(costs.head(count).expected_rdp(orders), curves[key], rtol=1e-9)
+    total = costs.expected(delta=delta, orders=orders)
+    assert total.epsilon == pytest.approx(row["eps_all_queries"], rel=1e-9)
+    assert total.answered == pytest.approx(row["expected_answered_all"], rel=1e-9)
+    stop = int(np.searchsorted(prefixes.answered, row["n_samples"]))
+    assert stop == row["stop_index"]
+    assert prefixes[stop].epsilon == pytest.approx(row["eps_at_stop"], rel=1e-9)
+    for point in row["checkpoints"]:
+        assert prefixes[point["n_queries"] - 1].epsilon == pytest.approx(point["eps"], rel=1e-9)
+    first = votes[: row["gnmax_first500"]["n"]]
+    for plain, setting in (
+        (gnmax_costs(first, noise_std=row["sigma2"]), row["gnmax_first500"]),
+        (lnmax_costs(first, scale=row["sigma2"]), row["lnmax_first500"]),
+    ):
+        cost = plain.expected(delta=delta, orders=orders)
+        assert cost.epsilon == pytest.approx(setting["eps"], rel=1e-9)
+
+
+def test_single_votes_also_where_the_published_accountant_crashes() -> None:
+    content = json.loads(shared_path("oracle", "antipodes", "accountant_unit.json").read_text())
+    orders, crashed = content["orders"], 0
+    lossy = []
+    for case in content["cases"]:
+        votes = [case["votes"]]
+        log_q = log_q_gaussian(votes, case["sigma2"])
+        log_p = log_probability_answered(votes, case["threshold"], case["sigma1"])
+        close(log_q, [float(case["logq_gnmax"])], rtol=1e-9)
+        close(log_p, [float(case["logpr_answered"])], rtol=1e-9)
+        close(log_q_laplace(votes, case["sigma2"]), [float(case["logq_laplace"])], rtol=1e-9)
+        close(rdp_gnmax(log_q, case["sigma2"], orders)[0], case["rdp_step2"], rtol=1e-9)
+        check = rdp_threshold(log_p, case["sigma1"], orders)[0]
+        assert np.isfinite(check).all() and (check >= 0).all()
+        if "step1_error" in case:
+            crashed += 1
+            continue
+        published = float(case["logq_step1"])
+        close(log_surprise(log_p), [published], rtol=1e-9)
+        same = rdp_gnmax([published], math.sqrt(2) * case["sigma1"], orders)[0]
+        close(same, case["rdp_step1"], rtol=1e-9)
+        if math.isclose(log_surprise(log_p)[0], published, rel_tol=1e-12):
+            close(check, case["rdp_step1"], rtol=1e-9)
+        else:  # p is nearly 1, and 1 - exp(log p) has lost half its digits there: see below
+            lossy.append(case["votes"])
+    assert lossy == [[999, 1]]
+    assert crashed > 0
+
+
+def plain_loop(
+    votes: NDArray[Any], threshold: float, sigma1: float, sigma2: float, orders: NDArray[Any]
+) -> NDArray[np.float64]:
+    """Expected curve after every query, from the formulas, one query and order at a time."""
+
+    def gaussian_bound(log_q: float, noise: float, order: float) -> float:
+        ceiling = order / noise**2
+        mu2 = noise * math.sqrt(-log_q)
+        mu1 = mu2 + 1
+        e1, e2 = mu1 / noise**2, mu2 / noise**2
+        if not (mu1 > order and mu2 > 1 and -log_q > e2):
+            return ceiling
+        if log_q > (mu2 - 1) * e2 - mu2 * math.log(mu1 / (mu1 - 1) * mu2 / (mu2 - 1)):
+            return ceiling
+        q = math.exp(log_q)
+        head = (1 - q) / (1 - math.exp((log_q + e2) * (mu2 - 1) / mu2))
+        log_tail = e1 - log_q / (mu1 - 1)
+        bound = math.log((1 - q) * head ** (order - 1) + math.exp(log_q + (order - 1) * log_tail))
+        return min(ceiling, bound / (order - 1))
+
+    totals = []
+    running = np.zeros(len(orders))
+    for row in votes:
+        others = np.delete(row, row.argmax())
+        q = min(
+            sum(norm.sf((row.max() - other) / (math.sqrt(2) * sigma2)) for other in others),
+            1 - 1 / len(row),
+        )
+        p = float(norm.sf((threshold - row.max()) / sigma1))
+        surprise = math.log(min(p, 1 - p))
+        for a, order in enumerate(orders):
+            running[a] += gaussian_bound(surprise, math.sqrt(2) * sigma1, order)
+            running[a] += p * gaussian_bound(math.log(q), sigma2, order)
+        totals.append(running.copy())
+    return np.array(totals)
+
+
+def test_a_plain_loop_over_queries_and_orders_agrees() -> None:
+    generator = np.random.default_rng(11)
+    votes = generator.multinomial(100, generator.dirichlet(np.full(5, 0.4), size=40))
+    votes = np.concatenate([votes, votes[::3]])  # equal rows are priced once
+    orders = np.array([1.5, 30.0, 2.0, 7.5, 90.0])  # in any order
+    costs = confident_gnmax_costs(votes, threshold=60, sigma1=30.0, sigma2=15.0)
+    expected = plain_loop(votes, 60, 30.0, 15.0, orders)
+    close(costs.expected_rdp(orders), expected[-1], rtol=1e-9)
+    prefixes = costs.expected_prefixes(delta=1e-5, orders=orders)
+    for n, curve in enumerate(expected):
+        assert prefixes[n].epsilon == pytest.approx(
+            epsilon_from_rdp(orders, curve, 1e-5)[0], rel=1e-9
+        )
+
+
+def test_realised_charges_every_check_and_every_answer_in_full() -> None:
+    votes = np.array([[90, 10], [60, 40], [55, 45], [100, 0]])
+    costs = confident_gnmax_costs(votes, threshold=70, sigma1=30.0, sigma2=20.0)
+    answered = np.array([True, False, False, True])
+    checks = rdp_threshold(log_probability_answered(votes, 70, 30.0), 30.0, ORDERS)
+    answers = rdp_gnmax(log_q_gaussian(votes, 20.0), 20.0, ORDERS)
+    by_hand = checks.sum(0) + answers[[0, 3]].sum(0)
+    close(costs.realised_rdp(answered), by_hand, rtol=1e-12)
+    prefixes = costs.realised_prefixes(answered, delta=1e-6)
+    for n in range(4):
+        part = costs.head(n + 1).realised(answered[: n + 1], delta=1e-6)
+        assert prefixes[n].epsilon == pytest.approx(part.epsilon, rel=1e-12)
+        assert (prefixes[n].order, prefixes[n].answered) == (part.order, part.answered)
+    with pytest.raises(ValueError, match=r"bool \[4\]"):
+        costs.realised([1, 0, 0, 1], delta=1e-6)
+    with pytest.raises(ValueError, match="queries is 5"):
+        costs.head(5)
+
+
+def test_noise_on_every_class_costs_twice_and_saves_nothing() -> None:
+    votes = np.array([[90, 10], [50, 50]])
+    costs = confident_gnmax_costs(
+        votes, threshold=70, sigma1=30.0, sigma2=20.0, check_noise=CheckNoise.PER_CLASS
+    )
+    nothing = np.zeros(2, dtype=bool)
+    close(costs.realised_rdp(nothing), 2 * ORDERS / 30.0**2, rtol=1e-12)
+    below = norm.cdf((70 - votes) / 30.0).prod(axis=1)
+    log_p = log_probability_answered_per_class(votes, 70, 30.0)
+    close(np.exp(log_p), 1 - below, rtol=1e-12)
+    assert (log_p > log_probability_answered(votes, 70, 30.0)).all()

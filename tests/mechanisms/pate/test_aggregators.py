@@ -1,0 +1,273 @@
+"""Aggregators: published answers from given draws, prices, privacy observed over a million runs."""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import (
+    ORDERS,
+    GaussianEvent,
+    PureEvent,
+    epsilon_from_rdp,
+    epsilon_of,
+    gaussian_rdp,
+    log_gaussian_delta,
+)
+from labeldp.mechanisms.pate.accounting import CheckNoise, log_probability_answered
+from labeldp.mechanisms.pate.aggregators import (
+    NO_ANSWER,
+    ConfidentGNMax,
+    GNMax,
+    LNMax,
+    noisy_argmax,
+    passes_check,
+)
+from tests.mechanisms.privacy_loss import RUNS, assert_private, privacy_loss_lower_bound
+from tests.shared_material import shared_path
+
+CONFIDENT = ConfidentGNMax(threshold=60.0, sigma1=20.0, sigma2=10.0)
+AGGREGATORS = [
+    LNMax(scale=5.0),
+    GNMax(noise_std=10.0),
+    CONFIDENT,
+    ConfidentGNMax(threshold=60.0, sigma1=20.0, sigma2=10.0, check_noise=CheckNoise.PER_CLASS),
+]
+
+
+@pytest.mark.parametrize("index", range(9))
+def test_published_answers_from_given_draws(index: int) -> None:
+    row = json.loads(shared_path("oracle", "antipodes", "aggregation.json").read_text())[index]
+    name, count = row["name"], row["n_queries"]
+    with np.load(shared_path("oracle", "antipodes", "votes.npz")) as arrays:
+        votes = arrays[name][:count]
+    with np.load(shared_path("oracle", "antipodes", "aggregation.npz")) as arrays:
+        z1, z2, labels, mask = (arrays[f"{name}__{key}"] for key in ("z1", "z2", "labels", "mask"))
+    check: dict[str, Any] = {"threshold": row["threshold"], "sigma1": row["sigma1"]}
+    passed = passes_check(votes, z1, check_noise=CheckNoise.PER_CLASS, **check)
+    np.testing.assert_array_equal(passed, mask)
+    assert passed.sum() == row["answered_official_per_class_noise"]
+    answers = noisy_argmax(votes[passed], row["sigma2"] * z2[: passed.sum()])
+    np.testing.assert_array_equal(answers, labels)
+
+    single = passes_check(votes, z1[:, 0], **check)
+    assert single.sum() == row["reference_answered_single_noise_on_max"]
+    expected = np.exp(log_probability_answered(votes, row["threshold"], row["sigma1"])).sum()
+    assert expected == pytest.approx(row["accountant_expected_answered"], rel=1e-9)
+
+
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+def test_answers_are_plausible_and_repeat_with_their_generator(aggregator: Any) -> None:
+    votes = np.tile([[2, 95, 3], [33, 34, 33]], (200, 1))
+    labels = aggregator.answer(votes, generator=np.random.default_rng(1))
+    again = aggregator.answer(votes, generator=np.random.default_rng(1))
+    assert labels.dtype == np.int64 and (labels == again).all()
+    clear, split = labels[::2], labels[1::2]
+    assert (clear == 1).sum() > 150 and set(clear) <= {NO_ANSWER, 1}
+    assert set(split) >= {0, 1, 2}
+    if isinstance(aggregator, ConfidentGNMax):
+        assert (split == NO_ANSWER).any()
+
+
+def test_tensors_come_back_as_tensors_and_torch_generators_do() -> None:
+    votes = torch.tensor([[3, 97], [98, 2]])
+    labels = GNMax(noise_std=1.0).answer(votes, generator=torch.Generator().manual_seed(0))
+    assert isinstance(labels, torch.Tensor) and labels.tolist() == [1, 0]
+    with pytest.raises(TypeError, match="pass numpy"):
+        GNMax(noise_std=1.0).answer(votes, generator=0)  # type: ignore[arg-type]
+
+
+def test_queries_after_the_last_answer_are_not_looked_at() -> None:
+    votes = np.tile([[5, 95], [50, 50]], (300, 1))
+    answers = CONFIDENT.respond(votes, generator=np.random.default_rng(2), max_answers=40)
+    assert answers.answered == 40 and answers.checked < 600
+    last = np.flatnonzero(answers.by_teachers)[-1]
+    assert answers.checked == last + 1
+    assert (answers.labels[answers.checked :] == NO_ANSWER).all()
+    everything = CONFIDENT.respond(votes, generator=np.random.default_rng(2))
+    np.testing.assert_array_equal(everything.labels[: last + 1], answers.labels[: last + 1])
+    assert everything.checked == 600
+    price = [CONFIDENT.private_event(votes, given).rdp[0] for given in (answers, everything)]
+    assert 0 < price[0] < price[1]
+
+
+def test_chunks_do_not_change_what_is_answered() -> None:
+    wide = np.tile(np.eye(1000, dtype=np.int64)[:1] * 50, (2500, 1))  # 2.5 chunks
+    labels = ConfidentGNMax(threshold=20.0, sigma1=1.0, sigma2=1.0).answer(
+        wide, generator=np.random.default_rng(0)
+    )
+    assert (labels == 0).all()
+
+
+def test_events_are_the_costs_of_any_votes() -> None:
+    assert LNMax(scale=20.0).events(checked=7, answered=7) == (PureEvent(epsilon=0.7),)
+    (gaussian,) = GNMax(noise_std=40.0).events(checked=8, answered=8)
+    assert gaussian == GaussianEvent(noise_multiplier=10.0)
+    one_noise, per_class = (
+        ConfidentGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0, check_noise=noise).events(
+            checked=640, answered=286
+        )
+        for noise in CheckNoise
+    )
+    assert epsilon_of(one_noise, delta=1e-5) == pytest.approx(2.543, abs=5e-4)  # Table 1, exactly
+    assert epsilon_of(per_class, delta=1e-5) > epsilon_of(one_noise, delta=1e-5)
+    assert all(aggregator.events(checked=0, answered=0) == () for aggregator in AGGREGATORS)
+    for aggregator in AGGREGATORS:
+        with pytest.raises(ValueError, match="answered is 3"):
+            aggregator.events(checked=2, answered=3)
+
+
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+def test_private_events_cost_no_more_than_those_for_any_votes(aggregator: Any) -> None:
+    votes = np.random.default_rng(3).multinomial(100, [0.7, 0.2, 0.1], size=50)
+    answers = aggregator.respond(votes, generator=np.random.default_rng(4))
+    private = aggregator.private_event(votes, answers)
+    public = aggregator.events(checked=answers.checked, answered=answers.answered)
+    assert private.orders == tuple(ORDERS)
+    private_epsilon = epsilon_of([private], delta=1e-5)
+    rdp_epsilon = epsilon_from_rdp(private.orders, private.rdp, 1e-5)[0]
+    assert private_epsilon == rdp_epsilon
+    # Gaussians compose exactly in the public price and as Renyi curves in the private one
+    assert private_epsilon <= epsilon_of(public, delta=1e-5) * 1.2
+    with pytest.raises(ValueError, match="50"):
+        aggregator.private_event(votes[:1], answers)
+
+
+# Privacy, observed: one vote moves, a million runs on either side.
+
+Runs = tuple[NDArray[np.int64], NDArray[np.int64]]
+Neighbors = tuple[list[int], list[int]]
+
+
+def runs_of(aggregator: Any, neighbors: Neighbors) -> Runs:
+    generator = np.random.default_rng(6)
+    first, second = (
+        1 + aggregator.answer(np.tile(row, (RUNS, 1)), generator=generator) for row in neighbors
+    )
+    return first, second
+
+
+def test_lnmax_is_private_and_half_its_noise_is_not() -> None:
+    # Where the leader is behind by more than any noise likely makes up for, its odds move by
+    # almost 2/scale: the worst there is.
+    assert_private(lambda epsilon: runs_of(LNMax(scale=2 / epsilon), ([3, 5], [2, 6])), epsilon=1.5)
+
+
+def exact_delta(aggregator: Any, epsilon: float) -> float:
+    (event,) = aggregator.events(checked=1, answered=1)
+    return math.exp(log_gaussian_delta(noise_multiplier=event.noise_multiplier, epsilon=epsilon))
+
+
+def test_gnmax_meets_its_exact_epsilon_and_half_its_noise_does_not() -> None:
+    # Two classes one vote apart, moved to three: at epsilon 0.5 the worst event of this Gaussian
+    # is that the first class wins, so the price cannot be lower.
+    neighbors: Neighbors = ([20, 21], [19, 22])
+    delta = exact_delta(GNMax(noise_std=2.0), 0.5)
+    full, half = (runs_of(GNMax(noise_std=noise_std), neighbors) for noise_std in (2.0, 1.0))
+    assert privacy_loss_lower_bound(*full, delta=delta) <= 0.5
+    assert privacy_loss_lower_bound(*full, delta=delta * 0.95) > 0.5  # the test is that sharp
+    assert privacy_loss_lower_bound(*half, delta=delta) > 0.5
+
+
+def test_the_check_meets_its_exact_epsilon_and_half_its_noise_does_not() -> None:
+    # At epsilon 0.25 and threshold 24.5 passing is the worst event of the check's Gaussian.
+    def passed(sigma1: float) -> Runs:
+        aggregator = ConfidentGNMax(threshold=24.5, sigma1=sigma1, sigma2=1e6)
+        first, second = runs_of(aggregator, ([24, 16], [23, 17]))
+        return (first > 0).astype(np.int64), (second > 0).astype(np.int64)
+
+    delta = exact_delta(ConfidentGNMax(threshold=24.5, sigma1=2.0, sigma2=1e6), 0.25)
+    assert privacy_loss_lower_bound(*passed(2.0), delta=delta) <= 0.25
+    assert privacy_loss_lower_bound(*passed(2.0), delta=delta * 0.95) > 0.25
+    assert privacy_loss_lower_bound(*passed(1.0), delta=delta) > 0.25
+
+
+def observed_divergence(first: Any, second: Any, orders: NDArray[Any]) -> NDArray[np.float64]:
+    """Renyi divergence of frequencies in the worse direction [A]; rare outcomes are left out."""
+    p, q = (np.bincount(run, minlength=4) / len(run) for run in (first, second))
+    common = (p > 1e-3) & (q > 1e-3)
+    p, q = p[common], q[common]
+    return np.array(
+        [
+            max(math.log((a**order * b ** (1 - order)).sum()) / (order - 1) for a, b in both)
+            for order in orders
+            for both in [((p, q), (q, p))]
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "neighbors"),
+    [
+        (lambda f: GNMax(noise_std=2.0 * f), ([20, 18, 0], [19, 19, 0])),
+        (
+            lambda f: ConfidentGNMax(threshold=20.0, sigma1=2.0 * f, sigma2=2.0 * f),
+            ([20, 20], [19, 21]),
+        ),
+        (
+            lambda f: ConfidentGNMax(
+                threshold=20.0, sigma1=2.0 * f, sigma2=50.0, check_noise=CheckNoise.PER_CLASS
+            ),
+            ([20, 0], [19, 1]),
+        ),
+    ],
+)
+def test_divergence_of_the_observed_answers_stays_below_both_prices(
+    make: Callable[[float], Any], neighbors: Neighbors
+) -> None:
+    orders = np.array([1.5, 2.0])
+    full, half = make(1.0), make(0.5)
+    (event,) = full.events(checked=1, answered=1)
+    price = gaussian_rdp(event.noise_multiplier, orders)
+    observed = observed_divergence(*runs_of(full, neighbors), orders)
+    assert (observed <= price).all()
+    for row in neighbors:  # the price of the votes themselves holds, and is never above
+        own = full.costs([row]).realised_rdp([True], orders)
+        assert (observed <= own).all() and (own <= price * (1 + 1e-12)).all()
+    assert (observed_divergence(*runs_of(half, neighbors), orders) > price).all()
+
+
+BAD_VOTES: list[tuple[Any, str]] = [
+    ([[3, 1], [-1, 5]], "row 1 holds a negative"),
+    ([[3, 1], [2.5, 1.5]], "row 1 holds a fractional"),
+    ([[3, 1], [3, 2]], "row 1 sums to 5"),
+    (np.zeros((0, 2), dtype=int), "empty"),
+    ([[4], [4]], "1 class"),
+    ([[3, 1], [math.nan, 4]], "row 1 holds NaN"),
+]
+
+
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+@pytest.mark.parametrize(("votes", "message"), BAD_VOTES)
+def test_votes_that_are_none_are_refused_by_row(aggregator: Any, votes: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        aggregator.answer(votes, generator=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+def test_more_answers_than_queries_are_refused(aggregator: Any) -> None:
+    votes = [[3, 1], [2, 2]]
+    with pytest.raises(ValueError, match="max_answers is 3, but there are only 2 queries"):
+        aggregator.answer(votes, generator=np.random.default_rng(0), max_answers=3)
+    with pytest.raises(ValueError, match="max_answers is 0"):
+        aggregator.answer(votes, generator=np.random.default_rng(0), max_answers=0)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_parameters_out_of_range_are_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="scale is"):
+        LNMax(scale=bad)
+    with pytest.raises(ValueError, match="noise_std is"):
+        GNMax(noise_std=bad)
+    with pytest.raises(ValueError, match="sigma1 is"):
+        ConfidentGNMax(threshold=1.0, sigma1=bad, sigma2=1.0)
+    with pytest.raises(ValueError, match="sigma2 is"):
+        ConfidentGNMax(threshold=1.0, sigma1=1.0, sigma2=bad)
+    if bad != 0:
+        with pytest.raises(ValueError, match="threshold is"):
+            ConfidentGNMax(threshold=bad, sigma1=1.0, sigma2=1.0)

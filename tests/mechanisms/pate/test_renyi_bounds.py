@@ -1,0 +1,183 @@
+"""PATE's bounds: against exact divergences and probabilities, hard input, bad input."""
+
+import itertools
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from labeldp.mechanisms.accounting import ORDERS
+from labeldp.mechanisms.pate.accounting import (
+    confident_gnmax_costs,
+    gnmax_costs,
+    log_probability_answered,
+    log_q_gaussian,
+    log_q_gaussian_exact,
+    log_q_laplace,
+    rdp_gnmax,
+    rdp_lnmax,
+    rdp_threshold,
+)
+from labeldp.mechanisms.pate.renyi_bounds import log_surprise
+from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities
+from tests.shared_material import shared_path
+
+close = np.testing.assert_allclose
+
+
+def test_probability_of_the_rarer_outcome_is_exact_where_it_is_tiny() -> None:
+    # 999 votes, threshold 100, sigma1 160: 1 - p is 1e-8, and 1 - exp(log p) keeps half its digits
+    log_p = log_probability_answered([[999, 1]], 100, 160.0)
+    close(log_surprise(log_p), [norm.logsf(899 / 160)], rtol=1e-14)
+
+
+def test_exact_probabilities_of_a_surprise() -> None:
+    rows = json.loads(shared_path("oracle", "pate", "histogram_logQ.json").read_text())
+    for row in rows:
+        votes, noise_std = [row["histogram"]], float(row["sigma"])
+        bound, exact = (f(votes, noise_std)[0] for f in (log_q_gaussian, log_q_gaussian_exact))
+        assert bound == pytest.approx(row["log_union_bound"], rel=1e-9)
+        assert exact == pytest.approx(row["log_1m_Qmax"], rel=1e-9)
+        assert exact <= bound
+    many = np.array([row["histogram"] for row in rows])
+    exact_cost = gnmax_costs(many, noise_std=40.0, exact=True).expected(delta=1e-5)
+    assert exact_cost.epsilon <= gnmax_costs(many, noise_std=40.0).expected(delta=1e-5).epsilon
+
+
+def exact_divergence(
+    p: NDArray[np.float64], q: NDArray[np.float64], orders: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Renyi divergence of two finite distributions, given as logs [K], at orders [A]."""
+    terms = orders[:, None] * p + (1 - orders[:, None]) * q
+    result: NDArray[np.float64] = logsumexp(terms, axis=1) / (orders - 1)
+    return result
+
+
+def test_costs_bound_the_exact_divergence_between_neighbors() -> None:
+    """Against the true distributions of answers, by quadrature, after every move of one vote."""
+    orders = np.array([1.5, 3.0, 10.0, 25.0])
+    rows = np.array(
+        [[30, 29, 1, 0], [40, 12, 8, 0], [52, 5, 2, 1], [60, 0, 0, 0], [15, 15, 15, 15]]
+    )
+    caught = 0
+    for noise_std, row in itertools.product((3.0, 8.0), rows):
+        bound = rdp_gnmax(log_q_gaussian([row], noise_std), noise_std, orders)[0]
+        exact_q = rdp_gnmax(log_q_gaussian_exact([row], noise_std), noise_std, orders)[0]
+        assert (exact_q <= bound + 1e-12).all()
+        for source, target in itertools.permutations(range(4), 2):
+            if row[source] == 0:
+                continue
+            other = row.copy()
+            other[source] -= 1
+            other[target] += 1
+            p, q = (answer_log_probabilities(votes, noise_std) for votes in (row, other))
+            assert (exact_divergence(p, q, orders) <= exact_q + 1e-9).all()
+            p, q = (answer_log_probabilities(votes, noise_std / 2) for votes in (row, other))
+            caught += bool((exact_divergence(p, q, orders) > bound).any())
+    assert caught >= 4  # half the noise is noticed
+
+
+def test_costs_of_the_check_bound_its_exact_divergence() -> None:
+    orders = np.array([1.5, 3.0, 10.0, 25.0])
+    for peak in range(20, 61, 4):
+        for sigma1 in (4.0, 12.0):
+            log_p = log_probability_answered([[peak, 0]], 40, sigma1)
+            bound = rdp_threshold(log_p, sigma1, orders)[0]
+            for other in (peak - 1, peak + 1):
+                first, second = (
+                    np.array([norm.logsf(x), norm.logcdf(x)])
+                    for x in ((40 - peak) / sigma1, (40 - other) / sigma1)
+                )
+                assert (exact_divergence(first, second, orders) <= bound + 1e-12).all()
+
+
+def test_hard_input_gives_finite_monotone_costs() -> None:
+    unanimous = [[5000, 0]]
+    for noise_std in (1e-3, 0.1, 4.0, 60.0):
+        log_q = log_q_gaussian(unanimous, noise_std)
+        assert np.isfinite(log_q).all()
+        curve = rdp_gnmax(log_q, noise_std, ORDERS)[0]
+        assert np.isfinite(curve).all() and (curve >= 0).all() and (np.diff(curve) >= 0).all()
+    assert log_q_gaussian(unanimous, 4.0)[0] < -10_000
+    log_q = -np.logspace(-3, 6, 400)
+    for curves in (rdp_gnmax(log_q, 40.0, ORDERS), rdp_lnmax(log_q, 20.0, ORDERS)):
+        assert np.isfinite(curves).all() and (curves >= 0).all()
+        assert (np.diff(curves, axis=1) >= -1e-15).all()  # in the order
+        assert (np.diff(curves, axis=0) <= 1e-15).all()  # the surer, the cheaper
+    assert (rdp_gnmax([-np.inf], 4.0, ORDERS) == 0).all()
+    sure = log_probability_answered([[10**6, 0]], 10, 1.0)
+    assert (sure == 0).all() and np.isfinite(rdp_threshold(sure, 1.0, ORDERS)).all()
+
+
+def test_a_million_queries_and_a_thousand_classes() -> None:
+    generator = np.random.default_rng(5)
+    leader = generator.integers(125, 251, size=10**6)
+    votes = np.stack([leader, 250 - leader], axis=1).astype(np.int16)
+    costs = confident_gnmax_costs(votes, threshold=200, sigma1=150.0, sigma2=40.0)
+    total = costs.expected(delta=1e-5)
+    assert math.isfinite(total.epsilon) and total.epsilon > 0
+    few = costs.head(20_000).expected_prefixes(delta=1e-5)
+    assert (np.diff(few.epsilon) >= 0).all() and few[-1].epsilon < total.epsilon
+    wide = generator.multinomial(2000, generator.dirichlet(np.full(1000, 0.02), size=50))
+    prefixes = confident_gnmax_costs(
+        wide, threshold=500, sigma1=300.0, sigma2=60.0
+    ).expected_prefixes(delta=1e-5)
+    assert np.isfinite(prefixes.epsilon).all() and (np.diff(prefixes.epsilon) >= 0).all()
+
+
+BAD_VOTES: list[tuple[Any, str]] = [
+    ([[3, 1], [-1, 5]], "row 1 holds a negative"),
+    ([[3, 1], [2.5, 1.5]], "row 1 holds a fractional"),
+    ([[3, 1], [3, 2]], "row 1 sums to 5"),
+    (np.zeros((0, 2), dtype=int), "empty"),
+    ([[4], [4]], "1 class"),
+    ([[3, 1], [math.nan, 4]], "row 1 holds NaN"),
+    ([[0, 0]], "row 0 holds no vote"),
+    ([3, 1], r"must be \[N, K\]"),
+    ([["a", "b"]], "must hold counts"),
+]
+
+
+@pytest.mark.parametrize(("votes", "message"), BAD_VOTES)
+def test_votes_that_are_none_are_refused_by_row(votes: Any, message: str) -> None:
+    for compute in (log_q_gaussian, log_q_laplace, log_q_gaussian_exact):
+        with pytest.raises(ValueError, match=message):
+            compute(votes, 1.0)
+    with pytest.raises(ValueError, match=message):
+        confident_gnmax_costs(votes, threshold=2, sigma1=1.0, sigma2=1.0)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, 1e-200, "1"])
+def test_noise_out_of_range_is_refused(bad: Any) -> None:
+    votes = [[3, 1]]
+    for compute in (log_q_gaussian, log_q_laplace, log_q_gaussian_exact):
+        with pytest.raises(ValueError, match="is"):
+            compute(votes, bad)
+    for curve in (rdp_gnmax, rdp_lnmax, rdp_threshold):
+        with pytest.raises(ValueError, match="is"):
+            curve([-1.0], bad, [2.0])
+    with pytest.raises(ValueError, match="sigma1 is"):
+        log_probability_answered(votes, 2, bad)
+
+
+def test_thresholds_orders_deltas_and_log_probabilities_out_of_range_are_refused() -> None:
+    for threshold in (-1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="threshold is"):
+            log_probability_answered([[3, 1]], threshold, 1.0)
+    for orders in ([2.0, 1.0], [math.inf], [math.nan], []):
+        with pytest.raises(ValueError, match="orders"):
+            rdp_gnmax([-1.0], 1.0, orders)
+    for log_q in ([0.1], [math.nan], []):
+        with pytest.raises(ValueError, match="log_q"):
+            rdp_gnmax(log_q, 1.0, [2.0])
+    costs = gnmax_costs([[3, 1]], noise_std=1.0)
+    for delta in (0.0, 1.0, -1e-5, math.nan):
+        with pytest.raises(ValueError, match="delta is"):
+            costs.expected(delta=delta)
+        with pytest.raises(ValueError, match="delta is"):
+            costs.expected_prefixes(delta=delta)
