@@ -28,8 +28,8 @@ from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.mechanisms.vault_part import VaultPart
 from labeldp.platform.vote_store import VoteJournal, VoteStore
-from labeldp.trainers import teachers
-from labeldp.trainers.teachers import EnsembleConfig
+from labeldp.trainers.pate import teachers
+from labeldp.trainers.pate.teachers import EnsembleConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,11 +20,11 @@ from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureS
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
 from labeldp.trainers.alibi import AlibiConfig
-from labeldp.trainers.pate_fm import AggregatorKind
+from labeldp.trainers.pate.pate_fm import AggregatorKind
+from labeldp.trainers.pate.students import StudentKind
 from labeldp.trainers.priors import PriorSource
-from labeldp.trainers.releases import Noise
-from labeldp.trainers.students import StudentKind
-from labeldp.trainers.training import Schedule
+from labeldp.trainers.schedules import Schedule
+from labeldp.trainers.targets import Noise
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 REPETITIONS = 3

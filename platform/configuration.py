@@ -25,9 +25,9 @@ from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
 from labeldp.trainers.bit_flip import BitFlipConfig
 from labeldp.trainers.consensus import ConsensusConfig
 from labeldp.trainers.convex import ConvexConfig
+from labeldp.trainers.data_sets.own_rows import HoldOut, StatedClasses
 from labeldp.trainers.lp_mst import LpMstConfig
-from labeldp.trainers.own_rows import HoldOut, StatedClasses
-from labeldp.trainers.pate_fm import PateConfig
+from labeldp.trainers.pate.pate_fm import PateConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.recommender import RecommenderConfig
 

@@ -7,8 +7,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from labeldp.trainers.data_catalog import DATASETS, DataSet, find
-from labeldp.trainers.data_files import data_root
+from labeldp.trainers.data_sets.catalog import DATASETS, DataSet, find
+from labeldp.trainers.data_sets.files import data_root
 
 #: How a file of the user's is told from the name of a data set.
 _OWN_FILES = (".npz", ".parquet")
@@ -131,7 +131,7 @@ def check_set(
     # Here, for they load torch, which the lines above do without.
     from labeldp.platform.configuration import DataSettings
     from labeldp.trainers.data import load
-    from labeldp.trainers.own_rows import HoldOut
+    from labeldp.trainers.data_sets.own_rows import HoldOut
 
     try:
         data = load(
@@ -165,7 +165,7 @@ def fetch_set(name: str, *, root: str | Path | None = None) -> SetFetched:
     Raises:
         ValueError: There is no such set, it can't be downloaded, or it came damaged.
     """
-    from labeldp.trainers.data_fetch import fetch
+    from labeldp.trainers.data_sets.fetch import fetch
 
     fetch(name, root)
     return SetFetched(name=name, path=_place(find(name), data_root(root)))

@@ -40,7 +40,7 @@ from labeldp.platform.trial_runs import run_trials
 from labeldp.platform.vault_client import ask
 from labeldp.platform.vault_owner import VaultOwner
 from labeldp.platform.vault_store import SqliteStore
-from labeldp.trainers.pate_fm import PateConfig
+from labeldp.trainers.pate.pate_fm import PateConfig
 from labeldp.trainers.performance import Device
 
 

@@ -11,8 +11,8 @@ from labeldp.platform.progress import SweepProgress
 from labeldp.platform.sweep import PlannedTrial, Resources
 from labeldp.platform.teacher_pool import PoolProgress, train_ensemble
 from labeldp.platform.vault_client import ask
+from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherVotes
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.teachers import EnsembleConfig, TeacherVotes
 
 #: Progress is told at most so often.
 _TELL_SECONDS = 10.0

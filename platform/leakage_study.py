@@ -26,7 +26,8 @@ from labeldp.mechanisms.pate.leakage_measurements import (
 from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities, reconstruct
 from labeldp.platform.private_files import private_folder
 from labeldp.platform.results import dumps, write_text
-from labeldp.trainers.attribute_inference import (
+from labeldp.trainers.data_sets.files import DatasetMissing, data_root
+from labeldp.trainers.pate.attribute_inference import (
     AdultEnsemble,
     AttributeInference,
     GroupVotes,
@@ -34,7 +35,6 @@ from labeldp.trainers.attribute_inference import (
     adult_votes,
     infer_attribute,
 )
-from labeldp.trainers.data_files import DatasetMissing, data_root
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.evaluation import estimate
 from labeldp.platform.vault_client import VaultClient
 from labeldp.trainers.data import PublicData
-from labeldp.trainers.training import EpochMetrics
+from labeldp.trainers.schedules import EpochMetrics
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from labeldp.platform.sweep import PlannedTrial
 from labeldp.platform.trial import run_trial
 from labeldp.platform.vault_client import VaultClient
 from labeldp.trainers.data import PublicData
-from labeldp.trainers.training import EpochMetrics, TrainingDiverged
+from labeldp.trainers.schedules import EpochMetrics, TrainingDiverged
 
 #: Epochs are reported together, at most this often: a report costs the driver some milliseconds.
 REPORT_SECONDS = 1.0

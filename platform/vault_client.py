@@ -17,7 +17,7 @@ from labeldp.mechanisms.vault import Mechanism, Release
 
 if TYPE_CHECKING:
     from labeldp.platform.answer_desk import DeskAnswers
-    from labeldp.trainers.teachers import EnsembleConfig
+    from labeldp.trainers.pate.teachers import EnsembleConfig
 
 #: A release of 50,000 labels takes well under a second; this is for machines that are swamped.
 TIME_LIMIT_SECONDS = 300

@@ -38,7 +38,7 @@ from labeldp.platform.vote_store import VoteStore
 
 if TYPE_CHECKING:
     from labeldp.platform.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
-    from labeldp.trainers.teachers import EnsembleConfig
+    from labeldp.trainers.pate.teachers import EnsembleConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from labeldp.platform.sweep import Smoke, Sweep, Variant
 from labeldp.platform.sweep_command import main
 from labeldp.trainers.alibi import AlibiConfig, Noise
 from labeldp.trainers.models import ModelName
-from labeldp.trainers.training import Schedule
+from labeldp.trainers.schedules import Schedule
 
 SWEEP = Sweep(
     name="alibi_fashion_mnist",

@@ -21,7 +21,7 @@ from labeldp.platform.sweep_command import main
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.training import Schedule
+from labeldp.trainers.schedules import Schedule
 
 SWEEP = Sweep(
     name="lp_mst_cifar100",

@@ -23,7 +23,7 @@ from labeldp.platform.sweep import Smoke, Sweep, Variant
 from labeldp.platform.sweep_command import main
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.models import ModelName
-from labeldp.trainers.training import Schedule
+from labeldp.trainers.schedules import Schedule
 
 REPETITIONS = 3
 #: Two stages as published and in halves; one with the mixup of the second, to see what that does.

@@ -23,12 +23,12 @@ from typing import Any
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
 from labeldp.platform.sweep_command import main
-from labeldp.trainers.fixmatch_config import FixMatchConfig
+from labeldp.trainers.fixmatch.config import FixMatchConfig
 from labeldp.trainers.models import ModelName
-from labeldp.trainers.pate_fm import PateConfig
+from labeldp.trainers.pate.pate_fm import PateConfig
+from labeldp.trainers.pate.students import StudentConfig, StudentKind
+from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.students import StudentConfig, StudentKind
-from labeldp.trainers.teachers import EnsembleConfig, TeacherKind
 
 
 def level(

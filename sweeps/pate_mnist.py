@@ -18,11 +18,11 @@ from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureS
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
 from labeldp.platform.sweep_command import main
-from labeldp.trainers.data_catalog import find
-from labeldp.trainers.data_files import data_root
-from labeldp.trainers.pate_fm import PateConfig
-from labeldp.trainers.students import StudentConfig, StudentKind
-from labeldp.trainers.teachers import EnsembleConfig
+from labeldp.trainers.data_sets.catalog import find
+from labeldp.trainers.data_sets.files import data_root
+from labeldp.trainers.pate.pate_fm import PateConfig
+from labeldp.trainers.pate.students import StudentConfig, StudentKind
+from labeldp.trainers.pate.teachers import EnsembleConfig
 
 SWEEP = Sweep(
     name="pate_mnist",

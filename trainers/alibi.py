@@ -21,9 +21,9 @@ from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.releases import LabelMechanism, Noise, label_mechanism, targets_of
+from labeldp.trainers.schedules import EpochMetrics, soft_cross_entropy
+from labeldp.trainers.targets import LabelMechanism, Noise, label_mechanism, targets_of
 from labeldp.trainers.trainer import LabelSource, PlannedCharge
-from labeldp.trainers.training import EpochMetrics, soft_cross_entropy
 
 __all__ = ["Alibi", "AlibiConfig", "Noise"]
 

@@ -28,7 +28,8 @@ from labeldp.trainers.data import PublicData
 from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
-from labeldp.trainers.releases import (
+from labeldp.trainers.schedules import EpochMetrics, soft_cross_entropy
+from labeldp.trainers.targets import (
     BayesTargets,
     LabelMechanism,
     Noise,
@@ -36,7 +37,6 @@ from labeldp.trainers.releases import (
     targets_of,
 )
 from labeldp.trainers.trainer import LabelSource, PlannedCharge
-from labeldp.trainers.training import EpochMetrics, soft_cross_entropy
 
 #: Into how many groups of examples that look alike a model divides a data set, roughly: it pools
 #: the labels of a group, 100 of them where there are 60,000 examples.

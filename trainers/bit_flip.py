@@ -19,8 +19,8 @@ from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.schedules import EpochMetrics
 from labeldp.trainers.trainer import LabelSource, PlannedCharge
-from labeldp.trainers.training import EpochMetrics
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,9 +21,9 @@ from labeldp.trainers.alibi import Alibi, AlibiConfig
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.releases import Noise
+from labeldp.trainers.schedules import EpochMetrics
+from labeldp.trainers.targets import Noise
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, Trainer
-from labeldp.trainers.training import EpochMetrics
 
 
 class NoisyLabels(Protocol):

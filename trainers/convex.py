@@ -40,9 +40,9 @@ from labeldp.mechanisms.vault import Release
 from labeldp.trainers.augmentation import normalize
 from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.releases import LabelMechanism, Noise, label_mechanism
+from labeldp.trainers.schedules import EpochMetrics
+from labeldp.trainers.targets import LabelMechanism, Noise, label_mechanism
 from labeldp.trainers.trainer import LabelSource, PlannedCharge
-from labeldp.trainers.training import EpochMetrics
 
 _CHUNK_ROWS = 8192
 #: Of the gradient at the true label: |p - e_y|^2 is 2 at most.

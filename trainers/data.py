@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.data_catalog import find
-from labeldp.trainers.data_files import Splits, data_root, fixed_order
-from labeldp.trainers.own_data import read_own
-from labeldp.trainers.own_rows import HoldOut, StatedClasses
+from labeldp.trainers.data_sets.catalog import find
+from labeldp.trainers.data_sets.files import Splits, data_root, fixed_order
+from labeldp.trainers.data_sets.own_data import read_own
+from labeldp.trainers.data_sets.own_rows import HoldOut, StatedClasses
 
 _CHUNK_ROWS = 8192
 #: In the order in which the fingerprint reads them.
@@ -251,7 +251,7 @@ def load(
     """Read a data set from disk; nothing is downloaded.
 
     Args:
-        name: One of `data_catalog.DATASETS`, or `own` for a file of the user's.
+        name: One of `data_sets.catalog.DATASETS`, or `own` for a file of the user's.
         root: Folder of the data sets; LABELDP_DATA, or else `data` right here, if not given.
         path: The user's `.npz` or `.parquet`, for `own` only.
         label_column: Which column of a `.parquet` holds the labels.

@@ -10,7 +10,7 @@ import torch
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data import LabelledData
-from labeldp.trainers.data_files import fixed_order
+from labeldp.trainers.data_sets.files import fixed_order
 
 #: Other orders of examples (the split, a limit) have the seeds below.
 _FIRST_SEED = 2

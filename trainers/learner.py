@@ -21,7 +21,7 @@ from labeldp.trainers.augmentation import CropAndFlip, normalize
 from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.models import ModelName, build_model
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.training import (
+from labeldp.trainers.schedules import (
     WARMUP_FRACTION,
     EpochMetrics,
     Schedule,

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from labeldp.mechanisms.debiased_loss import debiased_loss_weights
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
-from labeldp.trainers.training import soft_cross_entropy
+from labeldp.trainers.schedules import soft_cross_entropy
 
 
 class RobustLoss(StrEnum):

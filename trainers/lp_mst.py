@@ -26,8 +26,8 @@ from labeldp.trainers.losses import RobustLoss, evidence_of, robust_loss
 from labeldp.trainers.partition import checked_shares, partition
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
+from labeldp.trainers.schedules import EpochMetrics
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, ReportingTrainer
-from labeldp.trainers.training import EpochMetrics
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,8 @@ from labeldp.trainers.losses import RobustLoss
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.schedules import EpochMetrics, Schedule
 from labeldp.trainers.trainer import LabelSource, ReportingTrainer
-from labeldp.trainers.training import EpochMetrics, Schedule
 
 
 @dataclass(frozen=True, kw_only=True)

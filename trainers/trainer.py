@@ -16,7 +16,7 @@ from labeldp.mechanisms.accounting import Event
 from labeldp.mechanisms.vault import Mechanism, Release
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.training import EpochMetrics
+from labeldp.trainers.schedules import EpochMetrics
 
 
 class LabelSource(Protocol):

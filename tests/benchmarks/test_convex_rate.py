@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from labeldp.trainers.convex import ConvexConfig, Iterate, label_variance
-from labeldp.trainers.releases import Noise
+from labeldp.trainers.targets import Noise
 from tests.trainers.logistic import CLASSES, excess_risk, slope
 
 pytestmark = pytest.mark.benchmark

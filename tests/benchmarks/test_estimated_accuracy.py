@@ -22,7 +22,7 @@ from labeldp.trainers.data import LabelledData, load
 from labeldp.trainers.features import label_free_features
 from labeldp.trainers.held_out import set_aside
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.training import Schedule
+from labeldp.trainers.schedules import Schedule
 from tests.real_data import real_data_root
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]

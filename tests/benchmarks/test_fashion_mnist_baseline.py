@@ -8,8 +8,8 @@ from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.data import load
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.releases import Noise
-from labeldp.trainers.training import Schedule
+from labeldp.trainers.schedules import Schedule
+from labeldp.trainers.targets import Noise
 from tests.real_data import real_data_root
 
 

@@ -18,10 +18,10 @@ from torchvision import transforms
 
 from labeldp.mechanisms.pate.vote_counts import count_votes
 from labeldp.trainers.augmentation import CropAndFlip
-from labeldp.trainers.image_operations import Operation
-from labeldp.trainers.probes import train_probes, vote
-from labeldp.trainers.rand_augment import RandAugment
-from labeldp.trainers.views import ImageViews
+from labeldp.trainers.fixmatch.image_operations import Operation
+from labeldp.trainers.fixmatch.rand_augment import RandAugment
+from labeldp.trainers.fixmatch.views import ImageViews
+from labeldp.trainers.pate.probes import train_probes, vote
 from tests.trainers.pillow_reference import (
     cut_out,
     operate,

@@ -17,7 +17,7 @@ from labeldp.trainers.features import label_free_features
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
-from labeldp.trainers.training import Schedule
+from labeldp.trainers.schedules import Schedule
 from sweeps.lp_mst_fashion_mnist import SWEEP
 from tests.benchmarks.comparison_table import MARKS, PUBLISHED
 from tests.real_data import real_data_root

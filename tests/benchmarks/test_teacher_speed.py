@@ -14,8 +14,8 @@ from labeldp.trainers.data import PublicData, load
 from labeldp.trainers.features import label_free_features
 from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.models import ModelName
+from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind, TeacherVotes
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.teachers import EnsembleConfig, TeacherKind, TeacherVotes
 from tests.real_data import real_data_root
 
 pytestmark = pytest.mark.benchmark

@@ -14,9 +14,9 @@ from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Sweep
 from labeldp.platform.sweep_command import main
 from labeldp.trainers.learner import LearnerConfig
-from labeldp.trainers.pate_fm import PateConfig
-from labeldp.trainers.students import StudentConfig, StudentKind
-from labeldp.trainers.teachers import EnsembleConfig, TeacherKind
+from labeldp.trainers.pate.pate_fm import PateConfig
+from labeldp.trainers.pate.students import StudentConfig, StudentKind
+from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind
 
 TEACHERS, TRIALS = 24, 2
 

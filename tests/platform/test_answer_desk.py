@@ -26,7 +26,7 @@ from labeldp.platform.answer_desk import AnswerDesk
 from labeldp.platform.configuration import AuditSettings
 from labeldp.platform.vault_home import VaultHome
 from labeldp.platform.vote_store import VoteStoreUnusable
-from labeldp.trainers.teachers import EnsembleConfig, TeacherVotes
+from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherVotes
 from tests.trainers.small_data import small_table
 
 DATA, LABELS = small_table(examples=300)

@@ -11,7 +11,7 @@ import pytest
 from labeldp.platform import data_verbs
 from labeldp.platform.command_line import main
 from labeldp.trainers.data import load
-from labeldp.trainers.data_catalog import DATASETS
+from labeldp.trainers.data_sets.catalog import DATASETS
 from tests.real_data import real_data_root
 from tests.trainers.data_samples import write_mnist
 

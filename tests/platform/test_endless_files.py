@@ -19,8 +19,8 @@ from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.sweep import Smoke, Sweep
 from labeldp.platform.tracking import Tracker, TrackingUnusable
 from labeldp.platform.vote_store import VoteJournal
-from labeldp.trainers.data_catalog import DATASETS
-from labeldp.trainers.own_parquet import MOST_CHARACTERS
+from labeldp.trainers.data_sets.catalog import DATASETS
+from labeldp.trainers.data_sets.own_parquet import MOST_CHARACTERS
 from labeldp.trainers.regular_files import FileRefused, memory_bytes
 
 pytestmark = pytest.mark.timeout(60)

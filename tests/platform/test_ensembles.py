@@ -12,7 +12,7 @@ from labeldp.platform.progress import SweepProgress
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Resources, Sweep, plan_trials
 from labeldp.platform.teacher_pool import PoolProgress
-from labeldp.trainers.pate_fm import PateConfig
+from labeldp.trainers.pate.pate_fm import PateConfig
 
 
 def a_cluster(*nodes: tuple[float, float]) -> Capacity:

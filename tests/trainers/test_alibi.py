@@ -18,9 +18,9 @@ from labeldp.trainers.alibi import Alibi, AlibiConfig
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.releases import Noise
+from labeldp.trainers.schedules import Schedule, TrainingDiverged
+from labeldp.trainers.targets import Noise
 from labeldp.trainers.trainer import Trainer, TrainerConfig
-from labeldp.trainers.training import Schedule, TrainingDiverged
 from tests.trainers.tiny_data import SeededSource, digits, table
 
 ON_CPU = Performance(device=Device.CPU)

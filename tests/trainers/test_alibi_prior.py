@@ -20,7 +20,7 @@ from labeldp.trainers.alibi_prior import (
 from labeldp.trainers.data import load
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
-from labeldp.trainers.releases import Noise, label_mechanism
+from labeldp.trainers.targets import Noise, label_mechanism
 from labeldp.trainers.trainer import LabelSource, Trainer, TrainerConfig
 from tests.trainers.tiny_data import digits
 

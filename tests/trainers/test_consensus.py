@@ -13,7 +13,7 @@ from labeldp.trainers.consensus import Consensus, ConsensusConfig
 from labeldp.trainers.data import load
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.releases import Noise
+from labeldp.trainers.targets import Noise
 from labeldp.trainers.trainer import LabelSource, Trainer, TrainerConfig
 from tests.trainers.tiny_data import digits
 

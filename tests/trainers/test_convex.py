@@ -25,7 +25,7 @@ from labeldp.trainers.convex import (
 )
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.releases import Noise
+from labeldp.trainers.targets import Noise
 from labeldp.trainers.trainer import Trainer, TrainerConfig
 from tests.trainers.logistic import excess_risk, logistic_data, slope
 from tests.trainers.tiny_data import SeededSource, digits, table

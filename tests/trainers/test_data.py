@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from labeldp.trainers.data import FeatureKind, LabelledData, PublicData, load
-from labeldp.trainers.data_catalog import DATASETS
-from labeldp.trainers.data_files import DatasetMissing
+from labeldp.trainers.data_sets.catalog import DATASETS
+from labeldp.trainers.data_sets.files import DatasetMissing
 from tests.real_data import real_data_root
 from tests.trainers.data_samples import write_idx, write_mnist
 

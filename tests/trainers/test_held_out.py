@@ -19,9 +19,9 @@ from labeldp.trainers.fixmatch import FixMatch, FixMatchConfig
 from labeldp.trainers.held_out import set_aside
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.models import ModelName
-from labeldp.trainers.pate_fm import Pate
+from labeldp.trainers.pate.pate_fm import Pate
+from labeldp.trainers.pate.students import StudentConfig, start_student
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.students import StudentConfig, start_student
 from tests.trainers.small_data import small_table
 
 CPU = Performance(device=Device.CPU)

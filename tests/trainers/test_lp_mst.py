@@ -17,8 +17,8 @@ from labeldp.trainers.losses import RobustLoss
 from labeldp.trainers.lp_mst import LpMst, LpMstConfig
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
+from labeldp.trainers.schedules import Schedule
 from labeldp.trainers.trainer import LabelSource, Trainer, TrainerConfig
-from labeldp.trainers.training import Schedule
 from tests.trainers.tiny_data import digits
 
 ON_CPU = Performance(device=Device.CPU)

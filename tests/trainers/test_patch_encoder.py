@@ -10,7 +10,7 @@ import torch
 from labeldp.trainers import patch_encoder as module
 from labeldp.trainers.data import load
 from labeldp.trainers.patch_encoder import PatchEncoder, PatchFeatures
-from labeldp.trainers.probes import train_probes, vote
+from labeldp.trainers.pate.probes import train_probes, vote
 from tests.real_data import real_data_root
 from tests.trainers.small_data import small_images
 

@@ -16,7 +16,7 @@ from labeldp.trainers.models import ModelName, build_model
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.recommender import Recommender, RecommenderConfig, rmse, stars_of
-from labeldp.trainers.releases import Noise
+from labeldp.trainers.targets import Noise
 from labeldp.trainers.trainer import LabelSource, TrainerConfig
 from labeldp.trainers.two_branch import TwoBranch
 from tests.trainers.ratings import write_ratings

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from labeldp.trainers.schedules import sgd
 from labeldp.trainers.sgd import Group, Sgd
-from labeldp.trainers.training import sgd
 
 
 def network() -> nn.Module:
@@ -116,7 +116,7 @@ def test_a_state_continues_and_stays_as_it_is() -> None:
 def test_the_compiler_is_not_loaded() -> None:
     """Why this is not torch's class; when this fails with that class too, take that class."""
     program = (
-        "import sys, torch; from labeldp.trainers.training import sgd; m = torch.nn.Linear(2, 2);"
+        "import sys, torch; from labeldp.trainers.schedules import sgd; m = torch.nn.Linear(2, 2);"
         "o = sgd(m, learning_rate=.1); m(torch.ones(1, 2)).sum().backward(); o.step();"
         "sys.exit('torch._dynamo' in sys.modules)"
     )

@@ -1,0 +1,79 @@
+"""fetch: when it downloads, when not, and what it says if it can't; without a network."""
+
+import urllib.error
+from pathlib import Path
+
+import pytest
+
+from labeldp.trainers.data_sets import fetch as data_fetch
+from labeldp.trainers.data_sets.fetch import FetchFailed, fetch
+from tests.real_data import real_data_root
+from tests.trainers.data_samples import write_adult, write_mnist
+
+
+def replace_download(
+    monkeypatch: pytest.MonkeyPatch, name: str, *, error: Exception | None = None
+) -> list[Path]:
+    asked: list[Path] = []
+
+    def download(folder: Path) -> None:
+        asked.append(folder)
+        print("a remark of the downloader")
+        if error is not None:
+            raise error
+
+    monkeypatch.setitem(data_fetch._DOWNLOADS, name, download)
+    return asked
+
+
+def test_what_is_there_is_not_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = real_data_root("adult")
+    asked = replace_download(monkeypatch, "adult")
+    assert fetch("adult", root) == root / "adult"
+    assert not asked
+
+
+def test_without_a_network_it_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = urllib.error.URLError("no route to host")
+    asked = replace_download(monkeypatch, "mnist", error=error)
+    with pytest.raises(FetchFailed, match=r"MNIST/raw/train-images-idx3-ubyte.*no route") as caught:
+        fetch("mnist", tmp_path / "new")
+    assert str(tmp_path / "new") in str(caught.value)
+    assert asked == [tmp_path / "new"]
+    assert capsys.readouterr().out == "", "standard output is for results"
+
+
+def test_what_came_damaged_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    write_mnist(tmp_path)
+    replace_download(monkeypatch, "mnist")
+    with pytest.raises(FetchFailed, match=r"15,696 bytes, the published file 47,040,016"):
+        fetch("mnist", tmp_path)
+
+
+def test_adult_comes_file_by_file_with_its_digests(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[tuple[str, Path, str | None]] = []
+
+    def download(url: str, path: Path, *, md5: str | None) -> None:
+        asked.append((url, path, md5))
+        write_adult(tmp_path)
+
+    monkeypatch.setattr(data_fetch, "_download", download)
+    with pytest.raises(FetchFailed, match=r"adult\.data has"):
+        fetch("adult", tmp_path)
+    assert [(url.rsplit("/", 1)[1], path, md5) for url, path, md5 in asked] == [
+        ("adult.data", tmp_path / "adult/adult.data", "5d7c39d7b8804f071cdd1f2a7c460872"),
+        ("adult.test", tmp_path / "adult/adult.test", "35238206dfdf7f1fe215bbb874adecdc"),
+    ]
+
+
+def test_what_can_not_be_fetched() -> None:
+    fetch("digits")
+    assert set(data_fetch._DOWNLOADS) == {"mnist", "fashion_mnist", "cifar10", "cifar100", "adult"}
+    with pytest.raises(ValueError, match=r"own can't be fetched.*data\.path=FILE"):
+        fetch("own")
+    with pytest.raises(ValueError, match="did you mean mnist"):
+        fetch("nmist")

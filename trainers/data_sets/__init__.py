@@ -1,0 +1,1 @@
+"""The data sets: what there is, where it comes from, how it is read."""

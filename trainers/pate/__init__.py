@@ -1,0 +1,1 @@
+"""PATE-FM: teachers on disjoint shards, students on their answers."""
