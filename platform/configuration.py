@@ -19,7 +19,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.audit_settings import AuditSettings as AuditSettings
 from labeldp.platform.evaluation_settings import EvaluationSettings as EvaluationSettings
-from labeldp.platform.trial_record import NoiseKind
+from labeldp.platform.records.trial_record import NoiseKind
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
 from labeldp.trainers.bit_flip import BitFlipConfig

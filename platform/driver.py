@@ -14,32 +14,33 @@ import ray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform import environment, vault_home
 from labeldp.platform.accuracy_figures import ChooseBy, resolve
-from labeldp.platform.audits import check_room
 from labeldp.platform.cluster import Capacity, connected, place
+from labeldp.platform.cost import budget_of, check_budget, check_priors, check_what_is_left, cost_of
 from labeldp.platform.data_loading import load_data as load_data
 from labeldp.platform.earlier_starts import Resume, finished_before, known_ledger, other_code
-from labeldp.platform.ensembles import ensembles_of, train_missing
-from labeldp.platform.pareto import front_rows
-from labeldp.platform.plan import budget_of, check_budget, check_priors, check_what_is_left, cost_of
 from labeldp.platform.private_files import owner_only
-from labeldp.platform.progress import SweepProgress
-from labeldp.platform.recorder import Recorder, ledger_json
-from labeldp.platform.report import Report, write_report
-from labeldp.platform.results import ResultsFolder, TrialRecord
-from labeldp.platform.sweep import PlannedTrial, Sweep, plan_trials, smoke_sized
-from labeldp.platform.tracking import (
+from labeldp.platform.records import environment
+from labeldp.platform.records.progress import SweepProgress
+from labeldp.platform.records.recorder import Recorder, ledger_json
+from labeldp.platform.records.results import ResultsFolder, TrialRecord
+from labeldp.platform.records.tracking import (
     TRACKING_ERRORS,
     Tracker,
     TrackingUnusable,
     default_uri,
     shown,
 )
+from labeldp.platform.reports.pareto import front_rows
+from labeldp.platform.reports.report import Report, write_report
+from labeldp.platform.sweep import PlannedTrial, Sweep, plan_trials, smoke_sized
 from labeldp.platform.trial_runs import run_trials
+from labeldp.platform.trusted import vault_home
+from labeldp.platform.trusted.audits import check_room
+from labeldp.platform.trusted.ensembles import ensembles_of, train_missing
+from labeldp.platform.trusted.vault_store import SqliteStore
 from labeldp.platform.vault_client import ask
 from labeldp.platform.vault_owner import VaultOwner
-from labeldp.platform.vault_store import SqliteStore
 from labeldp.trainers.pate.pate_fm import PateConfig
 from labeldp.trainers.performance import Device
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.results import ResultsFolder, ResultsFolderError, TrialRecord
-from labeldp.platform.vault_identity import refuse_if_gone
-from labeldp.platform.vault_store import SqliteStore
+from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, TrialRecord
+from labeldp.platform.trusted.vault_identity import refuse_if_gone
+from labeldp.platform.trusted.vault_store import SqliteStore
 
 
 class Resume(Enum):

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from labeldp.platform.accuracy_figures import figures_of
-from labeldp.platform.checkpoints import Checkpoints
 from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.evaluation import estimate
+from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.vault_client import VaultClient
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.schedules import EpochMetrics

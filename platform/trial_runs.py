@@ -9,10 +9,10 @@ import ray
 from ray import tune
 from ray.tune.error import TuneError
 
-from labeldp.platform.checkpoints import start_keeper
-from labeldp.platform.progress import SweepProgress
-from labeldp.platform.recorder import Recorder
-from labeldp.platform.results import ResultsFolderError
+from labeldp.platform.records.checkpoints import start_keeper
+from labeldp.platform.records.progress import SweepProgress
+from labeldp.platform.records.recorder import Recorder
+from labeldp.platform.records.results import ResultsFolderError
 from labeldp.platform.sweep import PlannedTrial, Resources
 from labeldp.platform.tune_adapter import tune_trial
 from labeldp.platform.watch import PlaceWatch

@@ -15,7 +15,7 @@ import torch
 from ray import tune
 
 from labeldp.mechanisms.ledger import BudgetExceeded
-from labeldp.platform.checkpoints import Checkpoints
+from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.platform.trial import run_trial
 from labeldp.platform.vault_client import VaultClient

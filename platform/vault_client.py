@@ -16,7 +16,7 @@ from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import Mechanism, Release
 
 if TYPE_CHECKING:
-    from labeldp.platform.answer_desk import DeskAnswers
+    from labeldp.platform.trusted.answer_desk import DeskAnswers
     from labeldp.trainers.pate.teachers import EnsembleConfig
 
 #: A release of 50,000 labels takes well under a second; this is for machines that are swamped.

@@ -10,7 +10,7 @@ from typing import Any
 from ray import tune
 
 from labeldp.platform.cluster import CannotFit, capacity
-from labeldp.platform.progress import SweepProgress
+from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.sweep import Resources
 
 #: How long all trials may wait for a place: a machine of a cloud takes minutes to come.

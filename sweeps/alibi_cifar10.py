@@ -12,10 +12,10 @@ here the last one counts. `--smoke`: 2,000 images and a small CNN, for the path 
 Hardware: one GPU per trial, about 2 hours each on a recent one (an estimate).
 """
 
+from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
-from labeldp.platform.sweep_command import main
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Performance, Precision

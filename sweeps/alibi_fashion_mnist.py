@@ -10,10 +10,10 @@ Three seeds each read one release per epsilon. docs/reproduction.md has the numb
 Hardware: two cores; each trial takes minutes.
 """
 
+from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.platform.sweep_command import main
 from labeldp.trainers.alibi import AlibiConfig, Noise
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.schedules import Schedule

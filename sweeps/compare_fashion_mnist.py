@@ -13,8 +13,8 @@ accuracy on the true training labels of this set and of MNIST, which no epsilon 
 Hardware: two cores; about a minute per trial.
 """
 
-from labeldp.platform.comparison import comparison
-from labeldp.platform.sweep_command import main
+from labeldp.platform.cli.sweep_command import main
+from labeldp.platform.studies.comparison import comparison
 
 SWEEP = comparison("compare_fashion_mnist", dataset="fashion_mnist")
 

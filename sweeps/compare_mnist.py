@@ -10,8 +10,8 @@ one seed, epsilon 1.
 Hardware: two cores; about a minute per trial.
 """
 
-from labeldp.platform.comparison import comparison
-from labeldp.platform.sweep_command import main
+from labeldp.platform.cli.sweep_command import main
+from labeldp.platform.studies.comparison import comparison
 
 SWEEP = comparison("compare_mnist", dataset="mnist")
 

@@ -14,10 +14,10 @@ small CNN, for the path and not the numbers.
 Hardware: one GPU per trial, about 3 hours each on a recent one (an estimate).
 """
 
+from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Choice, Grid, Uniform
 from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
-from labeldp.platform.sweep_command import main
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Performance, Precision

@@ -17,10 +17,10 @@ Hardware: two cores; about a minute per trial.
 from collections.abc import Mapping
 from typing import Any
 
+from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.platform.sweep_command import main
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.schedules import Schedule

@@ -22,10 +22,10 @@ Hardware: one core; a trial takes about ten minutes.
 from collections.abc import Mapping
 from typing import Any
 
+from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.platform.sweep_command import main
 from labeldp.trainers.losses import RobustLoss
 from labeldp.trainers.recommender import RecommenderConfig
 

@@ -15,16 +15,16 @@ Hardware: two cores; 33 trials of minutes each, about three hours.
 import sys
 from typing import TYPE_CHECKING
 
+from labeldp.platform.cli.sweep_command import run
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.platform.sweep_command import run
 from labeldp.trainers.alibi import AlibiConfig, Noise
 from labeldp.trainers.models import ModelName
 
 if TYPE_CHECKING:
-    from labeldp.platform.block_check import BlockOutcome
     from labeldp.platform.driver import SweepOptions
+    from labeldp.platform.studies.block_check import BlockOutcome
 
 BLOCKS = 10
 
@@ -58,7 +58,7 @@ SWEEP = Sweep(
 
 def every_block(sweep: Sweep, options: "SweepOptions") -> "BlockOutcome":
     """Run the sweep with all canaries, then with each block; Ray is imported only now."""
-    from labeldp.platform.block_check import run_blocks
+    from labeldp.platform.studies.block_check import run_blocks
 
     return run_blocks(sweep, options, blocks=BLOCKS)
 

@@ -14,10 +14,10 @@ of ten trees, one partition.
 Hardware: one core, about 20 minutes.
 """
 
+from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep
-from labeldp.platform.sweep_command import main
 from labeldp.trainers.pate.pate_fm import PateConfig
 from labeldp.trainers.pate.students import StudentConfig, StudentKind
 from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind

@@ -8,10 +8,10 @@ overlap. docs/reproduction/pate.md has the numbers of a full run. `--smoke`: 2,0
 Hardware: one core, 10 minutes, and once four for the features.
 """
 
+from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureSet, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.platform.sweep_command import main
 from labeldp.trainers.data_sets.catalog import find
 from labeldp.trainers.data_sets.files import data_root
 from labeldp.trainers.pate.pate_fm import PateConfig

@@ -17,9 +17,9 @@ hours a teacher, so 230 GPU-hours for both ensembles, once, and 6 for a trial's 
 from collections.abc import Mapping
 from typing import Any
 
+from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
-from labeldp.platform.sweep_command import main
 from labeldp.trainers.fixmatch.config import FixMatchConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.pate.pate_fm import PateConfig

@@ -14,10 +14,10 @@ images (scikit-learn's digits where MNIST is not there), 24 settings.
 Hardware: one core, 40 minutes (of which the features, once, two and a half).
 """
 
+from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureSet, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.platform.sweep_command import main
 from labeldp.trainers.data_sets.catalog import find
 from labeldp.trainers.data_sets.files import data_root
 from labeldp.trainers.pate.pate_fm import PateConfig

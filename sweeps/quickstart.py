@@ -10,10 +10,10 @@ small epsilon, since Gaussian noise pays for its delta.
 Hardware: two cores, about a minute.
 """
 
+from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.platform.sweep_command import main
 from labeldp.trainers.alibi import AlibiConfig, Noise
 
 EPSILONS = {"trainer.epsilon": Grid(0.5, 1.0, 2.0, 4.0, 8.0)}

@@ -16,7 +16,7 @@ import sys
 from dataclasses import replace
 
 from labeldp.mechanisms.pate.leakage_measurements import VoteBudget
-from labeldp.platform.leakage_study import LeakageStudy, main
+from labeldp.platform.studies.leakage_study import LeakageStudy, main
 from labeldp.trainers.pate.attribute_inference import AdultEnsemble
 
 STUDY = LeakageStudy(

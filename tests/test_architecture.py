@@ -164,7 +164,7 @@ def test_importing_mechanisms_imports_no_framework(tmp_path: Path) -> None:
 def test_help_answers_at_once(tmp_path: Path) -> None:
     code = (
         "import json, sys\n"
-        "from labeldp.platform.command_line import main\n"
+        "from labeldp.platform.cli.command_line import main\n"
         "try:\n    main(['--help'])\n"
         "except SystemExit as end:\n    assert end.code == 0\n"
         "print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
@@ -232,7 +232,7 @@ def test_wheel_works_in_an_environment_that_has_only_dependencies(
         "import labeldp, labeldp.mechanisms, platform\n"
         "from importlib.metadata import version\n"
         "from labeldp.mechanisms.additive_noise import LaplaceNoise\n"
-        "from labeldp.platform.command_line import main\n"
+        "from labeldp.platform.cli.command_line import main\n"
         "assert LaplaceNoise(epsilon=2.0, num_classes=10).scale == 1.0\n"
         "assert main(['epsilon', 'laplace', '--scale', '1', '--json']) == 0\n"
         "print(labeldp.__file__, version('labeldp'), platform.system())\n"

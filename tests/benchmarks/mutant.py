@@ -7,7 +7,7 @@ SOURCES = {
     "accounting": "mechanisms/accounting.py",
     "additive_noise": "mechanisms/additive_noise.py",
     "aggregators": "mechanisms/pate/aggregators.py",
-    "audits": "platform/audits.py",
+    "audits": "platform/trusted/audits.py",
     "canaries": "mechanisms/auditing/canaries.py",
     "cluster_prior": "mechanisms/cluster_prior.py",
     "configuration": "platform/configuration.py",
@@ -19,7 +19,7 @@ SOURCES = {
     "one_run": "mechanisms/auditing/one_run.py",
     "partition": "trainers/partition.py",
     "pate_release": "mechanisms/pate/releases.py",
-    "plan": "platform/plan.py",
+    "plan": "platform/cost.py",
     "priors": "trainers/priors.py",
     "randomized_response": "mechanisms/randomized_response.py",
     "randomness": "mechanisms/randomness.py",
@@ -31,15 +31,15 @@ SOURCES = {
     "selection": "mechanisms/selection.py",
     "smooth_sensitivity": "mechanisms/pate/smooth_sensitivity.py",
     "vault": "mechanisms/vault.py",
-    "vault_home": "platform/vault_home.py",
-    "vault_store": "platform/vault_store.py",
+    "vault_home": "platform/trusted/vault_home.py",
+    "vault_store": "platform/trusted/vault_store.py",
 }
 
 #: Short name -> test file.
 TESTS = {
     "accounting": "tests/mechanisms/test_accounting.py",
     "aggregators": "tests/mechanisms/pate/test_aggregators.py",
-    "audits": "tests/platform/test_audits.py",
+    "audits": "tests/platform/trusted/test_audits.py",
     "canaries": "tests/mechanisms/auditing/test_canaries.py",
     "cluster_prior": "tests/mechanisms/test_cluster_prior.py",
     "configuration": "tests/platform/test_configuration.py",
@@ -51,7 +51,7 @@ TESTS = {
     "one_run": "tests/mechanisms/auditing/test_one_run.py",
     "partition": "tests/trainers/test_partition.py",
     "pate_release": "tests/mechanisms/pate/test_releases.py",
-    "plan": "tests/platform/test_plan.py",
+    "plan": "tests/platform/test_cost.py",
     "planted_canaries": "tests/platform/test_planted_canaries.py",
     "priors": "tests/trainers/test_priors.py",
     "privacy_loss": "tests/mechanisms/test_privacy_loss.py",
@@ -64,7 +64,7 @@ TESTS = {
     "smooth_sensitivity": "tests/mechanisms/pate/test_smooth_sensitivity.py",
     "vault": "tests/mechanisms/test_vault.py",
     "vault_client": "tests/platform/test_vault_client.py",
-    "vault_store": "tests/platform/test_vault_store.py",
+    "vault_store": "tests/platform/trusted/test_vault_store.py",
 }
 
 

@@ -9,8 +9,8 @@ import ray
 
 from labeldp.platform.cluster import connected
 from labeldp.platform.sweep import Resources
-from labeldp.platform.teacher_pool import train_ensemble
-from labeldp.platform.vote_store import VoteJournal
+from labeldp.platform.trusted.teacher_pool import train_ensemble
+from labeldp.platform.trusted.vote_store import VoteJournal
 from tests.platform.simulated_teachers import (
     CLASSES,
     QUERIES,

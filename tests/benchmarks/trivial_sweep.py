@@ -1,9 +1,9 @@
 """Two hundred trials of a fraction of a second, to measure what a sweep adds to its trials."""
 
+from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Sweep
-from labeldp.platform.sweep_command import main
 from labeldp.trainers.alibi import AlibiConfig
 
 TRIALS = 200

@@ -32,7 +32,7 @@ class Moments:
         """Look on at everything that leaves something behind."""
         import sqlalchemy
 
-        from labeldp.platform.results import ResultsFolder, TrialRecord
+        from labeldp.platform.records.results import ResultsFolder, TrialRecord
 
         keep = ResultsFolder.keep
 
@@ -79,7 +79,7 @@ class Moments:
 
 def main() -> None:
     """Run the sweep, with its moments watched."""
-    from labeldp.platform import sweep_command
+    from labeldp.platform.cli import sweep_command
     from labeldp.platform.configuration import (
         AuditSettings,
         DataSettings,

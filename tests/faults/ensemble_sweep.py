@@ -4,6 +4,7 @@ Two noise settings share the votes. All is seeded: a disturbed run must end with
 numbers of an undisturbed one, bit for bit.
 """
 
+from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import (
     AuditSettings,
     DataSettings,
@@ -12,7 +13,6 @@ from labeldp.platform.configuration import (
 )
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Sweep
-from labeldp.platform.sweep_command import main
 from labeldp.trainers.learner import LearnerConfig
 from labeldp.trainers.pate.pate_fm import PateConfig
 from labeldp.trainers.pate.students import StudentConfig, StudentKind

@@ -4,10 +4,10 @@ Its noise is seeded: a disturbed run must end with the numbers of an undisturbed
 bit. Two learning rates share each release: a release that is drawn again would show in the ledger.
 """
 
+from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, NoiseSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.platform.sweep_command import main
 from labeldp.trainers.alibi import AlibiConfig, Noise
 
 TRIALS, RELEASES, EPOCHS = 6, 3, 20

@@ -17,7 +17,7 @@ from typing import Any
 
 from mlflow.tracking import MlflowClient
 
-from labeldp.platform import sweep_command
+from labeldp.platform.cli import sweep_command
 from labeldp.platform.sweep import Sweep
 from tests.faults.processes import Process, end_all, family, wait_until
 

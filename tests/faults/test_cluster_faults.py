@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform import recorder, watch
+from labeldp.platform import watch
+from labeldp.platform.records import recorder
 from labeldp.platform.sweep import Resources
 from tests.faults.mischief import Mischief
 from tests.faults.processes import Process, family, titled

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.sweep_command import INTERRUPTED
+from labeldp.platform.cli.sweep_command import INTERRUPTED
 from tests.faults.processes import wait_until
 from tests.faults.small_sweep import EPOCHS, RELEASES, SWEEP, TRIALS
 from tests.faults.sweep_runs import Driver, Ending, check_tracking, records, run_here

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.results import write_json
+from labeldp.platform.records.results import write_json
 from tests.faults.ending_sweep import RELEASES, TRIALS
 from tests.faults.kills_at_the_end import check_totals, files
 from tests.faults.sweep_runs import (

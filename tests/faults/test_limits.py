@@ -12,7 +12,7 @@ import ray
 from labeldp.platform import driver
 from labeldp.platform.cluster import connected
 from labeldp.platform.configuration import with_changes
-from labeldp.platform.results import ResultsFolder
+from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Resources, Sweep
 from tests.faults.small_sweep import SWEEP, TRIALS

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
-from labeldp.platform.tracking import TRACKING_ERRORS, Tracker
+from labeldp.platform.records.tracking import TRACKING_ERRORS, Tracker
 from tests.faults.postgres import Postgres, binaries
 from tests.faults.tracking_server import TrackingServer
 from tests.platform.examples import a_record

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from labeldp.platform import vault_home
-from labeldp.platform.checkpoints import Checkpoints, start_keeper
 from labeldp.platform.cluster import connected
 from labeldp.platform.driver import load_data
+from labeldp.platform.records.checkpoints import Checkpoints, start_keeper
 from labeldp.platform.sweep import plan_trials
 from labeldp.platform.trial import TrialOutcome, run_trial
+from labeldp.platform.trusted import vault_home
 from labeldp.platform.vault_client import VaultClient
 from labeldp.platform.vault_owner import VaultOwner
 from tests.faults.small_sweep import EPOCHS, SWEEP

@@ -12,8 +12,8 @@ import pytest
 
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.results import ResultsFolder, ResultsFolderError
-from labeldp.platform.vault_store import SqliteStore, StoreUnusable
+from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
+from labeldp.platform.trusted.vault_store import SqliteStore, StoreUnusable
 from tests.faults.sweep_runs import own_environment
 from tests.platform.examples import a_record
 
@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.results import ResultsFolder
-from labeldp.platform.vault_store import SqliteStore
+from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.trusted.vault_store import SqliteStore
 from tests.platform.examples import a_record
 
 folder, kills = Path(sys.argv[1]), int(sys.argv[2])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.platform.tracking import Tracker, shown
+from labeldp.platform.records.tracking import Tracker, shown
 from tests.faults.stub_server import StubServer
 from tests.faults.sweep_runs import run_here
 from tests.platform.examples import a_record, a_sweep

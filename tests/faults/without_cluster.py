@@ -14,10 +14,12 @@ from unittest.mock import patch
 import ray
 from ray import tune
 
-from labeldp.platform import checkpoints, driver, tune_adapter, vault_home
+from labeldp.platform import driver, tune_adapter
 from labeldp.platform.cluster import Capacity
-from labeldp.platform.recorder import Recorder
+from labeldp.platform.records import checkpoints
+from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.sweep import PlannedTrial
+from labeldp.platform.trusted import vault_home
 
 
 class Here:

@@ -6,7 +6,7 @@ from typing import Any
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.configuration import TrialConfig, flatten, with_changes
-from labeldp.platform.results import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
 from labeldp.trainers.alibi import Noise

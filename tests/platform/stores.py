@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-from labeldp.platform.tracking import Tracker, default_uri
+from labeldp.platform.records.tracking import Tracker, default_uri
 
 
 @cache

@@ -4,8 +4,8 @@ import pytest
 
 from labeldp.platform.cluster import CannotFit, Capacity, ClusterUnusable, connected, place
 from labeldp.platform.driver import _one_writer
+from labeldp.platform.records.tracking import TrackingUnusable
 from labeldp.platform.sweep import Resources
-from labeldp.platform.tracking import TrackingUnusable
 
 
 def capacity(*sizes: tuple[float, float], grows: bool = False) -> Capacity:

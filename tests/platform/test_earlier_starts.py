@@ -8,9 +8,9 @@ import pytest
 
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.earlier_starts import known_ledger, other_code
-from labeldp.platform.results import ResultsFolder, ResultsFolderError
-from labeldp.platform.vault_identity import witness
-from labeldp.platform.vault_store import SqliteStore
+from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
+from labeldp.platform.trusted.vault_identity import witness
+from labeldp.platform.trusted.vault_store import SqliteStore
 from tests.platform.examples import a_charge, a_record
 
 

@@ -14,11 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp.platform import command_line, driver, sweep_command
+from labeldp.platform import driver
+from labeldp.platform.cli import command_line, sweep_command
 from labeldp.platform.configuration import TrialConfig
+from labeldp.platform.records.tracking import Tracker, TrackingUnusable
 from labeldp.platform.sweep import Smoke, Sweep
-from labeldp.platform.tracking import Tracker, TrackingUnusable
-from labeldp.platform.vote_store import VoteJournal
+from labeldp.platform.trusted.vote_store import VoteJournal
 from labeldp.trainers.data_sets.catalog import DATASETS
 from labeldp.trainers.data_sets.own_parquet import MOST_CHARACTERS
 from labeldp.trainers.regular_files import FileRefused, memory_bytes
@@ -207,7 +208,7 @@ def test_journals_of_votes_that_are_none(kind: str, here: Path) -> None:
 
 def test_plan_looks_for_the_file_before_it_imports_anything_heavy() -> None:
     code = (
-        "import sys; from labeldp.platform.command_line import main; "
+        "import sys; from labeldp.platform.cli.command_line import main; "
         "assert main(['plan', 'nosuch.py']) == 2; "
         "heavy = {'torch', 'ray', 'sklearn', 'mlflow', 'numpy'} & set(sys.modules); "
         "assert not heavy, heavy"

@@ -21,14 +21,14 @@ from labeldp.platform.configuration import (
     TrialConfig,
     with_changes,
 )
+from labeldp.platform.cost import check_what_is_left, cost_of
 from labeldp.platform.evaluation import mechanism_of
 from labeldp.platform.evaluation_settings import DEFAULT_SHARE, Estimate
-from labeldp.platform.plan import check_what_is_left, cost_of
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import PlannedTrial, Sweep, plan_trials
 from labeldp.platform.trial import run_trial
+from labeldp.platform.trusted.vault_home import VaultHome
 from labeldp.platform.vault_client import VaultClient
-from labeldp.platform.vault_home import VaultHome
 from labeldp.trainers.alibi import AlibiConfig, Noise
 from labeldp.trainers.data import LabelledData, PublicData
 from labeldp.trainers.held_out import set_aside

@@ -20,13 +20,15 @@ from hypothesis import strategies as st
 
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform import command_line, driver, sweep_command, vault_identity
+from labeldp.platform import driver
+from labeldp.platform.cli import command_line, sweep_command
 from labeldp.platform.configuration import TrialConfig, flatten
-from labeldp.platform.results import ResultsFolder, ResultsFolderError
+from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
+from labeldp.platform.records.tracking import TrackingUnusable
 from labeldp.platform.sweep import Smoke, Sweep
-from labeldp.platform.tracking import TrackingUnusable
-from labeldp.platform.vault_store import SqliteStore, StoreUnusable
-from labeldp.platform.vote_store import VoteJournal, VoteStoreUnusable
+from labeldp.platform.trusted import vault_identity
+from labeldp.platform.trusted.vault_store import SqliteStore, StoreUnusable
+from labeldp.platform.trusted.vote_store import VoteJournal, VoteStoreUnusable
 from tests.platform.examples import a_record
 
 SWEEP = Sweep(name="fuzz", base=TrialConfig(), smoke=Smoke())

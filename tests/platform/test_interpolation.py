@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform import command_line, sweep_command
+from labeldp.platform.cli import command_line, sweep_command
 from labeldp.platform.configuration import (
     ConfigurationError,
     DataSettings,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.platform.audit_settings import AuditSettings
-from labeldp.platform.audits import PlantedCanaries
+from labeldp.platform.trusted.audits import PlantedCanaries
 
 LABELS = np.random.default_rng(1).integers(10, size=4000)
 SECRET = b"a secret"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from labeldp.platform.private_files import NotOurs, owner_only, private_file, private_folder
-from labeldp.platform.vote_store import VoteStore, VoteStoreUnusable
+from labeldp.platform.trusted.vote_store import VoteStore, VoteStoreUnusable
 
 
 def mode(path: Path) -> int:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
-from labeldp.platform.checkpoints import Checkpoints
 from labeldp.platform.configuration import DataSettings, TrialConfig
+from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.trial import run_trial
 from labeldp.platform.vault_client import VaultClient
 from labeldp.trainers.lp_mst import LpMstConfig

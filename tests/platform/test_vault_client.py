@@ -13,8 +13,8 @@ from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform import vault_client
 from labeldp.platform.audit_settings import AuditSettings
+from labeldp.platform.trusted.vault_home import VaultHome
 from labeldp.platform.vault_client import VaultClient
-from labeldp.platform.vault_home import VaultHome
 
 LABELS = np.arange(400) % 10
 

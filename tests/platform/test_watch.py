@@ -7,7 +7,7 @@ import pytest
 
 from labeldp.platform import watch
 from labeldp.platform.cluster import CannotFit, Capacity
-from labeldp.platform.progress import SweepProgress
+from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.sweep import Resources
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.platform import driver, sweep_command
-from labeldp.platform.plan_verb import load_sweep
-from labeldp.platform.results import ResultsFolder
+from labeldp.platform import driver
+from labeldp.platform.cli import sweep_command
+from labeldp.platform.cli.plan_verb import load_sweep
+from labeldp.platform.records.results import ResultsFolder
 from tests.platform.examples import a_record
 from tests.platform.stores import new_store
 

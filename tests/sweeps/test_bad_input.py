@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.platform import driver, sweep_command
+from labeldp.platform import driver
+from labeldp.platform.cli import sweep_command
 from labeldp.platform.configuration import DataSettings, TrialConfig
-from labeldp.platform.plan import check_priors
+from labeldp.platform.cost import check_priors
 from labeldp.platform.sweep import Sweep, plan_trials
 from labeldp.trainers.alibi_prior import PriorLabelsConfig
 from labeldp.trainers.data import load

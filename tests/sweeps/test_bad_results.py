@@ -8,9 +8,9 @@ import pytest
 
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.results import ResultsFolder, write_json
-from labeldp.platform.tracking import Tracker
-from labeldp.platform.vault_store import SqliteStore
+from labeldp.platform.records.results import ResultsFolder, write_json
+from labeldp.platform.records.tracking import Tracker
+from labeldp.platform.trusted.vault_store import SqliteStore
 from labeldp.trainers.data import load
 from tests.platform.examples import METRICS, a_record
 from tests.platform.stores import new_store, of_newer_schema

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp.platform.command_line import main
-from labeldp.platform.results import ResultsFolder
+from labeldp.platform.cli.command_line import main
+from labeldp.platform.records.results import ResultsFolder
 
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
 

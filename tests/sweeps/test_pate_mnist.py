@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
-from labeldp.platform import sweep_command
-from labeldp.platform.plan_verb import load_sweep
+from labeldp.platform.cli import sweep_command
+from labeldp.platform.cli.plan_verb import load_sweep
 from labeldp.platform.sweep import plan_trials, smoke_sized
 
 PATE_MNIST = str(Path(__file__).resolve().parents[2] / "sweeps" / "pate_mnist.py")

@@ -19,11 +19,11 @@ import pytest
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
-from labeldp.platform.command_line import main
+from labeldp.platform.cli.command_line import main
+from labeldp.platform.cli.plan_verb import plan
 from labeldp.platform.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.overrides import read_yaml
-from labeldp.platform.plan_verb import plan
-from labeldp.platform.results import ResultsFolder, TrialRecord
+from labeldp.platform.records.results import ResultsFolder, TrialRecord
 
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
 

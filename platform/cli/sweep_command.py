@@ -1,0 +1,189 @@
+"""The command line of every file in `sweeps/`: `main(SWEEP)`.
+
+Exit codes: 0 every trial finished, 1 some failed, 2 bad input, 3 cannot fit, 4 over budget, 130
+interrupted.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+from labeldp.trainers.regular_files import FileRefused, read_bytes
+
+if TYPE_CHECKING:
+    from labeldp.platform.driver import SweepOptions, SweepOutcome
+    from labeldp.platform.sweep import Sweep
+
+    Runner = Callable[[Sweep, SweepOptions], SweepOutcome]
+
+TRIALS_FAILED, BAD_INPUT, CANNOT_FIT, OVER_BUDGET, INTERRUPTED = 1, 2, 3, 4, 130
+
+
+def main(sweep: "Sweep", arguments: list[str] | None = None) -> NoReturn:
+    """Run `sweep` as the command line asks, and exit."""
+    sys.exit(run(sweep, sys.argv[1:] if arguments is None else arguments))
+
+
+def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None) -> int:
+    """Run `sweep` and return the exit code.
+
+    Args:
+        sweep: What to run.
+        arguments: Of the command line.
+        runner: What runs it, where that is more than one sweep.
+    """
+    options = _parser(sweep).parse_intermixed_args(arguments)
+    # `ray job stop` and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
+    signal.signal(signal.SIGTERM, _interrupt)
+    from labeldp.mechanisms.ledger import BudgetExceeded
+    from labeldp.platform.accuracy_figures import ChooseBy
+    from labeldp.platform.cluster import CannotFit
+    from labeldp.platform.driver import SweepOptions, run_sweep
+    from labeldp.platform.earlier_starts import Resume
+    from labeldp.platform.overrides import parse_overrides
+    from labeldp.platform.records.results import dumps
+    from labeldp.platform.trusted.teacher_pool import EnsembleIncomplete
+    from labeldp.platform.vault_client import VaultLost
+
+    results = Path(options.results) if options.results else default_results(sweep.name)
+    if options.smoke and not options.results:
+        results = results.with_name(f"{results.name}-smoke")
+    try:
+        outcome = (runner or run_sweep)(
+            sweep,
+            SweepOptions(
+                smoke=options.smoke,
+                resume=Resume(options.resume),
+                results=results,
+                address=options.address,
+                tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
+                overrides=parse_overrides(options.overrides),
+                max_epsilon_total=options.max_epsilon_total,
+                max_trials=options.max_trials,
+                max_minutes=options.max_minutes,
+                moved=options.moved,
+                choose_by=ChooseBy(options.choose_by) if options.choose_by else None,
+            ),
+        )
+    except BudgetExceeded as error:
+        return complain(error, OVER_BUDGET)
+    except CannotFit as error:
+        return complain(error, CANNOT_FIT)
+    except (EnsembleIncomplete, VaultLost) as error:
+        return complain(error, TRIALS_FAILED)
+    except (ValueError, FileNotFoundError) as error:
+        return complain(error, BAD_INPUT)
+    except OSError as error:
+        hint = "free the disk or make the folder writable, and run the same command again"
+        return complain(OSError(f"{error}; {hint}"), BAD_INPUT)
+    except KeyboardInterrupt:
+        print(
+            f"interrupted; what has finished is kept in {results}, run the same command again to "
+            "finish the rest",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+    if options.json:
+        print(dumps(asdict(outcome)))
+    else:
+        print(summary(outcome))
+    if outcome.over_budget:
+        return OVER_BUDGET
+    return 0 if outcome.finished + outcome.skipped == outcome.trials else TRIALS_FAILED
+
+
+def summary(outcome: "SweepOutcome") -> str:
+    """Return the sweep's outcome for a person."""
+    ledger = outcome.ledger
+    lines = [
+        f"{outcome.finished} trials finished, {outcome.failed} failed, {outcome.skipped} skipped",
+        f"{ledger['releases']} releases, epsilon {ledger['epsilon_total']:.4g} in all "
+        f"at delta {ledger['delta']:g}",
+        f"report: {outcome.report}",
+        f"tracking: {outcome.tracking_uri}"
+        + ("" if outcome.tracked else " (did not answer; run again to fill it)"),
+    ]
+    if outcome.over_budget:
+        lines.insert(1, f"{outcome.over_budget} of them would have gone over the privacy budget")
+    if outcome.left:
+        lines.insert(1, f"{outcome.left} trials are left; run the same command again to run them")
+    return "\n".join(lines)
+
+
+def complain(error: Exception, code: int) -> int:
+    """Print what was wrong, for a person, and return the exit code."""
+    print(f"error: {error}", file=sys.stderr)
+    return code
+
+
+def sweep_file(path: str) -> Path:
+    """Return the file of a sweep, which is there and can be read; nothing is imported for that.
+
+    Raises:
+        ValueError: It is not, or is no Python file.
+    """
+    file = Path(path)
+    try:
+        if file.suffix == ".py":
+            read_bytes(file)
+            return file
+        why = "its name does not end in .py"
+    except FileRefused as error:
+        raise ValueError(f"{error}, one of sweeps/*.py") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+    raise ValueError(f"{path} is no sweep file ({why}); name one of sweeps/*.py")
+
+
+def default_results(name: str) -> Path:
+    """Return where results go if nobody says: `results/NAME`, or the home folder inside a Ray job.
+
+    A job's working folder is a copy that Ray deletes when the job ends.
+    """
+    here = Path.cwd()
+    root = Path.home() / "labeldp" if "working_dir_files" in here.parts else here
+    return root / "results" / name
+
+
+def _parser(sweep: "Sweep") -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False,
+        description=f"Run sweep {sweep.name!r}.",
+        epilog="key=value fixes a setting (trainer.epochs=5); key=[a,b] makes it an axis. "
+        "`labeldp plan FILE` lists trials and costs without starting anything.",
+    )
+    parser.add_argument("--smoke", action="store_true", help="the small size: minutes on two cores")
+    parser.add_argument(
+        "--resume",
+        choices=("auto", "must", "never"),
+        default="auto",
+        help="what to do about trials that are in the results folder (default: auto)",
+    )
+    parser.add_argument("--results", metavar="DIR", help="results folder")
+    parser.add_argument(
+        "--moved",
+        action="store_true",
+        help="the results folder was moved to another disk or restored, and no copy is in use",
+    )
+    parser.add_argument("--address", metavar="ADDR", help="Ray cluster (default: a private one)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, last")
+    parser.add_argument("--max-epsilon-total", type=float, metavar="E", help="budget of the sweep")
+    parser.add_argument("--max-trials", type=int, metavar="N", help="refuse a larger sweep")
+    parser.add_argument(
+        "--choose-by",
+        choices=("test", "estimated"),
+        help="accuracy that trials are compared by (default: test, where there is a test split)",
+    )
+    parser.add_argument("--max-minutes", type=float, metavar="M", help="stop after so long")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="change the settings")
+    return parser
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

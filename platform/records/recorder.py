@@ -1,0 +1,274 @@
+"""The one writer: a Tune callback on the driver that keeps records, then tells the tracking store.
+
+A trial's record on disk comes first and alone decides what a resumed sweep skips. Tracking follows
+it, and may fail: what it missed is written from the records when it answers again.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ray import tune
+
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.configuration import flatten, to_yaml
+from labeldp.platform.records.checkpoints import forget
+from labeldp.platform.records.progress import SweepProgress
+from labeldp.platform.records.results import ResultsFolder, TrialRecord, dumps
+from labeldp.platform.records.run_card import run_card
+from labeldp.platform.records.tracking import TRACKING_ERRORS, Tracker
+from labeldp.platform.sweep import PlannedTrial
+from labeldp.platform.trusted.vault_store import write_event
+from labeldp.platform.vault_owner import VaultOwner
+
+#: Curves are sent at most this often; a tracking server serves many trials.
+FLUSH_SECONDS = 5.0
+#: A tracking server that did not answer is asked again after so long.
+RETRY_SECONDS = 60.0
+
+
+class Recorder(tune.Callback):
+    """Keeps every trial's record and mirrors it to tracking."""
+
+    def __init__(
+        self,
+        *,
+        folder: ResultsFolder,
+        tracker: Tracker,
+        plans: Mapping[str, PlannedTrial],
+        tags: Mapping[str, str],
+        environment: Mapping[str, str],
+        progress: SweepProgress,
+        charges: Callable[[], Mapping[str, Charge]],
+        vault: VaultOwner,
+    ) -> None:
+        """Stand ready.
+
+        Args:
+            folder: Where records are kept.
+            tracker: Where runs are mirrored to.
+            plans: Every trial by hash.
+            tags: Of every child run; `git_commit` is kept in the records of trials that run now.
+            environment: Versions and devices, likewise, for `environment.txt`.
+            progress: Told how each trial ended.
+            charges: Returns the ledger's lines by release key.
+            vault: Lets each trial be audited once, and has what was found.
+        """
+        self.folder, self.tracker, self.plans = folder, tracker, plans
+        self.records: dict[str, TrialRecord] = {}
+        self._tags, self._environment, self._progress = tags, environment, progress
+        self._charges, self._known_charges = charges, dict[str, Charge]()
+        self._vault = vault
+        self._curves: dict[str, list[dict[str, float]]] = {}
+        self._unsent: dict[str, list[dict[str, float]]] = {}
+        self._open: dict[str, str] = {}
+        self._owed: set[str] = set()
+        self._flushed = self._ask_again = time.monotonic()
+        self._tracking_lost = False
+        self.broken: Exception | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing for Tune's snapshots: a sweep resumes from its records, never from those."""
+        return {}
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Open the run; a trial that starts again after its worker died starts a new one."""
+        digest = trial.config["hash"]
+        self._curves[digest], self._unsent[digest] = [], []
+        self._owed.add(digest)
+        with self._telling_why():
+            self._vault.begin(digest)  # Tune starts the trial when this has returned
+        if self._tracking_answers():
+            with self._tracking():
+                self._open[digest] = self.open_child(digest)
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Take epochs, and the end if it came."""
+        digest = trial.config["hash"]
+        self._curves.setdefault(digest, []).extend(result.get("epochs", ()))
+        self._unsent.setdefault(digest, []).extend(result.get("epochs", ()))
+        end = result.get("end")
+        if end is not None and digest not in self.records:
+            with self._telling_why():
+                record = self._record(digest, **self._with_figures(digest, end))
+            self._keep(record)
+        elif not self._tracking_lost and time.monotonic() - self._flushed > FLUSH_SECONDS:
+            self._flush()
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Record a trial whose worker died more often than it may."""
+        digest = trial.config["hash"]
+        if digest not in self.records:
+            lines = (trial.get_error() and str(trial.get_error()).strip().splitlines()) or []
+            why = lines[-1] if lines else "its worker died"
+            reason = f"the worker died {trial.num_failures} times, the last time with: {why}"
+            self._keep(self._record(digest, finished=False, reason=reason))
+
+    def replay(self, records: Mapping[str, TrialRecord]) -> bool:
+        """Write to tracking what it has not got; returns whether it now has everything.
+
+        Runs of trials that are still in training are written when those end.
+        """
+        self._tracking_lost = False
+        self._open.clear()
+        with self._tracking():
+            self.tracker.reconcile()
+        for digest, record in records.items():
+            has = self.tracker.has(digest) and digest not in self._owed
+            if digest in self.plans and not self._tracking_lost and not has:
+                with self._tracking():
+                    self._mirror(record)
+        return not self._tracking_lost
+
+    def open_child(self, digest: str, *, kept: TrialRecord | None = None) -> str:
+        """Open the run of a trial that is about to begin, or of one that has a record."""
+        planned = self.plans[digest]
+        tags = {
+            **self._tags,
+            **({} if kept is None else {"git_commit": kept.git_commit or "unknown"}),
+            "trainer": planned.config.method,
+            "dataset": planned.config.data.name,
+            "seed": str(planned.config.seed),
+            "noise": planned.config.noise.kind.value,
+            "variant": planned.variant,
+            "point": dumps(planned.point),
+        }
+        settings = (f"{key.split('.')[-1]}={value}" for key, value in planned.point.items())
+        name = " ".join([planned.variant, *settings])
+        return self.tracker.open_child(digest, name=name, tags=tags)
+
+    def _with_figures(self, digest: str, end: dict[str, Any]) -> dict[str, Any]:
+        """A trial's end with what the vault's side found; the trial itself was not told."""
+        if not end["finished"]:
+            return end
+        try:
+            found = self._vault.figures(digest, end["release_keys"])
+        except ValueError as error:
+            return {**end, "finished": False, "reason": str(error), "metrics": {}}
+        return {**end, "metrics": {**end["metrics"], **found}}
+
+    def _record(self, digest: str, **end: Any) -> TrialRecord:
+        planned = self.plans[digest]
+        bad = [name for name, value in end.get("metrics", {}).items() if math.isnan(value)]
+        if bad:
+            end |= {"finished": False, "reason": f"metric {bad[0]} is not a number", "metrics": {}}
+        return TrialRecord(
+            hash=digest,
+            variant=planned.variant,
+            config=flatten(planned.config),
+            point=dict(planned.point),
+            curves=self._curves.get(digest, []),
+            git_commit=self._tags.get("git_commit", ""),
+            environment=self._environment,
+            **end,
+        )
+
+    def _keep(self, record: TrialRecord) -> None:
+        with self._telling_why():
+            self.folder.keep(record)
+            forget(self.folder.checkpoints, record.hash)
+            self.records[record.hash] = record
+            self._progress.ended(record)
+            if self._tracking_answers() and record.hash in self._owed:
+                with self._tracking():
+                    self._mirror(record)
+
+    @contextmanager
+    def _telling_why(self) -> Iterator[None]:
+        """Remember what broke the sweep: Tune passes on its text only."""
+        try:
+            yield
+        except Exception as error:
+            self.broken = error
+            raise
+
+    def _mirror(self, record: TrialRecord) -> None:
+        """Complete a trial's run in tracking, or write it as a whole."""
+        digest = record.hash
+        run_id, epochs = self._open.pop(digest, None), self._unsent.pop(digest, [])
+        if run_id is None:
+            run_id, epochs = self.open_child(digest, kept=record), record.curves
+        self.tracker.log_curves(run_id, epochs)
+        self.tracker.close_child(record, run_id=run_id, texts=self._texts(record))
+        self._owed.discard(digest)
+
+    def _tracking_answers(self) -> bool:
+        """Whether tracking answers; one that did not is asked again now and then, and caught up."""
+        if not self._tracking_lost:
+            return True
+        if time.monotonic() < self._ask_again:
+            return False
+        return self.replay(self.records)
+
+    def _flush(self) -> None:
+        self._flushed = time.monotonic()
+        for digest, run_id in self._open.items():
+            with self._tracking():
+                self.tracker.log_curves(run_id, self._unsent.pop(digest, []))
+
+    def _texts(self, record: TrialRecord) -> dict[str, str]:
+        missing = [key for key in record.release_keys if key not in self._known_charges]
+        if missing:
+            self._known_charges = dict(self._charges())
+        charges = [self._known_charges[key] for key in record.release_keys]
+        texts = {
+            "config.yaml": to_yaml(self.plans[record.hash].config),
+            "ledger.json": ledger_json(charges),
+            # What ran the trial, which need not be what writes it down: after a resume, or where
+            # tracking was away.
+            "environment.txt": "".join(f"{k}: {v}\n" for k, v in record.environment.items())
+            or "unknown: the record is older than this\n",
+            "curves.json": dumps(record.curves),
+        }
+        if record.finished:
+            texts["run_card.md"] = run_card(record, charges)
+        return texts
+
+    def _tracking(self) -> "_TolerateTracking":
+        return _TolerateTracking(self)
+
+    def lost(self, error: Exception) -> None:
+        """Note that tracking does not answer; the sweep goes on without it."""
+        if not self._tracking_lost:
+            text = (str(error).strip() or type(error).__name__).splitlines()[0]
+            self._progress.say(
+                f"tracking does not answer ({text}); the sweep goes on, results are kept in "
+                f"{self.folder.path} and will be written to tracking when it is back"
+            )
+        self._tracking_lost = True
+        self._ask_again = time.monotonic() + RETRY_SECONDS
+
+
+class _TolerateTracking:
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        if isinstance(error, TRACKING_ERRORS):
+            self._recorder.lost(error)
+            return True
+        return False
+
+
+def ledger_json(charges: Any) -> str:
+    """Return lines of the ledger as JSON: what was charged, and not which labels."""
+    return dumps(
+        [
+            {
+                "release": charge.key,
+                "event": json.loads(write_event(charge.event)),
+                "labels": "all" if charge.indices is None else len(charge.indices),
+                "mechanism": charge.mechanism,
+            }
+            for charge in charges
+        ],
+        indent=1,
+    )

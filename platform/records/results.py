@@ -1,0 +1,159 @@
+"""A sweep's results folder: who owns it, and which trials it holds.
+
+A finished trial is a file `trials/<hash>.json`, written by the driver before anything else hears of
+it. Those files decide what a resumed sweep skips; tracking can always be filled again from them.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from labeldp.platform.private_files import NotOurs, private_file, private_folder
+from labeldp.platform.records.json_files import (
+    ResultsFolderError,
+    dumps,
+    read_json,
+    write_json,
+    write_text,
+)
+from labeldp.platform.records.trial_record import TrialRecord
+
+__all__ = [
+    "ResultsFolder",
+    "ResultsFolderError",
+    "TrialRecord",
+    "dumps",
+    "write_json",
+    "write_text",
+]
+
+#: Facts of `sweep.json` that are texts.
+_TEXTS = ("sweep", "sweep_id", "fingerprint", "parent_run_id", "tracking_uri", "vault", "path")
+#: And those that are whole numbers.
+_NUMBERS = ("teachers_trained", "teachers_reused")
+
+
+class ResultsFolder:
+    """The folder, held by one driver at a time and closed to every other user."""
+
+    def __init__(self, path: Path, *, sweep: str) -> None:
+        """Make the folder if need be, close it to others, and check that it is this sweep's.
+
+        Raises:
+            ResultsFolderError: It can't be written, or belongs to another sweep or user.
+        """
+        self.path = path.expanduser().absolute()
+        self.sweep = sweep
+        try:
+            # What is computed from true labels lies in records, tracking and artifacts in here.
+            private_folder(self.path)
+            (self.path / "trials").mkdir(exist_ok=True, mode=0o700)
+            with tempfile.TemporaryFile(dir=self.path):
+                pass
+        except NotOurs as error:
+            raise ResultsFolderError(
+                f"results folder {self.path} can't be used: {error} with --results DIR"
+            ) from error
+        except OSError as error:
+            raise ResultsFolderError(
+                f"results folder {self.path} can't be written ({error.strerror}); choose another "
+                "one with --results DIR"
+            ) from error
+        owner = self.identity().get("sweep", sweep)
+        if owner != sweep:
+            raise ResultsFolderError(
+                f"results folder {self.path} holds sweep {owner!r}, not {sweep!r}; choose another "
+                "one with --results DIR"
+            )
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where states of trials in training are kept."""
+        return self.path / "checkpoints"
+
+    @property
+    def scratch(self) -> Path:
+        """What Tune keeps while a sweep runs; of no use to the next start."""
+        return self.path / "tune"
+
+    @property
+    def store(self) -> Path:
+        """The vault's releases and ledger."""
+        return self.path / "vault.db"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder; the lock goes with the process, however it ends.
+
+        Raises:
+            ResultsFolderError: Another driver holds it.
+        """
+        private_file(self.path / "driver.lock")
+        with open(self.path / "driver.lock", "a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                lock.seek(0)
+                raise ResultsFolderError(
+                    f"results folder {self.path} is in use by process {lock.read() or '?'}; wait "
+                    "until that sweep ends, or choose another folder with --results DIR"
+                ) from error
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
+            self._clear_leftovers()
+            yield
+
+    def _clear_leftovers(self) -> None:
+        """Delete Tune's files of a driver that was killed, and what it had not written whole."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        for folder in (self.path, self.path / "trials", self.path / "private"):
+            for draft in folder.glob(".*"):
+                if draft.is_file() and draft.suffix[1:].isdecimal():
+                    draft.unlink(missing_ok=True)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the folder says of itself; empty for a new one.
+
+        Raises:
+            ResultsFolderError: The file is damaged.
+        """
+        path = self.path / "sweep.json"
+        if not path.exists():
+            return {}
+        facts = read_json(path)
+        for names, kind in ((_TEXTS, str), (_NUMBERS, int)):
+            for name in names:
+                if name in facts and type(facts[name]) is not kind:
+                    raise ResultsFolderError(
+                        f"{path} is damaged ({name} is {facts[name]!r:.80}); restore it, or move "
+                        "the folder away and start anew"
+                    )
+        return facts
+
+    def identify(self, **facts: Any) -> None:
+        """Add facts to what the folder says of itself."""
+        write_json(self.path / "sweep.json", {**self.identity(), "sweep": self.sweep, **facts})
+
+    def records(self) -> dict[str, TrialRecord]:
+        """Return the records of trials that ended, by hash.
+
+        Raises:
+            ResultsFolderError: One is damaged; the message names it.
+        """
+        found = sorted((self.path / "trials").glob("*.json"))
+        return {record.hash: record for record in map(TrialRecord.read, found)}
+
+    def keep(self, record: TrialRecord) -> None:
+        """Write a trial's record.
+
+        Raises:
+            ResultsFolderError: It can't be written.
+        """
+        write_json(self.path / "trials" / f"{record.hash}.json", asdict(record))

@@ -1,0 +1,152 @@
+"""What a trial left behind, checked where it is made and where it is read.
+
+Reports, figures and tracking are made of records without looking at them again: a number that is
+none, or a text that no page can show, is refused here and named.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from labeldp.platform.records.json_files import ResultsFolderError, read_json
+
+#: What a row of the report is made of.
+REPORTED = ("accuracy", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
+
+
+class NoiseKind(StrEnum):
+    """PLAIN floating-point noise; SECURE against attacks on its bits; SEEDED, no secret at all."""
+
+    PLAIN = "plain"
+    SECURE = "secure"
+    SEEDED = "seeded"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRecord:
+    """What a trial left behind; plain values, so that it is JSON.
+
+    Attributes:
+        hash: The trial's identity.
+        variant: Name of its line in the comparison.
+        config: The resolved configuration, flattened.
+        point: The values of the axes.
+        finished: Whether it came to its end.
+        reason: Why it did not; empty if it did.
+        metrics: Name -> number.
+        curves: One mapping per epoch; a number that was none is NaN.
+        release_keys: The releases that it read.
+        notes: What a reader of the numbers must know.
+        seconds: Wall time.
+        git_commit: Of the code that ran it; empty in records of before this was kept.
+        environment: Versions and devices that it ran on; empty likewise.
+    """
+
+    hash: str
+    variant: str
+    config: Mapping[str, Any]
+    point: Mapping[str, Any]
+    finished: bool
+    reason: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    curves: list[dict[str, float]] = field(default_factory=list)
+    release_keys: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    git_commit: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check every field.
+
+        Raises:
+            ValueError: Names the first that is not what it should be.
+        """
+        for name in ("hash", "variant", "reason", "git_commit"):
+            _need(name, getattr(self, name), isinstance(getattr(self, name), str), "a text")
+        _need("finished", self.finished, isinstance(self.finished, bool), "true or false")
+        _need("seconds", self.seconds, _is_number(self.seconds), "a number")
+        for name in ("config", "point", "metrics", "environment"):
+            value = getattr(self, name)
+            named = isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+            _need(name, value, named, "an object")
+        for name in ("curves", "release_keys", "notes"):
+            _need(name, getattr(self, name), isinstance(getattr(self, name), list), "a list")
+        for key in (*self.release_keys, *self.environment.values()):
+            _need("release_keys or environment", key, isinstance(key, str), "texts")
+        for name, value in self.metrics.items():
+            _need(f"metric {name!r}", value, _is_number(value), "a number")
+        for epoch in self.curves:
+            _need("curves", epoch, _is_epoch(epoch), "epochs with a number each")
+        missing = [name for name in REPORTED if name not in self.metrics]
+        if self.finished and missing:
+            raise ValueError(f"it is finished and has no metric {missing[0]!r}")
+        try:
+            json.dumps(asdict(self), ensure_ascii=False, default=str).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"it holds half a character ({error.object[error.start]!a}) that no page can show"
+            ) from error
+
+    @property
+    def noise(self) -> NoiseKind:
+        """Where its noise came from; records and tracking (all text) of any age say it."""
+        if str(self.config.get("noise.seed")) != "None":
+            return NoiseKind.SEEDED
+        secure = str(self.config.get("noise.secure", False)).lower() == "true"
+        return NoiseKind.SECURE if secure else NoiseKind.PLAIN
+
+    @classmethod
+    def read(cls, path: Path) -> "TrialRecord":
+        """Read the record at `path`.
+
+        Raises:
+            ResultsFolderError: It is none; the message says where and why.
+        """
+        fields = read_json(path)
+        try:
+            if isinstance(curves := fields.get("curves"), list):
+                fields["curves"] = [_with_nan(epoch) for epoch in curves]
+            record = cls(**fields)
+            if record.hash != path.stem:
+                raise ValueError(f"it is of trial {record.hash!r}")
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ResultsFolderError(
+                f"{path} is no trial record of this labeldp ({error}); restore it, or move it away "
+                "to run the trial again"
+            ) from error
+        return record
+
+
+def _with_nan(epoch: Any) -> Any:
+    """JSON has no NaN: null is what `dumps` writes for it."""
+    if not isinstance(epoch, dict):
+        return epoch
+    return {key: math.nan if value is None else value for key, value in epoch.items()}
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return not math.isnan(float(value))
+    except OverflowError:  # an integer that no float holds
+        return False
+
+
+def _is_epoch(epoch: Any) -> bool:
+    return (
+        isinstance(epoch, Mapping)
+        and _is_number(epoch.get("epoch"))
+        and math.isfinite(epoch["epoch"])
+        and all(isinstance(value, float) or _is_number(value) for value in epoch.values())
+    )
+
+
+def _need(name: str, value: Any, good: bool, what: str) -> None:
+    if not good:
+        raise ValueError(f"{name} is {value!r:.80}, and should be {what}")

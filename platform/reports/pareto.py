@@ -1,0 +1,149 @@
+"""The Pareto front of accuracy against provable epsilon, over the trials of a sweep.
+
+Accuracy is that on the public test split, or that which was estimated on held-out labels.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.accuracy_figures import ChooseBy, chosen_by, estimate_of
+from labeldp.platform.records.results import TrialRecord, dumps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """Trials that differ in nothing but their seeds.
+
+    Attributes:
+        variant: The line of the comparison.
+        point: Values of the axes, but for seeds.
+        accuracy: What points are compared by, by `accuracy_by`: mean over the trials.
+        accuracy_std: Standard deviation over them; 0 for a single one.
+        epsilon: The largest of them.
+        delta: The largest of them.
+        epsilon_m_low: The smallest lower end of the attack's interval. Each one fails with
+            probability 1 - confidence; the largest of several fails more often, the smallest not,
+            however the trials depend on each other. Proven at delta 0.
+        epsilon_m_high: The largest upper end, for the same reason.
+        hashes: The trials.
+        noise: Where the trials' noise came from, each kind once.
+        accuracy_by: Whether `accuracy` is measured on the test split or estimated.
+        accuracy_test: On the public test split, mean over the trials; None where there is none.
+        estimate: Of the accuracy, on held-out labels; None where none are held out. Of several
+            trials the mean with mean errors, for they share the held-out examples.
+    """
+
+    variant: str
+    point: tuple[tuple[str, Any], ...]
+    accuracy: float
+    accuracy_std: float
+    epsilon: float
+    delta: float
+    epsilon_m_low: float
+    epsilon_m_high: float
+    hashes: tuple[str, ...]
+    noise: str = ""
+    accuracy_by: ChooseBy = ChooseBy.TEST
+    accuracy_test: float | None = None
+    estimate: AccuracyEstimate | None = None
+
+
+def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None) -> list[Point]:
+    """Group finished trials that differ in seeds only, in order of epsilon.
+
+    Args:
+        records: Trials of one sweep.
+        choose_by: Which accuracy they are compared by; the test split's, where there is one, if
+            not given.
+
+    Raises:
+        ValueError: Trials that lack that accuracy.
+    """
+    finished = [record for record in records if record.finished]
+    by = chosen_by((record.metrics for record in finished), choose_by)
+    groups: dict[tuple[str, str], list[TrialRecord]] = defaultdict(list)
+    for record in finished:
+        groups[record.variant, dumps(_axes(record))].append(record)
+    found = [_point(members, by) for members in groups.values()]
+    return sorted(found, key=lambda point: (point.epsilon, -point.accuracy))
+
+
+def same_epsilon(epsilon: float) -> float:
+    """Nine digits of epsilon: those that are to be equal, composed in other ways, then are."""
+    return float(f"{epsilon:.9g}")
+
+
+def front(candidates: Iterable[Point]) -> list[Point]:
+    """Points that no other beats: none costs less or the same and is more accurate."""
+    best: list[Point] = []
+    for point in sorted(candidates, key=lambda each: (same_epsilon(each.epsilon), -each.accuracy)):
+        if not best or point.accuracy > best[-1].accuracy:
+            best.append(point)
+    return best
+
+
+def front_rows(
+    records: Iterable[TrialRecord], *, choose_by: ChooseBy | None, run_id: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    """Return the front as a sweep's JSON has it; what was not measured is absent.
+
+    Args:
+        records: Trials of one sweep.
+        choose_by: As in `points`.
+        run_id: Hash of a trial -> its run in tracking.
+    """
+    rows = []
+    for point in front(points(records, choose_by=choose_by)):
+        row: dict[str, Any] = {"run_id": run_id(point.hashes[0]), "variant": point.variant}
+        if point.accuracy_test is not None:
+            row["accuracy"] = point.accuracy_test
+        if point.estimate is not None:
+            row["accuracy_estimated"] = point.estimate.accuracy
+            row["accuracy_estimated_error"] = point.estimate.error
+        for name in ("epsilon", "epsilon_m_low", "epsilon_m_high"):
+            row[name] = getattr(point, name)
+        rows.append(row)
+    return rows
+
+
+def _axes(record: TrialRecord) -> tuple[tuple[str, Any], ...]:
+    seeds = ("seed", "draw")
+    return tuple((k, v) for k, v in record.point.items() if k.rpartition(".")[2] not in seeds)
+
+
+def _mean_estimate(members: list[TrialRecord]) -> AccuracyEstimate | None:
+    found = [each for each in (estimate_of(record.metrics) for record in members) if each]
+    if not found:
+        return None
+    return AccuracyEstimate(
+        accuracy=fmean(each.accuracy for each in found),
+        sampling_error=fmean(each.sampling_error for each in found),
+        count_scale=fmean(each.count_scale for each in found),
+    )
+
+
+def _point(members: list[TrialRecord], by: ChooseBy) -> Point:
+    def column(name: str) -> list[float]:
+        return [record.metrics[name] for record in members]
+
+    accuracies = column(by.metric)
+    measured = all("accuracy" in record.metrics for record in members)
+    return Point(
+        variant=members[0].variant,
+        point=_axes(members[0]),
+        accuracy=fmean(accuracies),
+        accuracy_std=stdev(accuracies) if len(accuracies) > 1 else 0.0,
+        epsilon=max(column("epsilon")),
+        delta=max(column("delta")),
+        epsilon_m_low=min(column("epsilon_m_low")),
+        epsilon_m_high=max(column("epsilon_m_high")),
+        hashes=tuple(record.hash for record in members),
+        noise=", ".join(sorted({record.noise.value for record in members})),
+        accuracy_by=by,
+        accuracy_test=fmean(column("accuracy")) if measured else None,
+        estimate=_mean_estimate(members),
+    )

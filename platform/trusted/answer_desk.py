@@ -1,0 +1,217 @@
+"""Where an ensemble's votes are turned into answers: part of the vault's home.
+
+Votes come from a journal on the driver's disk and go no further; what leaves is drawn and charged
+by the vault. What only the owner may see (what answers really cost, how right they are) leaves for
+tracking under names that say so.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.pate.answer_price import ConditionsFailed
+from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate.releases import (
+    BY_TEACHERS,
+    LABEL,
+    AnsweredRequest,
+    PateAnswers,
+    PublishedCost,
+    private_costs,
+)
+from labeldp.mechanisms.pate.vote_counts import count_votes
+from labeldp.mechanisms.randomness import NoiseSource
+from labeldp.mechanisms.vault import LabelVault, Shard
+from labeldp.mechanisms.vault_part import VaultPart
+from labeldp.platform.trusted.vote_store import VoteJournal, VoteStore
+from labeldp.trainers.pate import teachers
+from labeldp.trainers.pate.teachers import EnsembleConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleFile:
+    """Where an ensemble's votes are kept, and what the file has to say of itself.
+
+    Attributes:
+        path: The journal.
+        key: Hash of all that decides the votes.
+        teachers: T.
+        queries: Q.
+        classes: K.
+    """
+
+    path: Path
+    key: str
+    teachers: int
+    queries: int
+    classes: int
+
+    def journal(self) -> VoteJournal:
+        """Open it."""
+        return VoteJournal(
+            self.path,
+            key=self.key,
+            teachers=self.teachers,
+            queries=self.queries,
+            classes=self.classes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeskAnswers:
+    """What a request brought.
+
+    Attributes:
+        values: Answers [Q, 2], see `PateAnswers.release`.
+        keys: The releases that were read.
+        figures: Name -> number; those of the owner alone begin with `private/`, and the contract's
+            `ensemble_accuracy` and `vote_label_accuracy` are the owner's too.
+    """
+
+    values: NDArray[np.int64]
+    keys: tuple[str, ...]
+    figures: Mapping[str, float]
+
+
+class AnswerDesk:
+    """Answers for trials, from votes that stay here."""
+
+    def __init__(
+        self,
+        *,
+        vault: LabelVault | VaultPart,
+        labels: NDArray[np.int64],
+        truth: NDArray[np.int64],
+        folder: Path,
+        fingerprint: str,
+    ) -> None:
+        """Take a seat beside the vault.
+
+        Args:
+            vault: Charges what leaves.
+            labels: True labels with canaries [N]: what teachers learn, and so what decides votes.
+            truth: True labels without them [N]: what answers should be.
+            folder: Where votes are kept.
+            fingerprint: Of the public features.
+        """
+        self._vault, self._labels, self._truth = vault, labels, truth
+        self._fingerprint = fingerprint
+        self._store = VoteStore(folder)
+        self._counts: dict[str, NDArray[np.integer[Any]]] = {}
+
+    def file_of(self, ensemble: EnsembleConfig) -> EnsembleFile:
+        """Return where an ensemble's votes are, or will be."""
+        facts = {
+            "ensemble": asdict(ensemble),
+            "version": teachers.VERSION,
+            "features": self._fingerprint,
+        }
+        key = self._store.key(labels=self._labels, facts=facts)
+        return EnsembleFile(
+            path=self._store.path(key),
+            key=key,
+            teachers=ensemble.teachers,
+            queries=ensemble.queries,
+            classes=self._vault.num_classes,
+        )
+
+    def shards(self, ensemble: EnsembleConfig) -> tuple[Shard, ...]:
+        """Return the teachers' shards."""
+        return self._vault.partition(ensemble.teachers, seed=ensemble.seed)
+
+    def answers(
+        self,
+        ensemble: EnsembleConfig,
+        requests: Sequence[PateAnswers],
+        student_scores: NDArray[np.float32] | None = None,
+        *,
+        delta: float,
+        publish_cost: bool,
+        noise: NoiseSource,
+    ) -> DeskAnswers:
+        """Answer queries, charge for the answers, and publish what they cost where that is asked.
+
+        Args:
+            ensemble: The teachers.
+            requests: Rounds of the same run so far, over consecutive queries; those that were
+                answered before are read again, for free, so that figures speak of the whole run.
+            student_scores: For an interactive round [Q, K].
+            delta: At which costs are stated.
+            publish_cost: Release a bound on the cost too, where one is proven.
+            noise: Where noise comes from.
+
+        Raises:
+            BudgetExceeded: The charge would take a label over the budget.
+            VoteStoreUnusable: Teachers have not voted yet.
+        """
+        votes = self._votes(ensemble)
+        keys: list[str] = []
+        rounds: list[AnsweredRequest] = []
+        first = 0
+        for request in requests:
+            interactive = isinstance(request.aggregator, InteractiveGNMax)
+            scores = student_scores if interactive else None
+            part = votes[first : first + request.queries]
+            public = () if scores is None else (scores,)
+            release = self._vault.release_from_votes(request, part, *public, noise=noise)
+            keys.append(release.key)
+            rounds.append(
+                AnsweredRequest(
+                    request=request, votes=part, released=release.values, student_scores=scores
+                )
+            )
+            first += request.queries
+        released: NDArray[np.int64] = np.concatenate([each.released for each in rounds])
+        figures = self._figures(ensemble, votes[:first], released)
+        costs = private_costs(rounds, delta=delta)
+        figures["private/epsilon_data_dependent"] = costs.realised
+        figures["private/epsilon_expected"] = costs.expected
+        figures["epsilon_realised"] = costs.realised_data_independent
+        published = None
+        if publish_cost and len(rounds) == 1:
+            published = PublishedCost.of(
+                rounds[0].request,
+                teachers=ensemble.teachers,
+                classes=self._vault.num_classes,
+                delta=delta,
+            )
+        if published is not None:
+            try:
+                cost = self._vault.release_from_votes(
+                    published, rounds[0].votes, released, noise=noise
+                )
+                keys.append(cost.key)
+                # What holds for any votes holds too, where it is less.
+                whole = self._vault.epsilon(delta=delta, keys=keys)
+                figures["epsilon_sanitized"] = min(float(cost.values[0]), whole)
+            except ConditionsFailed:
+                pass  # nothing is drawn or charged; the trial goes without this number
+        return DeskAnswers(values=released, keys=tuple(keys), figures=figures)
+
+    def _figures(
+        self,
+        ensemble: EnsembleConfig,
+        votes: NDArray[np.integer[Any]],
+        released: NDArray[np.int64],
+    ) -> dict[str, float]:
+        """How right the ensemble is, and its answers."""
+        truth = self._truth[ensemble.query_positions(len(self._truth))[: len(votes)]]
+        figures = {
+            "ensemble_accuracy": float((votes.argmax(1) == truth).mean()),
+            "answered_by_teachers": float((released[:, BY_TEACHERS] == 1).sum()),
+        }
+        known = released[:, LABEL] >= 0
+        if known.any():
+            figures["vote_label_accuracy"] = float((released[known, LABEL] == truth[known]).mean())
+        return figures
+
+    def _votes(self, ensemble: EnsembleConfig) -> NDArray[np.integer[Any]]:
+        file = self.file_of(ensemble)
+        if file.key not in self._counts:
+            votes = file.journal().votes()
+            self._counts[file.key] = count_votes(votes, num_classes=self._vault.num_classes)
+        return self._counts[file.key]

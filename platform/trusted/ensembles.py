@@ -1,0 +1,116 @@
+"""Before the trials: train the teachers whose votes are missing, once for all noise settings."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from labeldp.platform.cluster import Capacity
+from labeldp.platform.records.progress import SweepProgress
+from labeldp.platform.sweep import PlannedTrial, Resources
+from labeldp.platform.trusted.answer_desk import EnsembleFile
+from labeldp.platform.trusted.teacher_pool import PoolProgress, train_ensemble
+from labeldp.platform.vault_client import ask
+from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherVotes
+from labeldp.trainers.performance import Performance
+
+#: Progress is told at most so often.
+_TELL_SECONDS = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ensembles:
+    """What was done before the trials.
+
+    Attributes:
+        teachers_trained: Now.
+        teachers_reused: Whose votes were there.
+        seconds: Of training.
+    """
+
+    teachers_trained: int = 0
+    teachers_reused: int = 0
+    seconds: float = 0.0
+
+
+def ensembles_of(trials: Sequence[PlannedTrial]) -> dict[EnsembleConfig, Performance]:
+    """Return the different ensembles that trials ask, and how fast to train them."""
+    found: dict[EnsembleConfig, Performance] = {}
+    for trial in trials:
+        ensemble = getattr(trial.config.trainer, "ensemble", None)
+        if isinstance(ensemble, EnsembleConfig):
+            found.setdefault(ensemble, trial.config.performance)
+    return found
+
+
+def train_missing(
+    trials: Sequence[PlannedTrial],
+    *,
+    home: Any,
+    data: Any,
+    each: Resources,
+    available: Capacity,
+    progress: SweepProgress,
+) -> Ensembles:
+    """Train what is missing of every ensemble that `trials` ask.
+
+    Args:
+        trials: Those that are going to run.
+        home: The vault's home.
+        data: Reference to the public data.
+        each: What one actor of the pool occupies; the driver has seen to it that it fits.
+        available: What the cluster has.
+        progress: Told how it goes.
+
+    Raises:
+        CannotFit: The cluster is too full to start one actor.
+        EnsembleIncomplete: Teachers that failed again and again.
+        ValueError: An ensemble that doesn't fit the data, or votes that can't be kept.
+    """
+    trained = reused = 0
+    seconds = 0.0
+    for ensemble, performance in ensembles_of(trials).items():
+        file: EnsembleFile = ask(home.ensemble_file.remote(ensemble))
+        outcome = train_ensemble(
+            vote=TeacherVotes(config=ensemble, performance=performance),
+            data=data,
+            shards=ask(home.shards.remote(ensemble)),
+            batch=ensemble.batch,
+            journal=file.journal(),
+            actors=pool_size(each, available),
+            each=each,
+            on_progress=_Teller(progress),
+        )
+        progress.say(
+            f"ensemble of {ensemble.teachers} {ensemble.kind} teachers: {outcome.trained} trained "
+            f"in {outcome.seconds:.1f} s, {outcome.reused} reused"
+        )
+        trained += outcome.trained
+        reused += outcome.reused
+        seconds += outcome.seconds
+    return Ensembles(teachers_trained=trained, teachers_reused=reused, seconds=seconds)
+
+
+def pool_size(each: Resources, available: Capacity) -> int:
+    """Return how many actors the nodes hold at once, at least one (the cluster may grow)."""
+    held = 0
+    for cpus, gpus in available.largest:
+        shares = [has / asked for has, asked in ((cpus, each.cpus), (gpus, each.gpus)) if asked]
+        held += int(min(shares, default=cpus) + 1e-9)
+    return max(1, held)
+
+
+class _Teller:
+    """Passes the pool's progress on, now and then."""
+
+    def __init__(self, progress: SweepProgress) -> None:
+        self._progress, self._told = progress, time.monotonic()
+
+    def __call__(self, state: PoolProgress) -> None:
+        if time.monotonic() - self._told < _TELL_SECONDS:
+            return
+        self._told = time.monotonic()
+        self._progress.say(
+            f"teachers: {state.done}/{state.total}, {state.per_hour:,.0f} per hour, "
+            f"about {state.seconds_left:.0f} s left"
+        )

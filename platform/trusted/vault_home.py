@@ -1,0 +1,305 @@
+"""Where a sweep's labels live: one actor on the driver's node.
+
+Trials never see a true label, nor which labels the canaries replaced, nor a figure made of either:
+they ask this home for releases, and send it their confidences to be audited, once
+(`vault_client`). What was found is for the driver (`vault_owner`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.ledger import Budget
+from labeldp.mechanisms.pate.releases import PateAnswers
+from labeldp.mechanisms.randomness import NoiseSource
+from labeldp.mechanisms.vault import (
+    Charge,
+    LabelVault,
+    Mechanism,
+    MemoryStore,
+    Release,
+    ReleaseStore,
+    Shard,
+)
+from labeldp.mechanisms.vault_part import divided
+from labeldp.platform.audit_settings import AuditSettings
+from labeldp.platform.trusted.audits import AuditFindings, PlantedCanaries, curve_of
+from labeldp.platform.trusted.figure_book import FigureBook, checked_trial, digest_of
+from labeldp.platform.trusted.vault_store import SqliteStore
+from labeldp.platform.trusted.vote_store import VoteStore
+from labeldp.platform.vault_client import DEATHS_ALLOWED, ask
+
+if TYPE_CHECKING:
+    from labeldp.platform.trusted.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
+    from labeldp.trainers.pate.teachers import EnsembleConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerSummary:
+    """What a vault has spent so far.
+
+    Attributes:
+        charges: Every line of the ledger.
+        epsilon: Of the worst label, at `delta`.
+        delta: 0 where every release is pure.
+    """
+
+    charges: Sequence[Charge]
+    epsilon: float
+    delta: float
+
+
+class VaultHome:
+    """The vault and the truth about its canaries; made into a `HomeActor` by `start`."""
+
+    def __init__(
+        self,
+        *,
+        labels: NDArray[np.integer[Any]],
+        held_out_labels: NDArray[np.integer[Any]] | None = None,
+        num_classes: int,
+        audit: AuditSettings,
+        coin_seed: int | None,
+        store_path: str | None,
+        votes_folder: str,
+        with_ensembles: bool = False,
+        fingerprint: str,
+        budget: Budget | None,
+        authority: bytes | None = None,
+    ) -> None:
+        """Plant the canaries and lock the labels away."""
+        truth = labels.astype(np.int64)
+        store: ReleaseStore = MemoryStore()
+        if store_path is not None:
+            # Sweeps that share votes must share coins: teachers learn from planted labels.
+            salt = VoteStore(Path(votes_folder)).salt if with_ensembles else None
+            store = SqliteStore(Path(store_path), salt=salt)
+        # Whoever opens the store again sees the same coins, and nobody else can work them out.
+        secret = store.salt() if coin_seed is None else b"coin seed %d" % coin_seed
+        self._canaries = PlantedCanaries.draw(
+            truth, num_classes=num_classes, settings=audit, secret=secret
+        )
+        results = None if store_path is None else Path(store_path).parent
+        self._book = FigureBook(results, authority=authority)
+        planted = self._canaries.plant(truth)
+        # Canaries are wrong labels: none is planted where accuracy is estimated.
+        every = planted if held_out_labels is None else np.append(planted, held_out_labels)
+        self._vault = LabelVault(labels=every, num_classes=num_classes, store=store, budget=budget)
+        self._training, self._held_out = divided(self._vault, training=len(planted))
+
+        def make_desk() -> "AnswerDesk":
+            # Here and not above: it loads torch, which most sweeps' homes can do without.
+            from labeldp.platform.trusted.answer_desk import AnswerDesk
+
+            return AnswerDesk(
+                vault=self._training,
+                labels=planted,
+                truth=truth,
+                folder=Path(votes_folder),
+                fingerprint=fingerprint,
+            )
+
+        self._make_desk = make_desk
+        self._made_desk: AnswerDesk | None = None
+
+    @property
+    def _desk(self) -> "AnswerDesk":
+        """The desk, made when it is first asked for: most sweeps have no ensemble."""
+        if self._made_desk is None:
+            self._made_desk = self._make_desk()
+        return self._made_desk
+
+    def ensemble_file(self, ensemble: "EnsembleConfig") -> "EnsembleFile":
+        """Return where an ensemble's votes are, or will be."""
+        return self._desk.file_of(ensemble)
+
+    def shards(self, ensemble: "EnsembleConfig") -> tuple[Shard, ...]:
+        """Return the teachers' shards, for the pool that trains them."""
+        return self._desk.shards(ensemble)
+
+    def answers(
+        self,
+        trial: str,
+        ensemble: "EnsembleConfig",
+        requests: Sequence[PateAnswers],
+        student_scores: NDArray[np.float32] | None,
+        delta: float,
+        publish_cost: bool,
+        noise: NoiseSource,
+    ) -> "DeskAnswers":
+        """Return an ensemble's answers, as `AnswerDesk.answers`, and keep their figures back."""
+        checked_trial(trial)
+        reply = self._desk.answers(
+            ensemble,
+            requests,
+            student_scores,
+            delta=delta,
+            publish_cost=publish_cost,
+            noise=noise,
+        )
+        self._book.keep_answers(trial, keys=reply.keys, figures=reply.figures)
+        return replace(reply, figures={})
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        public: tuple[NDArray[Any], ...],
+        indices: NDArray[np.integer[Any]] | None,
+        noise: NoiseSource,
+    ) -> Release:
+        """Return a release, as `LabelVault.release`."""
+        return self._training.release(mechanism, *public, indices=indices, noise=noise)
+
+    def release_held_out(
+        self, mechanism: Mechanism, public: tuple[NDArray[Any], ...], noise: NoiseSource
+    ) -> Release:
+        """Return a release of the held-out labels, which no training release touches."""
+        if self._held_out is None:
+            raise ValueError(
+                "no labels are held out in this sweep; set evaluation.held_out_share to hold some "
+                "out, or use the public test split"
+            )
+        return self._held_out.release(mechanism, *public, noise=noise)
+
+    def num_labels(self) -> int:
+        """How many labels there are to train on."""
+        return self._training.num_labels
+
+    def canary_positions(self) -> NDArray[np.intp]:
+        """Positions of all canaries [M]; that they are canaries is no secret, their labels are."""
+        return np.asarray(self._canaries.positions)
+
+    def epsilon(self, keys: Sequence[str], delta: float) -> tuple[float, float]:
+        """Epsilon and delta of the worst label over the releases at `keys`."""
+        charges = [charge for charge in self._vault.charges() if charge.key in keys]
+        return self._epsilon_of(charges, delta, keys)
+
+    def audit(
+        self,
+        trial: str,
+        confidences: NDArray[Any],
+        confidence: float,
+        keys: Sequence[str],
+        delta: float,
+    ) -> None:
+        """Audit a trial's model by its confidences on the canaries [M, K]; once, and say nothing.
+
+        Raises:
+            ValueError: No trial's hash, confidences that are none, or a trial that was audited with
+                others since the driver started it.
+        """
+
+        def find() -> AuditFindings:
+            epsilon, used_delta = self.epsilon(keys, delta)
+            charges = [charge for charge in self._vault.charges() if charge.key in keys]
+            return self._canaries.audit(
+                confidences,
+                confidence=confidence,
+                epsilon=epsilon,
+                delta=used_delta,
+                curve=curve_of(charges, delta=used_delta),
+            )
+
+        facts = (confidence, sorted(keys), delta)
+        self._book.audit(trial, digest=digest_of(confidences, facts), find=find)
+
+    def begin(self, authority: bytes, trial: str) -> None:
+        """Forget what was found of a trial that the driver starts, as `FigureBook.begin`."""
+        self._book.begin(authority, trial)
+
+    def figures(
+        self, authority: bytes, trial: str, release_keys: Sequence[str]
+    ) -> dict[str, float]:
+        """Return what was found of a trial, to the driver alone, as `FigureBook.figures`."""
+        return self._book.figures(authority, trial, release_keys=release_keys)
+
+    def summary(self, delta: float) -> LedgerSummary:
+        """Return the whole ledger and what the worst label has paid."""
+        charges = self._vault.charges()
+        epsilon, used = self._epsilon_of(charges, delta, None)
+        return LedgerSummary(charges=charges, epsilon=epsilon, delta=used)
+
+    def _epsilon_of(
+        self, charges: Sequence[Charge], delta: float, keys: Sequence[str] | None
+    ) -> tuple[float, float]:
+        """Epsilon over `charges`, and the delta at which it holds, failing tails included."""
+        if all(isinstance(charge.event, PureEvent) for charge in charges):
+            return self._vault.epsilon(delta=0.0, keys=keys), 0.0
+        tails = sum(charge.tail for charge in charges)
+        total = max(delta, 2 * tails)
+        return self._vault.epsilon(delta=total, keys=keys), total
+
+
+class HomeActor(VaultHome):
+    """A home that can say why it is none: an actor that raises while it is made tells nobody."""
+
+    def __init__(self, **settings: Any) -> None:
+        """Make the home, or keep what it was refused with until somebody asks."""
+        self._refused: ValueError | None = None
+        try:
+            super().__init__(**settings)
+        except ValueError as error:
+            self._refused = error
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise what made the home, and so the vault in it, refuse."""
+        if name.startswith("__") or self._refused is None:
+            raise AttributeError(f"a {type(self).__name__} has no {name!r}")
+        raise self._refused
+
+
+def start(
+    *,
+    labels: NDArray[np.int64],
+    held_out_labels: NDArray[np.int64] | None = None,
+    num_classes: int,
+    audit: AuditSettings,
+    coin_seed: int | None,
+    store_path: Path,
+    votes_folder: Path,
+    with_ensembles: bool = False,
+    fingerprint: str,
+    budget: Budget | None,
+    authority: bytes | None = None,
+) -> Any:
+    """Start the home beside the driver and return its handle.
+
+    Who has `authority` may ask it what was found of trials (`VaultOwner`); without, nobody.
+
+    It stays on the driver's node, where the store is, and asks for no core: it waits most of the
+    time. What it is made of stays in Ray's hands, so that it can be made again if its process dies.
+    """
+    here = ray.get_runtime_context().get_node_id()
+    remote: Any = ray.remote(HomeActor)
+    actor = remote.options(
+        num_cpus=0,
+        max_restarts=DEATHS_ALLOWED,
+        max_task_retries=DEATHS_ALLOWED,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
+    )
+    # One byte each: so few travel within the request that makes the actor, and need no place in
+    # Ray's object store, which a home that is made again would depend on.
+    small = labels.astype(np.min_scalar_type(num_classes - 1))
+    apart = None if held_out_labels is None else held_out_labels.astype(small.dtype)
+    home = actor.remote(
+        labels=small if np.array_equal(small, labels) else labels,  # the vault refuses these
+        held_out_labels=apart,
+        num_classes=num_classes,
+        audit=audit,
+        coin_seed=coin_seed,
+        store_path=str(store_path),
+        votes_folder=str(votes_folder),
+        with_ensembles=with_ensembles,
+        fingerprint=fingerprint,
+        budget=budget,
+        authority=authority,
+    )
+    ask(home.num_labels.remote())  # what the vault refuses is said here, before any trial
+    return home

@@ -1,0 +1,228 @@
+"""Releases and charges on disk, in one SQLite database.
+
+A charge and what it paid for land together: SQLite's transactions make the ledger complete whatever
+happens. A process that is killed, a disk that is full or a folder that turns read-only leaves
+either both lines or none.
+"""
+
+import io
+import json
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import Event, GaussianEvent, PureEvent, RenyiEvent
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.private_files import NotOurs, private_file
+from labeldp.platform.trusted import vault_identity
+from labeldp.platform.trusted.vault_identity import StoreUnusable as StoreUnusable
+
+SCHEMA_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS vault (version INTEGER NOT NULL, salt BLOB NOT NULL, labels TEXT);
+CREATE TABLE IF NOT EXISTS releases (key TEXT PRIMARY KEY, content BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS charges (
+    position INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE REFERENCES releases (key),
+    event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL);
+"""
+
+_EVENTS: dict[str, Any] = {kind.__name__: kind for kind in (PureEvent, GaussianEvent, RenyiEvent)}
+
+
+class SqliteStore:
+    """A `ReleaseStore` in one file, readable by its owner only.
+
+    Attributes:
+        path: The file.
+        id: Random, no secret, of this vault alone; a copy of the file has the same.
+    """
+
+    def __init__(self, path: Path, *, salt: bytes | None = None, moved: bool = False) -> None:
+        """Open the store, or create it.
+
+        Args:
+            path: The file.
+            salt: 32 secret bytes for a new store; random ones if not given. Stores of one salt
+                plant the same coin canaries among the same labels.
+            moved: Somebody said that the store was moved, and that no other copy is in use.
+
+        Raises:
+            StoreUnusable: The file is no vault store, is of a newer version, can't be written, is a
+                copy, or has forgotten what it spent.
+        """
+        self.path = path
+        self._charges: list[Charge] = []
+        self._read_up_to = 0
+        self._reading = threading.Lock()
+        try:
+            vault_identity.refuse_if_gone(path)
+            # The salt and the releases' noise protect the labels: nobody else may read the file.
+            private_file(path)
+            with self._connection() as connection:
+                # Created and filled in one transaction, so that two processes that open a new
+                # store together agree on its salt.
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in _SCHEMA.split(";"):
+                    connection.execute(statement)
+                if connection.execute("SELECT count(*) FROM vault").fetchone()[0] == 0:
+                    row = (SCHEMA_VERSION, salt or secrets.token_bytes(32))
+                    connection.execute("INSERT INTO vault VALUES (?, ?, NULL)", row)
+                query = "SELECT version, salt FROM vault"
+                version, self._salt = connection.execute(query).fetchone()
+                if version == SCHEMA_VERSION:
+                    self.id = vault_identity.settle(connection, path, moved=moved)
+        except NotOurs as error:
+            raise StoreUnusable(f"{error}, with --results") from error
+        except (OSError, sqlite3.Error) as error:
+            raise StoreUnusable(
+                f"{path} can't be used as a vault store ({error}); move it away, free the disk, or "
+                "choose another folder with --results"
+            ) from error
+        if version != SCHEMA_VERSION:
+            raise StoreUnusable(
+                f"{path} is a vault store of version {version}, but this labeldp reads version "
+                f"{SCHEMA_VERSION}; use the labeldp that wrote it, or another folder with --results"
+            )
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        # One connection per use: nothing is left open, and any thread may ask.
+        connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+            yield connection
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+        finally:
+            connection.close()  # without COMMIT: rolled back
+
+    @contextmanager
+    def _telling_of_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # SQLite's, NumPy's and JSON's own kinds
+            raise StoreUnusable(
+                f"{self.path} can't be read as a vault store ({type(error).__name__}: {error}); "
+                "restore it from a copy, or choose another folder with --results and count what "
+                "this one spent as spent"
+            ) from error
+
+    def salt(self) -> bytes:
+        """Return the store's secret random bytes."""
+        return bytes(self._salt)
+
+    def bind(self, labels_digest: str) -> None:
+        """Tie a new store to the labels of this digest.
+
+        Raises:
+            StoreUnusable: The store holds releases of other labels.
+        """
+        with self._telling_of_damage(), self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("UPDATE vault SET labels = ? WHERE labels IS NULL", (labels_digest,))
+            bound = connection.execute("SELECT labels FROM vault").fetchone()[0]
+        if bound != labels_digest:
+            raise StoreUnusable(
+                f"{self.path} holds the releases and the ledger of other labels (another data set, "
+                "data.limit, noise.seed or other canaries); choose another folder with --results"
+            )
+
+    def release(self, key: str) -> NDArray[Any] | None:
+        """Return the values stored at `key`, or None.
+
+        Raises:
+            StoreUnusable: The file is damaged.
+        """
+        query = "SELECT content FROM releases WHERE key = ?"
+        with self._telling_of_damage():
+            with self._connection() as connection:
+                row = connection.execute(query, (key,)).fetchone()
+            return None if row is None else _read_array(row[0])
+
+    def charges(self) -> Sequence[Charge]:
+        """Return every charge so far, in order.
+
+        Raises:
+            StoreUnusable: The file is damaged.
+        """
+        query = (
+            "SELECT position, key, event, indices, mechanism FROM charges WHERE position > ? "
+            "ORDER BY position"
+        )
+        # Lines are only ever added, so each is read once: a long sweep asks for them all the time.
+        with self._reading, self._telling_of_damage():
+            with self._connection() as connection:
+                rows = connection.execute(query, (self._read_up_to,)).fetchall()
+            for position, key, event, indices, mechanism in rows:
+                charge = Charge(
+                    key=key,
+                    event=_read_event(event),
+                    indices=None if indices is None else _read_array(indices),
+                    mechanism=json.loads(mechanism),
+                )
+                self._charges.append(charge)
+                self._read_up_to = position
+            return tuple(self._charges)
+
+    def record(self, charge: Charge, values: NDArray[Any], *, lines: int) -> bool:
+        """Keep a charge and what it paid for, atomically, if the ledger still has so many `lines`.
+
+        Raises:
+            StoreUnusable: The disk is full or the file can't be written; nothing is kept.
+        """
+        indices = None if charge.indices is None else _write_array(charge.indices)
+        event, mechanism = write_event(charge.event), json.dumps(charge.mechanism)
+        try:
+            with self._connection() as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                found = connection.execute("SELECT count(*) FROM charges").fetchone()[0]
+                if lines != found:
+                    return False
+                connection.execute(
+                    "INSERT INTO releases VALUES (?, ?)", (charge.key, _write_array(values))
+                )
+                connection.execute(
+                    "INSERT INTO charges (key, event, indices, mechanism) VALUES (?, ?, ?, ?)",
+                    (charge.key, event, indices, mechanism),
+                )
+        except sqlite3.Error as error:
+            raise StoreUnusable(
+                f"the release could not be kept in {self.path} ({error}), so it was not made; free "
+                "the disk or make the folder writable, and run again with --resume auto"
+            ) from error
+        vault_identity.testify(self.path, vault=self.id, lines=lines + 1)
+        return True
+
+
+def write_event(event: Event) -> str:
+    """Return an event as JSON; infinite values as JSON's 1e999."""
+    text = json.dumps({"name": type(event).__name__, **asdict(event)})
+    return text.replace("Infinity", "1e999")
+
+
+def _read_event(text: str) -> Event:
+    fields = json.loads(text)
+    kind = _EVENTS[fields.pop("name")]
+    event: Event = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    return event
+
+
+def _write_array(values: NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, values, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _read_array(content: bytes) -> NDArray[Any]:
+    values: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    values.setflags(write=False)
+    return values

@@ -1,0 +1,136 @@
+"""audit_verbs: JSON keys and numbers from the command line, and what it refuses."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities, error_rate
+from labeldp.platform.cli.command_line import main
+
+COUNTS = ["--canaries", "1000", "--guesses", "400", "--correct", "300"]
+
+
+def audit(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["audit", *arguments, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["audit", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith("error: ")
+    return captured.err
+
+
+def saved(folder: Path, name: str, values: Any) -> str:
+    np.save(folder / f"{name}.npy", np.asarray(values))
+    return str(folder / f"{name}.npy")
+
+
+def test_one_run_from_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    found = audit(capsys, "one-run", *COUNTS)
+    assert found["epsilon_low"] == pytest.approx(0.9, abs=0.005)
+    # all right: q^1000 = .05
+    assert found["ceiling"] == pytest.approx(-math.log(0.05 ** (-1 / 1000) - 1), rel=1e-9)
+    assert {key: found[key] for key in ("guesses", "correct", "canaries")} == {
+        "guesses": 400,
+        "correct": 300,
+        "canaries": 1000,
+    }
+    weaker = audit(capsys, "one-run", *COUNTS, "--delta", "1e-4")
+    assert 0 < weaker["epsilon_low"] < found["epsilon_low"]
+
+
+def test_one_run_from_scores(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    truth = generator.integers(2, size=500)
+    scores = np.where(truth == 0, 1.0, -1.0) * (1 + generator.random(500))
+    files = ["--scores", saved(tmp_path, "s", scores), "--truth", saved(tmp_path, "t", truth)]
+    found = audit(capsys, "one-run", *files)
+    assert found["canaries"] == found["guesses"] == found["correct"] == 500
+    assert 0 < found["epsilon_low"] < found["ceiling"]  # it paid for trying several numbers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["nothing to audit", "--canaries, --guesses and --correct, or --scores and --truth"]),
+        (["--canaries", "100", "--guesses", "50"], ["without --correct"]),
+        (["--correct", "5"], ["without --canaries and --guesses"]),
+        (["--scores", "s.npy"], ["--scores can't be used", "without --truth"]),
+        ([*COUNTS, "--truth", "t.npy"], ["--truth can't be used together", "give --canaries"]),
+        ([*COUNTS, "--scores", "s.npy", "--truth", "t.npy"], ["can't be used together"]),
+        (["--scores", "nowhere.npy", "--truth", "t.npy"], ["--scores", "nowhere.npy", "No such"]),
+        (["--canaries", "3", "--guesses", "3", "--correct", "3"], ["canaries is 3", "takes 5"]),
+        (["--canaries", "9", "--guesses", "10", "--correct", "3"], ["guesses 10", "canaries 9"]),
+        ([*COUNTS, "--delta", "1"], ["delta is 1.0"]),
+        ([*COUNTS, "--confidence", "95"], ["confidence is 95"]),
+    ],
+)
+def test_one_run_says_what_is_missing_or_wrong(
+    arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = refused(capsys, "one-run", *arguments)
+    for word in words:
+        assert word in message
+
+
+def test_memorization(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    true = np.arange(60) % 5
+    planted = (true + 1) % 5
+    confidences = np.full((60, 5), 0.02)
+    confidences[np.arange(60), planted] = 0.92
+    files = [
+        *("--confidences", saved(tmp_path, "c", confidences)),
+        *("--canary-labels", saved(tmp_path, "p", planted)),
+        *("--true-labels", saved(tmp_path, "t", true)),
+    ]
+    found = audit(capsys, "memorization", *files)
+    assert found["canaries"] == 60
+    for kind in ("paper", "corrected"):
+        assert set(found[kind]) == {"epsilon_low", "epsilon_high", "threshold", "guesses"}
+        assert found[kind]["guesses"] == 180
+    # all right: the published rule of three on 60 canaries
+    assert found["paper"]["epsilon_low"] == pytest.approx(math.log(0.95 / 0.05), rel=1e-9)
+    assert 1.5 < found["corrected"]["epsilon_low"] < found["ceiling"]
+    files[1] = saved(tmp_path, "bad", confidences * 2)
+    assert "row 0" in refused(capsys, "memorization", *files)
+    files[1] = saved(tmp_path, "c", confidences)
+    files[3] = saved(tmp_path, "p", true)
+    assert "the true label" in refused(capsys, "memorization", *files)
+
+
+def test_vote_leakage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    votes = np.array([[120.0, 80, 50], [200, 30, 20]])
+    chances = np.exp([answer_log_probabilities(row, 60.0) for row in votes])
+    counts = np.round(1e5 * chances).astype(int)
+    settings = ["--noise-std", "60", "--teachers", "250"]
+    found = audit(capsys, "vote-leakage", "--counts", saved(tmp_path, "n", counts), *settings)
+    assert error_rate(found["histograms"], votes).max() < 0.005
+    assert found["seconds"] > 0 and found["notes"] == []
+    (tmp_path / "one.csv").write_text("0,50,0\n")
+    one = audit(capsys, "vote-leakage", "--counts", str(tmp_path / "one.csv"), *settings)
+    assert np.argmax(one["histograms"][0]) == 1
+    assert "row 0: all answers are class 1" in one["notes"][0]
+
+
+def test_vote_leakage_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    good = saved(tmp_path, "good", [[60, 40, 20]])
+    bad = saved(tmp_path, "bad", [[60, 40, 20], [5, -1, 0]])
+    cases = [
+        ((bad, "40", "100"), "counts[1, 1] is -1"),
+        ((good, "0", "100"), "noise_std is 0"),
+        ((good, "40", "0"), "num_teachers is 0"),
+        ((saved(tmp_path, "sure", [[9000, 500, 500]]), "40", "5"), "cannot come from 5 teachers"),
+    ]
+    for (counts, noise_std, teachers), word in cases:
+        arguments = ["--counts", counts, "--noise-std", noise_std, "--teachers", teachers]
+        assert word in refused(capsys, "vote-leakage", *arguments)
+    with pytest.raises(SystemExit, match="2"):  # T unknown
+        main(["audit", "vote-leakage", "--counts", good, "--noise-std", "40"])
+    assert "--teachers" in capsys.readouterr().err

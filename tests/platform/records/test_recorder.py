@@ -1,0 +1,106 @@
+"""recorder: what ran a trial is told by its record, whoever writes it to tracking."""
+
+import io
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow.tracking import MlflowClient
+
+from labeldp.platform.records.progress import SweepProgress
+from labeldp.platform.records.recorder import Recorder
+from labeldp.platform.records.results import ResultsFolder, TrialRecord
+from labeldp.platform.records.tracking import Tracker
+from labeldp.platform.sweep import PlannedTrial, plan_trials
+from labeldp.platform.vault_owner import VaultOwner
+from tests.platform.examples import METRICS, a_charge, a_record, a_sweep
+from tests.platform.stores import new_store
+
+
+class OwnerWithoutHome(VaultOwner):
+    """What the driver has of a vault that found one thing of every trial."""
+
+    def begin(self, trial: str) -> None:
+        """Nothing was found of it before."""
+
+    def figures(self, trial: str, release_keys: Sequence[str]) -> dict[str, float]:
+        return {"epsilon_one_run_ceiling": 3.5}
+
+
+@pytest.fixture
+def plans() -> dict[str, PlannedTrial]:
+    return {trial.hash("f"): trial for trial in plan_trials(a_sweep())}
+
+
+@pytest.fixture
+def recorder(tmp_path: Path, plans: dict[str, PlannedTrial]) -> Iterator[Recorder]:
+    """A recorder of code `now` on machine `here`."""
+    uri = new_store(tmp_path)
+    tracker = Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
+    tracker.open_parent("small", tags={}, run_id=None)
+    yield Recorder(
+        folder=ResultsFolder(tmp_path, sweep="small"),
+        tracker=tracker,
+        plans=plans,
+        tags={"git_commit": "now"},
+        environment={"gpu": "here"},
+        progress=SweepProgress(total=5, skipped=0, stream=io.StringIO()),
+        charges=lambda: {"r1": a_charge("r1")},
+        vault=OwnerWithoutHome(home=None, authority=b""),
+    )
+
+
+def told(recorder: Recorder, digest: str) -> tuple[str, str]:
+    """Commit and environment that tracking has for a trial."""
+    client = MlflowClient(tracking_uri=recorder.tracker.uri)
+    run_id = recorder.tracker.run_id(digest)
+    file = Path(client.download_artifacts(run_id, "environment.txt"))
+    return client.get_run(run_id).data.tags["git_commit"], file.read_text()
+
+
+class Trial:
+    """What Tune hands to a callback."""
+
+    def __init__(self, digest: str) -> None:
+        self.config = {"hash": digest}
+
+
+def end(recorder: Recorder, digest: str, **changes: Any) -> TrialRecord:
+    """Have a trial start and end, as Tune tells it."""
+    trial = Trial(digest)
+    recorder.on_trial_start(0, [], trial)
+    ended = {"finished": True, "reason": "", "metrics": METRICS, "notes": [], "seconds": 1.0}
+    ended |= {"release_keys": ["r1"], **changes}
+    recorder.on_trial_result(0, [], trial, {"epochs": [{"epoch": 1, "loss": 1.0}], "end": ended})
+    return recorder.records[digest]
+
+
+def test_a_trial_that_runs_now_keeps_code_and_machine(
+    recorder: Recorder, plans: dict[str, PlannedTrial]
+) -> None:
+    record = end(recorder, next(iter(plans)))
+    assert (record.git_commit, dict(record.environment)) == ("now", {"gpu": "here"})
+    assert recorder.folder.records()[record.hash] == record
+    assert record.metrics["epsilon_one_run_ceiling"] == 3.5  # the trial itself was not told
+    assert told(recorder, record.hash) == ("now", "gpu: here\n")
+
+
+def test_a_trial_of_an_earlier_start_is_replayed_as_what_it_was(
+    recorder: Recorder, plans: dict[str, PlannedTrial]
+) -> None:
+    first, second = list(plans)[:2]
+    earlier = replace(a_record(first), git_commit="then", environment={"gpu": "there"})
+    assert recorder.replay({first: earlier, second: a_record(second)})
+    assert told(recorder, first) == ("then", "gpu: there\n")
+    assert told(recorder, second) == ("unknown", "unknown: the record is older than this\n")
+
+
+def test_a_number_that_is_none_fails_the_trial_and_not_the_sweep(
+    recorder: Recorder, plans: dict[str, PlannedTrial]
+) -> None:
+    record = end(recorder, next(iter(plans)), metrics={**METRICS, "accuracy": math.nan})
+    assert not record.finished and record.reason == "metric accuracy is not a number"
+    assert recorder.folder.records()[record.hash] == record

@@ -1,0 +1,262 @@
+"""tracking: one run per trial whatever happened before, limits of batches, stores that won't do."""
+
+import math
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow.tracking import MlflowClient
+
+from labeldp.platform.records.tracking import Tracker, TrackingUnusable, default_uri
+from tests.platform.examples import METRICS, a_record
+from tests.platform.stores import new_store, of_newer_schema
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return new_store(tmp_path)
+
+
+@pytest.fixture
+def tracker(uri: str, tmp_path: Path) -> Iterator[Tracker]:
+    tracker = Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
+    tracker.open_parent("small", tags={"sweep": "small"}, run_id=None)
+    yield tracker
+
+
+def children(uri: str, parent: str) -> list[Any]:
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("small")
+    assert experiment is not None
+    query = f"tags.`mlflow.parentRunId` = '{parent}'"
+    return list(client.search_runs([experiment.experiment_id], query))
+
+
+def open_and_close(tracker: Tracker, digest: str, **changes: Any) -> str:
+    run_id = tracker.open_child(digest, name="a trial", tags={"seed": "0"})
+    record = a_record(digest, **changes)
+    tracker.log_curves(run_id, record.curves)
+    tracker.close_child(record, run_id=run_id, texts={"config.yaml": "seed: 0\n"})
+    return run_id
+
+
+def test_a_new_experiment_keeps_its_artifacts_beside_the_results(uri: str, tmp_path: Path) -> None:
+    Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
+    experiment = MlflowClient(tracking_uri=uri).get_experiment_by_name("small")
+    assert experiment is not None
+    assert experiment.artifact_location == (tmp_path / "artifacts").as_uri()
+
+
+def test_a_trial_is_a_child_run_with_everything(tracker: Tracker, tmp_path: Path) -> None:
+    run_id = open_and_close(tracker, "a" * 16)
+    (run,) = children(tracker.uri, tracker.parent_run_id)
+    assert run.info.run_id == run_id == tracker.run_id("a" * 16)
+    assert run.info.status == "FINISHED"
+    assert run.info.run_name == "a trial"
+    assert run.data.tags["config_hash"] == "a" * 16
+    assert run.data.tags["seed"] == "0"
+    assert {name: run.data.metrics[name] for name in METRICS} == METRICS
+    assert run.data.params["trainer.epsilon"] == "1.0"
+    assert run.data.params["data.limit"] == "None"
+    client = MlflowClient(tracking_uri=tracker.uri)
+    history = client.get_metric_history(run_id, "val_accuracy")
+    assert [(point.step, point.value) for point in history] == [(1, 0.5), (2, 0.9)]
+    assert [file.path for file in client.list_artifacts(run_id)] == ["config.yaml"]
+    found = list((tmp_path / "artifacts").rglob("config.yaml"))
+    assert [file.read_text() for file in found] == ["seed: 0\n"]
+
+
+def test_a_failed_trial_says_why(tracker: Tracker) -> None:
+    open_and_close(tracker, "a" * 16, finished=False, reason="out of memory; lower the batch")
+    (run,) = children(tracker.uri, tracker.parent_run_id)
+    assert run.info.status == "FAILED"
+    assert run.data.tags["failure_reason"] == "out of memory; lower the batch"
+
+
+@pytest.mark.parametrize("length", [5_000, 50_000])
+def test_a_reason_of_any_length_is_kept(tracker: Tracker, length: int) -> None:
+    open_and_close(tracker, "a" * 16, finished=False, reason="x" * length)
+    (run,) = children(tracker.uri, tracker.parent_run_id)
+    assert run.data.tags["failure_reason"].startswith("x" * 1000)
+
+
+def test_infinite_numbers_survive(tracker: Tracker) -> None:
+    open_and_close(tracker, "a" * 16, epsilon=math.inf, epsilon_m_high=math.inf)
+    (run,) = children(tracker.uri, tracker.parent_run_id)
+    assert run.data.metrics["epsilon"] > 1e300
+    assert run.data.metrics["accuracy"] == 0.9
+
+
+def test_more_points_and_settings_than_fit_into_a_batch(tracker: Tracker) -> None:
+    run_id = tracker.open_child("a" * 16, name="long", tags={})
+    tracker.log_curves(
+        run_id, [{"epoch": e, "loss": e / 2, "val_accuracy": 0.5} for e in range(1, 1201)]
+    )
+    record = a_record("a" * 16)
+    settings = {**record.config, **{f"extra.{i}": i for i in range(250)}, "long": "y" * 7000}
+    object.__setattr__(record, "config", settings)
+    tracker.close_child(record, run_id=run_id, texts={})
+    client = MlflowClient(tracking_uri=tracker.uri)
+    assert len(client.get_metric_history(run_id, "loss")) == 1200
+    params = client.get_run(run_id).data.params
+    assert len(params) == len(settings)
+    assert params["extra.249"] == "249" and params["long"].startswith("y" * 5000)
+
+
+def test_curves_may_come_in_parts(tracker: Tracker) -> None:
+    run_id = tracker.open_child("a" * 16, name="parts", tags={})
+    for epoch in (1, 2, 3):
+        tracker.log_curves(run_id, [{"epoch": epoch, "loss": 1 / epoch}])
+    tracker.log_curves(run_id, [])
+    history = MlflowClient(tracking_uri=tracker.uri).get_metric_history(run_id, "loss")
+    assert [point.step for point in history] == [1, 2, 3]
+
+
+def test_a_second_start_continues_the_parent_and_drops_what_was_half_written(
+    tracker: Tracker, tmp_path: Path
+) -> None:
+    done = open_and_close(tracker, "a" * 16)
+    failed = open_and_close(tracker, "b" * 16, finished=False, reason="no")
+    tracker.open_child("c" * 16, name="cut off", tags={})
+    parent = tracker.parent_run_id
+    again = Tracker(uri=tracker.uri, experiment="small", artifacts=tmp_path / "artifacts")
+    assert again.open_parent("small", tags={}, run_id=parent) == parent
+    assert {run.info.run_id for run in children(tracker.uri, parent)} == {done, failed}
+    assert again.has("a" * 16) and again.has("b" * 16) and not again.has("c" * 16)
+    assert again.run_id("a" * 16) == done and again.run_id("c" * 16) == ""
+    # The failed one runs again: its run is replaced, and there are never two of one trial.
+    open_and_close(again, "b" * 16)
+    found = children(tracker.uri, parent)
+    assert sorted(run.data.tags["config_hash"][0] for run in found) == ["a", "b"]
+    assert all(run.info.status == "FINISHED" for run in found)
+
+
+def test_two_runs_of_one_trial_become_one(tracker: Tracker, tmp_path: Path) -> None:
+    client = MlflowClient(tracking_uri=tracker.uri)
+    for _ in range(2):
+        tags = {"config_hash": "a" * 16, "mlflow.parentRunId": tracker.parent_run_id}
+        run = client.create_run(tracker.experiment_id, tags=tags)
+        client.set_terminated(run.info.run_id, "FINISHED")
+    tracker.reconcile()
+    assert len(children(tracker.uri, tracker.parent_run_id)) == 1
+    assert tracker.has("a" * 16)
+
+
+def test_an_open_trial_counts_as_missing(tracker: Tracker) -> None:
+    tracker.open_child("a" * 16, name="running", tags={})
+    assert not tracker.has("a" * 16)
+
+
+def test_a_parent_of_another_store_is_replaced(uri: str, tmp_path: Path) -> None:
+    tracker = Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
+    opened = tracker.open_parent("small", tags={}, run_id="0" * 32)
+    assert opened != "0" * 32
+    assert MlflowClient(tracking_uri=uri).get_run(opened).info.status == "RUNNING"
+
+
+def test_the_parent_is_closed_with_totals_and_files(tracker: Tracker, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text("<html>")
+    for finished, status in ((False, "FAILED"), (True, "FINISHED")):
+        tracker.close_parent(
+            metrics={"trials": 5, "epsilon_total": math.inf},
+            files=(page,),
+            texts={"ledger.json": "[]"},
+            finished=finished,
+        )
+        run = MlflowClient(tracking_uri=tracker.uri).get_run(tracker.parent_run_id)
+        assert run.info.status == status
+        assert run.data.metrics["trials"] == 5
+    names = MlflowClient(tracking_uri=tracker.uri).list_artifacts(tracker.parent_run_id)
+    assert sorted(file.path for file in names) == ["ledger.json", "report.html"]
+
+
+def test_a_deleted_experiment_comes_back(tracker: Tracker, tmp_path: Path) -> None:
+    MlflowClient(tracking_uri=tracker.uri).delete_experiment(tracker.experiment_id)
+    again = Tracker(uri=tracker.uri, experiment="small", artifacts=tmp_path / "artifacts")
+    assert again.experiment_id == tracker.experiment_id
+    again.open_parent("small", tags={}, run_id=None)
+
+
+def test_a_store_of_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = of_newer_schema(tmp_path)
+    before = path.read_bytes()
+    for attempt in (
+        lambda: Tracker(uri=default_uri(tmp_path), experiment="small", artifacts=tmp_path),
+        lambda: Tracker.probe(default_uri(tmp_path)),
+    ):
+        with pytest.raises(TrackingUnusable) as caught:
+            attempt()
+        for words in (str(path), "another version of MLflow", "MLFLOW_TRACKING_URI"):
+            assert words in str(caught.value)
+        assert "\n" not in str(caught.value)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"no database at all, just text" * 40])
+def test_a_file_that_is_no_store_is_refused_and_left_alone(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "mlflow.db"
+    path.write_bytes(content)
+    with pytest.raises(TrackingUnusable, match="can't be used"):
+        Tracker(uri=default_uri(tmp_path), experiment="small", artifacts=tmp_path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "uri", ["sqlite:////proc/nowhere/mlflow.db", "nosuchscheme://x", "http://127.0.0.1:9"]
+)
+def test_a_store_that_does_not_answer_is_refused(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(TrackingUnusable) as caught:
+        Tracker(uri=uri, experiment="small", artifacts=tmp_path)
+    assert uri in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_nothing_is_written_by_a_probe(tmp_path: Path) -> None:
+    uri = new_store(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as connection:
+        before = connection.execute("SELECT * FROM experiments").fetchall()
+    Tracker.probe(uri)
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as connection:
+        assert connection.execute("SELECT * FROM experiments").fetchall() == before
+
+
+def test_totals_are_there_once_however_often_the_sweep_is_closed(tracker: Tracker) -> None:
+    client = MlflowClient(tracking_uri=tracker.uri)
+    totals = {"trials": 5, "finished": 5, "epsilon_total": math.inf, "delta": 1e-5}
+    for _ in range(3):
+        tracker.close_parent(metrics=totals, files=(), texts={}, finished=True)
+    for name, value in totals.items():
+        (point,) = client.get_metric_history(tracker.parent_run_id, name)
+        assert point.value == min(value, sys.float_info.max)
+
+
+def test_totals_that_changed_get_a_point_at_the_next_step(tracker: Tracker) -> None:
+    for finished in (3, 5, 5, 4):
+        tracker.close_parent(
+            metrics={"trials": 5, "finished": finished}, files=(), texts={}, finished=False
+        )
+    client = MlflowClient(tracking_uri=tracker.uri)
+    history = client.get_metric_history(tracker.parent_run_id, "finished")
+    assert [(point.step, point.value) for point in history] == [(0, 3), (1, 5), (2, 4)]
+    assert client.get_run(tracker.parent_run_id).data.metrics == {"trials": 5, "finished": 4}
+
+
+def test_trials_are_not_written_beside_runs_of_a_sweep_that_is_not_known(
+    uri: str, tmp_path: Path
+) -> None:
+    tracker = Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
+    tracker.open_parent("small", tags={"sweep_id": "mine"}, run_id=None)
+    open_and_close(tracker, "a" * 16)
+    again = Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
+    again.refuse_doubles(["a" * 16], sweep_id="mine")
+    again.refuse_doubles(["b" * 16], sweep_id=None)
+    for sweep_id in ("another", None):
+        with pytest.raises(TrackingUnusable, match=r"trial a{16}.*sweep\.json.*--results"):
+            again.refuse_doubles(["b" * 16, "a" * 16], sweep_id=sweep_id)

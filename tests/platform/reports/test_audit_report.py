@@ -1,0 +1,138 @@
+"""audit_report: the owner's page has every audit of every model; the report has none of them."""
+
+import math
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.records.run_card import run_card
+from labeldp.platform.reports.report import write_report
+from labeldp.platform.trusted.audits import AttackEvidence, evidence_path
+from tests.platform.examples import a_charge, a_record
+
+AUDITS: dict[str, Any] = {
+    "epsilon_m_paper_low": 0.5,
+    "epsilon_m_paper_high": 1.25,
+    "label_inference_bound": 0.1425,
+    "epsilon_one_run_ceiling": 3.49,
+    "epsilon_f_dp_ceiling": 3.57,
+    "private/epsilon_one_run": 0.7654,
+    "private/epsilon_f_dp": 0.8768,
+    "private/one_run_guesses": 50.0,
+    "private/one_run_correct": 37.0,
+    "private/label_inference_accuracy": 0.234,
+    "private/label_inference_advantage": 0.1229,
+}
+
+
+def audited(digest: str, **changes: float) -> TrialRecord:
+    return a_record(digest, **{**AUDITS, **changes})
+
+
+def keep_evidence(results: Path, digest: str) -> None:
+    generator = np.random.default_rng(0)
+    AttackEvidence(
+        own=generator.random(20), others=generator.random((20, 8)), coin_margins=np.ones(5)
+    ).write(evidence_path(results, digest))
+
+
+def test_the_owners_page(tmp_path: Path) -> None:
+    keep_evidence(tmp_path, "a")
+    records = [
+        audited("a"),
+        a_record(
+            "b",
+            variant="no <privacy>",
+            epsilon=math.inf,
+            **{**AUDITS, "epsilon_m_paper_high": math.inf},
+        ),
+        a_record("c", finished=False, reason="x"),
+    ]
+    written = write_report(records, folder=tmp_path, title="small", results=tmp_path)
+    page, *figures = written.private
+    assert [path.name for path in written.private] == [
+        "audits.html",
+        "audits.png",
+        "confidence.png",
+    ]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in figures)
+    assert stat.S_IMODE(page.parent.stat().st_mode) == 0o700
+    text = page.read_text()
+    assert text.count("data:image/png;base64,iVBOR") == 2
+    assert "not for release" in text and "no &lt;privacy&gt;" in text
+    for cell in (
+        "0.77",
+        "0.88",
+        "3.49",
+        "3.57",
+        "37 of 50",
+        "0.23",
+        "0.12",
+        "0.14",
+        "0.50 to 1.25",
+    ):
+        assert f"<td>{cell}</td>" in text
+    assert "0.50 to &infin;" in text
+    assert text.count("<tr><td>") == 2
+    report = re.sub(r"base64,[^']*", "", written.html.read_text())
+    assert "epsilon of 3.00 at most, and the one-run audit of 3.49" in report
+    assert not re.search(r"0\.7654|0\.77|0\.8768|0\.88", report)
+
+
+def test_without_audits_there_is_no_page(tmp_path: Path) -> None:
+    written = write_report([a_record()], folder=tmp_path, title="small", results=tmp_path)
+    assert written.private == () and not (tmp_path / "private").exists()
+
+
+def test_without_evidence_there_are_no_violins(tmp_path: Path) -> None:
+    written = write_report([audited("a")], folder=tmp_path, title="small")
+    assert [path.name for path in written.private] == ["audits.html", "audits.png"]
+
+
+def test_many_models_are_thinned_in_the_figure_and_not_in_the_table(tmp_path: Path) -> None:
+    records = [
+        a_record(str(n), point={"trainer.epsilon": n}, epsilon=n, **AUDITS) for n in range(1, 31)
+    ]
+    written = write_report(records, folder=tmp_path, title="small")
+    assert written.private[0].read_text().count("<tr><td>") == 30
+
+
+@pytest.mark.parametrize("missing", ["private/epsilon_f_dp", "private/epsilon_one_run"])
+def test_audits_that_do_not_apply_are_left_out(missing: str, tmp_path: Path) -> None:
+    metrics = {name: value for name, value in AUDITS.items() if name != missing}
+    record = a_record(**metrics)
+    written = write_report([record], folder=tmp_path, title="small")
+    assert "<td></td>" in written.private[0].read_text()
+    card = run_card(record, [a_charge()])
+    assert ("if the mechanism has the curve" in card) == (missing != "private/epsilon_f_dp")
+
+
+def test_the_run_card_has_every_audit() -> None:
+    card = run_card(audited("a"), [a_charge()])
+    for words in (
+        "## Audits, for the owner of the labels and not for release",
+        "| epsilon_m as published, an estimate | 0.500 to 1.25 |",
+        "| one-run audit: epsilon is at least | 0.765 (37 of 50 coins right; ceiling 3.490) |",
+        "curve that it claims | 0.877 (ceiling 3.570) |",
+        "advantage over guessing | 0.123 (label DP allows 0.142) |",
+    ):
+        assert words in card
+    assert "## Audits" not in run_card(a_record(), [a_charge()])
+
+
+def test_a_bound_at_delta_0_is_marked_where_epsilon_holds_at_a_larger_one(tmp_path: Path) -> None:
+    for name, delta in (("pure", 0.0), ("approximate", 1e-5)):
+        (tmp_path / name).mkdir()
+        written = write_report([audited("a", delta=delta)], folder=tmp_path / name, title="small")
+        report, page = written.html.read_text(), written.private[0].read_text()
+        card = run_card(audited("a", delta=delta), [a_charge()])
+        assert ("0.25 to 1.5&dagger;</td>" in report) == (delta > 0)
+        assert ("The lower end is proven for delta 0 only" in report) == (delta > 0)
+        assert ("0.25 to 1.50&dagger;</td>" in page) == (delta > 0)
+        assert "proven for delta 0 only" in page
+        assert ("0.250 to 1.5, lower end at delta 0 only |" in card) == (delta > 0)

@@ -1,0 +1,75 @@
+"""The comparison of methods: one budget for all of them, the same training, releases shared."""
+
+import pytest
+
+from labeldp.mechanisms.accounting import PureEvent
+from labeldp.platform.configuration import flatten
+from labeldp.platform.cost import cost_of
+from labeldp.platform.studies.comparison import (
+    EPSILONS,
+    METHOD_LINES,
+    REPETITIONS,
+    SHARED,
+    comparison,
+)
+from labeldp.platform.sweep import PlannedTrial, plan_trials, smoke_sized
+
+PATE = "PATE with probes"
+SWEEP = comparison("compare_digits", dataset="digits")
+
+
+@pytest.fixture(scope="module")
+def trials() -> list[PlannedTrial]:
+    return plan_trials(SWEEP)
+
+
+def test_every_method_meets_every_epsilon_and_repetition(trials: list[PlannedTrial]) -> None:
+    per_repetition = (len(METHOD_LINES) + 1) * len(EPSILONS) + 1
+    assert len(trials) == REPETITIONS * per_repetition
+    assert len({trial.variant for trial in trials}) == len(METHOD_LINES) + 2
+
+
+def test_all_train_alike_but_for_pate(trials: list[PlannedTrial]) -> None:
+    for trial in {trial.variant: trial for trial in trials}.values():
+        settings = flatten(trial.config)
+        for key, value in SHARED.items():
+            if trial.variant != PATE:
+                assert settings[key] == getattr(value, "name", value), f"{key} of {trial.variant}"
+
+
+def test_each_trial_costs_the_epsilon_that_it_is_compared_at(trials: list[PlannedTrial]) -> None:
+    private = [trial for trial in trials if trial.variant not in ("no privacy", PATE)]
+    costs = cost_of(private, num_classes=10)
+    for trial, epsilon in zip(private, costs.epsilons, strict=True):
+        assert epsilon == pytest.approx(trial.config.trainer.epsilon, rel=1e-6), trial.variant
+
+
+def test_pates_noise_is_what_the_epsilons_ask_for(trials: list[PlannedTrial]) -> None:
+    pate = [trial for trial in trials if trial.variant == PATE and trial.config.seed == 0]
+    assert cost_of(pate, num_classes=10).epsilons == pytest.approx(EPSILONS, rel=1e-6)
+
+
+def test_each_repetition_draws_and_pays_for_releases_of_its_own(
+    trials: list[PlannedTrial],
+) -> None:
+    for name in {trial.variant for trial in trials}:
+        of_line = [trial for trial in trials if trial.variant == name]
+        first = [trial for trial in of_line if trial.config.seed == 0]
+        releases, of_first = (cost_of(some, num_classes=10).releases for some in (of_line, first))
+        assert releases == REPETITIONS * of_first, name
+
+
+def test_a_prior_and_the_labels_after_it_are_both_paid(trials: list[PlannedTrial]) -> None:
+    trial = next(trial for trial in trials if trial.variant == "ALIBI + cluster prior")
+    charge = trial.config.trainer.planned_charge(num_classes=10, seed=0)
+    assert charge is not None
+    assert len(charge.chain()) == 2
+    assert all(isinstance(part.event, PureEvent) for part in charge.chain())
+    cost = cost_of([trial], num_classes=10)
+    assert cost.releases == 2
+    assert cost.epsilon_total == pytest.approx(trial.config.trainer.epsilon)
+    assert cost.delta == 0.0
+
+
+def test_the_smoke_size_is_one_trial_per_method() -> None:
+    assert len(plan_trials(smoke_sized(SWEEP))) == len(METHOD_LINES) + 2

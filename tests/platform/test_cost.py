@@ -1,0 +1,175 @@
+"""cost: what a sweep costs before it starts, against sums by hand, and the budget."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of, gaussian_epsilon
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
+from labeldp.platform.configuration import TrialConfig
+from labeldp.platform.cost import (
+    SweepCost,
+    budget_of,
+    check_budget,
+    check_what_is_left,
+    cost_of,
+)
+from labeldp.platform.sweep import plan_trials
+from labeldp.trainers.alibi import Noise
+from labeldp.trainers.alibi_prior import PriorLabelsConfig
+from labeldp.trainers.priors import PriorSettings, PriorSource
+from tests.platform.examples import a_sweep
+
+
+def cost(**overrides: object) -> SweepCost:
+    """Cost of one line of trials with these settings, `a__b` for `a.b`."""
+    named = {key.replace("__", "."): value for key, value in overrides.items()}
+    return cost_of(plan_trials(a_sweep(variants=()), named), num_classes=10)
+
+
+def test_one_release_for_any_learning_rate_and_weight_decay() -> None:
+    found = cost(
+        trainer__noise="laplace",
+        trainer__epsilon=1.5,
+        trainer__learning_rate=[0.01, 0.1],
+        trainer__weight_decay=[0.0, 1e-3, 1e-2],
+    )
+    assert found.epsilons == (1.5,) * 6
+    assert (found.releases, found.epsilon_total, found.delta) == (1, 1.5, 0.0)
+
+
+def test_epsilons_add_over_releases() -> None:
+    found = cost(trainer__noise="laplace", trainer__epsilon=[0.5, 1, 2], seed=[0, 1])
+    assert sorted(found.epsilons) == [0.5, 0.5, 1, 1, 2, 2]
+    assert (found.releases, found.epsilon_total, found.delta) == (3, 3.5, 0.0)
+
+
+def test_draws_of_the_noise_are_releases_of_their_own() -> None:
+    found = cost(trainer__noise="randomized_response", trainer__epsilon=1, noise__draw=[0, 1, 2])
+    assert found.releases == 3
+    assert found.epsilon_total == pytest.approx(3.0)
+
+
+def test_gaussian_releases_compose_exactly() -> None:
+    found = cost(
+        trainer__noise="gaussian", trainer__epsilon=1, trainer__delta=1e-5, noise__draw=[0, 1]
+    )
+    noise_std = calibrate_gaussian(epsilon=1.0, delta=1e-5).noise_std
+    # Two releases of noise s and an L2 sensitivity of sqrt 2 are one of noise s / sqrt 2.
+    both = gaussian_epsilon(noise_multiplier=noise_std / 2, delta=1e-5)
+    assert found.epsilons == pytest.approx((1.0, 1.0), rel=1e-9)
+    assert found.epsilon_total == pytest.approx(both, rel=1e-9)
+    assert 1 < both < 2
+    assert found.delta == 1e-5
+
+
+def test_mixed_releases_are_held_at_a_delta() -> None:
+    found = cost(trainer__noise=["laplace", "gaussian"], trainer__epsilon=1)
+    noise_std = calibrate_gaussian(epsilon=1.0, delta=1e-5).noise_std
+    pure, gaussian = PureEvent(epsilon=1), GaussianEvent(noise_multiplier=noise_std / math.sqrt(2))
+    assert found.epsilon_total == pytest.approx(epsilon_of([pure, gaussian], delta=1e-5))
+    assert found.releases == 2
+
+
+def test_a_baseline_has_no_privacy() -> None:
+    found = cost_of(plan_trials(a_sweep()), num_classes=10)
+    assert found.epsilons == pytest.approx((0.5, 2, 0.5, 2, math.inf))
+    assert (found.releases, found.epsilon_total) == (5, math.inf)
+
+
+def test_the_users_own_prior_alone_costs_nothing() -> None:
+    prior = PriorSettings(source=PriorSource.FILE, path="mine.npy")
+    base = TrialConfig(method="prior_labels", trainer=PriorLabelsConfig(prior=prior))
+    found = cost_of(plan_trials(a_sweep(base=base, variants=())), num_classes=10)
+    assert (found.epsilons, found.releases, found.epsilon_total) == ((0.0,), 0, 0.0)
+
+
+def test_a_budget_that_is_met_exactly_is_enough() -> None:
+    found = cost(trainer__noise="laplace", trainer__epsilon=[0.1, 0.2, 0.3])
+    check_budget(found, Budget(epsilon=0.6))
+    check_budget(found, None)
+    check_budget(found, Budget(epsilon=math.inf))
+    with pytest.raises(BudgetExceeded) as caught:
+        check_budget(found, Budget(epsilon=0.59))
+    for word in ("3 trials", "3 releases", "epsilon 0.59", "0.6", "raise the budget"):
+        assert word in str(caught.value)
+
+
+def test_a_pure_budget_pays_for_pure_releases_only() -> None:
+    gaussian = cost(trainer__noise="gaussian", trainer__epsilon=1)
+    with pytest.raises(BudgetExceeded, match=r"at delta 0, .* would make it inf"):
+        check_budget(gaussian, Budget(epsilon=100.0))
+    check_budget(gaussian, Budget(epsilon=1.1, delta=1e-5))
+
+
+def earlier(*mechanisms: Mechanism) -> Sequence[Charge]:
+    """Lines of a ledger: each of these mechanisms was asked once."""
+    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
+    for mechanism in mechanisms:
+        vault.release(mechanism)
+    return vault.charges()
+
+
+def check_left(charges: Sequence[Charge], budget: Budget | None, **overrides: object) -> None:
+    named = {key.replace("__", "."): value for key, value in overrides.items()}
+    trials = plan_trials(a_sweep(variants=()), named)
+    check_what_is_left(trials, charges, num_classes=10, num_labels=40, budget=budget)
+
+
+def test_what_was_spent_is_spent() -> None:
+    charges = earlier(LaplaceNoise(epsilon=1.0, num_classes=10))
+    check_left(charges, None, trainer__epsilon=0.5)
+    check_left(charges, Budget(epsilon=1.5), trainer__epsilon=0.5)
+    # The release that is there costs nothing more, for any learning rate.
+    check_left(charges, Budget(epsilon=1.0), trainer__epsilon=1, trainer__learning_rate=[0.1, 0.2])
+    with pytest.raises(BudgetExceeded, match=r"1 is spent and this would make it 1\.5"):
+        check_left(charges, Budget(epsilon=1.4), trainer__epsilon=[0.5, 1])
+    with pytest.raises(BudgetExceeded, match="1 releases that are new"):
+        check_left(charges, Budget(epsilon=1.4), trainer__epsilon=1, noise__draw=1)
+    with pytest.raises(BudgetExceeded, match="1 releases that are new"):
+        check_left(charges, Budget(epsilon=1.4), trainer__epsilon=1, noise__seed=0)
+
+
+def test_what_was_overspent_already_can_still_be_read() -> None:
+    charges = earlier(LaplaceNoise(epsilon=2.0, num_classes=10))
+    check_left(charges, Budget(epsilon=1.0), trainer__epsilon=2)
+
+
+def test_earlier_gaussian_releases_need_a_delta() -> None:
+    charges = earlier(GaussianNoise(noise_std=3.0, num_classes=10))
+    with pytest.raises(BudgetExceeded, match="inf is spent"):
+        check_left(charges, Budget(epsilon=9.0), trainer__epsilon=1)
+    check_left(charges, Budget(epsilon=9.0, delta=1e-5), trainer__epsilon=1)
+
+
+def test_labels_that_nobody_asked_about_have_paid_nothing() -> None:
+    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
+    mechanism = RandomizedResponse(epsilon=1.0, num_classes=10)
+    vault.release(mechanism, indices=np.arange(20))
+    vault.release(mechanism, indices=np.arange(20, 40))
+    check_left(vault.charges(), Budget(epsilon=1.5), trainer__epsilon=0.5)
+
+
+@pytest.mark.parametrize("noise", [noise for noise in Noise if noise is not Noise.NONE])
+def test_every_release_of_alibi_is_known_again(noise: Noise) -> None:
+    (trial,) = plan_trials(a_sweep(variants=()), {"trainer.noise": noise.value})
+    charges = earlier(trial.config.trainer.mechanism(10))
+    check_left(charges, Budget(epsilon=1e-3, delta=1e-5), trainer__noise=noise.value)
+
+
+def test_the_command_line_tightens_a_sweeps_budget_and_never_loosens_it() -> None:
+    stated = Budget(epsilon=2.0, delta=1e-7)
+    assert budget_of(None, None, delta=1e-5) is None
+    assert budget_of(stated, None, delta=1e-5) == stated
+    assert budget_of(None, 3.0, delta=1e-5) == Budget(epsilon=3.0, delta=1e-5)
+    assert budget_of(stated, 9.0, delta=1e-5) == stated
+    assert budget_of(stated, 1.0, delta=1e-5) == Budget(epsilon=1.0, delta=1e-7)
+    for bad in (math.nan, 0.0, -1.0):
+        with pytest.raises(ValueError, match="epsilon"):
+            budget_of(stated, bad, delta=1e-5)
