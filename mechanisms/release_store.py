@@ -1,15 +1,18 @@
 """Where a vault keeps what it released and what that cost: an interface, and one in memory."""
 
+import json
 import secrets
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import Event
+from labeldp.mechanisms.accounting import Event, GaussianEvent, PureEvent, RenyiEvent
+
+_EVENTS: dict[str, Any] = {kind.__name__: kind for kind in (PureEvent, GaussianEvent, RenyiEvent)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,3 +102,22 @@ class MemoryStore:
             self._charges.append(charge)
             self._releases[charge.key] = values
             return True
+
+
+def write_event(event: Event) -> str:
+    """Return an event as JSON; infinite values as JSON's 1e999."""
+    text = json.dumps({"name": type(event).__name__, **asdict(event)})
+    return text.replace("Infinity", "1e999")
+
+
+def read_event(text: str) -> Event:
+    """Return the event that `write_event` wrote.
+
+    Raises:
+        KeyError: It is of a kind that is not known here.
+        ValueError: The text is no JSON.
+    """
+    fields = json.loads(text)
+    kind = _EVENTS[fields.pop("name")]
+    event: Event = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    return event

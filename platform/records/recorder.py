@@ -13,6 +13,7 @@ from typing import Any
 
 from ray import tune
 
+from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.configuration import flatten, to_yaml
 from labeldp.platform.records.checkpoints import forget
@@ -21,7 +22,6 @@ from labeldp.platform.records.results import ResultsFolder, TrialRecord, dumps
 from labeldp.platform.records.run_card import run_card
 from labeldp.platform.records.tracking import TRACKING_ERRORS, Tracker
 from labeldp.platform.sweep import PlannedTrial
-from labeldp.platform.trusted.vault_store import write_event
 from labeldp.platform.vault_owner import VaultOwner
 
 #: Curves are sent at most this often; a tracking server serves many trials.

@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.accuracy_figures import estimate_of
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.trusted.vault_store import write_event
 
 
 def run_card(record: TrialRecord, charges: Sequence[Charge]) -> str:

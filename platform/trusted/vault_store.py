@@ -12,14 +12,13 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import Event, GaussianEvent, PureEvent, RenyiEvent
+from labeldp.mechanisms.release_store import read_event, write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.private_files import NotOurs, private_file
 from labeldp.platform.trusted import vault_identity
@@ -34,8 +33,6 @@ CREATE TABLE IF NOT EXISTS charges (
     position INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE REFERENCES releases (key),
     event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL);
 """
-
-_EVENTS: dict[str, Any] = {kind.__name__: kind for kind in (PureEvent, GaussianEvent, RenyiEvent)}
 
 
 class SqliteStore:
@@ -165,7 +162,7 @@ class SqliteStore:
             for position, key, event, indices, mechanism in rows:
                 charge = Charge(
                     key=key,
-                    event=_read_event(event),
+                    event=read_event(event),
                     indices=None if indices is None else _read_array(indices),
                     mechanism=json.loads(mechanism),
                 )
@@ -201,19 +198,6 @@ class SqliteStore:
             ) from error
         vault_identity.testify(self.path, vault=self.id, lines=lines + 1)
         return True
-
-
-def write_event(event: Event) -> str:
-    """Return an event as JSON; infinite values as JSON's 1e999."""
-    text = json.dumps({"name": type(event).__name__, **asdict(event)})
-    return text.replace("Infinity", "1e999")
-
-
-def _read_event(text: str) -> Event:
-    fields = json.loads(text)
-    kind = _EVENTS[fields.pop("name")]
-    event: Event = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
-    return event
 
 
 def _write_array(values: NDArray[Any]) -> bytes:

@@ -22,7 +22,6 @@ from labeldp.platform.trusted.vault_store import (
     SCHEMA_VERSION,
     SqliteStore,
     StoreUnusable,
-    write_event,
 )
 
 LABELS = np.array([0, 1, 2, 1, 0])
@@ -60,10 +59,6 @@ def test_a_charge_and_its_release_come_back_exactly(event: Event, tmp_path: Path
     np.testing.assert_array_equal(stored, values)
     assert not stored.flags.writeable
     assert again.release("c") is None
-
-
-def test_events_are_standard_json() -> None:
-    assert "Infinity" not in write_event(PureEvent(epsilon=math.inf))
 
 
 def test_a_second_process_reads_the_release_and_pays_nothing(tmp_path: Path) -> None:
