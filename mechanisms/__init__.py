@@ -5,21 +5,19 @@ A map of this folder; every module opens with what it is, from which paper, and 
 | question | modules |
 |---|---|
 | Where do labels live, what leaves? | `vault`, `vault_part`, `release_store`, |
-| | `release_address`, `ledger`, `canaries` |
+| | `release_address`, `ledger` |
 | Where does noise come from? | `randomness`; `secure_noise` on `exact_digits` |
 | What is done to each label? | `additive_noise`, `randomized_response`, `bit_flip`, |
 | | `rr_with_prior`, `cluster_prior`, `label_moments` |
 | How is a noisy label read? | `posterior`, `debiased_loss` |
 | How accurate, without test labels? | `accuracy_estimate`, `correct_count` |
-| How do votes become answers? | `votes`, `vote_counts`, `aggregators`, `interactive_gnmax`, |
-| | `pate_release`, `answering` |
 | What does it cost? | `accounting`, `calibration`, `selection` |
-| ... and PATE's answers? | `pate_accounting` on `pate_probabilities`, `renyi_bounds` and |
-| | `query_costs`; `pate_pricing`, `pate_settings`, `pate_calibration` |
-| ... said in public? | `smooth_sensitivity` on `answer_price`, `local_sensitivity`, |
-| | `secret_cost` and `release_noise`; `gnss` repeats the paper's numbers |
-| How leaky does it prove? | `auditing`, the door to `memorization`, `one_run`, |
-| | `one_run_curves` and `label_inference`; `vote_leakage` |
+| How do votes become answers, what do they cost? | the room `pate` |
+| How leaky does it prove? | the room `auditing` |
+| How are arguments checked and refused? | `_validate`, `_arrays` |
+
+Each room's map is in its `__init__`. Three modules are doors to promised names of `pate`:
+`pate_accounting`, `smooth_sensitivity` and `vote_leakage`.
 
 The names below are those to build on; all else is imported from its module. `posterior` and
 `debiased_loss` are functions here, named after their modules.

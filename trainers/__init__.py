@@ -1,1 +1,20 @@
-"""Data, features, models, augmentation and training loops: one process, torch and no Ray."""
+"""Data, features, models, augmentation and training loops: one process, torch and no Ray.
+
+A map of this folder; a method is a module (or a room) that follows the protocols of `trainer`.
+
+| question | modules |
+|---|---|
+| What is a trainer? | `trainer`; `learner` is one network in training, for most of them |
+| Where do features and labels come from? | `data`, the door to the room `data_sets` |
+| Which features? | `features`, `patch_encoder` |
+| Which networks? | `models`, `two_branch` |
+| How is it trained? | `schedules`, `sgd`, `losses`, `targets`, `augmentation`, `performance` |
+| Noise on labels, Bayes' rule in training | `alibi`, `alibi_prior`, `bit_flip` |
+| Randomized response with learned priors | `lp_mst`, `consensus`, `recommender` |
+| ... the priors, the parts asked for | `priors`, `kernel_moments`, `partition` |
+| With a guarantee of accuracy | `convex` |
+| Few labels, many examples | the room `fixmatch` |
+| Teachers vote, students learn | the room `pate` |
+
+Each room's map is in its `__init__`. Names are imported from their modules.
+"""

@@ -9,6 +9,11 @@
 | Is an attack better than not looking at labels at all? | `label_inference` | advantage |
 | What do repeated PATE answers give away? | `mechanisms.pate.vote_leakage` | vote histograms |
 
+| what | modules |
+|---|---|
+| what is planted | `canaries` |
+| what is asked | `memorization`, `one_run` with `one_run_curves`, `label_inference` |
+
 A lower bound is proof that a mechanism leaks, with the stated confidence. It is never proof that it
 leaks no more: that is the provable epsilon's part. Show a bound with its `ceiling`.
 """

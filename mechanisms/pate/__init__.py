@@ -1,1 +1,16 @@
-"""PATE's theory: votes, aggregators, what answers cost and what they leak."""
+"""PATE's theory: votes, aggregators, what answers cost and what they leak. No teacher is in here.
+
+| question | modules |
+|---|---|
+| What are votes? | `votes`, `vote_counts` |
+| How do votes become answers? | `aggregators`, `interactive_gnmax`; `answering` for a service |
+| How do they leave the vault? | `releases`: answers and their price, as two mechanisms |
+| What does an answer cost? | `accounting` on `probabilities`, `renyi_bounds`, `query_costs` |
+| ... in its three prices? | `pricing`; `many_settings` at once |
+| Which noise for which epsilon? | `calibration` |
+| What of it may be published? | `smooth_sensitivity` on `answer_price`, `local_sensitivity`, |
+| | `secret_cost` and `publishing_noise`; `gnss` repeats the paper's numbers |
+| What do repeated answers give away? | `vote_leakage`, measured in `leakage_measurements` |
+
+Names are imported from their modules. `auditing` and this room do not know each other.
+"""

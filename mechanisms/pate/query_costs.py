@@ -2,7 +2,7 @@
 
 Each query has a Renyi curve for its check and one for its answer. Equal curves are held, and
 computed, once; totals are a product of multiplicities and curves, and the costs after each query a
-running sum over chunks, so that memory does not grow with queries times orders. `pate_accounting`
+running sum over chunks, so that memory does not grow with queries times orders. `accounting`
 says where the curves come from.
 """
 

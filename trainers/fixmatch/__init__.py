@@ -3,6 +3,12 @@
 What the network is sure of on a slightly changed example becomes the label of a greatly changed
 one. PATE-FM (Malek et al. 2021, section 3) trains its teachers and its student like this: labels
 are the private part, and whatever is learned from unlabeled examples costs nothing.
+
+| question | modules |
+|---|---|
+| What is set, what is minimized? | `config`, `loss` |
+| What are weak and strong views? | `views`, on `rand_augment` and `image_operations` |
+| Which examples come next? | `shuffled_stream` |
 """
 
 import copy
