@@ -2,7 +2,6 @@
 
 from labeldp.mechanisms.pate.vote_leakage import (
     CONCENTRATIONS,
-    Floats,
     answer_jacobian,
     answer_log_probabilities,
     error_rate,
@@ -13,7 +12,6 @@ from labeldp.mechanisms.pate.vote_leakage import (
 
 __all__ = [
     "CONCENTRATIONS",
-    "Floats",
     "answer_jacobian",
     "answer_log_probabilities",
     "error_rate",

@@ -1,6 +1,5 @@
 """The house: layers, links, names, sizes, what importing costs, and a wheel that works alone."""
 
-import ast
 import importlib.metadata
 import json
 import re
@@ -12,58 +11,16 @@ import sysconfig
 import time
 import tomllib
 import zipfile
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-LAYERS = ("mechanisms", "trainers", "platform", "sweeps")
+from tests.source_tree import LAYERS, ROOT, imports, imports_when_loaded, sources
+
 PLATFORM_ONLY = {"matplotlib", "mlflow", "omegaconf", "ray", "rich"}
 HEAVY = {"matplotlib", "mlflow", "omegaconf", "pandas", "ray", "sklearn", "torch", "torchvision"}
 #: Of `labeldp --help`, on a machine that other work keeps busy; issue and README promise 1 s.
 HELP_SECONDS = 1.0
-LONGEST_FILE = 400
-
-
-def sources(*folders: str) -> list[Path]:
-    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
-
-
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), filename=str(path))
-
-
-def imported(node: ast.AST) -> Iterator[str]:
-    """Full names that a statement imports, or none if it is no import."""
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        assert node.level == 0 and node.module, "relative imports are banned"
-        yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def imports(path: Path) -> set[str]:
-    """Everything that a file may import, inside of functions too."""
-    return {name for node in ast.walk(tree(path)) for name in imported(node)}
-
-
-def imports_when_loaded(path: Path) -> set[str]:
-    """Everything that importing a file imports: functions and type checkers' blocks are skipped."""
-    found: set[str] = set()
-    waiting: list[ast.AST] = [tree(path)]
-    while waiting:
-        node = waiting.pop()
-        found.update(imported(node))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            waiting.extend(node.orelse)
-            continue
-        waiting.extend(ast.iter_child_nodes(node))
-    return found
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -134,12 +91,6 @@ def test_nothing_is_called_miscellaneous() -> None:
     vague = {"utils", "util", "common", "misc", "helpers", "tools"}
     for path in sources(*LAYERS, "tests"):
         assert not vague & set(path.with_suffix("").relative_to(ROOT).parts), path
-
-
-def test_files_are_short() -> None:
-    lengths = {path: len(path.read_text().splitlines()) for path in sources(*LAYERS, "tests")}
-    long = {str(p.relative_to(ROOT)): n for p, n in lengths.items() if n > LONGEST_FILE}
-    assert not long, f"longer than {LONGEST_FILE} lines: {long}"
 
 
 def run_python(code: str, *, python: str = sys.executable, cwd: Path) -> str:

@@ -31,6 +31,16 @@ from labeldp.mechanisms._arrays import as_numpy
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
 from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
 
+__all__ = [
+    "CONCENTRATIONS",
+    "answer_jacobian",
+    "answer_log_probabilities",
+    "error_rate",
+    "fit_concentration",
+    "queries_within_budget",
+    "reconstruct",
+]
+
 Floats = NDArray[np.float64]
 
 # The trapezoid rule converges geometrically for such smooth integrands: at a step of 0.2 standard

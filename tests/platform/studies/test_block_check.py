@@ -26,7 +26,7 @@ from labeldp.platform.studies.block_check import TOGETHER, compare, run_blocks, 
 from labeldp.platform.sweep import Sweep
 from labeldp.platform.trusted.audits import AttackEvidence, evidence_path
 from tests.platform.examples import a_record, a_sweep
-from tests.test_architecture import ROOT
+from tests.source_tree import ROOT
 
 PARTS = [TOGETHER, "block-0", "block-1"]
 LEDGER = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
