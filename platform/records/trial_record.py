@@ -14,8 +14,10 @@ from typing import Any
 
 from labeldp.platform.records.json_files import ResultsFolderError, read_json
 
-#: What a row of the report is made of.
-REPORTED = ("accuracy", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
+#: What a row of the report is made of, beside one accuracy at least.
+REPORTED = ("epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
+#: Measured on public test labels, or estimated without any.
+ACCURACIES = ("accuracy", "accuracy_estimated")
 
 
 class NoiseKind(StrEnum):
@@ -83,6 +85,8 @@ class TrialRecord:
         for epoch in self.curves:
             _need("curves", epoch, _is_epoch(epoch), "epochs with a number each")
         missing = [name for name in REPORTED if name not in self.metrics]
+        if not any(name in self.metrics for name in ACCURACIES):
+            missing.append(ACCURACIES[0])
         if self.finished and missing:
             raise ValueError(f"it is finished and has no metric {missing[0]!r}")
         try:

@@ -218,7 +218,16 @@ class VaultHome:
         self, authority: bytes, trial: str, release_keys: Sequence[str]
     ) -> dict[str, float]:
         """Return what was found of a trial, to the driver alone, as `FigureBook.figures`."""
-        return self._book.figures(authority, trial, release_keys=release_keys)
+        # Held-out labels pay for themselves: their releases change no price of the answers.
+        size = self._training.num_labels
+        apart = {
+            charge.key
+            for charge in self._vault.charges()
+            if charge.indices is not None and (charge.indices >= size).all()
+        }
+        return self._book.figures(
+            authority, trial, release_keys=[key for key in release_keys if key not in apart]
+        )
 
     def summary(self, delta: float) -> LedgerSummary:
         """Return the whole ledger and what the worst label has paid."""
