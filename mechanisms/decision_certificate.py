@@ -59,7 +59,8 @@ def check_sum(x: Floats, kappa: float) -> Floats:
 
 def answer_sum(outcomes: tuple[Outcome, ...], kappa: float) -> Floats:
     """sum_i f_i w(t_i) of an answer [P]."""
-    return np.sum([each.probability * excess(each.score, kappa) for each in outcomes], axis=0)
+    terms = [each.probability * excess(each.score, kappa) for each in outcomes]
+    return terms[0] + sum(terms[1:], np.zeros_like(terms[0]))
 
 
 def certified_check(kappa: float, *, step: float = 2e-5) -> float:
@@ -151,9 +152,7 @@ def _near(outcomes: tuple[Outcome, ...], kappa: float, step: float) -> Floats:
         slope = np.maximum(np.abs(_slope(low, kappa)), np.abs(_slope(high, kappa)))
         with np.errstate(over="ignore"):
             curve = np.maximum(2.0, np.exp(kappa * high))
-        bend += most * (
-            2 * value + 2 * _ONE_COORDINATE**2 * curve + 4 * math.sqrt(2) * slope
-        )
+        bend += most * (2 * value + 2 * _ONE_COORDINATE**2 * curve + 4 * math.sqrt(2) * slope)
     return answer_sum(outcomes, kappa) + step**2 / 8 * bend
 
 
@@ -168,14 +167,14 @@ def beyond_the_grid(kappa: float, edges: Edges) -> float:
 
 
 def _one_is_far_below(kappa: float, edges: Edges) -> float:
-    """u or v below -low: the other's sign decides, almost."""
+    """One of u and v below -low: the other's sign decides, almost."""
     other, bit = certified_check(kappa, step=1e-3), _rare_bit(kappa, edges.low)
     # Independent bits multiply: ((1 + k^2 C)(1 + k^2 C') - 1) / k^2.
     return other + bit + kappa**2 * other * bit + _rare_pair(kappa, edges.low)
 
 
 def _two_classes(kappa: float, edges: Edges) -> float:
-    """u and v above `both`, less than `apart` from each other: a check of X - Y, almost."""
+    """Both u and v above `both`, less than `apart` from each other: a check of X - Y, almost."""
     tail = float(ndtr(-edges.both))
     gap = edges.apart / math.sqrt(2)
     largest = math.sqrt(2) * float(density(np.array(gap)) / ndtr(-gap))

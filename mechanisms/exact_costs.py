@@ -21,7 +21,6 @@ array([[7.86e-04, 7.92e-03],
        [1.00e-06, 1.70e-05]])
 """
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -110,9 +109,7 @@ def _alike(
         start += height
 
 
-def _moved(
-    counts: Floats, shift: float, moves: NDArray[np.intp]
-) -> tuple[Floats, Floats]:
+def _moved(counts: Floats, shift: float, moves: NDArray[np.intp]) -> tuple[Floats, Floats]:
     """Log probabilities [B, K], and what each move adds to them [B, K (K - 1), K].
 
     Args:
@@ -157,7 +154,8 @@ def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
     log_below = np.concatenate([log_base + log_ratio, np.broadcast_to(log_base, log_ratio.shape)])
     ratio = np.concatenate([-log_ratio, log_ratio])
     if len(orders) <= 2 * _COARSE:
-        return np.log1p(_excess_sums(log_below, ratio, orders)).max(axis=0) / (orders - 1)
+        whole: Floats = np.log1p(_excess_sums(log_below, ratio, orders)).max(axis=0)
+        return whole / (orders - 1)
     nodes = np.unique(np.linspace(0, len(orders) - 1, _COARSE).astype(np.intp))
     sums = np.log1p(_excess_sums(log_below, ratio, orders[nodes]))
     x, y = np.append(1.0, orders[nodes]), np.column_stack([np.zeros(len(sums)), sums])
@@ -193,14 +191,15 @@ def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats
         orders: a, [A]; [M, 1] for an order of its own in every row.
     """
     total = np.zeros((len(log_below), np.shape(orders)[-1]))
-    for log_q, l in zip(log_below.T[:, :, None], log_ratio.T[:, :, None], strict=True):
-        y = orders * l
-        series = l**2 * orders * (
-            (orders - 1) / 2 + l * ((orders**2 - 1) / 6 + l * (orders**3 - 1) / 24)
-        ) + l**4 * l * orders * ((orders**4 - 1) / 120 + l * (orders**5 - 1) / 720)
+    for log_q, log_r in zip(log_below.T[:, :, None], log_ratio.T[:, :, None], strict=True):
+        y = orders * log_r
+        series = np.zeros_like(y)
+        for power in range(6, 1, -1):  # sum of (a^m - a) l^m / m! from m = 2
+            series = log_r / power * (series + orders**power - orders)
+        series *= log_r
         with np.errstate(over="ignore"):
-            middle = np.expm1(np.minimum(y, _BIG)) - orders * np.expm1(np.minimum(l, _BIG))
-            above = np.exp(log_q + y) - np.exp(log_q) * (orders * np.exp(l) - orders + 1)
+            middle = np.expm1(np.minimum(y, _BIG)) - orders * np.expm1(np.minimum(log_r, _BIG))
+            above = np.exp(log_q + y) - np.exp(log_q) * (orders * np.exp(log_r) - orders + 1)
         inner = np.exp(log_q) * np.where(np.abs(y) < _SMALL, series, middle)
         total += np.maximum(np.where(y > _BIG, above, inner), 0.0)
     return total
@@ -209,8 +208,8 @@ def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats
 def exact_rdp_threshold(votes: Any, threshold: float, sigma1: float, orders: ArrayLike) -> Floats:
     """Renyi divergence of Confident-GNMax's check at these votes [N, A].
 
-    Both directions count. Of votes in whole numbers, the moves are those by which the largest count
-    can really change; of a surplus over a student's guess, a change by 1 either way.
+    Both directions count. The largest count changes by 1 either way: all that a vote can do to it, or to the
+    surplus over a student's guess.
 
     Args:
         votes: Counts [N, K]; for Interactive-GNMax the surplus over a student's guess.
@@ -234,7 +233,7 @@ def check_rows(x: Floats, shift: float, orders: Floats) -> Floats:
     sides = np.column_stack([x, -x])
     log_base = log_ndtr(sides)
     for step in (shift, -shift):
-        log_moved = log_ndtr(sides + [step, -step])
+        log_moved = log_ndtr(sides + step * np.array([1.0, -1.0]))
         for below, ratio in ((log_base, log_moved - log_base), (log_moved, log_base - log_moved)):
             np.maximum(best, np.log1p(_excess_sums(below, ratio, orders)), out=best)
     return np.minimum(best / (orders - 1), orders * (shift**2 / 2))

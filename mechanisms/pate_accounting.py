@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from labeldp.mechanisms.decision_bounds import decision_rdp_gnmax, decision_rdp_threshold
+from labeldp.mechanisms.exact_costs import exact_rdp_gnmax, exact_rdp_threshold
 from labeldp.mechanisms.pate_probabilities import (
     log_probability_answered,
     log_probability_answered_per_class,
@@ -50,6 +52,10 @@ __all__ = [
     "PatePrefixCosts",
     "QueryCosts",
     "confident_gnmax_costs",
+    "decision_rdp_gnmax",
+    "decision_rdp_threshold",
+    "exact_rdp_gnmax",
+    "exact_rdp_threshold",
     "gnmax_costs",
     "lnmax_costs",
     "log_probability_answered",
