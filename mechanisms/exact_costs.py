@@ -48,8 +48,8 @@ _CHUNK = 2**18
 _LARGEST = 300.0
 #: Below this a l is expanded, above that its exponential is taken together with the probability.
 _SMALL, _BIG = 1e-2, 30.0
-#: Orders at which every move is summed, to see which can be the largest between them.
-_COARSE = 9
+#: Orders at which every move is summed to see which can be the largest between them, then those.
+_COARSE = (4, 16)
 
 
 def exact_rdp_gnmax(votes: Any, noise_std: float, orders: ArrayLike) -> Floats:
@@ -90,8 +90,8 @@ def exact_rows(histograms: NDArray[np.int64], noise_std: float, orders: Floats) 
     moves = np.array([(i, j) for i in range(num_classes) for j in range(num_classes) if i != j])
     for rows in _alike(spread, ~far, num_classes):
         log_base, log_ratio = _moved(counts[rows], shift, moves)
-        possible = histograms[rows][:, moves[:, 0]] > 0
-        for row, base, ratio, some in zip(rows, log_base, log_ratio, possible, strict=True):
+        for row, base, ratio in zip(rows, log_base, log_ratio, strict=True):
+            some = _distinct_moves(histograms[row], moves)
             result[row] = _largest(base, ratio[some], orders)
     return np.minimum(result, ceiling)
 
@@ -138,6 +138,15 @@ def _moved(counts: Floats, shift: float, moves: NDArray[np.intp]) -> tuple[Float
     return log_base, np.log1p(ratio / total[:, None, :])
 
 
+def _distinct_moves(histogram: NDArray[np.int64], moves: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which moves are of a vote that was cast, one for each pair of counts [M]; equal counts tie."""
+    first = np.searchsorted(-histogram, -histogram)  # of the classes with that count
+    loses, gains = moves.T
+    inner = (first[gains] == first[loses]) & (gains == loses + 1)
+    chosen: NDArray[np.bool_] = (first[loses] == loses) & ((first[gains] == gains) | inner)
+    return chosen & (histogram[loses] > 0)
+
+
 def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
     """Largest divergence between a distribution and the moved ones, at ascending orders [A].
 
@@ -153,33 +162,49 @@ def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
     # The first direction has the moved distribution below, the second above.
     log_below = np.concatenate([log_base + log_ratio, np.broadcast_to(log_base, log_ratio.shape)])
     ratio = np.concatenate([-log_ratio, log_ratio])
-    if len(orders) <= 2 * _COARSE:
-        whole: Floats = np.log1p(_excess_sums(log_below, ratio, orders)).max(axis=0)
-        return whole / (orders - 1)
-    nodes = np.unique(np.linspace(0, len(orders) - 1, _COARSE).astype(np.intp))
-    sums = np.log1p(_excess_sums(log_below, ratio, orders[nodes]))
-    x, y = np.append(1.0, orders[nodes]), np.column_stack([np.zeros(len(sums)), sums])
-    upper = np.array([np.interp(orders, x, each) for each in y])
-    lower = _continued(x, y[np.unique(y.argmax(axis=0))], orders).max(axis=0)
-    move, order = np.nonzero(upper >= lower * (1 - 1e-12))
-    best = np.zeros(len(orders))
-    np.maximum.at(
-        best, order, np.log1p(_excess_sums(log_below[move], ratio[move], orders[order, None])[:, 0])
-    )
-    return best / (orders - 1)
+    for coarse in _COARSE:
+        if len(orders) <= coarse:
+            break
+        nodes = np.linspace(0, len(orders) - 1, coarse).astype(np.intp)
+        sums = np.log1p(_excess_sums(log_below, ratio, orders[nodes]))
+        if not np.isfinite(sums).all():
+            break
+        x, y = np.append(1.0, orders[nodes]), np.pad(sums, ((0, 0), (1, 0)))
+        move, order = _candidates(x, y, orders)
+        kept, move = np.unique(move, return_inverse=True)
+        log_below, ratio = log_below[kept], ratio[kept]
+    else:
+        summed = _excess_sums(log_below[move], ratio[move], orders[order, None])[:, 0]
+        best = np.zeros(len(orders))
+        np.maximum.at(best, order, np.log1p(summed))
+        return best / (orders - 1)
+    everything = np.log1p(_excess_sums(log_below, ratio, orders)).max(axis=0)
+    return np.asarray(everything / (orders - 1))
 
 
-def _continued(x: Floats, y: Floats, orders: Floats) -> Floats:
-    """Lower bounds of convex curves through nodes (x, y) [M, X], at orders [M, A]."""
+def _candidates(
+    x: Floats, y: Floats, orders: Floats
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Pairs (curve, order) of which one is the largest at that order.
+
+    Args:
+        x: 1 and the coarse orders [X].
+        y: Convex curves there [M, X], 0 at 1.
+        orders: [A].
+    """
     cell = np.clip(np.searchsorted(x, orders, side="right") - 1, 0, len(x) - 2)
     slope = np.diff(y, axis=1) / np.diff(x)
-    left, right = np.maximum(cell - 1, 0), np.minimum(cell + 1, slope.shape[1] - 1)
-    from_left = y[:, cell] + slope[:, left] * (orders - x[cell])
-    from_right = y[:, cell + 1] + slope[:, right] * (orders - x[cell + 1])
-    # The first cell has no left neighbor: a divergence is not negative. The last has no right one.
-    from_left = np.where(cell == 0, 0.0, from_left)
-    from_right = np.where(cell == slope.shape[1] - 1, 0.0, from_right)
-    return np.maximum(from_left, from_right)
+    from_left, from_right = orders - x[cell], orders - x[cell + 1]
+    upper = y[:, cell] + slope[:, cell] * from_left
+    leaders = np.unique(y.argmax(axis=0))
+    y, slope = y[leaders], slope[leaders]
+    # The last cell has no neighbor to its right, the first no other bound than 0 to its left.
+    continued = y[:, cell] + slope[:, np.maximum(cell - 1, 0)] * from_left * (cell > 0)
+    last = cell == len(x) - 2
+    back = y[:, cell + 1] + slope[:, np.minimum(cell + 1, len(x) - 2)] * from_right
+    lower = np.maximum(continued, np.where(last, 0.0, back)).max(axis=0)
+    move, order = np.nonzero(upper >= lower * (1 - 1e-9))
+    return move, order
 
 
 def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats:
@@ -190,26 +215,35 @@ def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats
         log_ratio: log r_k, of the distribution above over the one below.
         orders: a, [A]; [M, 1] for an order of its own in every row.
     """
-    total = np.zeros((len(log_below), np.shape(orders)[-1]))
-    for log_q, log_r in zip(log_below.T[:, :, None], log_ratio.T[:, :, None], strict=True):
+    below, change = np.exp(log_below), np.expm1(log_ratio)
+    total = np.zeros((len(log_below), orders.shape[-1]))
+    powers = [orders**power - orders for power in range(7)]
+    for k in range(log_below.shape[1]):
+        log_r = log_ratio[:, k, None]
         y = orders * log_r
-        series = np.zeros_like(y)
-        for power in range(6, 1, -1):  # sum of (a^m - a) l^m / m! from m = 2
-            series = log_r / power * (series + orders**power - orders)
-        series *= log_r
-        with np.errstate(over="ignore"):
-            middle = np.expm1(np.minimum(y, _BIG)) - orders * np.expm1(np.minimum(log_r, _BIG))
-            above = np.exp(log_q + y) - np.exp(log_q) * (orders * np.exp(log_r) - orders + 1)
-        inner = np.exp(log_q) * np.where(np.abs(y) < _SMALL, series, middle)
-        total += np.maximum(np.where(y > _BIG, above, inner), 0.0)
+        terms = np.expm1(np.minimum(y, _BIG)) - orders * change[:, k, None]
+        small = np.abs(y) < _SMALL
+        if small.any():
+            series = np.zeros_like(y)
+            for power in range(6, 1, -1):  # sum of (a^m - a) l^m / m! from m = 2
+                series = log_r / power * (series + powers[power])
+            terms = np.where(small, series * log_r, terms)
+        terms *= below[:, k, None]
+        big = y > _BIG
+        if big.any():
+            with np.errstate(over="ignore"):
+                whole = np.exp(log_below[:, k, None] + y)
+            rest = below[:, k, None] * (orders * change[:, k, None] + 1)
+            terms = np.where(big, whole - rest, terms)
+        total += np.maximum(terms, 0.0)
     return total
 
 
 def exact_rdp_threshold(votes: Any, threshold: float, sigma1: float, orders: ArrayLike) -> Floats:
     """Renyi divergence of Confident-GNMax's check at these votes [N, A].
 
-    Both directions count. The largest count changes by 1 either way: all that a vote can do to it, or to the
-    surplus over a student's guess.
+    Both directions count. The largest count changes by 1 either way: all that a vote can do to it,
+    or to the surplus over a student's guess.
 
     Args:
         votes: Counts [N, K]; for Interactive-GNMax the surplus over a student's guess.

@@ -60,7 +60,7 @@ def divergences(counts: Floats, shift: float, orders: Floats) -> Floats:
 
 
 @cache
-def strongest_attacks(num_classes: int, sigma: float) -> Floats:
+def strongest_attacks(num_classes: int, sigma: float) -> Any:
     """Largest divergence over 10,000 random histograms, then climbing from the best [A]."""
     rng = np.random.default_rng(num_classes)
     shift = 1 / sigma
