@@ -139,12 +139,12 @@ def _moved(counts: Floats, shift: float, moves: NDArray[np.intp]) -> tuple[Float
 
 
 def _distinct_moves(histogram: NDArray[np.int64], moves: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which moves are of a vote that was cast, one for each pair of counts [M]; equal counts tie."""
+    """Which moves are of a vote that was cast, one for each pair of counts [M]."""
     first = np.searchsorted(-histogram, -histogram)  # of the classes with that count
     loses, gains = moves.T
     inner = (first[gains] == first[loses]) & (gains == loses + 1)
-    chosen: NDArray[np.bool_] = (first[loses] == loses) & ((first[gains] == gains) | inner)
-    return chosen & (histogram[loses] > 0)
+    chosen = (first[loses] == loses) & ((first[gains] == gains) | inner)
+    return np.asarray(chosen & (histogram[loses] > 0))
 
 
 def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
@@ -182,9 +182,7 @@ def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
     return np.asarray(everything / (orders - 1))
 
 
-def _candidates(
-    x: Floats, y: Floats, orders: Floats
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _candidates(x: Floats, y: Floats, orders: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Pairs (curve, order) of which one is the largest at that order.
 
     Args:

@@ -9,8 +9,9 @@ import numpy as np
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import Conversion
 from labeldp.mechanisms.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate_calibration import calibrate_confident_gnmax
-from labeldp.mechanisms.pate_pricing import PatePrice, price_of_answers
+from labeldp.mechanisms.pate_pricing import PatePrice, price_of_answers, price_of_given_answers
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.smooth_sensitivity import ConditionsFailed, public_order, release_epsilon
 from labeldp.mechanisms.votes import checked_votes
@@ -25,6 +26,7 @@ def epsilon(options: argparse.Namespace) -> dict[str, Any]:
     """
     votes = checked_votes(read_array(options.votes, what="--votes"), name="--votes")
     aggregator = _aggregator(options)
+    accounting = Accounting(options.accounting)
     generator = OsEntropy().generator("") if options.seed is None else _seeded(options.seed)
     price = price_of_answers(
         aggregator,
@@ -33,7 +35,27 @@ def epsilon(options: argparse.Namespace) -> dict[str, Any]:
         generator=generator,
         max_answers=options.answer,
         conversion=Conversion(options.conversion),
+        accounting=accounting,
     )
+    other = next(each for each in Accounting if each is not accounting)
+    beside = price_of_given_answers(
+        aggregator,
+        votes,
+        price.answers,
+        delta=options.delta,
+        max_answers=options.answer,
+        conversion=Conversion(options.conversion),
+        accounting=other,
+    )
+    return {
+        "accounting": accounting.value,
+        **_prices(price),
+        f"by_{other.value}": _prices(beside),
+        **_sanitized(aggregator, votes, price, options, generator),
+    }
+
+
+def _prices(price: PatePrice) -> dict[str, dict[str, float]]:
     return {
         "expected": dataclasses.asdict(price.expected),
         "realised": dataclasses.asdict(price.realised),
@@ -42,7 +64,6 @@ def epsilon(options: argparse.Namespace) -> dict[str, Any]:
             "order": price.data_independent.order,
             "epsilon_exact": price.data_independent_exact,
         },
-        **_sanitized(aggregator, votes, price, options, generator),
     }
 
 
@@ -54,10 +75,15 @@ def calibrate(options: argparse.Namespace) -> dict[str, Any]:
     """
     votes = checked_votes(read_array(options.votes, what="--votes"), name="--votes")
     found = calibrate_confident_gnmax(
-        votes, epsilon=options.epsilon, delta=options.delta, max_answers=options.answer
+        votes,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        max_answers=options.answer,
+        accounting=Accounting(options.accounting),
     )
     return {
         "aggregator": "confident",
+        "accounting": options.accounting,
         "threshold": found.aggregator.threshold,
         "sigma1": found.aggregator.sigma1,
         "sigma2": found.aggregator.sigma2,

@@ -20,7 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import Event, GaussianEvent, PureEvent, RenyiEvent
+from labeldp.mechanisms.accounting import (
+    DecisionEvent,
+    Event,
+    GaussianEvent,
+    PureEvent,
+    RenyiEvent,
+)
 from labeldp.mechanisms.vault import Charge
 
 SCHEMA_VERSION = 1
@@ -33,7 +39,9 @@ CREATE TABLE IF NOT EXISTS charges (
     event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL);
 """
 
-_EVENTS: dict[str, Any] = {kind.__name__: kind for kind in (PureEvent, GaussianEvent, RenyiEvent)}
+_EVENTS: dict[str, Any] = {
+    kind.__name__: kind for kind in (PureEvent, GaussianEvent, RenyiEvent, DecisionEvent)
+}
 
 
 class StoreUnusable(ValueError):
