@@ -318,8 +318,12 @@ def _least_factor(price: Callable[[float], float], target: float) -> float:
     within, above = 1.0, _FACTORS[1]
     while price(within) > target:
         within, above = within / _FACTORS[1], within
-    while price(above) <= target:  # an exact price may leave much of what the published one used
+    for _ in _FACTORS:  # an exact price leaves more than a step of what the published one used
+        if price(above) > target:
+            break
         within, above = above, above * _FACTORS[1]
+    else:  # votes that agree cost less and less, whatever the noise
+        return within
     for _ in range(12):
         middle = math.sqrt(within * above)
         if price(middle) <= target:

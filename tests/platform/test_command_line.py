@@ -141,6 +141,14 @@ def test_epsilon_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:
     assert answer(capsys, *arguments, *PATE, "--seed", "1") == found
     older = answer(capsys, *arguments, *PATE, "--seed", "1", "--conversion", "mironov")
     assert older["expected"]["epsilon"] > found["expected"]["epsilon"]
+    # The published price of the same answers stands beside the price of decisions, or is asked for.
+    counts = answer(capsys, *arguments, *PATE, "--seed", "1", "--accounting", "counts")
+    assert (found["accounting"], counts["accounting"]) == ("decision", "counts")
+    for name in ("expected", "realised", "data_independent"):
+        assert found[name] == counts["by_decision"][name]
+        assert counts[name] == found["by_counts"][name]
+        assert found[name]["epsilon"] < 0.95 * counts[name]["epsilon"]
+    assert counts["sanitized"] == found["sanitized"]
     fewer = answer(capsys, *arguments, *PATE, "--seed", "1", "--answer", "5")
     assert fewer["realised"]["answered"] == 5
 
@@ -160,6 +168,9 @@ def test_calibrate_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:
     found = answer(capsys, "calibrate", "pate", *arguments)
     assert set(found) >= {"sigma1", "sigma2", "threshold", "epsilon"}
     assert 0 < found["epsilon"] <= 5
+    counts = answer(capsys, "calibrate", "pate", *arguments, "--accounting", "counts")
+    assert 0 < counts["epsilon"] <= 5
+    assert found["sigma1"] * found["sigma2"] < 0.9 * counts["sigma1"] * counts["sigma2"]
 
 
 def test_audit_memorization_on_published_confidences(
