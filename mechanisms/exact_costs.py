@@ -21,7 +21,8 @@ array([[7.86e-04, 7.92e-03],
        [1.00e-06, 1.70e-05]])
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,13 +30,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.pate_probabilities import log_q_gaussian, whole_maximum
+from labeldp.mechanisms.decision_bounds import decision_rdp_gnmax
+from labeldp.mechanisms.pate_probabilities import whole_maximum
 from labeldp.mechanisms.renyi_bounds import (
     Floats,
     checked_noise,
     checked_orders,
     distinct,
-    rdp_gnmax,
 )
 from labeldp.mechanisms.votes import checked_counts, checked_votes
 
@@ -44,8 +45,10 @@ _STEP = 0.2
 _MARGIN = 9.0
 #: Entries of the largest arrays that are held at once.
 _CHUNK = 2**18
-#: A factor exp(x) with x above this might leave doubles; such histograms keep the published bound.
+#: A factor exp(x) with x above this might leave doubles; such histograms cost what any votes do.
 _LARGEST = 300.0
+#: Shifts below this are expanded, since the difference of two logs would lose their digits.
+_TINY = 1e-6
 #: Below this a l is expanded, above that its exponential is taken together with the probability.
 _SMALL, _BIG = 1e-2, 30.0
 #: Orders at which every move is summed to see which can be the largest between them, then those.
@@ -56,8 +59,10 @@ def exact_rdp_gnmax(votes: Any, noise_std: float, orders: ArrayLike) -> Floats:
     """Renyi divergence of GNMax's answers at these votes, the largest over all moves [N, A].
 
     Moves are those of a vote that was cast, to any other class; both directions count. Never above
-    order / noise_std^2. Where the noise is so small that a factor of the integrand leaves doubles
-    (spread over noise_std^2 above some hundred) the smaller of that and Theorem 6 is returned.
+    order / noise_std^2. It can exceed Theorem 6 of PATE 2018, which speaks of one direction: where
+    a surprise is very unlikely, a vote more for it weighs more than a vote less. With so little
+    noise that the integrand leaves doubles (spread over noise_std^2 above some hundred), the price
+    for any votes is returned.
 
     Args:
         votes: Counts [N, K], one vote per teacher.
@@ -84,8 +89,7 @@ def exact_rows(histograms: NDArray[np.int64], noise_std: float, orders: Floats) 
     shift = 1 / noise_std
     far = shift * (spread + 2 * _MARGIN + 3 * shift) > _LARGEST
     if far.any():
-        log_q = log_q_gaussian(histograms[far], noise_std)
-        result[far] = rdp_gnmax(log_q, noise_std, orders)
+        result[far] = decision_rdp_gnmax(noise_std, orders)
     num_classes = histograms.shape[1]
     moves = np.array([(i, j) for i in range(num_classes) for j in range(num_classes) if i != j])
     for rows in _alike(spread, ~far, num_classes):
@@ -127,15 +131,34 @@ def _moved(counts: Floats, shift: float, moves: NDArray[np.intp]) -> tuple[Float
     total = mass.sum(axis=2)  # [B, K]
     log_base = np.log(total) + largest[:, :, 0]
     log_base -= np.logaddexp.reduce(log_base, axis=1)[:, None]
-    lost = (log_ndtr(z + shift) - log_cdf)[:, moves[:, 0]]  # [B, M, G]
-    gained = (log_ndtr(z - shift) - log_cdf)[:, moves[:, 1]]
-    ratio = np.expm1(lost + gained) @ mass.transpose(0, 2, 1)  # [B, M, K]
-    every = np.arange(len(moves))
-    for which, sign, other in ((0, -1.0, gained), (1, 1.0, lost)):
-        mine = moves[:, which]
-        factor = np.expm1(sign * shift * z[:, mine] - shift**2 / 2 + other)
-        ratio[:, every, mine] = (factor * mass[:, mine]).sum(axis=2)
-    return log_base, np.log1p(ratio / total[:, None, :])
+    lost = _log_change(z, shift)[:, moves[:, 0]]  # [B, M, G]
+    gained = _log_change(z, -shift)[:, moves[:, 1]]
+    tilts = [
+        (moves[:, which], sign * shift * z[:, moves[:, which]] - shift**2 / 2 + other)
+        for which, sign, other in ((0, -1.0, gained), (1, 1.0, lost))
+    ]
+
+    def means(function: Callable[[Floats], Floats]) -> Floats:
+        """Mean over each class's mass of a function of the factor's logarithm [B, M, K]."""
+        sums: Floats = function(lost + gained) @ mass.transpose(0, 2, 1)
+        for mine, tilt in tilts:
+            sums[:, np.arange(len(moves)), mine] = (function(tilt) * mass[:, mine]).sum(axis=2)
+        return np.asarray(sums / total[:, None, :])
+
+    change = means(np.expm1)
+    log_ratio = np.log1p(np.maximum(change, -0.5))
+    if (change < -0.5).any():  # there the factor itself keeps the digits
+        log_ratio = np.where(change < -0.5, np.log(np.maximum(means(np.exp), 1e-300)), log_ratio)
+    return log_base, log_ratio
+
+
+def _log_change(x: Floats, shift: float) -> Floats:
+    """Log Phi(x + shift) - log Phi(x)."""
+    log_cdf = log_ndtr(x)
+    if abs(shift) > _TINY:
+        return np.asarray(log_ndtr(x + shift) - log_cdf)
+    slope = np.exp(-(x**2) / 2 - log_cdf) / math.sqrt(2 * math.pi)
+    return np.asarray(shift * slope * (1 - shift * (x + slope) / 2))
 
 
 def _distinct_moves(histogram: NDArray[np.int64], moves: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -213,7 +236,8 @@ def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats
         log_ratio: log r_k, of the distribution above over the one below.
         orders: a, [A]; [M, 1] for an order of its own in every row.
     """
-    below, change = np.exp(log_below), np.expm1(log_ratio)
+    below, change = np.exp(log_below), np.expm1(np.minimum(log_ratio, _BIG))
+    above = np.exp(log_below + log_ratio)
     total = np.zeros((len(log_below), orders.shape[-1]))
     powers = [orders**power - orders for power in range(7)]
     for k in range(log_below.shape[1]):
@@ -231,7 +255,7 @@ def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats
         if big.any():
             with np.errstate(over="ignore"):
                 whole = np.exp(log_below[:, k, None] + y)
-            rest = below[:, k, None] * (orders * change[:, k, None] + 1)
+            rest = orders * above[:, k, None] - (orders - 1) * below[:, k, None]
             terms = np.where(big, whole - rest, terms)
         total += np.maximum(terms, 0.0)
     return total
@@ -265,7 +289,7 @@ def check_rows(x: Floats, shift: float, orders: Floats) -> Floats:
     sides = np.column_stack([x, -x])
     log_base = log_ndtr(sides)
     for step in (shift, -shift):
-        log_moved = log_ndtr(sides + step * np.array([1.0, -1.0]))
-        for below, ratio in ((log_base, log_moved - log_base), (log_moved, log_base - log_moved)):
+        change = np.stack([_log_change(x, step), _log_change(-x, -step)], axis=1)
+        for below, ratio in ((log_base, change), (log_base + change, -change)):
             np.maximum(best, np.log1p(_excess_sums(below, ratio, orders)), out=best)
     return np.minimum(best / (orders - 1), orders * (shift**2 / 2))

@@ -115,7 +115,7 @@ def test_events_are_the_costs_of_any_votes() -> None:
     assert isinstance(decisions, DecisionEvent)
     assert decisions.noise_multiplier == pytest.approx(10.0)
     assert decisions.rdp == pytest.approx(8 * decision_rdp_gnmax(40.0, ORDERS))
-    for accounting, table_1 in ((Accounting.COUNTS, 2.543), (Accounting.DECISION, 2.174)):
+    for accounting, table_1 in ((Accounting.COUNTS, 2.543), (Accounting.DECISION, 2.1545)):
         one_noise, per_class = (
             ConfidentGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0, check_noise=noise).events(
                 checked=640, answered=286, accounting=accounting
