@@ -11,7 +11,7 @@ is meant throughout: neighboring data sets differ in one label, which is substit
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -90,8 +90,8 @@ class DecisionEvent(GaussianEvent):
         rdp: Bound on the decisions' Renyi divergence at each order (docs/decision_accounting.md).
     """
 
-    orders: tuple[float, ...]
-    rdp: tuple[float, ...]
+    orders: tuple[float, ...] = field(repr=False)
+    rdp: tuple[float, ...] = field(repr=False)
 
     def __post_init__(self) -> None:
         """Check the multiplier, orders and values."""

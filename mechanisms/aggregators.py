@@ -12,7 +12,7 @@ publication; `costs` and `private_event` for these votes, which is less and priv
 >>> answers.labels
 array([ 0, -1,  1])
 >>> aggregator.events(checked=answers.checked, answered=answers.answered)
-(DecisionEvent(noise_multiplier=4.58..., orders=(1.05, ...), rdp=(0.016..., ...)),)
+(DecisionEvent(noise_multiplier=4.58...),)
 """
 
 from abc import ABC, abstractmethod

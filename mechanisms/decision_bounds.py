@@ -17,7 +17,7 @@ Where the table ends (kappa above 8: order 320 at sigma 40) the price is that of
 is never exceeded.
 
 >>> decision_rdp_gnmax(240.0, [2.0, 20.0]).round(8), (np.array([2.0, 20.0]) / 240**2).round(8)
-(array([2.233e-05, 2.224e-04]), array([3.472e-05, 3.472e-04]))
+(array([2.2250e-05, 2.2236e-04]), array([3.4720e-05, 3.4722e-04]))
 """
 
 import math

@@ -17,8 +17,8 @@ classes, G = 90 + 2.5 (spread / noise) points; moves that cannot be the largest 
 summed there.
 
 >>> exact_rdp_gnmax([[130, 120], [240, 10]], 40.0, [2.0, 20.0]).round(9)
-array([[7.86e-04, 7.92e-03],
-       [1.00e-06, 1.70e-05]])
+array([[7.910740e-04, 7.901596e-03],
+       [6.360000e-07, 2.044800e-05]])
 """
 
 import math

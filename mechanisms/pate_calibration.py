@@ -6,7 +6,7 @@ papers' expected cost instead, which allows less noise and guarantees less.
 
 >>> setting = calibrate_gnmax(epsilon=2.0, delta=1e-5, max_answers=100)
 >>> round(setting.aggregator.noise_std, 1), setting.epsilon <= 2.0
-(30.4, True)
+(24.4, True)
 """
 
 import math

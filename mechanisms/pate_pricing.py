@@ -6,7 +6,7 @@
 >>> votes = np.array([[240, 10], [130, 120], [250, 0]])
 >>> price = price_of_answers(aggregator, votes, delta=1e-5, generator=np.random.default_rng(0))
 >>> price.expected
-PateCost(epsilon=0.1246, order=68.5, answered=1.556)
+PateCost(epsilon=0.1088, order=74, answered=1.556)
 >>> price.realised.epsilon <= price.data_independent.epsilon
 True
 """

@@ -8,7 +8,7 @@ itself be a secret (an after-the-fact epsilon is no guarantee). What was really 
 
 >>> answers = PateAnswers(aggregator=GNMax(noise_std=40.0), queries=1000, max_answers=500)
 >>> round(epsilon_of([answers.event], delta=1e-5), 2)
-2.92
+2.82
 """
 
 from collections.abc import Sequence

