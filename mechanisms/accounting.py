@@ -10,8 +10,8 @@ is meant throughout: neighboring data sets differ in one label, which is substit
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -75,6 +75,27 @@ class RenyiEvent:
 
     def __post_init__(self) -> None:
         """Check orders and values."""
+        _check_curve(np.asarray(self.orders), np.asarray(self.rdp))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionEvent(GaussianEvent):
+    """Decisions made of Gaussian counts: never more than the Gaussian, and less by this curve.
+
+    Both bounds hold at once. Whoever knows nothing of the curve may take the Gaussian.
+
+    Attributes:
+        noise_multiplier: Of the Gaussian that releasing the counts would be.
+        orders: Orders above 1, ascending.
+        rdp: Bound on the decisions' Renyi divergence at each order (docs/decision_accounting.md).
+    """
+
+    orders: tuple[float, ...] = field(repr=False)
+    rdp: tuple[float, ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the multiplier, orders and values."""
+        super().__post_init__()
         _check_curve(np.asarray(self.orders), np.asarray(self.rdp))
 
 
@@ -191,13 +212,40 @@ def gaussian_epsilon(*, noise_multiplier: float, delta: float) -> float:
     return float(brentq(excess, 0.0, high, xtol=1e-14, rtol=1e-14))
 
 
+def _precision(events: Iterable[GaussianEvent]) -> float:
+    return math.fsum(event.noise_multiplier**-2 for event in events)
+
+
+def composed_gaussians(events: Sequence[GaussianEvent]) -> GaussianEvent:
+    """Return several Gaussian events of one label, decisions among them or not, as one.
+
+    Raises:
+        ValueError: Decisions on different grids of orders.
+    """
+    multiplier = _precision(events) ** -0.5
+    decisions = [event for event in events if isinstance(event, DecisionEvent)]
+    if not decisions:
+        return GaussianEvent(noise_multiplier=multiplier)
+    orders = decisions[0].orders
+    plain = [event for event in events if not isinstance(event, DecisionEvent)]
+    rdp = np.asarray(orders) * _precision(plain) / 2
+    for event in decisions:
+        if event.orders != orders:
+            raise ValueError(
+                "two Renyi events lie on different grids of orders; use one grid, ORDERS"
+            )
+        rdp = rdp + np.asarray(event.rdp)
+    return DecisionEvent(noise_multiplier=multiplier, orders=orders, rdp=tuple(rdp.tolist()))
+
+
 def epsilon_of(
     events: Iterable[Event], *, delta: float, conversion: Conversion = Conversion.IMPROVED
 ) -> float:
     """Epsilon of all `events` about one label together, at `delta`.
 
-    Pure events add. Gaussian events alone compose exactly, as one Gaussian. Anything else composes
-    as a Renyi curve. Of the bounds that hold, the smallest is returned.
+    Pure events add. Gaussian events alone compose exactly, as one Gaussian, decisions as the
+    Gaussian of their counts. Anything, and these too, composes as a Renyi curve. Of the bounds that
+    hold, the smallest is returned.
 
     Args:
         events: What touched the label; none at all costs 0.
@@ -219,14 +267,15 @@ def epsilon_of(
         raise ValueError(
             "delta is 0, but Gaussian and PATE answers have an epsilon only at delta > 0"
         )
-    curves = [event for event in rest if isinstance(event, RenyiEvent)]
-    precision = math.fsum(e.noise_multiplier**-2 for e in rest if isinstance(e, GaussianEvent))
+    gaussians = [event for event in rest if isinstance(event, GaussianEvent)]
     bounds = []
-    if not curves:
-        exact = gaussian_epsilon(noise_multiplier=precision**-0.5, delta=delta)
+    if len(gaussians) == len(rest):
+        exact = gaussian_epsilon(noise_multiplier=_precision(gaussians) ** -0.5, delta=delta)
         bounds.append(pure + exact)
+    curves = [event for event in rest if isinstance(event, RenyiEvent | DecisionEvent)]
     orders = np.asarray(curves[0].orders) if curves else ORDERS
-    total = orders * precision / 2
+    plain = [event for event in gaussians if not isinstance(event, DecisionEvent)]
+    total = orders * _precision(plain) / 2
     for curve in curves:
         if curve.orders != curves[0].orders:
             raise ValueError(

@@ -1,11 +1,16 @@
 """A door: the public names of `pate.accounting`, under the path that is promised."""
 
 from labeldp.mechanisms.pate.accounting import (
+    Accounting,
     CheckNoise,
     PateCost,
     PatePrefixCosts,
     QueryCosts,
     confident_gnmax_costs,
+    decision_rdp_gnmax,
+    decision_rdp_threshold,
+    exact_rdp_gnmax,
+    exact_rdp_threshold,
     gnmax_costs,
     lnmax_costs,
     log_probability_answered,
@@ -19,11 +24,16 @@ from labeldp.mechanisms.pate.accounting import (
 )
 
 __all__ = [
+    "Accounting",
     "CheckNoise",
     "PateCost",
     "PatePrefixCosts",
     "QueryCosts",
     "confident_gnmax_costs",
+    "decision_rdp_gnmax",
+    "decision_rdp_threshold",
+    "exact_rdp_gnmax",
+    "exact_rdp_threshold",
     "gnmax_costs",
     "lnmax_costs",
     "log_probability_answered",

@@ -10,9 +10,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import Event, GaussianEvent, PureEvent, RenyiEvent
+from labeldp.mechanisms.accounting import (
+    DecisionEvent,
+    Event,
+    GaussianEvent,
+    PureEvent,
+    RenyiEvent,
+)
 
-_EVENTS: dict[str, Any] = {kind.__name__: kind for kind in (PureEvent, GaussianEvent, RenyiEvent)}
+_EVENTS: dict[str, Any] = {
+    kind.__name__: kind for kind in (PureEvent, GaussianEvent, RenyiEvent, DecisionEvent)
+}
 
 
 @dataclass(frozen=True, kw_only=True)

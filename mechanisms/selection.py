@@ -26,6 +26,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import (
     ORDERS,
     Conversion,
+    DecisionEvent,
     Event,
     GaussianEvent,
     PureEvent,
@@ -287,7 +288,7 @@ def _curve(
     events: list[Event], *, otherwise: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Renyi curve of a trial's events together, on their own grid of orders if they have one."""
-    grids = {event.orders for event in events if isinstance(event, RenyiEvent)}
+    grids = {event.orders for event in events if isinstance(event, RenyiEvent | DecisionEvent)}
     if len(grids) > 1:
         raise ValueError("two Renyi events lie on different grids of orders; use one grid, ORDERS")
     orders = np.asarray(grids.pop()) if grids else otherwise
@@ -296,10 +297,10 @@ def _curve(
         match event:
             case PureEvent():
                 total = total + pure_rdp(event.epsilon, orders)
+            case RenyiEvent() | DecisionEvent():
+                total = total + np.asarray(event.rdp)
             case GaussianEvent():
                 total = total + gaussian_rdp(event.noise_multiplier, orders)
-            case RenyiEvent():
-                total = total + np.asarray(event.rdp)
     return orders, total
 
 

@@ -5,11 +5,11 @@ tau 300, sigma1 200, sigma2 40; 524 of 1,500 queries answered, epsilon 1.90 at d
 votes, by expectation), 83.7%. The threshold is above the number of teachers: noise lets a third of
 the queries through, whatever the votes.
 
-Compare `private/epsilon_expected` with the paper's number; `epsilon` is guaranteed for any votes
-and for up to 600 answers, `epsilon_sanitized` is a published bound. Here the teachers are asked
-about training examples, in the paper about test examples. Five partitions into shards show the
-spread. docs/reproduction/pate.md has the numbers of a full run. `--smoke`: 2,000 rows, 40 teachers
-of ten trees, one partition.
+Compare `private/epsilon_expected_of_counts` with the paper's number; `epsilon` is guaranteed for
+any votes and for up to 600 answers, `epsilon_sanitized` is a published bound. Here the teachers are
+asked about training examples, in the paper about test examples. Five partitions into shards show
+the spread. docs/reproduction/pate.md has the numbers of a full run. `--smoke`: 2,000 rows, 40
+teachers of ten trees, one partition.
 
 Hardware: one core, about 20 minutes.
 """

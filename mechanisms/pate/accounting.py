@@ -24,15 +24,21 @@ from typing import Any
 
 import numpy as np
 
+from labeldp.mechanisms.decision_bounds import decision_rdp_gnmax, decision_rdp_threshold
+from labeldp.mechanisms.decision_events import Accounting
+from labeldp.mechanisms.exact_costs import exact_rdp_gnmax, exact_rdp_threshold
+from labeldp.mechanisms.exact_curves import checks_per_class, exact_answers, exact_checks
 from labeldp.mechanisms.pate.probabilities import (
     log_probability_answered,
     log_probability_answered_per_class,
     log_q_gaussian,
     log_q_gaussian_exact,
     log_q_laplace,
+    whole_maximum,
 )
 from labeldp.mechanisms.pate.query_costs import PateCost, PatePrefixCosts, QueryCosts, StepCosts
 from labeldp.mechanisms.pate.renyi_bounds import (
+    checked_noise,
     constant_curves,
     distinct,
     gaussian_curves,
@@ -42,14 +48,19 @@ from labeldp.mechanisms.pate.renyi_bounds import (
     rdp_lnmax,
     rdp_threshold,
 )
-from labeldp.mechanisms.pate.votes import checked_votes
+from labeldp.mechanisms.pate.votes import checked_counts, checked_votes
 
 __all__ = [
+    "Accounting",
     "CheckNoise",
     "PateCost",
     "PatePrefixCosts",
     "QueryCosts",
     "confident_gnmax_costs",
+    "decision_rdp_gnmax",
+    "decision_rdp_threshold",
+    "exact_rdp_gnmax",
+    "exact_rdp_threshold",
     "gnmax_costs",
     "lnmax_costs",
     "log_probability_answered",
@@ -69,25 +80,37 @@ class CheckNoise(StrEnum):
     ON_MAXIMUM: one noise on the largest count, which one vote moves by 1: order / (2 sigma1^2), or
         less where the outcome is almost certain. The mechanism of PATE 2018.
     PER_CLASS: a noise on every count, then the largest, as in the published code of "Antipodes of
-        Label DP" (arXiv:2106.03408). Priced as the release of all noisy counts, of which one vote
-        moves two: order / sigma1^2 for any votes. It also passes far more often.
+        Label DP" (arXiv:2106.03408). Priced for any votes: as an answer with this noise, or by
+        the counts, of which one vote moves two, order / sigma1^2. It also passes far more often.
     """
 
     ON_MAXIMUM = "on_maximum"
     PER_CLASS = "per_class"
 
 
-def gnmax_costs(votes: Any, *, noise_std: float, exact: bool = False) -> QueryCosts:
+def gnmax_costs(
+    votes: Any,
+    *,
+    noise_std: float,
+    exact: bool = False,
+    accounting: Accounting = Accounting.COUNTS,
+) -> QueryCosts:
     """Costs of GNMax, which answers every query.
 
     Args:
         votes: Counts [N, K], one vote per teacher.
         noise_std: Standard deviation of the noise on every count.
         exact: Compute the probability of a surprise by quadrature instead of bounding it.
+        accounting: The published bound, or the exact divergence, which needs no such probability.
 
     Raises:
         ValueError: Votes that are none (the row is named), noise out of range.
     """
+    if accounting is Accounting.DECISION:
+        checked_noise(noise_std=noise_std)
+        curves, which = exact_answers(checked_votes(votes).astype(np.int64), noise_std)
+        answer = StepCosts(curves=curves, index=which)
+        return QueryCosts(check=None, answer=answer, log_probability=np.zeros(len(which)))
     log_q = log_q_gaussian_exact if exact else log_q_gaussian
     values, index = distinct(log_q(votes, noise_std))
     answer = StepCosts(curves=gaussian_curves(values, noise_std), index=index)
@@ -118,6 +141,7 @@ def confident_gnmax_costs(
     check_counts: Any = None,
     check_noise: CheckNoise = CheckNoise.ON_MAXIMUM,
     exact: bool = False,
+    accounting: Accounting = Accounting.COUNTS,
 ) -> QueryCosts:
     """Costs of Confident-GNMax and, with `check_counts`, of Interactive-GNMax.
 
@@ -129,6 +153,7 @@ def confident_gnmax_costs(
         check_counts: What the check sees instead of the votes [N, K], floats.
         check_noise: What the check adds noise to; `CheckNoise` has the prices.
         exact: Compute the probability of a surprising answer by quadrature instead of bounding it.
+        accounting: The published bounds, or exact divergences.
 
     Raises:
         ValueError: Votes that are none (the row is named), noise or threshold out of range.
@@ -143,12 +168,20 @@ def confident_gnmax_costs(
         raise ValueError(
             f"check_counts has {len(log_p)} rows, votes {len(checked)}; they are the same queries"
         )
-    if check_noise is CheckNoise.PER_CLASS:
-        check = StepCosts(
-            curves=constant_curves(sigma1**-2.0), index=np.zeros(len(log_p), dtype=np.intp)
-        )
-    else:
-        values, index = distinct(log_surprise(log_p))
-        check = StepCosts(curves=gaussian_curves(values, math.sqrt(2) * sigma1), index=index)
-    answer = gnmax_costs(checked, noise_std=sigma2, exact=exact).answer
+    answer = gnmax_costs(checked, noise_std=sigma2, exact=exact, accounting=accounting).answer
+    check: StepCosts
+    match check_noise, accounting:
+        case CheckNoise.PER_CLASS, Accounting.COUNTS:
+            once = np.zeros(len(log_p), dtype=np.intp)
+            check = StepCosts(curves=constant_curves(sigma1**-2.0), index=once)
+        case CheckNoise.PER_CLASS, _:
+            curves, index = checks_per_class(len(log_p), sigma1)
+            check = StepCosts(curves=curves, index=index)
+        case _, Accounting.COUNTS:
+            values, index = distinct(log_surprise(log_p))
+            check = StepCosts(curves=gaussian_curves(values, math.sqrt(2) * sigma1), index=index)
+        case _:
+            peaks = whole_maximum(checked_counts(compared))
+            curves, index = exact_checks(peaks, threshold, sigma1)
+            check = StepCosts(curves=curves, index=index)
     return QueryCosts(check=check, answer=answer, log_probability=log_p)

@@ -12,7 +12,7 @@ publication; `costs` and `private_event` for these votes, which is less and priv
 >>> answers.labels
 array([ 0, -1,  1])
 >>> aggregator.events(checked=answers.checked, answered=answers.answered)
-(GaussianEvent(noise_multiplier=4.58...),)
+(DecisionEvent(noise_multiplier=4.58...),)
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import like
-from labeldp.mechanisms.accounting import ORDERS, Event, GaussianEvent, PureEvent, RenyiEvent
+from labeldp.mechanisms.accounting import ORDERS, Event, PureEvent, RenyiEvent
+from labeldp.mechanisms.decision_events import Accounting, Decisions, events_of
 from labeldp.mechanisms.pate.accounting import (
     CheckNoise,
     QueryCosts,
@@ -163,16 +164,20 @@ class _Aggregator(ABC):
     """What the aggregators that see nothing but votes have in common."""
 
     @abstractmethod
-    def costs(self, votes: Any) -> QueryCosts:
+    def costs(self, votes: Any, accounting: Accounting = Accounting.DECISION) -> QueryCosts:
         """Costs of these votes [N, K], query by query: private, like the votes."""
 
     @abstractmethod
-    def events(self, *, checked: int, answered: int) -> tuple[Event, ...]:
+    def events(
+        self, *, checked: int, answered: int, accounting: Accounting = Accounting.DECISION
+    ) -> tuple[Event, ...]:
         """What happened to every label, for any votes: fit for a ledger and for publication.
 
         Args:
             checked: Queries looked at (all of them, where there is no check).
             answered: Queries answered.
+            accounting: The price of decisions, or the published one of counts; for Laplace noise
+                they are the same.
 
         Raises:
             ValueError: Negative counts, or more answers than checks.
@@ -228,12 +233,16 @@ class LNMax(_Aggregator):
         """Check the scale."""
         checked_noise(scale=self.scale)
 
-    def costs(self, votes: Any) -> QueryCosts:
+    def costs(self, votes: Any, accounting: Accounting = Accounting.DECISION) -> QueryCosts:
         """Costs of these votes [N, K], query by query: private, like the votes."""
+        del accounting
         return lnmax_costs(votes, scale=self.scale)
 
-    def events(self, *, checked: int, answered: int) -> tuple[Event, ...]:
+    def events(
+        self, *, checked: int, answered: int, accounting: Accounting = Accounting.DECISION
+    ) -> tuple[Event, ...]:
         """Pure events add: 2/scale per answer."""
+        del accounting
         _checked_totals(checked, answered)
         return (PureEvent(epsilon=2 * answered / self.scale),) if answered else ()
 
@@ -259,14 +268,16 @@ class GNMax(_Aggregator):
         """Check the noise."""
         checked_noise(noise_std=self.noise_std)
 
-    def costs(self, votes: Any) -> QueryCosts:
+    def costs(self, votes: Any, accounting: Accounting = Accounting.DECISION) -> QueryCosts:
         """Costs of these votes [N, K], query by query: private, like the votes."""
-        return gnmax_costs(votes, noise_std=self.noise_std)
+        return gnmax_costs(votes, noise_std=self.noise_std, accounting=accounting)
 
-    def events(self, *, checked: int, answered: int) -> tuple[Event, ...]:
-        """One Gaussian: a vote moves two counts of every answer by 1."""
+    def events(
+        self, *, checked: int, answered: int, accounting: Accounting = Accounting.DECISION
+    ) -> tuple[Event, ...]:
+        """One event: a vote moves two counts of every answer by 1."""
         _checked_totals(checked, answered)
-        return _gaussian(2 * answered / self.noise_std**2)
+        return events_of([Decisions(noise_std=self.noise_std, count=answered)], accounting)
 
     def _decide(self, votes: NDArray[Any], rng: NoiseGenerator) -> tuple[Labels, Mask]:
         labels = _gaussian_argmax(votes, self.noise_std, rng)
@@ -278,11 +289,6 @@ def _gaussian_argmax(votes: NDArray[Any], noise_std: float, rng: NoiseGenerator)
     if isinstance(rng, SecureGenerator):
         return largest(votes, normal(votes.size, generator=rng), scale=noise_std)
     return noisy_argmax(votes, rng.normal(scale=noise_std, size=votes.shape))
-
-
-def _gaussian(precision: float) -> tuple[Event, ...]:
-    """The one Gaussian that Gaussians of this total squared sensitivity over variance make."""
-    return (GaussianEvent(noise_multiplier=precision**-0.5),) if precision else ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,7 +313,7 @@ class ConfidentGNMax(_Aggregator):
         checked_noise(sigma1=self.sigma1, sigma2=self.sigma2)
         object.__setattr__(self, "check_noise", CheckNoise(self.check_noise))
 
-    def costs(self, votes: Any) -> QueryCosts:
+    def costs(self, votes: Any, accounting: Accounting = Accounting.DECISION) -> QueryCosts:
         """Costs of these votes [N, K], query by query: private, like the votes."""
         return confident_gnmax_costs(
             votes,
@@ -315,13 +321,17 @@ class ConfidentGNMax(_Aggregator):
             sigma1=self.sigma1,
             sigma2=self.sigma2,
             check_noise=self.check_noise,
+            accounting=accounting,
         )
 
-    def events(self, *, checked: int, answered: int) -> tuple[Event, ...]:
-        """One Gaussian, of all checks and all answers."""
+    def events(
+        self, *, checked: int, answered: int, accounting: Accounting = Accounting.DECISION
+    ) -> tuple[Event, ...]:
+        """One event, of all checks and all answers."""
         _checked_totals(checked, answered)
         moved = 2 if self.check_noise is CheckNoise.PER_CLASS else 1
-        return _gaussian(moved * checked / self.sigma1**2 + 2 * answered / self.sigma2**2)
+        checks = Decisions(noise_std=self.sigma1, count=checked, moved=moved)
+        return events_of([checks, Decisions(noise_std=self.sigma2, count=answered)], accounting)
 
     def check(self, counts: NDArray[Any], rng: NoiseGenerator) -> Mask:
         """Which queries pass, by their counts [N, K]."""

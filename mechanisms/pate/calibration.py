@@ -6,7 +6,7 @@ papers' expected cost instead, which allows less noise and guarantees less.
 
 >>> setting = calibrate_gnmax(epsilon=2.0, delta=1e-5, max_answers=100)
 >>> round(setting.aggregator.noise_std, 1), setting.epsilon <= 2.0
-(30.4, True)
+(24.4, True)
 """
 
 import math
@@ -20,9 +20,11 @@ from scipy.optimize import brentq
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import ORDERS, Conversion
+from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.many_settings import expected_of_settings
 from labeldp.mechanisms.pate.pricing import expected_for, price_for_any_votes
+from labeldp.mechanisms.pate.renyi_bounds import Floats
 from labeldp.mechanisms.pate.votes import checked_votes
 
 A = TypeVar("A", LNMax, GNMax, ConfidentGNMax)
@@ -103,6 +105,7 @@ def calibrate_gnmax(
     delta: float,
     max_answers: int,
     conversion: Conversion = Conversion.IMPROVED,
+    accounting: Accounting = Accounting.DECISION,
 ) -> CalibratedAggregator[GNMax]:
     """GNMax whose `max_answers` answers cost at most `epsilon`, for any votes.
 
@@ -111,6 +114,7 @@ def calibrate_gnmax(
         delta: In (0, 1).
         max_answers: K, at least 1.
         conversion: From Renyi curves.
+        accounting: The price of decisions, or the published one of counts.
 
     Raises:
         ValueError: An argument out of range.
@@ -124,6 +128,7 @@ def calibrate_gnmax(
             answered=max_answers,
             delta=delta,
             conversion=conversion,
+            accounting=accounting,
         ).epsilon
 
     noise_std = _least_noise(price, epsilon)
@@ -146,7 +151,7 @@ def calibrate_lnmax(
 ) -> CalibratedAggregator[LNMax]:
     """LNMax whose `max_answers` answers cost at most `epsilon`, for any votes.
 
-    Arguments and errors as for `calibrate_gnmax`.
+    Arguments and errors as for `calibrate_gnmax`; there is one price only.
     """
     _check_target(epsilon, delta, max_answers)
 
@@ -180,11 +185,14 @@ def calibrate_confident_gnmax(
     check_share: float | None = None,
     basis: Basis = Basis.DATA_INDEPENDENT,
     conversion: Conversion = Conversion.IMPROVED,
+    accounting: Accounting = Accounting.DECISION,
 ) -> CalibratedAggregator[ConfidentGNMax]:
     """Confident-GNMax that answers up to `max_answers` of these queries for at most `epsilon`.
 
     The budget is split between the checks of all N queries and the K answers. Threshold and split
-    are the ones with the most correct answers to expect, unless they are given.
+    are the ones with the most correct answers to expect, unless they are given. With
+    `Basis.EXPECTED` settings are compared by the published bounds, and the one that is chosen is
+    scaled to the target by the price that was asked for.
 
     Args:
         votes: Counts [N, K], one vote per teacher.
@@ -195,6 +203,7 @@ def calibrate_confident_gnmax(
         check_share: Share of the budget for the checks, in (0, 1); chosen from the votes if None.
         basis: What the target is a target of.
         conversion: From Renyi curves.
+        accounting: The price of decisions, or the published one of counts.
 
     Raises:
         ValueError: Votes that are none (the row is named), an argument out of range, more answers
@@ -202,7 +211,7 @@ def calibrate_confident_gnmax(
     """
     _check_target(epsilon, delta, max_answers)
     counts = checked_votes(votes)
-    num_queries, teachers = len(counts), int(counts[0].sum())
+    num_queries = len(counts)
     if max_answers > num_queries:
         raise ValueError(f"max_answers is {max_answers}, but there are only {num_queries} queries")
     if threshold is not None:
@@ -210,30 +219,28 @@ def calibrate_confident_gnmax(
     if check_share is not None:
         _validate.between(0, 1, check_share=check_share)
 
-    # For any votes the price depends on checks / sigma1^2 + 2 answers / sigma2^2 alone, as if a
-    # GNMax had given all of it: solve for one noise, then split.
-    one_answer = calibrate_gnmax(
-        epsilon=epsilon, delta=delta, max_answers=1, conversion=conversion
-    ).aggregator.noise_std
-    budget = 2 / one_answer**2
+    def guaranteed(aggregator: ConfidentGNMax) -> float:
+        return price_for_any_votes(
+            aggregator,
+            checked=num_queries,
+            answered=max_answers,
+            delta=delta,
+            conversion=conversion,
+            accounting=accounting,
+        ).epsilon
+
+    def expected(aggregator: ConfidentGNMax) -> float:
+        costs = aggregator.costs(counts, accounting)
+        return expected_for(
+            costs, max_answers=max_answers, delta=delta, conversion=conversion
+        ).epsilon
+
     shares = _CHECK_SHARES if check_share is None else (check_share,)
-    thresholds = (
-        sorted({round(fraction * teachers) for fraction in _THRESHOLDS})
-        if threshold is None
-        else [threshold]
-    )
-    settings = np.array(
-        [
-            (
-                factor * math.sqrt(num_queries / (share * budget)),
-                factor * math.sqrt(2 * max_answers / ((1 - share) * budget)),
-                tau,
-            )
-            for factor in (_FACTORS if basis is Basis.EXPECTED else (1.0,))
-            for share in shares
-            for tau in thresholds
-        ]
-    )
+    noise = [
+        _split_noise(guaranteed, epsilon, share, num_queries=num_queries, max_answers=max_answers)
+        for share in shares
+    ]
+    settings = _settings(noise, threshold, teachers=int(counts[0].sum()), basis=basis)
     outcome = expected_of_settings(
         counts, settings, delta=delta, max_answers=max_answers, conversion=conversion
     )
@@ -245,34 +252,60 @@ def calibrate_confident_gnmax(
     def scaled(factor: float) -> ConfidentGNMax:
         return ConfidentGNMax(threshold=tau, sigma1=sigma1 * factor, sigma2=sigma2 * factor)
 
-    def price(factor: float) -> float:
-        if basis is Basis.DATA_INDEPENDENT:
-            return price_for_any_votes(
-                scaled(factor),
-                checked=num_queries,
-                answered=max_answers,
-                delta=delta,
-                conversion=conversion,
-            ).epsilon
-        costs = scaled(factor).costs(counts)
-        return expected_for(
-            costs, max_answers=max_answers, delta=delta, conversion=conversion
-        ).epsilon
-
+    price = guaranteed if basis is Basis.DATA_INDEPENDENT else expected
     factor = 1.0
     if basis is Basis.EXPECTED:
-        factor = _least_factor(price, epsilon)
-    while price(factor) > epsilon:
+        factor = _least_factor(lambda scale: expected(scaled(scale)), epsilon)
+    while price(scaled(factor)) > epsilon:
         factor *= _NUDGE
     aggregator = scaled(factor)
-    expected = float(np.exp(aggregator.costs(counts).log_probability).sum())
     return CalibratedAggregator(
         aggregator=aggregator,
-        epsilon=price(factor),
+        epsilon=price(aggregator),
         delta=delta,
         basis=basis,
         chosen_from_votes=threshold is None or check_share is None or basis is Basis.EXPECTED,
-        expected_answers=expected,
+        expected_answers=float(np.exp(aggregator.costs(counts).log_probability).sum()),
+    )
+
+
+def _split_noise(
+    price: Callable[[ConfidentGNMax], float],
+    epsilon: float,
+    share: float,
+    *,
+    num_queries: int,
+    max_answers: int,
+) -> tuple[float, float]:
+    """Noise of checks and answers whose price just meets the target, the checks paying `share`."""
+    checks, answers = num_queries / share, 2 * max_answers / (1 - share)
+
+    def at(scale: float) -> ConfidentGNMax:
+        return ConfidentGNMax(
+            threshold=0.0, sigma1=scale * math.sqrt(checks), sigma2=scale * math.sqrt(answers)
+        )
+
+    # The price does not depend on the threshold.
+    found = at(_least_noise(lambda scale: price(at(scale)), epsilon))
+    return found.sigma1, found.sigma2
+
+
+def _settings(
+    noise: list[tuple[float, float]], threshold: float | None, *, teachers: int, basis: Basis
+) -> Floats:
+    """Rows (sigma1, sigma2, threshold) to try [S, 3]."""
+    thresholds = (
+        sorted({round(fraction * teachers) for fraction in _THRESHOLDS})
+        if threshold is None
+        else [threshold]
+    )
+    return np.array(
+        [
+            (factor * sigma1, factor * sigma2, tau)
+            for factor in (_FACTORS if basis is Basis.EXPECTED else (1.0,))
+            for sigma1, sigma2 in noise
+            for tau in thresholds
+        ]
     )
 
 
@@ -285,8 +318,12 @@ def _least_factor(price: Callable[[float], float], target: float) -> float:
     within, above = 1.0, _FACTORS[1]
     while price(within) > target:
         within, above = within / _FACTORS[1], within
-    if price(above) <= target:
-        return above
+    for _ in _FACTORS:  # an exact price leaves more than a step of what the published one used
+        if price(above) > target:
+            break
+        within, above = above, above * _FACTORS[1]
+    else:  # votes that agree cost less and less, whatever the noise
+        return within
     for _ in range(12):
         middle = math.sqrt(within * above)
         if price(middle) <= target:

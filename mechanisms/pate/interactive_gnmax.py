@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import like
 from labeldp.mechanisms.accounting import Event, RenyiEvent
+from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.accounting import QueryCosts, confident_gnmax_costs
 from labeldp.mechanisms.pate.aggregators import (
     Answers,
@@ -92,12 +93,19 @@ class InteractiveGNMax:
     def _teachers(self) -> ConfidentGNMax:
         return ConfidentGNMax(threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2)
 
-    def costs(self, votes: Any, *, student_scores: Any) -> QueryCosts:
+    def costs(
+        self,
+        votes: Any,
+        *,
+        student_scores: Any,
+        accounting: Accounting = Accounting.DECISION,
+    ) -> QueryCosts:
         """Costs of these votes [N, K], query by query: private, like the votes.
 
         Args:
             votes: Counts [N, K], one vote per teacher.
             student_scores: The student's class probabilities [N, K].
+            accounting: Exact costs of decisions, or the published bounds.
 
         Raises:
             ValueError: Votes or scores that are none (the row is named).
@@ -109,11 +117,14 @@ class InteractiveGNMax:
             sigma1=self.sigma1,
             sigma2=self.sigma2,
             check_counts=surprise_counts(checked, student_scores),
+            accounting=accounting,
         )
 
-    def events(self, *, checked: int, answered: int) -> tuple[Event, ...]:
-        """One Gaussian, of all checks and all answers by teachers, for any votes."""
-        return self._teachers.events(checked=checked, answered=answered)
+    def events(
+        self, *, checked: int, answered: int, accounting: Accounting = Accounting.DECISION
+    ) -> tuple[Event, ...]:
+        """One event, of all checks and all answers by teachers, for any votes."""
+        return self._teachers.events(checked=checked, answered=answered, accounting=accounting)
 
     def respond(
         self,

@@ -6,7 +6,7 @@
 >>> votes = np.array([[240, 10], [130, 120], [250, 0]])
 >>> price = price_of_answers(aggregator, votes, delta=1e-5, generator=np.random.default_rng(0))
 >>> price.expected
-PateCost(epsilon=0.1246, order=68.5, answered=1.556)
+PateCost(epsilon=0.1088, order=74, answered=1.556)
 >>> price.realised.epsilon <= price.data_independent.epsilon
 True
 """
@@ -20,6 +20,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import (
     ORDERS,
     Conversion,
+    DecisionEvent,
     GaussianEvent,
     PureEvent,
     epsilon_from_rdp,
@@ -27,6 +28,7 @@ from labeldp.mechanisms.accounting import (
     gaussian_rdp,
     pure_rdp,
 )
+from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.aggregators import Answers, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.query_costs import PateCost, QueryCosts
 from labeldp.mechanisms.pate.votes import checked_votes
@@ -40,7 +42,7 @@ class PatePrice:
     """What one run of an aggregator costs.
 
     Attributes:
-        expected: The papers' number: an average over the noise, private, no guarantee.
+        expected: The papers' kind of number: an average over the noise, private, no guarantee.
         realised: What these answers cost with these votes: private.
         data_independent: What these answers cost with any votes, as a Renyi curve; publishable.
         data_independent_exact: The same by exact composition, never more; publishable.
@@ -92,6 +94,7 @@ def price_for_any_votes(
     answered: int,
     delta: float,
     conversion: Conversion = Conversion.IMPROVED,
+    accounting: Accounting = Accounting.DECISION,
 ) -> PateCost:
     """What so many checks and answers cost whatever the votes are; order `inf` marks pure DP.
 
@@ -101,6 +104,7 @@ def price_for_any_votes(
         answered: Queries answered.
         delta: In (0, 1).
         conversion: From Renyi curves.
+        accounting: The price of decisions, or the published one of counts.
 
     Raises:
         ValueError: Counts or delta out of range.
@@ -112,8 +116,10 @@ def price_for_any_votes(
         once = 2 / aggregator.scale
         pure = once * answered
         rdp = answered * pure_rdp(once, ORDERS)
-    for event in aggregator.events(checked=checked, answered=answered):
-        if isinstance(event, GaussianEvent):
+    for event in aggregator.events(checked=checked, answered=answered, accounting=accounting):
+        if isinstance(event, DecisionEvent):
+            rdp = rdp + np.asarray(event.rdp)
+        elif isinstance(event, GaussianEvent):
             rdp = rdp + gaussian_rdp(event.noise_multiplier, ORDERS)
         else:
             assert isinstance(event, PureEvent)  # counted above, answer by answer
@@ -131,6 +137,7 @@ def price_of_answers(
     generator: AnyGenerator,
     max_answers: int | None = None,
     conversion: Conversion = Conversion.IMPROVED,
+    accounting: Accounting = Accounting.DECISION,
 ) -> PatePrice:
     """Answer the queries once and say what that costs, by all three counts.
 
@@ -141,6 +148,7 @@ def price_of_answers(
         generator: Source of the aggregator's noise.
         max_answers: Stop after so many answers.
         conversion: From Renyi curves.
+        accounting: The price of decisions, or the published one of counts.
 
     Raises:
         ValueError: Votes that are none (the row is named), more answers than queries, delta out of
@@ -148,23 +156,58 @@ def price_of_answers(
     """
     _validate.between(0, 1, delta=delta)
     counts = checked_votes(votes)
-    costs = aggregator.costs(counts)
     answers = aggregator.respond(counts, generator=generator, max_answers=max_answers)
-    looked_at = costs.head(answers.checked)
-    realised = looked_at.realised(
-        answers.by_teachers[: answers.checked], delta=delta, conversion=conversion
+    return price_of_given_answers(
+        aggregator,
+        counts,
+        answers,
+        delta=delta,
+        max_answers=max_answers,
+        conversion=conversion,
+        accounting=accounting,
     )
+
+
+def price_of_given_answers(
+    aggregator: Aggregator,
+    votes: Any,
+    answers: Answers,
+    *,
+    delta: float,
+    max_answers: int | None = None,
+    conversion: Conversion = Conversion.IMPROVED,
+    accounting: Accounting = Accounting.DECISION,
+) -> PatePrice:
+    """Price answers that were given: to see both prices of the same answers.
+
+    Args:
+        aggregator: LNMax, GNMax or Confident-GNMax.
+        votes: Counts [N, K], one vote per teacher.
+        answers: Of this aggregator to these votes.
+        delta: In (0, 1).
+        max_answers: After how many the answers stopped.
+        conversion: From Renyi curves.
+        accounting: The price of decisions, or the published one of counts.
+
+    Raises:
+        ValueError: Votes that are none (the row is named), delta out of range.
+    """
+    costs = aggregator.costs(votes, accounting)
+    checked, answered = answers.checked, answers.answered
     any_votes = price_for_any_votes(
         aggregator,
-        checked=answers.checked,
-        answered=answers.answered,
+        checked=checked,
+        answered=answered,
         delta=delta,
         conversion=conversion,
+        accounting=accounting,
     )
-    events = aggregator.events(checked=answers.checked, answered=answers.answered)
+    events = aggregator.events(checked=checked, answered=answered, accounting=accounting)
     return PatePrice(
         expected=expected_for(costs, max_answers=max_answers, delta=delta, conversion=conversion),
-        realised=realised,
+        realised=costs.head(checked).realised(
+            answers.by_teachers[:checked], delta=delta, conversion=conversion
+        ),
         data_independent=any_votes,
         data_independent_exact=min(epsilon_of(events, delta=delta), any_votes.epsilon),
         answers=answers,

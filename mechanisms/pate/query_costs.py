@@ -18,7 +18,8 @@ from labeldp.mechanisms.accounting import (
     conversion_offsets,
     epsilon_from_rdp,
 )
-from labeldp.mechanisms.pate.renyi_bounds import Floats, RenyiCurves, checked_orders
+from labeldp.mechanisms.exact_curves import Curves
+from labeldp.mechanisms.pate.renyi_bounds import Floats, checked_orders
 
 #: Entries of a chunk of queries times orders: half a megabyte, so that it stays in the cache.
 _CHUNK_ENTRIES = 2**16
@@ -84,7 +85,7 @@ class StepCosts:
         index: Which curve each query has [N].
     """
 
-    curves: RenyiCurves
+    curves: Curves
     index: NDArray[np.intp]
 
     def total(self, weights: Floats, orders: Floats) -> Floats:

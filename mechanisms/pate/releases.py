@@ -8,7 +8,7 @@ itself be a secret (an after-the-fact epsilon is no guarantee). What was really 
 
 >>> answers = PateAnswers(aggregator=GNMax(noise_std=40.0), queries=1000, max_answers=500)
 >>> round(epsilon_of([answers.event], delta=1e-5), 2)
-3.34
+2.82
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,11 @@ from labeldp.mechanisms.accounting import (
     Event,
     GaussianEvent,
     PureEvent,
+    composed_gaussians,
     epsilon_from_rdp,
     epsilon_of,
 )
+from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import (
     ConfidentGNMax,
@@ -234,12 +236,14 @@ class PateCosts:
     """What answers really cost; private, like the votes it was computed from.
 
     Attributes:
-        expected: Data-dependent, each answer weighted by its probability: the papers' epsilon.
+        expected: Data-dependent, each answer weighted by its probability.
+        expected_of_counts: The same by the bounds of PATE 2018: the papers' epsilon.
         realised: Data-dependent, for the checks that were made and the answers that were given.
         realised_data_independent: The same for any votes.
     """
 
     expected: float
+    expected_of_counts: float
     realised: float
     realised_data_independent: float
 
@@ -260,13 +264,15 @@ class AnsweredRequest:
     released: NDArray[Any]
     student_scores: NDArray[Any] | None = None
 
-    def costs(self) -> QueryCosts:
+    def costs(self, accounting: Accounting = Accounting.DECISION) -> QueryCosts:
         """Of the queries that were looked at."""
         aggregator = self.request.aggregator
         if isinstance(aggregator, InteractiveGNMax):
-            costs = aggregator.costs(self.votes, student_scores=self.student_scores)
+            costs = aggregator.costs(
+                self.votes, student_scores=self.student_scores, accounting=accounting
+            )
         else:
-            costs = aggregator.costs(self.votes)
+            costs = aggregator.costs(self.votes, accounting)
         return costs.head(looked_at(self.released))
 
     @property
@@ -283,19 +289,31 @@ def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> PateCos
         rounds: At least one.
         delta: In (0, 1).
     """
-    expected, realised = np.zeros(len(ORDERS)), np.zeros(len(ORDERS))
+    expected, published, realised = np.zeros((3, len(ORDERS)))
     events: list[Event] = []
     for each in rounds:
         costs, answered = each.costs(), each.by_teachers
         expected += costs.expected_rdp()
+        published += each.costs(Accounting.COUNTS).expected_rdp()
         realised += costs.realised_rdp(answered)
         aggregator = each.request.aggregator
         events += aggregator.events(checked=len(answered), answered=int(answered.sum()))
     return PateCosts(
         expected=epsilon_from_rdp(ORDERS, expected, delta)[0],
+        expected_of_counts=epsilon_from_rdp(ORDERS, published, delta)[0],
         realised=epsilon_from_rdp(ORDERS, realised, delta)[0],
         realised_data_independent=_epsilon(events, delta),
     )
+
+
+def epsilon_of_counts(requests: Sequence[PateAnswers], *, delta: float) -> float:
+    """What releasing the noisy counts would cost, checks and answers: the published price."""
+    events: list[Event] = []
+    for request in requests:
+        events += request.aggregator.events(
+            checked=request.queries, answered=request.max_answers, accounting=Accounting.COUNTS
+        )
+    return _epsilon(events, delta)
 
 
 def looked_at(released: NDArray[Any]) -> int:
@@ -307,9 +325,9 @@ def composed(events: Sequence[Event]) -> Event:
     """Return several events of one label as one; all of them Gaussian, unless there is one only."""
     if len(events) == 1:
         return events[0]
-    multipliers = [e.noise_multiplier for e in events if isinstance(e, GaussianEvent)]
-    assert len(multipliers) == len(events), "aggregators that have rounds or bounds are Gaussian"
-    return GaussianEvent(noise_multiplier=sum(each**-2 for each in multipliers) ** -0.5)
+    gaussians = [event for event in events if isinstance(event, GaussianEvent)]
+    assert len(gaussians) == len(events), "aggregators that have rounds or bounds are Gaussian"
+    return composed_gaussians(gaussians)
 
 
 def _epsilon(events: Sequence[Event], delta: float) -> float:

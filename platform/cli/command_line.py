@@ -142,6 +142,11 @@ def _numbers(verb: Any, *names: str, required: bool = True) -> None:
         verb.add_argument(name, type=float, required=required, metavar="X")
 
 
+def _accounting(verb: Any) -> None:
+    text = "price what leaves (decision) or, as published, all noisy counts (counts)"
+    verb.add_argument("--accounting", choices=("decision", "counts"), default="decision", help=text)
+
+
 def _add_epsilon(verbs: Any) -> None:
     laplace = _add(verbs, "laplace", "Laplace noise on one-hot labels", _privacy("epsilon_laplace"))
     one = laplace.add_mutually_exclusive_group(required=True)
@@ -162,6 +167,7 @@ def _add_epsilon(verbs: Any) -> None:
     pate.add_argument("--sigma2", type=float, required=True, metavar="X", help=text)
     _numbers(pate, "--delta")
     pate.add_argument("--conversion", choices=("improved", "mironov"), default="improved")
+    _accounting(pate)
     pate.add_argument("--answer", type=int, metavar="K", help="stop after so many answers")
     pate.add_argument("--seed", type=int, metavar="N", help="of the realised answers")
     select = _add(
@@ -184,6 +190,7 @@ def _add_calibrate(verbs: Any) -> None:
     pate = _add(verbs, "pate", "aggregator noise for an epsilon", _privacy("calibrate_pate"))
     pate.add_argument("--votes", required=True, metavar="FILE[:key]", help="[N, K] counts")
     _numbers(pate, "--epsilon", "--delta")
+    _accounting(pate)
     pate.add_argument("--answer", type=int, required=True, metavar="K")
 
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import Conversion
+from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.calibration import calibrate_confident_gnmax
-from labeldp.mechanisms.pate.pricing import PatePrice, price_of_answers
+from labeldp.mechanisms.pate.pricing import PatePrice, price_of_answers, price_of_given_answers
 from labeldp.mechanisms.pate.smooth_sensitivity import (
     ConditionsFailed,
     public_order,
@@ -32,6 +33,7 @@ def epsilon(options: argparse.Namespace) -> dict[str, Any]:
     """
     votes = checked_votes(read_array(options.votes, what="--votes"), name="--votes")
     aggregator = _aggregator(options)
+    accounting = Accounting(options.accounting)
     generator = OsEntropy().generator("") if options.seed is None else _seeded(options.seed)
     price = price_of_answers(
         aggregator,
@@ -40,9 +42,33 @@ def epsilon(options: argparse.Namespace) -> dict[str, Any]:
         generator=generator,
         max_answers=options.answer,
         conversion=Conversion(options.conversion),
+        accounting=accounting,
     )
     seed = options.seed
     noise = "fresh noise" if seed is None else f"noise of --seed {seed}, which its knower can undo"
+    other = next(each for each in Accounting if each is not accounting)
+    beside = price_of_given_answers(
+        aggregator,
+        votes,
+        price.answers,
+        delta=options.delta,
+        max_answers=options.answer,
+        conversion=Conversion(options.conversion),
+        accounting=other,
+    )
+    return {
+        "accounting": accounting.value,
+        **_prices(price),
+        f"by_{other.value}": _prices(beside),
+        **_sanitized(aggregator, votes, price, options, generator),
+        "note": (
+            f"what is marked simulated is about answers drawn here with {noise}, and not about any "
+            "that were given; expected and realised are made of the votes, and not for publication"
+        ),
+    }
+
+
+def _prices(price: PatePrice) -> dict[str, dict[str, Any]]:
     return {
         "expected": dataclasses.asdict(price.expected),
         "realised": {**dataclasses.asdict(price.realised), "simulated": True},
@@ -52,11 +78,6 @@ def epsilon(options: argparse.Namespace) -> dict[str, Any]:
             "epsilon_exact": price.data_independent_exact,
             "simulated": True,
         },
-        **_sanitized(aggregator, votes, price, options, generator),
-        "note": (
-            f"what is marked simulated is about answers drawn here with {noise}, and not about any "
-            "that were given; expected and realised are made of the votes, and not for publication"
-        ),
     }
 
 
@@ -68,10 +89,15 @@ def calibrate(options: argparse.Namespace) -> dict[str, Any]:
     """
     votes = checked_votes(read_array(options.votes, what="--votes"), name="--votes")
     found = calibrate_confident_gnmax(
-        votes, epsilon=options.epsilon, delta=options.delta, max_answers=options.answer
+        votes,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        max_answers=options.answer,
+        accounting=Accounting(options.accounting),
     )
     return {
         "aggregator": "confident",
+        "accounting": options.accounting,
         "threshold": found.aggregator.threshold,
         "sigma1": found.aggregator.sigma1,
         "sigma2": found.aggregator.sigma2,

@@ -21,6 +21,7 @@ from labeldp.mechanisms.pate.releases import (
     AnsweredRequest,
     PateAnswers,
     PublishedCost,
+    epsilon_of_counts,
     private_costs,
 )
 from labeldp.mechanisms.pate.vote_counts import count_votes
@@ -170,7 +171,9 @@ class AnswerDesk:
         costs = private_costs(rounds, delta=delta)
         figures["private/epsilon_data_dependent"] = costs.realised
         figures["private/epsilon_expected"] = costs.expected
+        figures["private/epsilon_expected_of_counts"] = costs.expected_of_counts
         figures["epsilon_realised"] = costs.realised_data_independent
+        figures["epsilon_of_counts"] = epsilon_of_counts(requests, delta=delta)
         published = None
         if publish_cost and len(rounds) == 1:
             published = PublishedCost.of(

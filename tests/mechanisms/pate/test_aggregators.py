@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import (
     ORDERS,
+    DecisionEvent,
     GaussianEvent,
     PureEvent,
     epsilon_from_rdp,
@@ -19,6 +20,8 @@ from labeldp.mechanisms.accounting import (
     gaussian_rdp,
     log_gaussian_delta,
 )
+from labeldp.mechanisms.decision_bounds import decision_rdp_gnmax
+from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.accounting import CheckNoise, log_probability_answered
 from labeldp.mechanisms.pate.aggregators import (
     NO_ANSWER,
@@ -106,16 +109,21 @@ def test_chunks_do_not_change_what_is_answered() -> None:
 
 def test_events_are_the_costs_of_any_votes() -> None:
     assert LNMax(scale=20.0).events(checked=7, answered=7) == (PureEvent(epsilon=0.7),)
-    (gaussian,) = GNMax(noise_std=40.0).events(checked=8, answered=8)
+    (gaussian,) = GNMax(noise_std=40.0).events(checked=8, answered=8, accounting=Accounting.COUNTS)
     assert gaussian == GaussianEvent(noise_multiplier=10.0)
-    one_noise, per_class = (
-        ConfidentGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0, check_noise=noise).events(
-            checked=640, answered=286
+    (decisions,) = GNMax(noise_std=40.0).events(checked=8, answered=8)
+    assert isinstance(decisions, DecisionEvent)
+    assert decisions.noise_multiplier == pytest.approx(10.0)
+    assert decisions.rdp == pytest.approx(8 * decision_rdp_gnmax(40.0, ORDERS))
+    for accounting, table_1 in ((Accounting.COUNTS, 2.543), (Accounting.DECISION, 2.1545)):
+        one_noise, per_class = (
+            ConfidentGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0, check_noise=noise).events(
+                checked=640, answered=286, accounting=accounting
+            )
+            for noise in CheckNoise
         )
-        for noise in CheckNoise
-    )
-    assert epsilon_of(one_noise, delta=1e-5) == pytest.approx(2.543, abs=5e-4)  # Table 1, exactly
-    assert epsilon_of(per_class, delta=1e-5) > epsilon_of(one_noise, delta=1e-5)
+        assert epsilon_of(one_noise, delta=1e-5) == pytest.approx(table_1, abs=5e-4)
+        assert epsilon_of(per_class, delta=1e-5) > epsilon_of(one_noise, delta=1e-5)
     assert all(aggregator.events(checked=0, answered=0) == () for aggregator in AGGREGATORS)
     for aggregator in AGGREGATORS:
         with pytest.raises(ValueError, match="answered is 3"):

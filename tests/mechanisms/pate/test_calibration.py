@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import Conversion
+from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.calibration import (
     Basis,
     calibrate_confident_gnmax,
@@ -37,6 +38,31 @@ def test_noise_that_just_meets_the_target(
     assert found.epsilon == again.epsilon
     assert epsilon * (1 - 1e-6) <= found.epsilon <= epsilon
     assert not found.chosen_from_votes
+
+
+def test_decisions_need_less_noise_than_counts() -> None:
+    noise = {
+        accounting: calibrate_gnmax(
+            epsilon=0.5, delta=1e-5, max_answers=100, accounting=accounting
+        ).aggregator.noise_std
+        for accounting in Accounting
+    }
+    assert noise[Accounting.DECISION] < 0.81 * noise[Accounting.COUNTS]
+    found = {
+        accounting: calibrate_confident_gnmax(
+            VOTES, epsilon=0.5, delta=1e-5, max_answers=100, accounting=accounting
+        )
+        for accounting in Accounting
+    }
+    for setting in found.values():
+        assert 0.5 * (1 - 1e-6) <= setting.epsilon <= 0.5
+    by_decision, by_counts = (found[each].aggregator for each in Accounting)
+    assert by_decision.sigma1 * by_decision.sigma2 < 0.7 * by_counts.sigma1 * by_counts.sigma2
+    # Votes that agree cost less and less, the less noise the less: the search ends all the same.
+    unanimous = calibrate_confident_gnmax(
+        [[100, 0]] * 50, epsilon=1.0, delta=1e-5, max_answers=50, basis=Basis.EXPECTED
+    )
+    assert unanimous.epsilon <= 1.0
 
 
 def test_confident_gnmax_stays_within_the_target_whatever_happens() -> None:

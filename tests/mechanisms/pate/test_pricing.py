@@ -13,12 +13,14 @@ from labeldp.mechanisms.accounting import (
     gaussian_epsilon,
     gaussian_rdp,
 )
+from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.pricing import (
     Aggregator,
     expected_for,
     price_for_any_votes,
     price_of_answers,
+    price_of_given_answers,
 )
 from tests.shared_material import shared_path
 
@@ -60,6 +62,22 @@ def test_prices_of_one_run(aggregator: Aggregator, conversion: Conversion) -> No
         conversion=conversion,
     )
     assert again == price.data_independent
+    counts = price_of_given_answers(
+        aggregator,
+        VOTES,
+        answers,
+        delta=1e-5,
+        max_answers=50,
+        conversion=conversion,
+        accounting=Accounting.COUNTS,
+    )
+    if isinstance(aggregator, LNMax):
+        assert counts == price
+    else:  # the same answers, priced as published
+        assert price.realised.epsilon < 0.9 * counts.realised.epsilon
+        assert price.expected.epsilon < 0.9 * counts.expected.epsilon
+        assert price.data_independent.epsilon < 0.9 * counts.data_independent.epsilon
+        assert price.data_independent_exact <= counts.data_independent_exact
 
 
 def test_few_laplace_answers_are_priced_as_pure() -> None:
@@ -116,7 +134,7 @@ def test_expected_answers_stop_where_the_published_accountant_does() -> None:
             votes = arrays[row["votes_key"]]
         costs = ConfidentGNMax(
             threshold=row["threshold"], sigma1=row["sigma1"], sigma2=row["sigma2"]
-        ).costs(votes)
+        ).costs(votes, Accounting.COUNTS)
         cost = expected_for(costs, max_answers=row["n_samples"], delta=row["delta"])
         assert cost.answered == pytest.approx(row["expected_answered_at_stop"], rel=1e-9)
         assert cost.epsilon == pytest.approx(row["eps_at_stop"], rel=1e-9)

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.accounting import (
     ORDERS,
     Conversion,
+    DecisionEvent,
     GaussianEvent,
     PureEvent,
     epsilon_from_rdp,
     epsilon_of,
 )
+from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.answer_price import ConditionsFailed
@@ -28,6 +30,7 @@ from labeldp.mechanisms.pate.releases import (
     PateAnswers,
     PublishedCost,
     composed,
+    epsilon_of_counts,
     looked_at,
     private_costs,
 )
@@ -157,6 +160,28 @@ def test_rounds_of_one_run_add_up() -> None:
     assert (2 * curve > curve).all()
 
 
+def test_decisions_are_charged_less_than_their_counts() -> None:
+    for aggregator in AGGREGATORS:
+        request = PateAnswers(aggregator=aggregator, queries=1000, max_answers=300)
+        if isinstance(aggregator, LNMax):
+            assert epsilon_of_counts([request], delta=1e-5) == epsilon_of([request.event], delta=0)
+            continue
+        event = request.event
+        assert isinstance(event, DecisionEvent) and event.orders == tuple(ORDERS.tolist())
+        counts = epsilon_of([GaussianEvent(noise_multiplier=event.noise_multiplier)], delta=1e-5)
+        assert epsilon_of_counts([request], delta=1e-5) == counts
+        assert epsilon_of([event], delta=1e-5) <= counts
+    quiet = ConfidentGNMax(threshold=200.0, sigma1=800.0, sigma2=240.0)
+    request = PateAnswers(aggregator=quiet, queries=1000, max_answers=300)
+    assert epsilon_of([request.event], delta=1e-5) == pytest.approx(0.325, abs=5e-4)
+    assert epsilon_of_counts([request], delta=1e-5) == pytest.approx(0.376, abs=5e-4)
+    # Two rounds, or a bound that is published beside them, are one event with both prices.
+    both = composed([request.event, request.event, GaussianEvent(noise_multiplier=50.0)])
+    assert isinstance(both, DecisionEvent)
+    listed = [request.event, request.event, GaussianEvent(noise_multiplier=50.0)]
+    assert epsilon_of([both], delta=1e-5) == pytest.approx(epsilon_of(listed, delta=1e-5))
+
+
 def test_events_compose_into_one() -> None:
     pair = [GaussianEvent(noise_multiplier=3.0), GaussianEvent(noise_multiplier=4.0)]
     one = composed(pair)
@@ -273,10 +298,15 @@ def test_table_1_of_adult_with_its_real_votes() -> None:
     assert votes.shape == (1500, 2) and (votes.sum(1) == 250).all()
     aggregator = ConfidentGNMax(threshold=300.0, sigma1=200.0, sigma2=40.0)
     run = answered(PateAnswers(aggregator=aggregator, queries=1500, max_answers=1500), votes)
-    costs = run.costs()
-    expected = costs.expected(delta=1e-5, conversion=Conversion.MIRONOV)
-    assert expected.answered == pytest.approx(530.3, abs=0.05)
-    assert expected.epsilon == pytest.approx(1.768, abs=5e-4)
+    found = private_costs([run], delta=1e-5)
+    for accounting, mironov, improved, beside in (
+        (Accounting.COUNTS, 1.768, 1.495, found.expected_of_counts),
+        (Accounting.DECISION, 1.267, 1.032, found.expected),
+    ):
+        costs = run.costs(accounting)
+        expected = costs.expected(delta=1e-5, conversion=Conversion.MIRONOV)
+        assert expected.answered == pytest.approx(530.3, abs=0.05)
+        assert expected.epsilon == pytest.approx(mironov, abs=5e-4)
+        exactly = epsilon_from_rdp(ORDERS, costs.expected_rdp(), 1e-5)[0]
+        assert beside == exactly == pytest.approx(improved, abs=5e-4)
     assert abs(int(run.by_teachers.sum()) - 530) < 4 * np.sqrt(1500 * 0.35 * 0.65)
-    improved = epsilon_from_rdp(ORDERS, costs.expected_rdp(), 1e-5)[0]
-    assert private_costs([run], delta=1e-5).expected == improved == pytest.approx(1.495, abs=1e-3)

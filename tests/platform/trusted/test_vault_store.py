@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.accounting import Event, GaussianEvent, PureEvent, RenyiEvent
+from labeldp.mechanisms.accounting import (
+    DecisionEvent,
+    Event,
+    GaussianEvent,
+    PureEvent,
+    RenyiEvent,
+)
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomness import OsEntropy
@@ -41,6 +47,7 @@ def charge(key: str, event: Event, indices: Any = None) -> Charge:
         PureEvent(epsilon=0.1),
         PureEvent(epsilon=math.inf),
         GaussianEvent(noise_multiplier=1.7),
+        DecisionEvent(noise_multiplier=1.7, orders=(2.0, 3.0), rdp=(0.1, 0.2)),
         RenyiEvent(orders=(1.5, 2.0), rdp=(0.1, math.inf)),
     ],
 )

@@ -1,0 +1,260 @@
+"""Certifies the table of `decision_bounds`: upper bounds on a supremum, not the best point found.
+
+For a decision with outcomes of probability f_i and score t_i (`decision_scores`),
+
+    C(kappa) = the largest value anywhere of sum_i f_i w(t_i),
+    w(t) = (exp(kappa t) - 1 - kappa t) / kappa^2.
+
+Everything is bounded by analysis, in floating point with an allowance for rounding. Check: f and t
+are monotone, so over a cell each term is at most its larger factors. Answer: on a grid of step h
+
+    sum_i f_i w(t_i)  +  h^2 / 8 (a bound on minus the second derivatives near that point),
+
+which log-concavity provides, and outside of the grid comparisons with simpler decisions. The
+proofs are in docs/decision_accounting.md, under the names that are used here.
+
+    python -m labeldp.mechanisms.decision_certificate     # makes the table again, in a minute
+
+>>> bound = certified_check(0.0, step=1e-3)
+>>> bool(1 / np.pi <= bound < 1.005 / np.pi)
+True
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.decision_scores import (
+    Outcome,
+    answer_outcomes,
+    check_outcomes,
+    density,
+    excess,
+)
+from labeldp.mechanisms.pate.renyi_bounds import Floats
+
+#: What rounding may add, relative: a million times what it does add at the points that are tested.
+ROUNDING = 1e-7
+#: Points whose quadrature is held in memory at once.
+_CHUNK = 2**14
+#: Steps of the table's grids, each up to a kappa.
+_STEPS = ((0.5, 0.01), (1.0, 0.015), (2.0, 0.02), (4.0, 0.025), (8.0, 0.03))
+#: Below this closed forms of tails cancel; tails are convex in kappa, so both ends bound them.
+_SMALL_KAPPA = 0.25
+#: Of a unit vector along a coordinate and s = (1, -1): (|s| + e.s) / 2, the most that e.H.s can be
+#: for a symmetric H between -I and 0.
+_ONE_COORDINATE = (math.sqrt(2) + 1) / 2
+
+
+def check_sum(x: Floats, kappa: float) -> Floats:
+    """sum_i f_i w(t_i) of a check [P], the changed vote counting against it."""
+    passes, fails = check_outcomes(x)
+    up, down = excess(-passes.score, kappa), excess(-fails.score, kappa)
+    return passes.probability * up + fails.probability * down
+
+
+def answer_sum(outcomes: tuple[Outcome, ...], kappa: float) -> Floats:
+    """sum_i f_i w(t_i) of an answer [P]."""
+    terms = [each.probability * excess(each.score, kappa) for each in outcomes]
+    return terms[0] + sum(terms[1:], np.zeros_like(terms[0]))
+
+
+def certified_check(kappa: float, *, step: float = 2e-5) -> float:
+    """Upper bound on C(kappa) of a threshold check.
+
+    Args:
+        kappa: 0 or above.
+        step: Of the grid; the bound is looser by about 2.4 steps, relative.
+
+    Raises:
+        ValueError: An argument out of range.
+    """
+    _validate.non_negative(kappa=kappa)
+    _validate.between(0, 1, step=step)
+    edge = kappa + 4
+    x = np.linspace(-edge, edge, math.ceil(2 * edge / step) + 1)
+    passes, fails = check_outcomes(x)
+    # Phi and the score of failing increase with x, the other two decrease.
+    inside = passes.probability[1:] * excess(-passes.score[:-1], kappa)
+    inside += fails.probability[:-1] * excess(-fails.score[1:], kappa)
+    return float(max(inside.max(), _rare_bit(kappa, edge))) * (1 + ROUNDING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edges:
+    """Where the grid of an answer ends, and comparisons take over.
+
+    Attributes:
+        low: u and v above minus this.
+        high: The larger of u and v below this, unless they are within `apart`.
+        both: The smaller of u and v below this.
+        apart: u and v differ by less than this, unless both are below `high`.
+    """
+
+    low: float
+    high: float
+    both: float
+    apart: float
+
+    @classmethod
+    def of(cls, kappa: float) -> "Edges":
+        """Edges wide enough for scores that are weighted with exp(kappa t)."""
+        return cls(low=kappa + 3.5, high=kappa + 3.5, both=5.0, apart=2 * kappa + 5)
+
+
+def certified_answers(kappas: Floats, *, step: float) -> Floats:
+    """Upper bounds on C(kappa) of an answer among any number of classes [M], on one grid.
+
+    Args:
+        kappas: 0 or above [M].
+        step: Of the grid; the bound is looser by about 3 squared steps, relative.
+
+    Raises:
+        ValueError: An argument out of range.
+    """
+    _validate.between(0, 1, step=step)
+    for kappa in kappas:
+        _validate.non_negative(kappa=float(kappa))
+    edges = Edges.of(float(kappas.max()))
+    best = np.zeros(len(kappas))
+    for u, v in _grid(edges, step):
+        outcomes = answer_outcomes(u, v)
+        for m, kappa in enumerate(kappas.tolist()):
+            best[m] = max(best[m], _near(outcomes, kappa, step).max())
+    outside = [beyond_the_grid(kappa, edges) for kappa in kappas.tolist()]
+    return np.maximum(best, outside) * (1 + ROUNDING)
+
+
+def _grid(edges: Edges, step: float) -> Iterator[tuple[Floats, Floats]]:
+    """Yield points u, v of a grid whose cells cover all that no comparison does."""
+    ticks = np.arange(-edges.low - step, edges.both + edges.apart + 2 * step, step)
+    rows = max(1, _CHUNK // len(ticks))
+    for start in range(0, len(ticks), rows):
+        u, v = (each.ravel() for each in np.meshgrid(ticks[start : start + rows], ticks))
+        inner = np.minimum(u, v) <= edges.both + step
+        inner &= (np.maximum(u, v) <= edges.high + step) | (np.abs(u - v) <= edges.apart + 2 * step)
+        if inner.any():
+            yield u[inner], v[inner]
+
+
+def _near(outcomes: tuple[Outcome, ...], kappa: float, step: float) -> Floats:
+    """What sum_i f_i w(t_i) can be in the cells around each point [P] ("a cell" in the docs)."""
+    reach = math.sqrt(2) * step
+    bend = np.zeros_like(outcomes[0].score)
+    for each in outcomes:
+        most = each.probability * np.exp(reach * each.steepness)
+        low, high = each.score - math.sqrt(2) * reach, each.score + math.sqrt(2) * reach
+        value = np.maximum(excess(low, kappa), excess(high, kappa))
+        slope = np.maximum(np.abs(_slope(low, kappa)), np.abs(_slope(high, kappa)))
+        with np.errstate(over="ignore"):
+            curve = np.maximum(2.0, np.exp(kappa * high))
+        bend += most * (2 * value + 2 * _ONE_COORDINATE**2 * curve + 4 * math.sqrt(2) * slope)
+    return answer_sum(outcomes, kappa) + step**2 / 8 * bend
+
+
+def _slope(score: Floats, kappa: float) -> Floats:
+    """w'(t) = (exp(kappa t) - 1) / kappa."""
+    return np.expm1(kappa * score) / kappa if kappa else score
+
+
+def beyond_the_grid(kappa: float, edges: Edges) -> float:
+    """Upper bound on sum_i f_i w(t_i) outside of the grid; the docs have the three comparisons."""
+    return max(_one_is_far_below(kappa, edges), _two_classes(kappa, edges), _one_wins(kappa, edges))
+
+
+def _one_is_far_below(kappa: float, edges: Edges) -> float:
+    """One of u and v below -low: the other's sign decides, almost."""
+    other, bit = certified_check(kappa, step=1e-3), _rare_bit(kappa, edges.low)
+    # Independent bits multiply: ((1 + k^2 C)(1 + k^2 C') - 1) / k^2.
+    return other + bit + kappa**2 * other * bit + _rare_pair(kappa, edges.low)
+
+
+def _two_classes(kappa: float, edges: Edges) -> float:
+    """Both u and v above `both`, less than `apart` from each other: a check of X - Y, almost."""
+    tail = float(ndtr(-edges.both))
+    gap = edges.apart / math.sqrt(2)
+    largest = math.sqrt(2) * float(density(np.array(gap)) / ndtr(-gap))
+    shift = (float(density(np.array(edges.both))) + tail * largest) / (1 - tail)
+    growth = math.expm1(kappa * shift) / kappa if kappa else shift
+    mean = 1 / math.sqrt(math.pi)  # the most that f |t| can be: sqrt(2) phi(0)
+    return (
+        math.exp(kappa * shift) * 2 * certified_check(math.sqrt(2) * kappa, step=1e-4)
+        + float(excess(np.array(shift), kappa))
+        + mean * growth
+        + shift * (mean + shift)
+        + _rare_pair(kappa, edges.both, sign=-1)
+    )
+
+
+def _one_wins(kappa: float, edges: Edges) -> float:
+    """The larger above `high` and `apart` from the other: its win is almost certain."""
+    gap = edges.apart / math.sqrt(2)
+    flow = float(density(np.array(edges.high)) + math.sqrt(2) * density(np.array(gap)))
+    sure = 1 - float(ndtr(-edges.high) + ndtr(-gap))
+    win = flow**2 / (2 * sure) * math.exp(kappa * flow / sure)
+    # X - Y has standard deviation sqrt(2): its own score, sqrt(2) Z, is that of a rare bit.
+    upset = 2 * _rare_bit(math.sqrt(2) * kappa, gap)
+    return win + upset + _rare_pair(kappa, edges.high)
+
+
+def _rare_bit(kappa: float, edge: float) -> float:
+    """Bound on the sum of a check whose rarer outcome is `edge` away: reveal Z where Z > edge."""
+    mills = float(density(np.array(edge)) / ndtr(edge))
+
+    def tail(k: float) -> float:
+        phi, beyond = float(density(np.array(edge))), float(ndtr(-edge))
+        if k == 0:
+            return (edge * phi + beyond) / 2
+        return (math.exp(k**2 / 2) * float(ndtr(k - edge)) - beyond - k * phi) / k**2
+
+    return _convex(tail, kappa) + float(excess(np.array(mills), kappa))
+
+
+def _rare_pair(kappa: float, edge: float, *, sign: int = 1) -> float:
+    """The mean of w(Z1 - Z2) where sign Z1 > edge, both standard normal."""
+
+    def tail(k: float) -> float:
+        phi, beyond = float(density(np.array(edge))), float(ndtr(-edge))
+        if k == 0:
+            return (edge * phi + 2 * beyond) / 2
+        return (math.exp(k**2) * float(ndtr(sign * k - edge)) - beyond - sign * k * phi) / k**2
+
+    return _convex(tail, kappa)
+
+
+def _convex(tail: Callable[[float], float], kappa: float) -> float:
+    return tail(kappa) if kappa >= _SMALL_KAPPA else max(tail(0.0), tail(_SMALL_KAPPA))
+
+
+def table_nodes() -> Floats:
+    """Where the table holds C: evenly up to 1, then in equal ratios up to 8 [M]."""
+    return np.concatenate([np.arange(32) / 32, 2.0 ** (np.arange(73) / 24)])
+
+
+def step_at(kappa: float) -> float:
+    """The grid's step for the table: finer where orders and noise of practice fall."""
+    return next(step for top, step in _STEPS if kappa <= top)
+
+
+def table_rows() -> list[tuple[float, float, float]]:
+    """Certify every node anew: (kappa, C of a check, C of an answer)."""
+    kappas = table_nodes()
+    steps = np.array([step_at(kappa) for kappa in kappas.tolist()])
+    answers = np.empty(len(kappas))
+    for step in np.unique(steps):
+        answers[steps == step] = certified_answers(kappas[steps == step], step=float(step))
+    checks = [certified_check(kappa) for kappa in kappas.tolist()]
+    return list(zip(kappas.tolist(), checks, answers.tolist(), strict=True))
+
+
+def _print_table() -> None:
+    for kappa, check, answer in table_rows():
+        print(f"    ({kappa!r}, {check * (1 + 1e-8):.8e}, {answer * (1 + 1e-8):.8e}),")
+
+
+if __name__ == "__main__":
+    _print_table()

@@ -1,0 +1,295 @@
+"""What a decision of PATE costs with the votes that were cast, to the last digit.
+
+The published bounds (`renyi_bounds`) know the probability of a surprise and nothing else. Here the
+decision's distribution is computed for the votes themselves and for every move of one vote, and the
+Renyi divergence is the largest over all moves, in both directions. Like every price that depends on
+votes it is private.
+
+GNMax: class k wins with probability integral of phi(x - u_k) prod_{j != k} Phi(x - u_j) dx, u the
+votes over the noise. A move changes the integrand by a factor that one table per class gives, so
+the K (K - 1) moved distributions of a histogram are one product of matrices over a trapezoid rule,
+which converges faster than any power (a step of 0.2: 13 digits). Differences are integrated as
+differences, and divergences are sums of terms that are not negative: nothing cancels, however much
+noise there is. Threshold: two outcomes and two moves, in closed form.
+
+Time grows as U K^2 G: U different histograms (sorted, so that equal prices are computed once), K
+classes, G = 90 + 2.5 (spread / noise) points; moves that cannot be the largest at an order are not
+summed there.
+
+>>> exact_rdp_gnmax([[130, 120], [240, 10]], 40.0, [2.0, 20.0]).round(9)
+array([[7.910740e-04, 7.901596e-03],
+       [6.360000e-07, 2.044800e-05]])
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.decision_bounds import decision_rdp_gnmax
+from labeldp.mechanisms.pate.probabilities import whole_maximum
+from labeldp.mechanisms.pate.renyi_bounds import (
+    Floats,
+    checked_noise,
+    checked_orders,
+    distinct,
+)
+from labeldp.mechanisms.pate.votes import checked_counts, checked_votes
+
+_STEP = 0.2
+#: Beyond this many standard deviations either side of all modes integrands vanish in doubles.
+_MARGIN = 9.0
+#: Entries of the largest arrays that are held at once.
+_CHUNK = 2**18
+#: A factor exp(x) with x above this might leave doubles; such histograms cost what any votes do.
+_LARGEST = 300.0
+#: Shifts below this are expanded, since the difference of two logs would lose their digits.
+_TINY = 1e-6
+#: Below this a l is expanded, above that its exponential is taken together with the probability.
+_SMALL, _BIG = 1e-2, 30.0
+#: Orders at which every move is summed to see which can be the largest between them, then those.
+_COARSE = (4, 16)
+
+
+def exact_rdp_gnmax(votes: Any, noise_std: float, orders: ArrayLike) -> Floats:
+    """Renyi divergence of GNMax's answers at these votes, the largest over all moves [N, A].
+
+    Moves are those of a vote that was cast, to any other class; both directions count. Never above
+    order / noise_std^2. It can exceed Theorem 6 of PATE 2018, which speaks of one direction: where
+    a surprise is very unlikely, a vote more for it weighs more than a vote less. With so little
+    noise that the integrand leaves doubles (spread over noise_std^2 above some hundred), the price
+    for any votes is returned.
+
+    Args:
+        votes: Counts [N, K], one vote per teacher.
+        noise_std: Standard deviation of the noise on every count.
+        orders: Renyi orders [A], above 1.
+
+    Raises:
+        ValueError: Votes that are none (the row is named), noise or orders out of range.
+    """
+    checked_noise(noise_std=noise_std)
+    ascending, back = np.unique(checked_orders(orders), return_inverse=True)
+    histograms, index = np.unique(
+        -np.sort(-checked_votes(votes).astype(np.int64), axis=1), axis=0, return_inverse=True
+    )
+    return exact_rows(histograms, noise_std, ascending)[:, back][index.reshape(-1)]
+
+
+def exact_rows(histograms: NDArray[np.int64], noise_std: float, orders: Floats) -> Floats:
+    """The same for different histograms, counts descending [U, K], at ascending orders [U, A]."""
+    ceiling = orders / noise_std**2
+    result = np.empty((len(histograms), len(orders)))
+    counts = histograms / noise_std
+    spread = counts[:, 0] - counts[:, -1]
+    shift = 1 / noise_std
+    far = shift * (spread + 2 * _MARGIN + 3 * shift) > _LARGEST
+    if far.any():
+        result[far] = decision_rdp_gnmax(noise_std, orders)
+    num_classes = histograms.shape[1]
+    moves = np.array([(i, j) for i in range(num_classes) for j in range(num_classes) if i != j])
+    for rows in _alike(spread, ~far, num_classes):
+        log_base, log_ratio = _moved(counts[rows], shift, moves)
+        for row, base, ratio in zip(rows, log_base, log_ratio, strict=True):
+            some = _distinct_moves(histograms[row], moves)
+            result[row] = _largest(base, ratio[some], orders)
+    return np.minimum(result, ceiling)
+
+
+def _alike(
+    spread: Floats, wanted: NDArray[np.bool_], num_classes: int
+) -> Iterator[NDArray[np.intp]]:
+    """Yield rows of like spread, which share a grid."""
+    order = np.flatnonzero(wanted)[np.argsort(spread[wanted], kind="stable")]
+    start = 0
+    while start < len(order):
+        points = (spread[order[start]] / 2 + 2 * _MARGIN) / _STEP
+        height = max(1, int(_CHUNK / (num_classes**2 * points)))
+        yield order[start : start + height]
+        start += height
+
+
+def _moved(counts: Floats, shift: float, moves: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """Log probabilities [B, K], and what each move adds to them [B, K (K - 1), K].
+
+    Args:
+        counts: Votes over the noise, descending [B, K].
+        shift: One vote over the noise.
+        moves: The class that loses a vote, and the one that gains it [K (K - 1), 2].
+    """
+    spread = (counts[:, 0] - counts[:, -1]).max()
+    x = np.arange(-spread / 2 - _MARGIN - shift, _MARGIN + shift + _STEP, _STEP)
+    z = x - (counts - counts[:, :1])[:, :, None]  # [B, K, G]
+    log_cdf = log_ndtr(z)
+    log_mass = log_cdf.sum(axis=1, keepdims=True) - log_cdf - z**2 / 2
+    largest = log_mass.max(axis=2, keepdims=True)
+    mass = np.exp(log_mass - largest)  # [B, K, G], scaled so that rare classes keep their digits
+    total = mass.sum(axis=2)  # [B, K]
+    log_base = np.log(total) + largest[:, :, 0]
+    log_base -= np.logaddexp.reduce(log_base, axis=1)[:, None]
+    lost = _log_change(z, shift)[:, moves[:, 0]]  # [B, M, G]
+    gained = _log_change(z, -shift)[:, moves[:, 1]]
+    tilts = [
+        (moves[:, which], sign * shift * z[:, moves[:, which]] - shift**2 / 2 + other)
+        for which, sign, other in ((0, -1.0, gained), (1, 1.0, lost))
+    ]
+
+    def means(function: Callable[[Floats], Floats]) -> Floats:
+        """Mean over each class's mass of a function of the factor's logarithm [B, M, K]."""
+        sums: Floats = function(lost + gained) @ mass.transpose(0, 2, 1)
+        for mine, tilt in tilts:
+            sums[:, np.arange(len(moves)), mine] = (function(tilt) * mass[:, mine]).sum(axis=2)
+        return np.asarray(sums / total[:, None, :])
+
+    change = means(np.expm1)
+    log_ratio = np.log1p(np.maximum(change, -0.5))
+    if (change < -0.5).any():  # there the factor itself keeps the digits
+        log_ratio = np.where(change < -0.5, np.log(np.maximum(means(np.exp), 1e-300)), log_ratio)
+    return log_base, log_ratio
+
+
+def _log_change(x: Floats, shift: float) -> Floats:
+    """Log Phi(x + shift) - log Phi(x)."""
+    log_cdf = log_ndtr(x)
+    if abs(shift) > _TINY:
+        return np.asarray(log_ndtr(x + shift) - log_cdf)
+    slope = np.exp(-(x**2) / 2 - log_cdf) / math.sqrt(2 * math.pi)
+    return np.asarray(shift * slope * (1 - shift * (x + slope) / 2))
+
+
+def _distinct_moves(histogram: NDArray[np.int64], moves: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which moves are of a vote that was cast, one for each pair of counts [M]."""
+    first = np.searchsorted(-histogram, -histogram)  # of the classes with that count
+    loses, gains = moves.T
+    inner = (first[gains] == first[loses]) & (gains == loses + 1)
+    chosen = (first[loses] == loses) & ((first[gains] == gains) | inner)
+    return np.asarray(chosen & (histogram[loses] > 0))
+
+
+def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
+    """Largest divergence between a distribution and the moved ones, at ascending orders [A].
+
+    (order - 1) times a divergence is convex in the order and 0 at 1: chords between coarse orders
+    bound it from above, chords continued bound it from below, and a move that is below another's
+    lower bound is not summed.
+
+    Args:
+        log_base: Log probabilities [K].
+        log_ratio: What each move adds to them [M, K].
+        orders: [A].
+    """
+    # The first direction has the moved distribution below, the second above.
+    log_below = np.concatenate([log_base + log_ratio, np.broadcast_to(log_base, log_ratio.shape)])
+    ratio = np.concatenate([-log_ratio, log_ratio])
+    for coarse in _COARSE:
+        if len(orders) <= coarse:
+            break
+        nodes = np.linspace(0, len(orders) - 1, coarse).astype(np.intp)
+        sums = np.log1p(_excess_sums(log_below, ratio, orders[nodes]))
+        if not np.isfinite(sums).all():
+            break
+        x, y = np.append(1.0, orders[nodes]), np.pad(sums, ((0, 0), (1, 0)))
+        move, order = _candidates(x, y, orders)
+        kept, move = np.unique(move, return_inverse=True)
+        log_below, ratio = log_below[kept], ratio[kept]
+    else:
+        summed = _excess_sums(log_below[move], ratio[move], orders[order, None])[:, 0]
+        best = np.zeros(len(orders))
+        np.maximum.at(best, order, np.log1p(summed))
+        return best / (orders - 1)
+    everything = np.log1p(_excess_sums(log_below, ratio, orders)).max(axis=0)
+    return np.asarray(everything / (orders - 1))
+
+
+def _candidates(x: Floats, y: Floats, orders: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Pairs (curve, order) of which one is the largest at that order.
+
+    Args:
+        x: 1 and the coarse orders [X].
+        y: Convex curves there [M, X], 0 at 1.
+        orders: [A].
+    """
+    cell = np.clip(np.searchsorted(x, orders, side="right") - 1, 0, len(x) - 2)
+    slope = np.diff(y, axis=1) / np.diff(x)
+    from_left, from_right = orders - x[cell], orders - x[cell + 1]
+    upper = y[:, cell] + slope[:, cell] * from_left
+    leaders = np.unique(y.argmax(axis=0))
+    y, slope = y[leaders], slope[leaders]
+    # The last cell has no neighbor to its right, the first no other bound than 0 to its left.
+    continued = y[:, cell] + slope[:, np.maximum(cell - 1, 0)] * from_left * (cell > 0)
+    last = cell == len(x) - 2
+    back = y[:, cell + 1] + slope[:, np.minimum(cell + 1, len(x) - 2)] * from_right
+    lower = np.maximum(continued, np.where(last, 0.0, back)).max(axis=0)
+    move, order = np.nonzero(upper >= lower * (1 - 1e-9))
+    return move, order
+
+
+def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats:
+    """sum_k q_k (r_k^a - a r_k + a - 1) = sum_k q_k r_k^a - 1 of distributions [M, K]: [M, A].
+
+    Args:
+        log_below: log q_k.
+        log_ratio: log r_k, of the distribution above over the one below.
+        orders: a, [A]; [M, 1] for an order of its own in every row.
+    """
+    below, change = np.exp(log_below), np.expm1(np.minimum(log_ratio, _BIG))
+    above = np.exp(log_below + log_ratio)
+    total = np.zeros((len(log_below), orders.shape[-1]))
+    powers = [orders**power - orders for power in range(7)]
+    for k in range(log_below.shape[1]):
+        log_r = log_ratio[:, k, None]
+        y = orders * log_r
+        terms = np.expm1(np.minimum(y, _BIG)) - orders * change[:, k, None]
+        small = np.abs(y) < _SMALL
+        if small.any():
+            series = np.zeros_like(y)
+            for power in range(6, 1, -1):  # sum of (a^m - a) l^m / m! from m = 2
+                series = log_r / power * (series + powers[power])
+            terms = np.where(small, series * log_r, terms)
+        terms *= below[:, k, None]
+        big = y > _BIG
+        if big.any():
+            with np.errstate(over="ignore"):
+                whole = np.exp(log_below[:, k, None] + y)
+            rest = orders * above[:, k, None] - (orders - 1) * below[:, k, None]
+            terms = np.where(big, whole - rest, terms)
+        total += np.maximum(terms, 0.0)
+    return total
+
+
+def exact_rdp_threshold(votes: Any, threshold: float, sigma1: float, orders: ArrayLike) -> Floats:
+    """Renyi divergence of Confident-GNMax's check at these votes [N, A].
+
+    Both directions count. The largest count changes by 1 either way: all that a vote can do to it,
+    or to the surplus over a student's guess.
+
+    Args:
+        votes: Counts [N, K]; for Interactive-GNMax the surplus over a student's guess.
+        threshold: What the noisy largest count must reach, 0 or above.
+        sigma1: Standard deviation of the noise on it.
+        orders: Renyi orders [A], above 1.
+
+    Raises:
+        ValueError: Votes that are none (the row is named), noise, threshold or orders out of range.
+    """
+    checked_noise(sigma1=sigma1)
+    _validate.non_negative(threshold=threshold)
+    checked = checked_orders(orders)
+    peaks, index = distinct(whole_maximum(checked_counts(votes)))
+    return check_rows((peaks - threshold) / sigma1, 1 / sigma1, checked)[index]
+
+
+def check_rows(x: Floats, shift: float, orders: Floats) -> Floats:
+    """Divergence of a check whose noiseless count is x above the threshold [U, A]."""
+    best = np.zeros((len(x), len(orders)))
+    sides = np.column_stack([x, -x])
+    log_base = log_ndtr(sides)
+    for step in (shift, -shift):
+        change = np.stack([_log_change(x, step), _log_change(-x, -step)], axis=1)
+        for below, ratio in ((log_base, change), (log_base + change, -change)):
+            np.maximum(best, np.log1p(_excess_sums(below, ratio, orders)), out=best)
+    return np.minimum(best / (orders - 1), orders * (shift**2 / 2))

@@ -1,0 +1,132 @@
+"""The certificate: above what any search finds, made again by its command, and not by thinning."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from labeldp.mechanisms.decision_certificate import (
+    Edges,
+    _grid,
+    _near,
+    answer_sum,
+    beyond_the_grid,
+    certified_answers,
+    certified_check,
+    check_sum,
+    step_at,
+    table_nodes,
+)
+from labeldp.mechanisms.decision_scores import answer_outcomes
+from labeldp.mechanisms.decision_table import ROWS
+
+KAPPAS = [0.0, 0.125, 0.5, 2.0, 8.0]
+
+
+def row(kappa: float) -> tuple[float, float, float]:
+    return min(ROWS, key=lambda each: abs(each[0] - kappa))
+
+
+def best_answer(kappa: float) -> float:
+    """The largest sum that a search finds: no bound, but close to the truth."""
+
+    def loss(place: np.ndarray) -> float:
+        u, v = place[:1], place[1:]
+        return -math.log(answer_sum(answer_outcomes(u, v), kappa)[0])
+
+    starts = [(0.7, 0.7 + 2 * kappa), (0.0, 2 * kappa), (0.5, 1.0), (5.0, 5.0 + 2 * kappa)]
+    return max(math.exp(-minimize(loss, start, method="Nelder-Mead").fun) for start in starts)
+
+
+@pytest.mark.parametrize("kappa", KAPPAS)
+def test_the_table_is_above_the_best_place_and_not_far(kappa: float) -> None:
+    _, check, answer = row(kappa)
+    x = np.linspace(-kappa - 5, kappa + 5, 20_001)
+    assert 1 <= check / check_sum(x, kappa).max() < 1.001
+    found = best_answer(kappa)
+    # Where C is large its logarithm is what is paid: kappa^2 C is a mean of exp(kappa t).
+    assert found <= answer
+    assert math.log1p(kappa**2 * answer) <= 1.002 * math.log1p(kappa**2 * found) or kappa == 0
+    assert answer / found < (1.001 if kappa < 1 else 1.1)
+
+
+def test_two_over_pi_and_the_place_of_the_worst_answer() -> None:
+    assert ROWS[0][1] == pytest.approx(1 / math.pi, rel=1e-4)
+    at_worst = answer_sum(answer_outcomes(np.array([0.66]), np.array([0.66])), 0.0)[0]
+    assert at_worst == pytest.approx(0.63995, abs=1e-4)
+    assert 2 / math.pi < at_worst < ROWS[0][2] < 1.0005 * at_worst
+
+
+def test_some_rows_of_the_table_are_certified_again() -> None:
+    """At the table's own steps, away from the finest grids, whose time the command can take."""
+    assert [each[0] for each in ROWS] == table_nodes().tolist()
+    for kappa in (1.0, 8.0):
+        assert row(kappa)[0] == kappa
+        assert certified_check(kappa) == pytest.approx(row(kappa)[1], rel=3e-8)
+    again = certified_answers(np.array([1.0]), step=step_at(1.0))[0]
+    assert again == pytest.approx(row(1.0)[2], rel=3e-8)
+    for kappa in (0.0, 0.25):  # a coarser grid claims more, never less
+        coarse = certified_answers(np.array([kappa]), step=0.05)[0]
+        assert row(kappa)[2] < coarse < 1.02 * row(kappa)[2]
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.5, 2.0])
+def test_a_thinned_grid_without_its_own_error_bound_is_no_certificate(kappa: float) -> None:
+    truth = best_answer(kappa)
+    thin, claimed = 0.8, 0.01
+    points = list(_grid(Edges.of(kappa), thin))
+    honest = max(_near(answer_outcomes(u, v), kappa, thin).max() for u, v in points)
+    cheat = max(_near(answer_outcomes(u, v), kappa, claimed).max() for u, v in points)
+    assert cheat < truth < honest
+    # and a check's cells may not be narrower than the distance of their ends
+    x = np.linspace(-kappa - 4.3, kappa + 4, 12)
+    assert check_sum(x, kappa).max() < row(kappa)[1]
+    assert certified_check(kappa, step=0.5) > row(kappa)[1]
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.3, 2.0, 6.0])
+def test_what_lies_beyond_the_grid_is_bounded(kappa: float) -> None:
+    edges = Edges.of(kappa)
+    bound = beyond_the_grid(kappa, edges)
+    assert math.log1p(kappa**2 * bound) <= math.log1p(kappa**2 * row(kappa)[2]) + 0.05
+    assert kappa > 1 or bound < row(kappa)[2]  # where it matters the grid decides
+    rng = np.random.default_rng(2)
+    u, v = rng.uniform(-edges.low - 12, edges.both + edges.apart + 12, size=(2, 40_000))
+    outside = (np.minimum(u, v) <= -edges.low) | (np.minimum(u, v) >= edges.both) & (
+        np.abs(u - v) <= edges.apart
+    )
+    outside |= (np.maximum(u, v) >= edges.high) & (np.abs(u - v) >= edges.apart)
+    assert outside.mean() > 0.3
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sums = answer_sum(answer_outcomes(u[outside], v[outside]), kappa)
+    sums = sums[np.isfinite(sums)]  # outcomes whose probability underflows have no score here
+    assert len(sums) > 5000 and sums.max() <= bound
+
+
+def test_the_grid_and_the_comparisons_cover_the_plane() -> None:
+    for kappa, step in ((0.0, 0.3), (3.0, 0.5)):
+        edges = Edges.of(kappa)
+        known = {
+            (round(a / step, 3), round(b / step, 3))
+            for u, v in _grid(edges, step)
+            for a, b in zip(u + edges.low, v + edges.low, strict=True)
+        }
+        rng = np.random.default_rng(3)
+        for u, v in rng.uniform(-edges.low - 2, edges.both + edges.apart + 8, size=(20_000, 2)):
+            low, high, apart = min(u, v), max(u, v), abs(u - v)
+            if low <= -edges.low or (low >= edges.both and apart <= edges.apart):
+                continue
+            if high >= edges.high and apart >= edges.apart:
+                continue
+            i, j = math.floor((u + edges.low) / step), math.floor((v + edges.low) / step)
+            assert all((i + di, j + dj) in known for di in (0, 1) for dj in (0, 1))
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(ValueError, match="kappa is -1"):
+        certified_check(-1.0)
+    with pytest.raises(ValueError, match="step is 0"):
+        certified_answers(np.array([0.0]), step=0.0)
+    with pytest.raises(ValueError, match="kappa is"):
+        certified_answers(np.array([math.nan]), step=0.1)
