@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.mechanisms.decision_bounds import decision_rdp_gnmax, decision_rdp_threshold
-from labeldp.mechanisms.decision_events import Accounting
-from labeldp.mechanisms.exact_costs import exact_rdp_gnmax, exact_rdp_threshold
-from labeldp.mechanisms.exact_curves import checks_per_class, exact_answers, exact_checks
+from labeldp.mechanisms.pate.decision_bounds import decision_rdp_gnmax, decision_rdp_threshold
+from labeldp.mechanisms.pate.decision_events import Accounting
+from labeldp.mechanisms.pate.exact_costs import exact_rdp_gnmax, exact_rdp_threshold
+from labeldp.mechanisms.pate.exact_curves import checks_per_class, exact_answers, exact_checks
 from labeldp.mechanisms.pate.probabilities import (
     log_probability_answered,
     log_probability_answered_per_class,

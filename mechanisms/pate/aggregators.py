@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import like
 from labeldp.mechanisms.accounting import ORDERS, Event, PureEvent, RenyiEvent
-from labeldp.mechanisms.decision_events import Accounting, Decisions, events_of
 from labeldp.mechanisms.pate.accounting import (
     CheckNoise,
     QueryCosts,
@@ -34,6 +33,7 @@ from labeldp.mechanisms.pate.accounting import (
     gnmax_costs,
     lnmax_costs,
 )
+from labeldp.mechanisms.pate.decision_events import Accounting, Decisions, events_of
 from labeldp.mechanisms.pate.probabilities import whole_maximum
 from labeldp.mechanisms.pate.renyi_bounds import Floats, checked_noise
 from labeldp.mechanisms.pate.votes import checked_votes

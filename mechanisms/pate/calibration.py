@@ -20,8 +20,8 @@ from scipy.optimize import brentq
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import ORDERS, Conversion
-from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.many_settings import expected_of_settings
 from labeldp.mechanisms.pate.pricing import expected_for, price_for_any_votes
 from labeldp.mechanisms.pate.renyi_bounds import Floats

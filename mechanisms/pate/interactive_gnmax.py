@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import like
 from labeldp.mechanisms.accounting import Event, RenyiEvent
-from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.accounting import QueryCosts, confident_gnmax_costs
 from labeldp.mechanisms.pate.aggregators import (
     Answers,
@@ -30,6 +29,7 @@ from labeldp.mechanisms.pate.aggregators import (
     event_of_answers,
     respond_in_order,
 )
+from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.renyi_bounds import Floats
 from labeldp.mechanisms.pate.votes import checked_votes
 from labeldp.mechanisms.randomness import AnyGenerator, as_noise_generator

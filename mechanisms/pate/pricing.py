@@ -28,8 +28,8 @@ from labeldp.mechanisms.accounting import (
     gaussian_rdp,
     pure_rdp,
 )
-from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.aggregators import Answers, ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.query_costs import PateCost, QueryCosts
 from labeldp.mechanisms.pate.votes import checked_votes
 from labeldp.mechanisms.randomness import AnyGenerator

@@ -18,7 +18,7 @@ from labeldp.mechanisms.accounting import (
     conversion_offsets,
     epsilon_from_rdp,
 )
-from labeldp.mechanisms.exact_curves import Curves
+from labeldp.mechanisms.pate.exact_curves import Curves
 from labeldp.mechanisms.pate.renyi_bounds import Floats, checked_orders
 
 #: Entries of a chunk of queries times orders: half a megabyte, so that it stays in the cache.

@@ -28,7 +28,6 @@ from labeldp.mechanisms.accounting import (
     epsilon_from_rdp,
     epsilon_of,
 )
-from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import (
     ConfidentGNMax,
@@ -36,6 +35,7 @@ from labeldp.mechanisms.pate.aggregators import (
     LNMax,
 )
 from labeldp.mechanisms.pate.answer_price import AnswerPrice
+from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.pate.local_sensitivity import threshold_changes, threshold_prices
 from labeldp.mechanisms.pate.publishing_noise import ReleaseNoise, public_order

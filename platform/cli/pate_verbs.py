@@ -8,9 +8,9 @@ import numpy as np
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import Conversion
-from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.calibration import calibrate_confident_gnmax
+from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.pricing import PatePrice, price_of_answers, price_of_given_answers
 from labeldp.mechanisms.pate.smooth_sensitivity import (
     ConditionsFailed,

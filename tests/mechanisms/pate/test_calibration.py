@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import Conversion
-from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.calibration import (
     Basis,
     calibrate_confident_gnmax,
     calibrate_gnmax,
     calibrate_lnmax,
 )
+from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.pricing import (
     expected_for,
     price_for_any_votes,

@@ -13,8 +13,8 @@ from labeldp.mechanisms.accounting import (
     gaussian_epsilon,
     gaussian_rdp,
 )
-from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.pricing import (
     Aggregator,
     expected_for,

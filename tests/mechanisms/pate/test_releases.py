@@ -16,10 +16,10 @@ from labeldp.mechanisms.accounting import (
     epsilon_from_rdp,
     epsilon_of,
 )
-from labeldp.mechanisms.decision_events import Accounting
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.answer_price import ConditionsFailed
+from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.pate.releases import (
     BY_TEACHERS,

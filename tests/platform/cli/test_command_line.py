@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from labeldp.mechanisms.accounting import gaussian_epsilon
 from labeldp.platform.cli import privacy_verbs
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.cluster import CannotFit
+from tests.platform.cli.asked import answer
 from tests.platform.stores import new_store
 from tests.shared_material import shared_path
 
@@ -28,15 +28,6 @@ def _quiet_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "LABELDP_DATA"):
         monkeypatch.delenv(name, raising=False)
-
-
-def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
-    """Run a verb and return the JSON object that it printed, and nothing else."""
-    assert main([*arguments, "--json"]) == code
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    found: dict[str, Any] = json.loads(captured.out)
-    return found
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -113,66 +104,6 @@ def test_calibrate_is_the_way_back(capsys: pytest.CaptureFixture[str], epsilon: 
     assert rr["keep_probability"] == pytest.approx(keep, rel=1e-12)
     for found in (laplace, gaussian, rr):
         assert found["epsilon"] <= target
-
-
-@pytest.fixture
-def votes(tmp_path: Path) -> str:
-    """250 teachers: 40 clear queries and 10 contested ones."""
-    counts = np.array([[240, 6, 4]] * 40 + [[90, 85, 75]] * 10)
-    np.savez(tmp_path / "votes.npz", counts=counts)
-    return str(tmp_path / "votes.npz")
-
-
-PATE = ["--sigma1", "100", "--sigma2", "40", "--threshold", "150", "--delta", "1e-5"]
-
-
-def test_epsilon_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:
-    arguments = ["epsilon", "pate", "--votes", f"{votes}:counts", "--aggregator", "confident"]
-    found = answer(capsys, *arguments, *PATE, "--seed", "1")
-    for name in ("expected", "realised"):
-        assert set(found[name]) >= {"epsilon", "order", "answered"}
-    assert set(found["data_independent"]) >= {"epsilon", "order"}
-    assert found["expected"]["epsilon"] < found["data_independent"]["epsilon"]
-    assert 0 < found["realised"]["answered"] <= 50
-    if found["sanitized"] is None:
-        assert found["sanitized_reason"]
-    else:
-        assert set(found["sanitized"]) >= {"epsilon", "delta", "beta", "noise_std"}
-    assert answer(capsys, *arguments, *PATE, "--seed", "1") == found
-    drawn = [found["realised"], found["data_independent"], found["sanitized"] or {}]
-    assert all(price.get("simulated") is True for price in drawn if price)
-    assert "simulated" not in found["expected"] and "--seed 1" in found["note"]
-    assert main([*arguments, *PATE]) == 0
-    said = capsys.readouterr().out
-    assert "simulated: True" in said and "drawn here with fresh noise, and not about any" in said
-    older = answer(capsys, *arguments, *PATE, "--seed", "1", "--conversion", "mironov")
-    assert older["expected"]["epsilon"] > found["expected"]["epsilon"]
-    counts = answer(capsys, *arguments, *PATE, "--seed", "1", "--accounting", "counts")
-    for name in ("expected", "realised", "data_independent"):
-        assert found[name] == counts["by_decision"][name]
-        assert counts[name] == found["by_counts"][name]
-        assert found[name]["epsilon"] < 0.95 * counts[name]["epsilon"]
-    fewer = answer(capsys, *arguments, *PATE, "--seed", "1", "--answer", "5")
-    assert fewer["realised"]["answered"] == 5
-
-
-@pytest.mark.parametrize("aggregator", ["gnmax", "lnmax"])
-def test_epsilon_pate_without_a_check(
-    capsys: pytest.CaptureFixture[str], votes: str, aggregator: str
-) -> None:
-    arguments = ["--votes", votes, "--aggregator", aggregator, "--sigma2", "40", "--delta", "1e-5"]
-    found = answer(capsys, "epsilon", "pate", *arguments)
-    assert found["realised"]["answered"] == found["expected"]["answered"] == 50
-    assert found["realised"]["epsilon"] <= found["data_independent"]["epsilon"]
-
-
-def test_calibrate_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:
-    arguments = ("--votes", votes, "--epsilon", "5", "--delta", "1e-5", "--answer", "20")
-    found = answer(capsys, "calibrate", "pate", *arguments)
-    assert set(found) >= {"sigma1", "sigma2", "threshold", "epsilon"}
-    assert 0 < found["epsilon"] <= 5
-    counts = answer(capsys, "calibrate", "pate", *arguments, "--accounting", "counts")
-    assert found["sigma1"] * found["sigma2"] < 0.9 * counts["sigma1"] * counts["sigma2"]
 
 
 def test_audit_memorization_on_published_confidences(

@@ -1,6 +1,6 @@
 """The certified table of `decision_bounds`: kappa, C(kappa) of a check, C(kappa) of an answer.
 
-Made by `python -m labeldp.mechanisms.decision_certificate`; do not edit.
+Made by `python -m labeldp.mechanisms.pate.decision_certificate`; do not edit.
 """
 
 #: Nodes from 0 to 8; the definition of C and its proof are in docs/decision_accounting.md.

@@ -13,7 +13,7 @@ are monotone, so over a cell each term is at most its larger factors. Answer: on
 which log-concavity provides, and outside of the grid comparisons with simpler decisions. The
 proofs are in docs/decision_accounting.md, under the names that are used here.
 
-    python -m labeldp.mechanisms.decision_certificate     # makes the table again, in a minute
+    python -m labeldp.mechanisms.pate.decision_certificate     # makes the table again, in a minute
 
 >>> bound = certified_check(0.0, step=1e-3)
 >>> bool(1 / np.pi <= bound < 1.005 / np.pi)
@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.decision_scores import (
+from labeldp.mechanisms.pate.decision_scores import (
     Outcome,
     answer_outcomes,
     check_outcomes,

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import ORDERS, DecisionEvent, GaussianEvent, epsilon_of
-from labeldp.mechanisms.decision_bounds import decision_rdp_gnmax, decision_rdp_threshold
+from labeldp.mechanisms.pate.decision_bounds import decision_rdp_gnmax, decision_rdp_threshold
 from labeldp.mechanisms.pate.renyi_bounds import Floats, checked_noise
 
 __all__ = ["Accounting", "Decisions", "epsilon_of", "events_of"]

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from scipy import integrate
 from scipy.special import ndtr
 
-from labeldp.mechanisms import exact_costs
 from labeldp.mechanisms.accounting import ORDERS, Conversion, epsilon_from_rdp
-from labeldp.mechanisms.decision_bounds import decision_rdp_gnmax, decision_rdp_threshold
-from labeldp.mechanisms.exact_curves import exact_answers, exact_checks
+from labeldp.mechanisms.pate import exact_costs
 from labeldp.mechanisms.pate.accounting import (
     Accounting,
     confident_gnmax_costs,
@@ -24,6 +22,8 @@ from labeldp.mechanisms.pate.accounting import (
     rdp_gnmax,
     rdp_threshold,
 )
+from labeldp.mechanisms.pate.decision_bounds import decision_rdp_gnmax, decision_rdp_threshold
+from labeldp.mechanisms.pate.exact_curves import exact_answers, exact_checks
 from tests.shared_material import shared_path
 
 FEW = np.array([1.5, 2.0, 10.0, 60.0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from labeldp.mechanisms.decision_certificate import (
+from labeldp.mechanisms.pate.decision_certificate import (
     Edges,
     _grid,
     _near,
@@ -18,8 +18,8 @@ from labeldp.mechanisms.decision_certificate import (
     step_at,
     table_nodes,
 )
-from labeldp.mechanisms.decision_scores import answer_outcomes
-from labeldp.mechanisms.decision_table import ROWS
+from labeldp.mechanisms.pate.decision_scores import answer_outcomes
+from labeldp.mechanisms.pate.decision_table import ROWS
 
 KAPPAS = [0.0, 0.125, 0.5, 2.0, 8.0]
 

@@ -25,7 +25,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from labeldp.mechanisms.decision_table import ROWS
+from labeldp.mechanisms.pate.decision_table import ROWS
 from labeldp.mechanisms.pate.renyi_bounds import Floats, checked_noise, checked_orders
 
 _KAPPA, _CHECK, _ANSWER = np.array(ROWS).T

@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.decision_bounds import decision_rdp_gnmax
-from labeldp.mechanisms.exact_costs import check_rows, exact_rows
+from labeldp.mechanisms.pate.decision_bounds import decision_rdp_gnmax
+from labeldp.mechanisms.pate.exact_costs import check_rows, exact_rows
 from labeldp.mechanisms.pate.renyi_bounds import Floats
 
 Index = NDArray[np.intp] | NDArray[np.bool_]

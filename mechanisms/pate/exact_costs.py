@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.decision_bounds import decision_rdp_gnmax
+from labeldp.mechanisms.pate.decision_bounds import decision_rdp_gnmax
 from labeldp.mechanisms.pate.probabilities import whole_maximum
 from labeldp.mechanisms.pate.renyi_bounds import (
     Floats,
