@@ -48,8 +48,8 @@ KNOWN = (
     Mutant(
         "answers of Confident-GNMax of sensitivity 1",
         "aggregators",
-        "moved * checked / self.sigma1**2 + 2 * answered / self.sigma2**2",
-        "moved * checked / self.sigma1**2 + answered / self.sigma2**2",
+        "[checks, Decisions(noise_std=self.sigma2, count=answered)]",
+        "[checks, Decisions(noise_std=self.sigma2, count=answered, moved=1)]",
         ("aggregators",),
     ),
     Mutant(
@@ -187,9 +187,9 @@ KNOWN = (
     ),
     Mutant(
         "a client forgets the releases that it read",
-        "vault_home",
-        "if release.key not in self.keys:\n            self.keys.append(release.key)",
-        "pass",
+        "vault_client",
+        "indices, self.noise))\n        if release.key not in self.keys:",
+        "indices, self.noise))\n        if release.key in self.keys:",
         ("vault_client",),
     ),
     Mutant(
