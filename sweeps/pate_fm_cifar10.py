@@ -11,7 +11,8 @@ on the side of privacy: the published program adds noise to every class before i
 which its accountant does not price, and charges checks and answers by expectation; here one noise
 is added to the largest count, as priced, and the charge covers every check and all K answers, so
 that the high level costs more than 1.6 (the papers' number is
-`private/epsilon_expected_of_counts`). Medium and low share their votes. `--smoke`: 300 images, four teachers of a small CNN, two steps.
+`private/epsilon_expected_of_counts`). Medium and low share their votes. `--smoke`: 300 images,
+four teachers of a small CNN, two steps.
 
 Hardware: one GPU per actor. By counted operations at 30% of an H200's peak, not measured: 11
 minutes a teacher, so 179 GPU-hours for both ensembles, once, and 3 for a trial's students.
