@@ -83,12 +83,14 @@ from labeldp.mechanisms.interactive_gnmax import InteractiveGNMax as Interactive
 from labeldp.mechanisms.accounting import (
     ORDERS as ORDERS,
     Conversion as Conversion,
+    DecisionEvent as DecisionEvent,
     GaussianEvent as GaussianEvent,
     PureEvent as PureEvent,
     RenyiEvent as RenyiEvent,
     epsilon_from_rdp as epsilon_from_rdp,
     epsilon_of as epsilon_of,
 )
+from labeldp.mechanisms.decision_events import Accounting as Accounting
 from labeldp.mechanisms.smooth_sensitivity import (
     SanitizedEpsilon as SanitizedEpsilon,
     release_epsilon as release_epsilon,

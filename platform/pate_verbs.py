@@ -50,6 +50,7 @@ def epsilon(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "accounting": accounting.value,
         **_prices(price),
+        **(_note(price, beside) if accounting is Accounting.DECISION else {}),
         f"by_{other.value}": _prices(beside),
         **_sanitized(aggregator, votes, price, options, generator),
     }
@@ -64,6 +65,17 @@ def _prices(price: PatePrice) -> dict[str, dict[str, float]]:
             "order": price.data_independent.order,
             "epsilon_exact": price.data_independent_exact,
         },
+    }
+
+
+def _note(price: PatePrice, beside: PatePrice) -> dict[str, str]:
+    """Say so where the noise is too little for decisions to cost less than their counts."""
+    decisions, counts = (each.data_independent.epsilon for each in (price, beside))
+    if decisions < counts * (1 - 1e-9):
+        return {}
+    return {
+        "accounting_note": "with so little noise, or noise of this kind, decisions are priced as "
+        "their counts"
     }
 
 

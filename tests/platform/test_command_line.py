@@ -140,11 +140,6 @@ def test_epsilon_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:
         assert set(found["sanitized"]) >= {"epsilon", "delta", "beta", "noise_std"}
     older = answer(capsys, *arguments, *PATE, "--seed", "1", "--conversion", "mironov")
     assert older["expected"]["epsilon"] > found["expected"]["epsilon"]
-    counts = answer(capsys, *arguments, *PATE, "--seed", "1", "--accounting", "counts")
-    for name in ("expected", "realised", "data_independent"):
-        assert found[name] == counts["by_decision"][name]
-        assert counts[name] == found["by_counts"][name]
-        assert found[name]["epsilon"] < 0.95 * counts[name]["epsilon"]
     fewer = answer(capsys, *arguments, *PATE, "--seed", "1", "--answer", "5")
     assert fewer["realised"]["answered"] == 5
 
@@ -164,8 +159,6 @@ def test_calibrate_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:
     found = answer(capsys, "calibrate", "pate", *arguments)
     assert set(found) >= {"sigma1", "sigma2", "threshold", "epsilon"}
     assert 0 < found["epsilon"] <= 5
-    counts = answer(capsys, "calibrate", "pate", *arguments, "--accounting", "counts")
-    assert found["sigma1"] * found["sigma2"] < 0.9 * counts["sigma1"] * counts["sigma2"]
 
 
 def test_audit_memorization_on_published_confidences(
