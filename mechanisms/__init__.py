@@ -94,12 +94,14 @@ from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax as Intera
 from labeldp.mechanisms.accounting import (
     ORDERS as ORDERS,
     Conversion as Conversion,
+    DecisionEvent as DecisionEvent,
     GaussianEvent as GaussianEvent,
     PureEvent as PureEvent,
     RenyiEvent as RenyiEvent,
     epsilon_from_rdp as epsilon_from_rdp,
     epsilon_of as epsilon_of,
 )
+from labeldp.mechanisms.pate.decision_events import Accounting as Accounting
 from labeldp.mechanisms.pate.smooth_sensitivity import (
     SanitizedEpsilon as SanitizedEpsilon,
     release_epsilon as release_epsilon,

@@ -73,13 +73,6 @@ def decision_rdp_gnmax(sigma2: float, orders: ArrayLike) -> Floats:
     return np.minimum(bound, checked / sigma2**2)
 
 
-def within_table(sigma: float, orders: ArrayLike) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Where the table reaches for this noise [A]; elsewhere the price is that of the counts."""
-    checked_noise(sigma=sigma)
-    checked = checked_orders(orders)
-    return np.asarray(np.sqrt(checked * (checked - 1)) / sigma <= _KAPPA[-1], dtype=np.bool_)
-
-
 def _bound(shift: float, orders: Floats, log_table: Floats, third: float) -> Floats:
     """The formula of the module [A]; infinite where the table ends."""
     both = orders * (orders - 1)

@@ -7,14 +7,15 @@ votes it is private.
 
 GNMax: class k wins with probability integral of phi(x - u_k) prod_{j != k} Phi(x - u_j) dx, u the
 votes over the noise. A move changes the integrand by a factor that one table per class gives, so
-the K (K - 1) moved distributions of a histogram are one product of matrices over a trapezoid rule,
-which converges faster than any power (a step of 0.2: 13 digits). Differences are integrated as
+the moved distributions of a histogram are one product of matrices over a trapezoid rule, which
+converges faster than any power (a step of 0.2: 13 digits). Differences are integrated as
 differences, and divergences are sums of terms that are not negative: nothing cancels, however much
 noise there is. Threshold: two outcomes and two moves, in closed form.
 
-Time grows as U K^2 G: U different histograms (sorted, so that equal prices are computed once), K
-classes, G = 90 + 2.5 (spread / noise) points; moves that cannot be the largest at an order are not
-summed there.
+Time grows as U V^3 G and does not depend on the queries or the classes: U different histograms
+(sorted, so that equal prices are computed once), V different counts in each (classes with equal
+counts share their outcomes and moves), G = 90 + 2.5 (spread / noise) points. Moves that cannot be
+the largest at an order are not summed there.
 
 >>> exact_rdp_gnmax([[130, 120], [240, 10]], 40.0, [2.0, 20.0]).round(9)
 array([[7.910740e-04, 7.901596e-03],
@@ -22,7 +23,7 @@ array([[7.910740e-04, 7.901596e-03],
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,6 @@ from labeldp.mechanisms.pate.votes import checked_counts, checked_votes
 _STEP = 0.2
 #: Beyond this many standard deviations either side of all modes integrands vanish in doubles.
 _MARGIN = 9.0
-#: Entries of the largest arrays that are held at once.
-_CHUNK = 2**18
 #: A factor exp(x) with x above this might leave doubles; such histograms cost what any votes do.
 _LARGEST = 300.0
 #: Shifts below this are expanded, since the difference of two logs would lose their digits.
@@ -82,74 +81,57 @@ def exact_rdp_gnmax(votes: Any, noise_std: float, orders: ArrayLike) -> Floats:
 
 def exact_rows(histograms: NDArray[np.int64], noise_std: float, orders: Floats) -> Floats:
     """The same for different histograms, counts descending [U, K], at ascending orders [U, A]."""
-    ceiling = orders / noise_std**2
     result = np.empty((len(histograms), len(orders)))
-    counts = histograms / noise_std
-    spread = counts[:, 0] - counts[:, -1]
     shift = 1 / noise_std
-    far = shift * (spread + 2 * _MARGIN + 3 * shift) > _LARGEST
-    if far.any():
-        result[far] = decision_rdp_gnmax(noise_std, orders)
-    num_classes = histograms.shape[1]
-    moves = np.array([(i, j) for i in range(num_classes) for j in range(num_classes) if i != j])
-    for rows in _alike(spread, ~far, num_classes):
-        log_base, log_ratio = _moved(counts[rows], shift, moves)
-        for row, base, ratio in zip(rows, log_base, log_ratio, strict=True):
-            some = _distinct_moves(histograms[row], moves)
-            result[row] = _largest(base, ratio[some], orders)
-    return np.minimum(result, ceiling)
+    for row, histogram in enumerate(histograms):
+        spread = (histogram[0] - histogram[-1]) / noise_std
+        if shift * (spread + 2 * _MARGIN + 3 * shift) > _LARGEST:
+            result[row] = decision_rdp_gnmax(noise_std, orders)
+        else:
+            result[row] = _largest(*_moved(histogram, noise_std), orders)
+    return np.minimum(result, orders / noise_std**2)
 
 
-def _alike(
-    spread: Floats, wanted: NDArray[np.bool_], num_classes: int
-) -> Iterator[NDArray[np.intp]]:
-    """Yield rows of like spread, which share a grid."""
-    order = np.flatnonzero(wanted)[np.argsort(spread[wanted], kind="stable")]
-    start = 0
-    while start < len(order):
-        points = (spread[order[start]] / 2 + 2 * _MARGIN) / _STEP
-        height = max(1, int(_CHUNK / (num_classes**2 * points)))
-        yield order[start : start + height]
-        start += height
+def _moved(histogram: NDArray[np.int64], noise_std: float) -> tuple[Floats, Floats]:
+    """Log probabilities of outcomes [M, O], and what each move adds to them [M, O].
 
-
-def _moved(counts: Floats, shift: float, moves: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Log probabilities [B, K], and what each move adds to them [B, K (K - 1), K].
-
-    Args:
-        counts: Votes over the noise, descending [B, K].
-        shift: One vote over the noise.
-        moves: The class that loses a vote, and the one that gains it [K (K - 1), 2].
+    Classes with equal counts are one outcome as far as they are not in the move: with V different
+    counts there are O = V + 2 outcomes, the classes that lose and gain the vote coming last, and
+    M <= V^2 moves that differ.
     """
-    spread = (counts[:, 0] - counts[:, -1]).max()
-    x = np.arange(-spread / 2 - _MARGIN - shift, _MARGIN + shift + _STEP, _STEP)
-    z = x - (counts - counts[:, :1])[:, :, None]  # [B, K, G]
+    counts, times = np.unique(histogram, return_counts=True)
+    same = np.eye(len(counts), dtype=np.bool_)
+    loses, gains = np.nonzero((counts > 0)[:, None] & (~same | (times > 1)))
+    behind, shift = (counts - counts[-1]) / noise_std, 1 / noise_std
+    x = np.arange(behind[0] / 2 - _MARGIN - shift, _MARGIN + shift + _STEP, _STEP)
+    z = x - behind[:, None]  # [V, G]
     log_cdf = log_ndtr(z)
-    log_mass = log_cdf.sum(axis=1, keepdims=True) - log_cdf - z**2 / 2
-    largest = log_mass.max(axis=2, keepdims=True)
-    mass = np.exp(log_mass - largest)  # [B, K, G], scaled so that rare classes keep their digits
-    total = mass.sum(axis=2)  # [B, K]
-    log_base = np.log(total) + largest[:, :, 0]
-    log_base -= np.logaddexp.reduce(log_base, axis=1)[:, None]
-    lost = _log_change(z, shift)[:, moves[:, 0]]  # [B, M, G]
-    gained = _log_change(z, -shift)[:, moves[:, 1]]
-    tilts = [
-        (moves[:, which], sign * shift * z[:, moves[:, which]] - shift**2 / 2 + other)
-        for which, sign, other in ((0, -1.0, gained), (1, 1.0, lost))
-    ]
+    log_mass = times @ log_cdf - log_cdf - z**2 / 2
+    largest = log_mass.max(axis=1, keepdims=True)
+    mass = np.exp(log_mass - largest)  # [V, G], scaled so that rare classes keep their digits
+    total = mass.sum(axis=1)
+    log_base = np.log(total) + largest[:, 0]
+    log_base -= np.logaddexp.reduce(log_base + np.log(times))
+    lost, gained = _log_change(z, shift)[loses], _log_change(z, -shift)[gains]  # [M, G]
+    tilts = (
+        (loses, -shift * z[loses] - shift**2 / 2 + gained),
+        (gains, shift * z[gains] - shift**2 / 2 + lost),
+    )
 
     def means(function: Callable[[Floats], Floats]) -> Floats:
-        """Mean over each class's mass of a function of the factor's logarithm [B, M, K]."""
-        sums: Floats = function(lost + gained) @ mass.transpose(0, 2, 1)
-        for mine, tilt in tilts:
-            sums[:, np.arange(len(moves)), mine] = (function(tilt) * mass[:, mine]).sum(axis=2)
-        return np.asarray(sums / total[:, None, :])
+        """Mean over each outcome's mass of a function of the factor's logarithm [M, O]."""
+        others = function(lost + gained) @ mass.T / total
+        own = [(function(tilt) * mass[who]).sum(axis=1) / total[who] for who, tilt in tilts]
+        return np.column_stack([others, *own])
 
     change = means(np.expm1)
     log_ratio = np.log1p(np.maximum(change, -0.5))
     if (change < -0.5).any():  # there the factor itself keeps the digits
         log_ratio = np.where(change < -0.5, np.log(np.maximum(means(np.exp), 1e-300)), log_ratio)
-    return log_base, log_ratio
+    left = times - same[loses].astype(np.float64) - same[gains]
+    with np.errstate(divide="ignore"):  # no class of that count is left
+        others = log_base + np.log(np.maximum(left, 0.0))
+    return np.column_stack([others, log_base[loses], log_base[gains]]), log_ratio
 
 
 def _log_change(x: Floats, shift: float) -> Floats:
@@ -161,15 +143,6 @@ def _log_change(x: Floats, shift: float) -> Floats:
     return np.asarray(shift * slope * (1 - shift * (x + slope) / 2))
 
 
-def _distinct_moves(histogram: NDArray[np.int64], moves: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which moves are of a vote that was cast, one for each pair of counts [M]."""
-    first = np.searchsorted(-histogram, -histogram)  # of the classes with that count
-    loses, gains = moves.T
-    inner = (first[gains] == first[loses]) & (gains == loses + 1)
-    chosen = (first[loses] == loses) & ((first[gains] == gains) | inner)
-    return np.asarray(chosen & (histogram[loses] > 0))
-
-
 def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
     """Largest divergence between a distribution and the moved ones, at ascending orders [A].
 
@@ -178,12 +151,12 @@ def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
     lower bound is not summed.
 
     Args:
-        log_base: Log probabilities [K].
-        log_ratio: What each move adds to them [M, K].
+        log_base: Log probabilities of outcomes [M, O].
+        log_ratio: What each move adds to them [M, O].
         orders: [A].
     """
     # The first direction has the moved distribution below, the second above.
-    log_below = np.concatenate([log_base + log_ratio, np.broadcast_to(log_base, log_ratio.shape)])
+    log_below = np.concatenate([log_base + log_ratio, log_base])
     ratio = np.concatenate([-log_ratio, log_ratio])
     for coarse in _COARSE:
         if len(orders) <= coarse:
@@ -229,7 +202,7 @@ def _candidates(x: Floats, y: Floats, orders: Floats) -> tuple[NDArray[np.intp],
 
 
 def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats:
-    """sum_k q_k (r_k^a - a r_k + a - 1) = sum_k q_k r_k^a - 1 of distributions [M, K]: [M, A].
+    """sum_k q_k (r_k^a - a r_k + a - 1) = sum_k q_k r_k^a - 1 of distributions [M, O]: [M, A].
 
     Args:
         log_below: log q_k.

@@ -59,6 +59,7 @@ def epsilon(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "accounting": accounting.value,
         **_prices(price),
+        **(_note(price, beside) if accounting is Accounting.DECISION else {}),
         f"by_{other.value}": _prices(beside),
         **_sanitized(aggregator, votes, price, options, generator),
         "note": (
@@ -78,6 +79,17 @@ def _prices(price: PatePrice) -> dict[str, dict[str, Any]]:
             "epsilon_exact": price.data_independent_exact,
             "simulated": True,
         },
+    }
+
+
+def _note(price: PatePrice, beside: PatePrice) -> dict[str, str]:
+    """Say so where the noise is too little for decisions to cost less than their counts."""
+    decisions, counts = (each.data_independent.epsilon for each in (price, beside))
+    if decisions < counts * (1 - 1e-9):
+        return {}
+    return {
+        "accounting_note": "with so little noise, or noise of this kind, decisions are priced as "
+        "their counts"
     }
 
 

@@ -16,7 +16,6 @@ from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decision_bounds import (
     decision_rdp_gnmax,
     decision_rdp_threshold,
-    within_table,
 )
 from labeldp.mechanisms.pate.decision_scores import excess
 from labeldp.mechanisms.pate.decision_table import ROWS
@@ -128,7 +127,6 @@ def test_never_above_the_price_of_counts_and_never_below_two_over_pi() -> None:
 
 def test_little_noise_falls_back_to_the_price_of_counts() -> None:
     orders = np.array([2.0, 100.0, 500.0])
-    assert within_table(40.0, orders).tolist() == [True, True, False]
     assert decision_rdp_gnmax(40.0, orders)[2] == 500 / 40**2
     assert decision_rdp_gnmax(0.1, orders) == pytest.approx(orders / 0.1**2)
     assert decision_rdp_threshold(0.1, orders) == pytest.approx(orders / 0.02)
@@ -214,7 +212,7 @@ def test_the_document_has_the_formulas_of_the_code() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    for function in (decision_rdp_threshold, decision_rdp_gnmax, within_table):
+    for function in (decision_rdp_threshold, decision_rdp_gnmax):
         for order in (1.0, 0.5, math.nan, math.inf):
             with pytest.raises(ValueError, match="order"):
                 function(40.0, [2.0, order])

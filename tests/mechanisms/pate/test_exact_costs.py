@@ -112,10 +112,10 @@ def test_moves_that_are_not_summed_are_not_the_largest(monkeypatch: pytest.Monke
         ]
     )
     for noise_std in (5.0, 40.0, 1e4):
-        found = exact_rdp_gnmax(votes, noise_std, ORDERS)
+        found = exact_costs.exact_rdp_gnmax(votes, noise_std, ORDERS)
         with monkeypatch.context() as patch:
             patch.setattr(exact_costs, "_COARSE", (10_000,))
-            everything = exact_rdp_gnmax(votes, noise_std, ORDERS)
+            everything = exact_costs.exact_rdp_gnmax(votes, noise_std, ORDERS)
         assert found == pytest.approx(everything, rel=1e-12, abs=1e-300)
 
 
@@ -137,13 +137,12 @@ def test_never_above_the_bounds_that_know_less() -> None:
 
 def test_theorem_6_bounds_one_direction_only() -> None:
     votes, noise_std = np.array([[171, 65, 13, 1]]), 10.0
-    moves = np.array(list(itertools.permutations(range(4), 2)))
-    base, change = (each[0] for each in exact_costs._moved(votes / noise_std, 0.1, moves))
+    base, change = exact_costs._moved(votes[0], noise_std)
     one, other = (
         np.log1p(exact_costs._excess_sums(below, ratio, FEW)).max(axis=0) / (FEW - 1)
         for below, ratio in (
             (base + change, -change),
-            (np.broadcast_to(base, change.shape), change),
+            (base, change),
         )
     )
     published = rdp_gnmax(log_q_gaussian(votes, noise_std), noise_std, FEW)[0]
@@ -217,17 +216,21 @@ def test_curves_add_up_query_by_query() -> None:
 
 
 def test_equal_histograms_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
+    computed: list[list[int]] = []
     moved = exact_costs._moved
 
-    def spied(counts: Any, shift: float, moves: Any) -> Any:
-        sizes.append(len(counts))
-        return moved(counts, shift, moves)
+    def spied(histogram: Any, noise_std: float) -> Any:
+        computed.append(histogram.tolist())
+        return moved(histogram, noise_std)
 
     monkeypatch.setattr(exact_costs, "_moved", spied)
     votes = np.tile([[7, 2, 1], [1, 7, 2], [5, 4, 1]], (1000, 1))
-    assert exact_rdp_gnmax(votes, 3.0, FEW).shape == (3000, 4)
-    assert sum(sizes) == 2
+    assert exact_costs.exact_rdp_gnmax(votes, 3.0, FEW).shape == (3000, 4)
+    assert sorted(computed) == [[5, 4, 1], [7, 2, 1]]
+    # Nor do empty classes add work: only different counts do.
+    for more in (2, 5, 500):
+        (moves, outcomes), _ = (each.shape for each in moved(np.array([7, 2, 1] + [0] * more), 3.0))
+        assert (moves, outcomes) == (9, 6)
 
 
 def test_bad_input_is_refused() -> None:
