@@ -86,7 +86,7 @@ class TrialRecord:
             _need("curves", epoch, _is_epoch(epoch), "epochs with a number each")
         missing = [name for name in REPORTED if name not in self.metrics]
         if not any(name in self.metrics for name in ACCURACIES):
-            missing.append(ACCURACIES[0])
+            missing.insert(0, ACCURACIES[0])
         if self.finished and missing:
             raise ValueError(f"it is finished and has no metric {missing[0]!r}")
         try:

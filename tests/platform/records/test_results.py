@@ -127,6 +127,16 @@ def test_a_damaged_record_is_named(text: str, tmp_path: Path) -> None:
     assert str(file) in str(caught.value) and "move" in str(caught.value)
 
 
+def test_a_record_needs_one_accuracy_measured_or_estimated(tmp_path: Path) -> None:
+    folder = ResultsFolder(tmp_path, sweep="small")
+    bare = {name: value for name, value in METRICS.items() if name != "accuracy"}
+    record = replace(a_record(), metrics={**bare, "accuracy_estimated": 0.8})
+    folder.keep(record)
+    assert folder.records() == {record.hash: record}
+    with pytest.raises(ValueError, match="has no metric 'accuracy'"):
+        replace(a_record(), metrics=bare)
+
+
 @pytest.mark.parametrize(
     ("changes", "word"),
     [

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, LNMax
 from labeldp.mechanisms.pate.answer_price import ConditionsFailed
@@ -284,7 +285,7 @@ def test_what_is_known_of_answers_goes_to_the_driver_alone(tmp_path: Path) -> No
         budget=None,
         authority=b"driver",
     )
-    home._made_desk = desk
+    home._made_desk, home._vault = desk, vault
     with pytest.raises(ValueError, match="without one none is made"):
         home.answers("", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
     assert not vault.charges()
@@ -297,3 +298,25 @@ def test_what_is_known_of_answers_goes_to_the_driver_alone(tmp_path: Path) -> No
     # A trial that has paid for more than answers has no figure that is the answers' price alone.
     with_prior = home.figures(b"driver", "ab12", [*reply.keys, "a prior's"])
     assert not prices & set(with_prior) and "ensemble_accuracy" in with_prior
+
+
+def test_a_count_of_held_out_labels_changes_no_price_of_the_answers(tmp_path: Path) -> None:
+    home = VaultHome(
+        labels=LABELS,
+        held_out_labels=LABELS[:20],
+        num_classes=3,
+        audit=AuditSettings(canaries=30, coin_canaries=30),
+        coin_seed=None,
+        store_path=str(tmp_path / "vault.db"),
+        votes_folder=str(tmp_path / "votes"),
+        fingerprint=DATA.fingerprint,
+        budget=None,
+        authority=b"driver",
+    )
+    train(home._desk)
+    reply = home.answers("ab12", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
+    count = home.release_held_out(CorrectCount(epsilon=0.1), (LABELS[:20],), NOISE)
+    home.audit("ab12", np.full((60, 3), 1 / 3), 0.95, [*reply.keys, count.key], 1e-5)
+    assert home.epsilon([count.key], 0.0)[0] == 0.1
+    known = home.figures(b"driver", "ab12", [*reply.keys, count.key])
+    assert {"epsilon_realised", "private/epsilon_data_dependent"} <= set(known)
