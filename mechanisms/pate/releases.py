@@ -13,7 +13,7 @@ itself be a secret (an after-the-fact epsilon is no guarantee). What was really 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,8 @@ class PateAnswers:
     aggregator: Aggregator
     queries: int
     max_answers: int
+
+    failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check the counts."""
@@ -188,8 +190,13 @@ class PublishedCost:
         )
 
     @property
+    def failure_probability(self) -> float:
+        """That of the bound: the part of delta that it was given."""
+        return self.tail
+
+    @property
     def event(self) -> Event:
-        """What publishing the bound costs, beside a failure probability of `tail`."""
+        """What publishing the bound costs, beside its failure probability."""
         noise = self.noise
         return composed(
             [
