@@ -51,6 +51,25 @@ class PureEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RandomizedResponseEvent(PureEvent):
+    """K-ary randomized response: an epsilon-DP answer of which the whole trade-off is known.
+
+    It is priced as any epsilon-DP answer; audits may hold it to its own curve.
+
+    Attributes:
+        epsilon: Of the answer.
+        num_classes: K, at least 2.
+    """
+
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        """Check epsilon and the number of classes."""
+        super().__post_init__()
+        _validate.whole(num_classes=self.num_classes, minimum=2)
+
+
+@dataclass(frozen=True, kw_only=True)
 class GaussianEvent:
     """The Gaussian mechanism with noise of `noise_multiplier` times its L2 sensitivity."""
 

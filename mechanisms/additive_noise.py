@@ -12,7 +12,7 @@ The noise is drawn once per label; training on it, for however long, is post-pro
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ class LaplaceNoise:
 
     epsilon: float
     num_classes: int
+
+    failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -109,6 +111,8 @@ class GaussianNoise:
 
     noise_std: float
     num_classes: int
+
+    failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check the parameters."""

@@ -13,7 +13,7 @@ by randomized response where there are many classes.
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,8 @@ class BitFlip:
 
     epsilon: float
     num_classes: int
+
+    failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check the parameters."""

@@ -14,7 +14,7 @@ with a small budget of their own; the noisy counts become the prior of `RRWithPr
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,8 @@ class ClusterHistograms:
 
     epsilon: float
     num_classes: int
+
+    failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check the parameters."""

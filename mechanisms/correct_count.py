@@ -16,7 +16,7 @@ array([3])
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ class CorrectCount:
     """
 
     epsilon: float
+
+    failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check epsilon."""
@@ -95,6 +97,8 @@ class MostCorrect:
     """
 
     epsilon: float
+
+    failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check epsilon."""

@@ -15,7 +15,7 @@ the special case in which every row of the weights is a unit vector.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,8 @@ class LabelMoments:
 
     noise_std: float
     num_classes: int
+
+    failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check the parameters."""

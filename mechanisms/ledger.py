@@ -4,6 +4,9 @@ Each label is accounted for by itself. Stages over disjoint labels therefore cos
 their epsilons and not the sum (adaptive parallel composition), with no special case; a label that
 is asked about twice pays twice, whoever asks.
 
+This is also where the budget's rule stands, for whoever plans, grants or reports: what charges cost
+together, at which delta, with the probability that one of them fails taken off it first.
+
 >>> ledger = PrivacyLedger(num_labels=4)
 >>> ledger.charge(PureEvent(epsilon=1.0), indices=np.array([0, 1]))
 >>> ledger.charge(PureEvent(epsilon=2.0), indices=np.array([2, 3]))
@@ -15,14 +18,77 @@ array([1.5, 1.5, 2.5, 2.5])
 """
 
 from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import Event, PureEvent, epsilon_of
+from labeldp.mechanisms.release_store import Charge
+
+#: Sums of the same epsilons in another order differ in the last bits; a budget that is meant to be
+#: met exactly is not refused for those.
+_LAST_BITS = 1e-12
+
+
+class Priced(Protocol):
+    """What has a price: a charge, a planned one, a mechanism."""
+
+    @property
+    def event(self) -> Event:
+        """What is done to a label."""
+
+    @property
+    def failure_probability(self) -> float:
+        """That of something else being done, a part of delta."""
+
+
+def all_pure(events: Iterable[Event]) -> bool:
+    """Whether every event is pure, so that delta may be 0; true of none at all."""
+    return all(isinstance(event, PureEvent) for event in events)
+
+
+def delta_of_total(prices: Collection[Priced], *, delta: float) -> float:
+    """At which delta the total of `prices` is stated.
+
+    Args:
+        prices: What is paid for.
+        delta: At which it is asked for where anything is not pure.
+
+    Returns:
+        0 where all is pure; `delta`, or twice what may fail, so that as much is left for the rest.
+    """
+    least = 0.0 if all_pure(price.event for price in prices) else delta
+    return max(least, 2 * _failure_probability(prices))
+
+
+def epsilon_of_prices(prices: Collection[Priced], *, delta: float) -> float:
+    """Epsilon of a label that pays all of `prices`; infinite where none holds at so small a delta.
+
+    Args:
+        prices: What is paid for; nothing costs 0.
+        delta: What may fail included; below 1.
+    """
+    events = [price.event for price in prices]
+    left = delta - _failure_probability(prices)
+    return epsilon_of(events, delta=left) if _has_epsilon(events, left) else float("inf")
+
+
+def epsilon_at(charges: Iterable[Charge], *, num_labels: int, delta: float) -> float:
+    """Epsilon of the worst of N labels after `charges`; infinite where none holds at `delta`."""
+    return ledger_of(charges, num_labels=num_labels).epsilon_or_infinity(delta=delta)
+
+
+def _failure_probability(prices: Iterable[Priced]) -> float:
+    """That of any of `prices` failing, by the union bound."""
+    return sum(price.failure_probability for price in prices)
+
+
+def _has_epsilon(events: Iterable[Event], delta: float) -> bool:
+    return delta > 0 or (delta == 0 and all_pure(events))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +109,10 @@ class Budget:
         _validate.number(delta=self.delta)
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie in [0, 1)")
+
+    def allows(self, epsilon: float) -> bool:
+        """Whether a label may pay `epsilon`, at this budget's delta."""
+        return epsilon <= self.epsilon * (1 + _LAST_BITS)
 
 
 class BudgetExceeded(ValueError):
@@ -82,6 +152,7 @@ class PrivacyLedger:
         _validate.whole(num_labels=num_labels, minimum=1)
         self._group_of: NDArray[np.intp] = np.zeros(num_labels, dtype=np.intp)
         self._histories: list[Counter[Event]] = [Counter()]
+        self._failures: list[float] = []
 
     @property
     def num_labels(self) -> int:
@@ -93,7 +164,22 @@ class PrivacyLedger:
         twin = PrivacyLedger(num_labels=self.num_labels)
         twin._group_of = self._group_of.copy()
         twin._histories = [history.copy() for history in self._histories]
+        twin._failures = self._failures.copy()
         return twin
+
+    @property
+    def failure_probability(self) -> float:
+        """That of any charge failing, a part of delta, whichever labels it touched."""
+        return sum(self._failures)
+
+    def add(self, charge: Charge) -> None:
+        """Charge what a line says to the labels that it names.
+
+        Raises:
+            ValueError: An index outside 0..N-1.
+        """
+        self.charge(charge.event, indices=charge.indices)
+        self._failures.append(charge.failure_probability)
 
     def charge(self, event: Event, *, indices: NDArray[np.integer[Any]] | None = None) -> None:
         """Charge `event` to the labels at `indices`, or to every label.
@@ -116,22 +202,41 @@ class PrivacyLedger:
         """Epsilon of the label that has paid most, at `delta`.
 
         Raises:
-            ValueError: `delta` is 0, but an event is not pure.
+            ValueError: `delta` is 0, but an event is not pure; or is spent on failures alone.
         """
-        return max(self._epsilons(delta))
+        return max(self._epsilons(self._left(delta)))
+
+    def epsilon_or_infinity(self, *, delta: float) -> float:
+        """As `epsilon`; infinite where no epsilon holds at so small a delta."""
+        every = (event for history in self._histories for event in history)
+        left = delta - self.failure_probability
+        return max(self._epsilons(left)) if _has_epsilon(every, left) else float("inf")
 
     def epsilon_per_label(self, *, delta: float) -> NDArray[np.float64]:
         """Epsilon of every label [N], at `delta`."""
-        result: NDArray[np.float64] = np.array(self._epsilons(delta))[self._group_of]
+        result: NDArray[np.float64] = np.array(self._epsilons(self._left(delta)))[self._group_of]
         return result
 
-    @property
-    def is_pure(self) -> bool:
-        """Whether every event so far is pure, so that delta is 0."""
-        return all(isinstance(event, PureEvent) for h in self._histories for event in h)
+    def _left(self, delta: float) -> float:
+        """What failures leave of delta."""
+        failing = self.failure_probability
+        if failing and delta <= failing:
+            raise ValueError(
+                f"delta is {delta:g}, but {failing:g} of it goes to releases that fail with that "
+                f"probability; ask for a delta above {failing:g}"
+            )
+        return delta - failing
 
-    def _epsilons(self, delta: float) -> list[float]:
-        return [epsilon_of(history.elements(), delta=delta) for history in self._histories]
+    def _epsilons(self, left: float) -> list[float]:
+        return [epsilon_of(history.elements(), delta=left) for history in self._histories]
+
+
+def ledger_of(charges: Iterable[Charge], *, num_labels: int) -> PrivacyLedger:
+    """Return what N labels have paid after `charges`."""
+    ledger = PrivacyLedger(num_labels=num_labels)
+    for charge in charges:
+        ledger.add(charge)
+    return ledger
 
 
 def check_indices(indices: NDArray[np.integer[Any]], num_labels: int) -> NDArray[np.intp]:

@@ -9,14 +9,14 @@ NeurIPS 2021, section 2.
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import AnyArray, like
-from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.accounting import PureEvent, RandomizedResponseEvent
 from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
 
 AnyNumbers = TypeVar("AnyNumbers", float, NDArray[Any])
@@ -89,6 +89,8 @@ class RandomizedResponse:
     epsilon: float
     num_classes: int
 
+    failure_probability: ClassVar[float] = 0.0
+
     def __post_init__(self) -> None:
         """Check the parameters."""
         _validate.positive(epsilon=self.epsilon)
@@ -100,9 +102,9 @@ class RandomizedResponse:
         return keep_probability(epsilon=self.epsilon, num_classes=self.num_classes)
 
     @property
-    def event(self) -> PureEvent:
+    def event(self) -> RandomizedResponseEvent:
         """What one release of a label costs."""
-        return PureEvent(epsilon=self.epsilon)
+        return RandomizedResponseEvent(epsilon=self.epsilon, num_classes=int(self.num_classes))
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy labels, once.
@@ -150,6 +152,8 @@ class NoNoise:
     """
 
     num_classes: int
+
+    failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check the number of classes."""

@@ -3,23 +3,26 @@
 import json
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import (
     DecisionEvent,
     Event,
     GaussianEvent,
     PureEvent,
+    RandomizedResponseEvent,
     RenyiEvent,
 )
 
 _EVENTS: dict[str, Any] = {
-    kind.__name__: kind for kind in (PureEvent, GaussianEvent, RenyiEvent, DecisionEvent)
+    kind.__name__: kind
+    for kind in (PureEvent, RandomizedResponseEvent, GaussianEvent, RenyiEvent, DecisionEvent)
 }
 
 
@@ -32,17 +35,49 @@ class Charge:
         event: What was done.
         indices: The labels touched [M], or None for all of them.
         mechanism: Name and parameters, and where the noise came from.
+        failure_probability: That of the release not being what `event` says, as its mechanism
+            declared; in [0, 1), a part of delta.
     """
 
     key: str
     event: Event
     indices: NDArray[np.intp] | None
     mechanism: dict[str, Any]
+    failure_probability: float
 
-    @property
-    def tail(self) -> float:
-        """Probability that what was released is no bound, as `PublishedCost` says of its own."""
-        return float(self.mechanism.get("tail", 0.0))
+    def __post_init__(self) -> None:
+        """Check the failure probability."""
+        _validate.number(failure_probability=self.failure_probability)
+        if not 0 <= self.failure_probability < 1:
+            raise ValueError(
+                f"failure_probability is {self.failure_probability}; it must lie in [0, 1)"
+            )
+
+    @classmethod
+    def undeclared(
+        cls,
+        *,
+        key: str,
+        event: Event,
+        indices: NDArray[np.intp] | None,
+        mechanism: Mapping[str, Any],
+    ) -> "Charge":
+        """Return a line of a store that was written before lines declared anything.
+
+        Then a parameter called `tail` was the failure probability, and randomized response, known
+        by its name, was charged as any pure event. No other mechanism of that time could fail.
+        """
+        if type(event) is PureEvent and mechanism.get("name") == "RandomizedResponse":
+            event = RandomizedResponseEvent(
+                epsilon=event.epsilon, num_classes=mechanism["num_classes"]
+            )
+        return cls(
+            key=key,
+            event=event,
+            indices=indices,
+            mechanism=dict(mechanism),
+            failure_probability=float(mechanism.get("tail", 0.0)),
+        )
 
 
 class ReleaseStore(Protocol):

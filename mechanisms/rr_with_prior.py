@@ -14,7 +14,7 @@ alone, so that the choice costs nothing; a label outside the k is replaced by on
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,8 @@ class RRWithPrior:
     """
 
     epsilon: float
+
+    failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check epsilon."""

@@ -32,9 +32,11 @@ from labeldp.mechanisms.accounting import (
     PureEvent,
     RenyiEvent,
     epsilon_from_rdp,
+    epsilon_of,
     gaussian_rdp,
     pure_rdp,
 )
+from labeldp.mechanisms.ledger import all_pure
 from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
 
 #: For winners that are priced alone: finer and wider than the grid that events compose on.
@@ -137,17 +139,16 @@ class Selection:
             ValueError: delta out of range, or 0 although an event is not pure.
         """
         events = list(trial)
-        pure = [event.epsilon for event in events if isinstance(event, PureEvent)]
-        is_pure = len(pure) == len(events)
+        pure = all_pure(events)
         if not 0 <= delta < 1:
             raise ValueError(f"delta is {delta}; it must lie in [0, 1)")
-        if delta == 0 and not is_pure:
+        if delta == 0 and not pure:
             raise ValueError(
                 "delta is 0, but Gaussian and PATE answers have an epsilon only at delta > 0"
             )
         bounds = [math.inf]
-        if is_pure:
-            bounds.append(self._pure_epsilon(math.fsum(pure)))
+        if pure:
+            bounds.append(self._pure_epsilon(epsilon_of(events, delta=0.0)))
         if delta > 0:
             orders, rdp = _curve(events, otherwise=_FINE_ORDERS)
             bounds.append(epsilon_from_rdp(orders, self.rdp(orders, rdp), delta, conversion)[0])

@@ -27,7 +27,13 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import Event
-from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger, check_indices
+from labeldp.mechanisms.ledger import (
+    Budget,
+    BudgetExceeded,
+    PrivacyLedger,
+    check_indices,
+    ledger_of,
+)
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy
 from labeldp.mechanisms.release_address import address, array_digest, describe
 from labeldp.mechanisms.release_store import Charge, MemoryStore, ReleaseStore
@@ -51,11 +57,21 @@ class Mechanism(Protocol):
         """What one release costs each label that it touches."""
 
     @property
+    def failure_probability(self) -> float:
+        """That of a release costing more than `event` says, in [0, 1); 0 where it never does.
+
+        It is taken off delta. There is no default: a mechanism that says nothing is refused.
+        """
+
+    @property
     def release(self) -> Callable[..., Any]:
         """The function (labels [M], *public inputs, generator=) -> what leaves the vault.
 
         A property for type checkers: public inputs differ from mechanism to mechanism.
         """
+
+    def __hash__(self) -> int:
+        """As frozen dataclasses have it: equal settings ask for one release."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +174,7 @@ class LabelVault:
 
         Raises:
             ValueError: Indices out of range or repeated, or inputs that the mechanism refuses.
+            TypeError: The mechanism does not declare how probably a release fails.
             BudgetExceeded: The charge would take a label over the budget; nothing is drawn.
         """
         chosen = None if indices is None else check_indices(indices, self.num_labels)
@@ -248,14 +265,19 @@ class LabelVault:
         indices: NDArray[np.intp] | None,
         noise: NoiseSource,
     ) -> Release:
-        description = describe(mechanism, noise)
+        description, failure_probability = describe(mechanism, noise), _declared(mechanism)
         key = address(private_digest, description, indices, public)
         with self._lock:
             stored = self._store.release(key)
             drawn = None
             while stored is None:
-                event = mechanism.event
-                charge = Charge(key=key, event=event, indices=indices, mechanism=description)
+                charge = Charge(
+                    key=key,
+                    event=mechanism.event,
+                    indices=indices,
+                    mechanism=description,
+                    failure_probability=failure_probability,
+                )
                 lines = len(self.charges())
                 self._afford(charge)
                 if drawn is None:
@@ -278,28 +300,20 @@ class LabelVault:
         """Epsilon of the worst label at `delta`, over all releases or those at `keys` only.
 
         Raises:
-            ValueError: delta is 0 although a release is not pure, or is spent on tails alone; or a
-                key that no release has, which would otherwise count as free.
+            ValueError: delta is 0 although a release is not pure, or is spent on failures alone; or
+                a key that no release has, which would otherwise count as free.
         """
-        charges = [charge for charge in self.charges() if keys is None or charge.key in keys]
-        for key in () if keys is None else keys:
+        charges = self.charges()
+        if keys is None:
+            return self._ledger.epsilon(delta=delta)
+        for key in keys:
             if not any(charge.key == key for charge in charges):
                 raise ValueError(
                     f"no release has the key {key!r}, so what it cost is unknown; pass the `key` "
                     "of releases that this vault made"
                 )
-        tails = sum(charge.tail for charge in charges)
-        if tails and delta <= tails:
-            raise ValueError(
-                f"delta is {delta:g}, but {tails:g} of it goes to releases that fail with that "
-                f"probability; ask for a delta above {tails:g}"
-            )
-        if keys is None:
-            return self._ledger.epsilon(delta=delta - tails)
-        ledger = PrivacyLedger(num_labels=self.num_labels)
-        for charge in charges:
-            ledger.charge(charge.event, indices=charge.indices)
-        return ledger.epsilon(delta=delta - tails)
+        read = (charge for charge in charges if charge.key in keys)
+        return ledger_of(read, num_labels=self.num_labels).epsilon(delta=delta)
 
     def charges(self) -> Sequence[Charge]:
         """Return the lines of the ledger, in order, other vaults' on the same store among them."""
@@ -312,32 +326,36 @@ class LabelVault:
     def _add(self, charge: Charge) -> None:
         """Take a line of the store into account, once."""
         if charge.key not in self._in_ledger:
-            self._ledger.charge(charge.event, indices=charge.indices)
+            self._ledger.add(charge)
             self._in_ledger.add(charge.key)
 
     def _afford(self, charge: Charge) -> None:
         if self.budget is None:
             return
-        tails = sum(each.tail for each in (*self._store.charges(), charge))
         trial = self._ledger.copy()
-        trial.charge(charge.event, indices=charge.indices)
-        requested = _epsilon_or_infinity(trial, self.budget.delta - tails)
-        # Sums of the same epsilons in another order differ in the last bits; a budget that is
-        # meant to be met exactly is not refused for those.
-        if requested > self.budget.epsilon * (1 + 1e-12):
+        trial.add(charge)
+        requested = trial.epsilon_or_infinity(delta=self.budget.delta)
+        if not self.budget.allows(requested):
             raise BudgetExceeded(
                 budget=self.budget,
-                spent=_epsilon_or_infinity(self._ledger, self.budget.delta - tails + charge.tail),
+                spent=self._ledger.epsilon_or_infinity(delta=self.budget.delta),
                 requested=requested,
                 request=str(charge.mechanism["name"]),
             )
 
 
-def _epsilon_or_infinity(ledger: PrivacyLedger, delta: float) -> float:
-    """Epsilon at `delta`; infinite where no epsilon holds at so small a delta."""
-    if delta > 0 or (delta == 0 and ledger.is_pure):
-        return ledger.epsilon(delta=delta)
-    return float("inf")
+def _declared(mechanism: Mechanism) -> float:
+    """The failure probability that a mechanism declares; none may be left out by accident."""
+    declared = getattr(mechanism, "failure_probability", None)
+    if declared is None:
+        name = type(mechanism).__name__
+        raise TypeError(
+            f"{name} does not declare its failure_probability, so how much of delta a release "
+            f"takes is unknown; write `failure_probability: ClassVar[float] = 0.0` in class {name} "
+            "if a release always costs what its event says, and the probability that it does not "
+            "if it may cost more"
+        )
+    return float(declared)
 
 
 def _compact(values: NDArray[Any]) -> NDArray[Any]:

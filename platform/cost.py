@@ -2,14 +2,19 @@
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from labeldp.mechanisms.accounting import PureEvent, epsilon_of
-from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger
+from labeldp.mechanisms.ledger import (
+    Budget,
+    BudgetExceeded,
+    delta_of_total,
+    epsilon_at,
+    epsilon_of_prices,
+)
 from labeldp.mechanisms.release_address import describe
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.evaluation import planned_evaluation
@@ -61,23 +66,23 @@ def cost_of(
         if with_estimates:
             asked = planned_evaluation(config, num_classes=num_classes)
             estimates[asked.release, config.noise] = asked
-            epsilons[-1] = _epsilon([asked], config.trainer.delta)
+            epsilons[-1] = epsilon_of_prices([asked], delta=config.trainer.delta)
         if charge is None:
             continue
-        epsilons[-1] = max(epsilons[-1], _epsilon(charge.chain(), config.trainer.delta))
+        own = epsilon_of_prices(charge.chain(), delta=config.trainer.delta)
+        epsilons[-1] = max(epsilons[-1], own)
         # Another device or precision trains another model, and so asks for a release of its own
         # wherever a model has a say in the release; where none has, one too many is planned.
         how = config.performance
         charges |= {(part.release, config.noise, how): part for part in charge.chain()}
     every = [*charges.values(), *estimates.values()]
-    pure = all(isinstance(charge.event, PureEvent) for charge in every)
-    delta = 0.0 if pure else max(trial.config.trainer.delta for trial in trials)
-    tails = sum(charge.tail for charge in charges.values())
-    delta = max(delta, 2 * tails)
+    delta = delta_of_total(every, delta=max(trial.config.trainer.delta for trial in trials))
     return SweepCost(
         epsilons=tuple(epsilons),
         releases=sum(charge.releases for charge in every),
-        epsilon_total=max(_epsilon(part.values(), delta) for part in (charges, estimates)),
+        epsilon_total=max(
+            epsilon_of_prices(part.values(), delta=delta) for part in (charges, estimates)
+        ),
         delta=delta,
     )
 
@@ -91,13 +96,6 @@ def check_priors(trials: Sequence[PlannedTrial], data: PublicData) -> None:
     for prior in {getattr(trial.config.trainer, "prior", None) for trial in trials}:
         if prior is not None:
             prior.check_data(data)
-
-
-def _epsilon(charges: Collection[PlannedCharge], delta: float) -> float:
-    events = [charge.event for charge in charges]
-    if all(isinstance(event, PureEvent) for event in events):
-        return epsilon_of(events, delta=0.0)
-    return epsilon_of(events, delta=delta - sum(charge.tail for charge in charges))
 
 
 def budget_of(
@@ -133,7 +131,7 @@ def check_budget(cost: SweepCost, budget: Budget | None) -> None:
     if budget is None:
         return
     impure = budget.delta == 0 and cost.delta > 0
-    if impure or cost.epsilon_total > budget.epsilon * (1 + 1e-12):
+    if impure or not budget.allows(cost.epsilon_total):
         raise BudgetExceeded(
             budget=budget,
             spent=0.0,
@@ -170,31 +168,31 @@ def check_what_is_left(
     if budget is None:
         return
     paid = {_line(charge.mechanism) for charge in earlier}
-    new: dict[str, PlannedCharge] = {}
+    planned_lines: dict[str, Charge] = {}
     for trial in trials:
         config = trial.config
         planned = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
         for part in planned.chain() if planned is not None else ():
             if is_dataclass(part.release) and not isinstance(part.release, type):
-                new[_line(describe(part.release, config.noise.source()))] = part
-    new = {line: part for line, part in new.items() if line not in paid}
-    ledger = PrivacyLedger(num_labels=num_labels + held_out)
-    for charge in earlier:
-        ledger.charge(charge.event, indices=charge.indices)
-    delta = budget.delta - sum(charge.tail for charge in earlier)
-    spent = _worst(ledger, delta)
-    for part in new.values():
-        ledger.charge(part.event, indices=np.arange(num_labels))
-    requested = _worst(ledger, delta - sum(part.tail for part in new.values()))
-    if new and requested > budget.epsilon * (1 + 1e-12):
-        request = f"a sweep of {len(trials)} trials with {len(new)} releases that are new"
-        raise BudgetExceeded(budget=budget, spent=spent, requested=requested, request=request)
-
-
-def _worst(ledger: PrivacyLedger, delta: float) -> float:
-    if delta > 0 or (delta == 0 and ledger.is_pure):
-        return ledger.epsilon(delta=delta)
-    return math.inf
+                mechanism = describe(part.release, config.noise.source())
+                line = _line(mechanism)
+                planned_lines[line] = Charge(
+                    key=line,
+                    event=part.event,
+                    indices=np.arange(num_labels),
+                    mechanism=mechanism,
+                    failure_probability=part.failure_probability,
+                )
+    new = [charge for line, charge in planned_lines.items() if line not in paid]
+    every = num_labels + held_out
+    requested = epsilon_at([*earlier, *new], num_labels=every, delta=budget.delta)
+    if new and not budget.allows(requested):
+        raise BudgetExceeded(
+            budget=budget,
+            spent=epsilon_at(earlier, num_labels=every, delta=budget.delta),
+            requested=requested,
+            request=f"a sweep of {len(trials)} trials with {len(new)} releases that are new",
+        )
 
 
 def _line(description: Mapping[str, Any]) -> str:

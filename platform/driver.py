@@ -12,7 +12,7 @@ from typing import Any
 import ray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.ledger import all_pure
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.accuracy_figures import ChooseBy, resolve
 from labeldp.platform.cluster import Capacity, connected, place
@@ -161,7 +161,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
         done = finished_before(folder, options.resume, public.fingerprint)
         known, identity = known_ledger(folder, moved=options.moved), folder.identity()
         charges = known.charges
-        if not all(isinstance(charge.event, PureEvent) for charge in charges):
+        if not all_pure(charge.event for charge in charges):
             later = max(cost.delta, delta)
             budget = budget_of(sized.budget, options.max_epsilon_total, delta=later)
         check_what_is_left(

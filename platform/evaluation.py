@@ -43,7 +43,7 @@ def planned_evaluation(config: TrialConfig, *, num_classes: int) -> PlannedCharg
     mechanism = mechanism_of(config, num_classes=num_classes)
     shared = config.evaluation.estimate is Estimate.RELEASE
     # Counts are of predictions, which no two trials share.
-    return PlannedCharge(event=mechanism.event, release=mechanism if shared else (config, "count"))
+    return PlannedCharge.of(mechanism, release=None if shared else (config, "count"))
 
 
 def estimate(

@@ -45,7 +45,6 @@ UNMIRRORED = {
     for module, test, reason in (
         ("mechanisms/_arrays.py", "mechanisms/test_posterior.py", "tensors in, tensors out"),
         ("mechanisms/_validate.py", "mechanisms/test_vault.py", "every refusal's words"),
-        ("mechanisms/ledger.py", "mechanisms/test_vault.py", "budgets as the vault holds them"),
         ("mechanisms/pate_accounting.py", "test_rooms.py", "a door"),
         ("mechanisms/smooth_sensitivity.py", "test_rooms.py", "a door"),
         ("mechanisms/vote_leakage.py", "test_rooms.py", "a door"),

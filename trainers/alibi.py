@@ -60,7 +60,7 @@ class AlibiConfig(LearnerConfig):
         """Return what a trial will pay: one release, shared by all who ask for the same noise."""
         del seed  # of training, which does not touch the labels
         mechanism = self.mechanism(num_classes)
-        return PlannedCharge(event=mechanism.event, release=mechanism)
+        return PlannedCharge.of(mechanism)
 
     def start(
         self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance

@@ -83,7 +83,7 @@ class AlibiPriorConfig(LearnerConfig):
         spent, _ = self.prior.split(self.epsilon)
         before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
         mechanism = self.mechanism(num_classes)
-        return PlannedCharge(event=mechanism.event, release=mechanism, before=before)
+        return PlannedCharge.of(mechanism, before=before)
 
     def start(
         self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance

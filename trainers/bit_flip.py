@@ -47,7 +47,7 @@ class BitFlipConfig(LearnerConfig):
         """Return what a trial will pay: one release, shared by all who ask for the same flips."""
         del seed
         mechanism = BitFlip(epsilon=self.epsilon, num_classes=num_classes)
-        return PlannedCharge(event=mechanism.event, release=mechanism)
+        return PlannedCharge.of(mechanism)
 
     def start(
         self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance

@@ -101,7 +101,7 @@ class ConvexConfig:
         """Return what a trial will pay: one release, shared by all who ask for the same noise."""
         del seed  # of the order of examples
         mechanism = self.mechanism(num_classes)
-        return PlannedCharge(event=mechanism.event, release=mechanism)
+        return PlannedCharge.of(mechanism)
 
     def start(
         self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance

@@ -17,7 +17,6 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.consensus import Consensus
 from labeldp.trainers.data import PublicData
@@ -100,13 +99,14 @@ class LpMstConfig(LearnerConfig):
         """
         spent, left = self.prior.split(self.epsilon)
         before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
-        event = PureEvent(epsilon=left)
+        mechanism = RRWithPrior(epsilon=left)
         if self.stages == 1:
-            mechanism = RRWithPrior(epsilon=left)
             alone = self.prior.source is PriorSource.UNIFORM
-            release = mechanism if alone else (mechanism, self.prior, self.epsilon, self.delta)
-            return PlannedCharge(event=event, release=release, before=before)
-        return PlannedCharge(event=event, release=(self, seed), releases=self.stages, before=before)
+            release = None if alone else (mechanism, self.prior, self.epsilon, self.delta)
+            return PlannedCharge.of(mechanism, release=release, before=before)
+        return PlannedCharge.of(
+            mechanism, release=(self, seed), releases=self.stages, before=before
+        )
 
     def start(
         self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance

@@ -138,7 +138,7 @@ class PriorSettings:
         asked: tuple[float, ...] = (self.clusters, self.seed)
         if self.source is PriorSource.MOMENTS:
             asked = (self.landmarks, self.tolerated_noise, self.seed)
-        return PlannedCharge(event=mechanism.event, release=(mechanism, asked))
+        return PlannedCharge.of(mechanism, release=(mechanism, asked))
 
     def learn(
         self, data: PublicData, labels: LabelSource, *, epsilon: float, delta: float

@@ -37,17 +37,43 @@ class PlannedCharge:
 
     Attributes:
         event: What every label that it touches pays, at most.
+        failure_probability: Part of delta that releases take, since they may fail to be what
+            `event` says; what their mechanisms declare.
         release: Two trials with an equal `release` (and equal noise settings) share one.
         releases: How many charges of the ledger that is.
-        tail: Part of delta that is spent on a release that may fail to be what it says.
         before: Of another release of the same labels that this one builds on, such as a prior's.
     """
 
     event: Event
+    failure_probability: float
     release: Hashable
     releases: int = 1
-    tail: float = 0.0
     before: "PlannedCharge | None" = None
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: Mechanism,
+        *,
+        release: Hashable | None = None,
+        releases: int = 1,
+        before: "PlannedCharge | None" = None,
+    ) -> "PlannedCharge":
+        """Return the charge of `mechanism`, at the price that it states.
+
+        Args:
+            mechanism: What each label is asked by.
+            release: What tells the release from others; the mechanism alone if not given.
+            releases: How often labels are asked, other labels each time.
+            before: Of the release that this one builds on.
+        """
+        return cls(
+            event=mechanism.event,
+            failure_probability=mechanism.failure_probability,
+            release=mechanism if release is None else release,
+            releases=releases,
+            before=before,
+        )
 
     def chain(self) -> "list[PlannedCharge]":
         """Return this charge and all that it builds on; a label pays for each of them."""

@@ -20,6 +20,11 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.pate.answer_price import checked_order
 from labeldp.mechanisms.pate.renyi_bounds import checked_noise
 
+#: Part of delta that a published bound may fail with: one policy for sweeps and the command line.
+TAIL_SHARE = 0.01
+#: Guess of the smooth sensitivity, as a share of the most that it could be with any votes.
+GUESS_SHARE = 0.1
+
 
 def tail_deviations(tail: float) -> float:
     """Standard deviations that a normal variable exceeds with probability tail/2."""

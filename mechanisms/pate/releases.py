@@ -13,7 +13,7 @@ itself be a secret (an after-the-fact epsilon is no guarantee). What was really 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,17 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import (
     ORDERS,
+    Conversion,
     Event,
     GaussianEvent,
-    PureEvent,
     composed_gaussians,
     epsilon_from_rdp,
     epsilon_of,
 )
+from labeldp.mechanisms.ledger import epsilon_of_prices
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import (
+    Answers,
     ConfidentGNMax,
     GNMax,
     LNMax,
@@ -38,9 +40,14 @@ from labeldp.mechanisms.pate.answer_price import AnswerPrice
 from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.pate.local_sensitivity import threshold_changes, threshold_prices
-from labeldp.mechanisms.pate.publishing_noise import ReleaseNoise, public_order
+from labeldp.mechanisms.pate.publishing_noise import (
+    GUESS_SHARE,
+    TAIL_SHARE,
+    ReleaseNoise,
+    public_order,
+)
 from labeldp.mechanisms.pate.query_costs import QueryCosts
-from labeldp.mechanisms.pate.smooth_sensitivity import release_epsilon
+from labeldp.mechanisms.pate.smooth_sensitivity import SanitizedEpsilon, release_epsilon
 from labeldp.mechanisms.randomness import AnyGenerator
 
 Aggregator = LNMax | GNMax | ConfidentGNMax | InteractiveGNMax
@@ -64,6 +71,8 @@ class PateAnswers:
     aggregator: Aggregator
     queries: int
     max_answers: int
+
+    failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check the counts."""
@@ -108,9 +117,7 @@ class PateAnswers:
             answers = self.aggregator.respond(
                 votes, generator=generator, max_answers=self.max_answers
             )
-        by_teachers = answers.by_teachers.astype(np.int64)
-        by_teachers[answers.checked :] = NOT_LOOKED_AT
-        return np.stack([answers.labels, by_teachers], axis=1)
+        return released_of(answers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +166,7 @@ class PublishedCost:
             )
         else:
             return None
-        tail = 0.01 * delta
+        tail = TAIL_SHARE * delta
         order = public_order(
             num_queries=answers.queries,
             num_answers=answers.max_answers,
@@ -176,7 +183,7 @@ class PublishedCost:
                 num_teachers=teachers, threshold=threshold, sigma1=sigma1, order=order
             )
             largest += answers.queries * float(threshold_changes(prices).max())
-        guess = 0.1 * max(largest, 1e-12)
+        guess = GUESS_SHARE * max(largest, 1e-12)
         return cls(
             noise_std=noise_std,
             threshold=threshold,
@@ -188,8 +195,13 @@ class PublishedCost:
         )
 
     @property
+    def failure_probability(self) -> float:
+        """That of the bound: the part of delta that it was given."""
+        return self.tail
+
+    @property
     def event(self) -> Event:
-        """What publishing the bound costs, beside a failure probability of `tail`."""
+        """What publishing the bound costs, beside its failure probability."""
         noise = self.noise
         return composed(
             [
@@ -211,8 +223,24 @@ class PublishedCost:
         Raises:
             ConditionsFailed: Smooth sensitivity is not proven for these parameters.
         """
+        published = self.sanitize(votes, answers, generator=generator)
+        # Releases are kept in single precision, and a bound may not be rounded below itself.
+        bound = np.float32(published.epsilon)
+        if float(bound) < published.epsilon:
+            bound = np.nextafter(bound, np.float32(np.inf))
+        return np.array([bound], dtype=np.float64)
+
+    def sanitize(
+        self,
+        votes: NDArray[Any],
+        answers: NDArray[Any],
+        *,
+        generator: AnyGenerator,
+        conversion: Conversion = Conversion.IMPROVED,
+    ) -> SanitizedEpsilon:
+        """Draw the bound and say how it came about, as `release`."""
         checked = looked_at(answers)
-        published = release_epsilon(
+        return release_epsilon(
             votes[:checked],
             noise_std=self.noise_std,
             threshold=self.threshold,
@@ -222,13 +250,13 @@ class PublishedCost:
             order=self.order,
             tail=self.tail,
             noise=self.noise,
+            conversion=conversion,
             generator=generator,
         )
-        # Releases are kept in single precision, and a bound may not be rounded below itself.
-        bound = np.float32(published.epsilon)
-        if float(bound) < published.epsilon:
-            bound = np.nextafter(bound, np.float32(np.inf))
-        return np.array([bound], dtype=np.float64)
+
+    def capped(self, bound: float, answers: PateAnswers) -> float:
+        """Return the `bound` released about `answers`, or what holds for any votes, if less."""
+        return min(bound, epsilon_of_prices([answers, self], delta=self.delta))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,7 +330,7 @@ def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> PateCos
         expected=epsilon_from_rdp(ORDERS, expected, delta)[0],
         expected_of_counts=epsilon_from_rdp(ORDERS, published, delta)[0],
         realised=epsilon_from_rdp(ORDERS, realised, delta)[0],
-        realised_data_independent=_epsilon(events, delta),
+        realised_data_independent=epsilon_of(events, delta=delta),
     )
 
 
@@ -313,7 +341,14 @@ def epsilon_of_counts(requests: Sequence[PateAnswers], *, delta: float) -> float
         events += request.aggregator.events(
             checked=request.queries, answered=request.max_answers, accounting=Accounting.COUNTS
         )
-    return _epsilon(events, delta)
+    return epsilon_of(events, delta=delta)
+
+
+def released_of(answers: Answers) -> NDArray[np.int64]:
+    """What leaves of answers: label, and who gave it [N, 2], as `PateAnswers.release` says."""
+    by_teachers = answers.by_teachers.astype(np.int64)
+    by_teachers[answers.checked :] = NOT_LOOKED_AT
+    return np.stack([answers.labels, by_teachers], axis=1)
 
 
 def looked_at(released: NDArray[Any]) -> int:
@@ -328,8 +363,3 @@ def composed(events: Sequence[Event]) -> Event:
     gaussians = [event for event in events if isinstance(event, GaussianEvent)]
     assert len(gaussians) == len(events), "aggregators that have rounds or bounds are Gaussian"
     return composed_gaussians(gaussians)
-
-
-def _epsilon(events: Sequence[Event], delta: float) -> float:
-    pure = all(isinstance(event, PureEvent) for event in events)
-    return epsilon_of(events, delta=0.0 if pure else delta) if events else 0.0

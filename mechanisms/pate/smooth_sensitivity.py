@@ -57,7 +57,13 @@ from labeldp.mechanisms.pate.local_sensitivity import (
     local_sensitivity_gnmax,
     local_sensitivity_threshold,
 )
-from labeldp.mechanisms.pate.publishing_noise import ReleaseNoise, public_order, tail_deviations
+from labeldp.mechanisms.pate.publishing_noise import (
+    GUESS_SHARE,
+    TAIL_SHARE,
+    ReleaseNoise,
+    public_order,
+    tail_deviations,
+)
 from labeldp.mechanisms.pate.secret_cost import cost_of_answers, cost_of_checks
 from labeldp.mechanisms.pate.votes import checked_counts, checked_votes
 from labeldp.mechanisms.randomness import (
@@ -80,8 +86,6 @@ __all__ = [
     "smooth_sensitivity",
 ]
 
-#: Share of delta that is kept for tails, unless said otherwise.
-_TAIL_SHARE = 0.1
 #: Costs of up to 100 are computed to 1e-10 or better, and so is what one label moves them by: less
 #: than this share of a sensitivity that the least noise is made for, at multipliers of up to 100.
 _ROUNDING = 1e-5
@@ -210,7 +214,7 @@ def release_epsilon(
             Interactive-GNMax the votes less the student's (public) guess.
         delta: In (0, 1), for everything together.
         order: The Renyi order, fixed before the votes were seen (`public_order`).
-        tail: The part of delta for the noise of the release; a tenth unless given.
+        tail: The part of delta for the noise of the release; a hundredth unless given.
         noise: Fixed before the votes were seen; `ReleaseNoise.public` with a tenth of the largest
             sensitivity that any votes could have unless given.
         conversion: How the Renyi cost becomes epsilon.
@@ -223,7 +227,7 @@ def release_epsilon(
     array = checked_votes(votes)
     checked_order(order)
     _validate.between(0, 1, delta=delta)
-    tail = _TAIL_SHARE * delta if tail is None else tail
+    tail = TAIL_SHARE * delta if tail is None else tail
     _validate.between(0, delta, tail=tail)
     if (threshold is None) != (sigma1 is None):
         raise ValueError(
@@ -255,7 +259,7 @@ def release_epsilon(
     rdp, rdp_release, beta, bound, noise_of_cost = cost.rdp_flat, 0.0, 0.0, 0.0, 0.0
     if cost.sensitivity.any():  # otherwise all votes cost the same: nothing to hide
         noise = noise or ReleaseNoise.public(
-            order=order, tail=tail, sensitivity_guess=0.1 * cost.largest_sensitivity
+            order=order, tail=tail, sensitivity_guess=GUESS_SHARE * cost.largest_sensitivity
         )
         beta, deviations = noise.beta, tail_deviations(tail)
         rng = as_noise_generator(generator)

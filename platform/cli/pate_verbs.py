@@ -12,11 +12,8 @@ from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.calibration import calibrate_confident_gnmax
 from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.pricing import PatePrice, price_of_answers, price_of_given_answers
-from labeldp.mechanisms.pate.smooth_sensitivity import (
-    ConditionsFailed,
-    public_order,
-    release_epsilon,
-)
+from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, released_of
+from labeldp.mechanisms.pate.smooth_sensitivity import ConditionsFailed
 from labeldp.mechanisms.pate.votes import checked_votes
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform.cli.array_files import read_array
@@ -157,33 +154,26 @@ def _sanitized(
     if isinstance(aggregator, LNMax):
         reason = "smooth sensitivity is proven for Gaussian noise, not for lnmax"
         return {"sanitized": None, "sanitized_reason": reason}
-    confident = aggregator if isinstance(aggregator, ConfidentGNMax) else None
-    noise_std = confident.sigma2 if confident else aggregator.noise_std  # type: ignore[union-attr]
-    checked = price.answers.checked
-    order = public_order(
-        num_queries=len(votes),
-        num_answers=options.answer or len(votes),
-        noise_std=noise_std,
-        sigma1=confident.sigma1 if confident else None,
-        delta=options.delta,
+    # As a sweep asks and publishes, so that both print one number for the same answers.
+    request = PateAnswers(
+        aggregator=aggregator, queries=len(votes), max_answers=options.answer or len(votes)
     )
+    published = PublishedCost.of(
+        request, teachers=int(votes[0].sum()), classes=votes.shape[1], delta=options.delta
+    )
+    assert published is not None, "all but lnmax have a bound"
     try:
-        found = release_epsilon(
-            votes[:checked],
-            noise_std=noise_std,
-            threshold=confident.threshold if confident else None,
-            sigma1=confident.sigma1 if confident else None,
-            answered=price.answers.by_teachers[:checked] if confident else None,
-            delta=options.delta,
-            order=order,
-            conversion=Conversion(options.conversion),
+        found = published.sanitize(
+            votes,
+            released_of(price.answers),
             generator=generator,
+            conversion=Conversion(options.conversion),
         )
     except ConditionsFailed as error:
         return {"sanitized": None, "sanitized_reason": str(error)}
     return {
         "sanitized": {
-            "epsilon": found.epsilon,
+            "epsilon": published.capped(found.epsilon, request),
             "delta": found.delta,
             "beta": found.beta,
             "noise_std": found.noise_std,

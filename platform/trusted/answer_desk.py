@@ -188,9 +188,8 @@ class AnswerDesk:
                     published, rounds[0].votes, released, noise=noise
                 )
                 keys.append(cost.key)
-                # What holds for any votes holds too, where it is less.
-                whole = self._vault.epsilon(delta=delta, keys=keys)
-                figures["epsilon_sanitized"] = min(float(cost.values[0]), whole)
+                bound = float(cost.values[0])
+                figures["epsilon_sanitized"] = published.capped(bound, rounds[0].request)
             except ConditionsFailed:
                 pass  # nothing is drawn or charged; the trial goes without this number
         return DeskAnswers(values=released, keys=tuple(keys), figures=figures)

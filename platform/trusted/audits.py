@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
+from labeldp.mechanisms.accounting import GaussianEvent, RandomizedResponseEvent
 from labeldp.mechanisms.auditing import (
     BestFraction,
     Canaries,
@@ -40,6 +40,7 @@ from labeldp.mechanisms.auditing import (
     one_run_audit,
 )
 from labeldp.mechanisms.auditing.one_run_curves import Curve
+from labeldp.mechanisms.ledger import all_pure
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.audit_settings import AuditSettings
 
@@ -260,15 +261,15 @@ def evidence_path(results: Path, trial: str) -> Path:
 def curve_of(charges: Iterable[Charge], *, delta: float) -> Curve | None:
     """Family of trade-off curves that a run's releases belong to; None where none is known."""
     lines = list(charges)
-    if len(lines) == 1 and lines[0].mechanism["name"] == "RandomizedResponse":
-        return RandomizedResponseCurve(num_classes=int(lines[0].mechanism["num_classes"]))
-    if lines and all(isinstance(line.event, PureEvent) for line in lines):
+    if not lines or any(line.failure_probability for line in lines):
+        return None  # families are what releases are that never fail
+    events = [line.event for line in lines]
+    if len(events) == 1 and isinstance(events[0], RandomizedResponseEvent):
+        return RandomizedResponseCurve(num_classes=events[0].num_classes)
+    if all_pure(events):
         return PureCurve()
-    # Gaussians compose to a Gaussian, but for those that may fail with some probability.
-    plain = all(
-        isinstance(line.event, GaussianEvent) and "tail" not in line.mechanism for line in lines
-    )
-    if lines and plain:
+    # Gaussians compose to a Gaussian.
+    if all(isinstance(event, GaussianEvent) for event in events):
         return GaussianCurve(delta=delta)
     return None
 

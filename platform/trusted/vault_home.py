@@ -15,8 +15,7 @@ import ray
 from numpy.typing import NDArray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.ledger import Budget
+from labeldp.mechanisms.ledger import Budget, delta_of_total
 from labeldp.mechanisms.pate.releases import PateAnswers
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import (
@@ -238,11 +237,8 @@ class VaultHome:
     def _epsilon_of(
         self, charges: Sequence[Charge], delta: float, keys: Sequence[str] | None
     ) -> tuple[float, float]:
-        """Epsilon over `charges`, and the delta at which it holds, failing tails included."""
-        if all(isinstance(charge.event, PureEvent) for charge in charges):
-            return self._vault.epsilon(delta=0.0, keys=keys), 0.0
-        tails = sum(charge.tail for charge in charges)
-        total = max(delta, 2 * tails)
+        """Epsilon over `charges`, and the delta at which it holds, failures included."""
+        total = delta_of_total(charges, delta=delta)
         return self._vault.epsilon(delta=total, keys=keys), total
 
 

@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS vault (version INTEGER NOT NULL, salt BLOB NOT NULL, 
 CREATE TABLE IF NOT EXISTS releases (key TEXT PRIMARY KEY, content BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS charges (
     position INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE REFERENCES releases (key),
-    event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL);
+    event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL, failure_probability REAL);
 """
 
 
@@ -76,6 +76,7 @@ class SqliteStore:
                 query = "SELECT version, salt FROM vault"
                 version, self._salt = connection.execute(query).fetchone()
                 if version == SCHEMA_VERSION:
+                    _let_lines_declare(connection)
                     self.id = vault_identity.settle(connection, path, moved=moved)
         except NotOurs as error:
             raise StoreUnusable(f"{error}, with --results") from error
@@ -152,20 +153,24 @@ class SqliteStore:
             StoreUnusable: The file is damaged.
         """
         query = (
-            "SELECT position, key, event, indices, mechanism FROM charges WHERE position > ? "
-            "ORDER BY position"
+            "SELECT position, key, event, indices, mechanism, failure_probability FROM charges "
+            "WHERE position > ? ORDER BY position"
         )
         # Lines are only ever added, so each is read once: a long sweep asks for them all the time.
         with self._reading, self._telling_of_damage():
             with self._connection() as connection:
                 rows = connection.execute(query, (self._read_up_to,)).fetchall()
-            for position, key, event, indices, mechanism in rows:
-                charge = Charge(
-                    key=key,
-                    event=read_event(event),
-                    indices=None if indices is None else _read_array(indices),
-                    mechanism=json.loads(mechanism),
-                )
+            for position, key, event, indices, mechanism, failure_probability in rows:
+                line: dict[str, Any] = {
+                    "key": key,
+                    "event": read_event(event),
+                    "indices": None if indices is None else _read_array(indices),
+                    "mechanism": json.loads(mechanism),
+                }
+                if failure_probability is None:
+                    charge = Charge.undeclared(**line)
+                else:
+                    charge = Charge(**line, failure_probability=failure_probability)
                 self._charges.append(charge)
                 self._read_up_to = position
             return tuple(self._charges)
@@ -188,8 +193,9 @@ class SqliteStore:
                     "INSERT INTO releases VALUES (?, ?)", (charge.key, _write_array(values))
                 )
                 connection.execute(
-                    "INSERT INTO charges (key, event, indices, mechanism) VALUES (?, ?, ?, ?)",
-                    (charge.key, event, indices, mechanism),
+                    "INSERT INTO charges (key, event, indices, mechanism, failure_probability) "
+                    "VALUES (?, ?, ?, ?, ?)",
+                    (charge.key, event, indices, mechanism, float(charge.failure_probability)),
                 )
         except sqlite3.Error as error:
             raise StoreUnusable(
@@ -198,6 +204,17 @@ class SqliteStore:
             ) from error
         vault_identity.testify(self.path, vault=self.id, lines=lines + 1)
         return True
+
+
+def _let_lines_declare(connection: sqlite3.Connection) -> None:
+    """Give a store of older versions the column that it lacks; lines that are there leave it empty.
+
+    Older versions write no failure probability either, so a version that knows the column may share
+    a store with one that does not.
+    """
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(charges)")}
+    if "failure_probability" not in columns:
+        connection.execute("ALTER TABLE charges ADD COLUMN failure_probability REAL")
 
 
 def _write_array(values: NDArray[Any]) -> bytes:

@@ -155,7 +155,7 @@ MORE = (
     Mutant(
         "a plan over the budget is begun",
         "plan",
-        "if impure or cost.epsilon_total > budget.epsilon * (1 + 1e-12):",
+        "if impure or not budget.allows(cost.epsilon_total):",
         "if impure:",
         ("plan",),
     ),

@@ -42,7 +42,8 @@ for turn in range(kills):
         store, results = SqliteStore(folder / "vault.db"), ResultsFolder(folder, sweep="small")
         for step in range(10**6):
             key = f"{turn}-{step}"
-            charge = Charge(key=key, event=PureEvent(epsilon=1.0), indices=None, mechanism={})
+            facts = {"mechanism": {}, "failure_probability": 0.0}
+            charge = Charge(key=key, event=PureEvent(epsilon=1.0), indices=None, **facts)
             assert store.record(charge, np.full(5000, step), lines=len(store.charges()))
             results.keep(a_record(f"{turn:08d}{step % 3:08d}", release_keys=(key,)))
             os.write(begin, b".")
@@ -94,7 +95,9 @@ def test_a_store_that_can_t_grow_refuses_and_stays_whole(
     event = PureEvent(epsilon=1.0)
     with pytest.raises(StoreUnusable, match=r"could not be kept .*so it was not made.*--resume"):
         for step in range(100):
-            charge = Charge(key=str(step), event=event, indices=None, mechanism={})
+            charge = Charge(
+                key=str(step), event=event, indices=None, mechanism={}, failure_probability=0.0
+            )
             store.record(charge, np.full(1000, step), lines=step)
     kept = [charge.key for charge in SqliteStore(store.path).charges()]
     assert kept == [str(step) for step in range(len(kept))] and kept

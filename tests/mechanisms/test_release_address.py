@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -99,6 +99,8 @@ class Counted:
 
     policy: Once | Always
     epsilon: float = 1.0
+
+    failure_probability: ClassVar[float] = 0.0
 
     @property
     def event(self) -> PureEvent:

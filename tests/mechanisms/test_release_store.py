@@ -11,7 +11,13 @@ from labeldp.mechanisms.release_store import Charge, MemoryStore, read_event, wr
 
 
 def a_charge(key: str) -> Charge:
-    return Charge(key=key, event=PureEvent(epsilon=1.0), indices=None, mechanism={"name": "Any"})
+    return Charge(
+        key=key,
+        event=PureEvent(epsilon=1.0),
+        indices=None,
+        mechanism={"name": "Any"},
+        failure_probability=0.0,
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pickle
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -213,6 +213,8 @@ class NoisyArgmax:
     """The simplest way from votes to answers."""
 
     noise_std: float
+
+    failure_probability: ClassVar[float] = 0.0
 
     @property
     def event(self) -> GaussianEvent:

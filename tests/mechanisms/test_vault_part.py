@@ -1,6 +1,7 @@
 """vault_part: a part sees and charges its own labels only, and ensembles train on them alone."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ TRAINING, HELD_OUT = np.array([0, 1, 2, 3]), np.array([4, 5, 6])
 @dataclass(frozen=True, kw_only=True)
 class Counts:
     """Stands for what an ensemble answers."""
+
+    failure_probability: ClassVar[float] = 0.0
 
     @property
     def event(self) -> PureEvent:

@@ -62,7 +62,13 @@ def a_charge(key: str = "r1", *, epsilon: float = 1.0) -> Charge:
         "num_classes": 10,
         "noise": {"name": "OsEntropy", "draw": 0},
     }
-    return Charge(key=key, event=PureEvent(epsilon=epsilon), indices=None, mechanism=mechanism)
+    return Charge(
+        key=key,
+        event=PureEvent(epsilon=epsilon),
+        indices=None,
+        mechanism=mechanism,
+        failure_probability=0.0,
+    )
 
 
 def a_sweep(**changes: Any) -> Sweep:

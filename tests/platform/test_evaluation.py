@@ -163,7 +163,13 @@ def test_a_plan_prices_estimates_apart_from_the_training() -> None:
 
 def test_what_held_out_labels_have_paid_is_not_what_training_has() -> None:
     event = CorrectCount(epsilon=1.5).event
-    earlier = Charge(key="a", event=event, indices=np.arange(40, 50), mechanism={"name": "Count"})
+    earlier = Charge(
+        key="a",
+        event=event,
+        indices=np.arange(40, 50),
+        mechanism={"name": "Count"},
+        failure_probability=0.0,
+    )
     check_what_is_left(
         planned(1.0),
         [earlier],

@@ -311,7 +311,9 @@ def test_stores_of_releases(sandbox: Sandbox, data: st.DataObject) -> None:
     for old in (path, vault_identity.witness(path)):
         old.unlink(missing_ok=True)
     good = SqliteStore(path)
-    charge = Charge(key="a", event=PureEvent(epsilon=1.0), indices=None, mechanism={})
+    charge = Charge(
+        key="a", event=PureEvent(epsilon=1.0), indices=None, mechanism={}, failure_probability=0.0
+    )
     good.record(charge, np.arange(5), lines=0)
     path.write_bytes(data.draw(damaged(path.read_bytes())))
     with contextlib.suppress(StoreUnusable):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform import vault_client
@@ -80,8 +79,8 @@ def test_another_trial_pays_for_what_it_reads_and_no_more(client: VaultClient) -
     other.release(rr(0.25), indices=np.arange(10))
     assert other.epsilon(delta=1e-5) == (0.25, 0.0)
     assert [line.event for line in client.home.summary.remote(1e-5).charges] == [
-        PureEvent(epsilon=1.0),
-        PureEvent(epsilon=0.25),
+        rr(1.0).event,
+        rr(0.25).event,
     ]
 
 

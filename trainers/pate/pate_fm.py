@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.ledger import Priced
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.pate.releases import LABEL, Aggregator, PateAnswers, PublishedCost, composed
@@ -196,15 +197,14 @@ class PateConfig:
                 classes=num_classes,
                 delta=self.delta,
             )
-        paid = [request.event for request in rounds]
-        paid += [] if published is None else [published.event]
+        paid: list[Priced] = [*rounds, *([] if published is None else [published])]
         # A student that knows a prior shows other scores to the teachers in an interactive round.
         known = (self.prior, self.prior_epsilon, self.prior_trusted) if len(rounds) > 1 else None
         return PlannedCharge(
-            event=composed(paid),
+            event=composed([each.event for each in paid]),
+            failure_probability=sum(each.failure_probability for each in paid),
             release=(self.ensemble, rounds, self.delta, published, known),
             releases=len(paid),
-            tail=0.0 if published is None else published.tail,
             before=self.prior.planned_charge(
                 epsilon=self.prior_epsilon, delta=self.delta, num_classes=num_classes
             ),

@@ -13,6 +13,7 @@ from scipy.special import ndtr
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
 from labeldp.mechanisms.pate.answer_price import AnswerPrice, ConditionsFailed
 from labeldp.mechanisms.pate.probabilities import log_probability_answered, log_q_gaussian
+from labeldp.mechanisms.pate.publishing_noise import TAIL_SHARE
 from labeldp.mechanisms.pate.renyi_bounds import rdp_gnmax, rdp_threshold
 from labeldp.mechanisms.pate.secret_cost import SecretCost, cost_of_answers, cost_of_checks
 from labeldp.mechanisms.pate.smooth_sensitivity import (
@@ -157,7 +158,7 @@ def test_epsilon_covers_answers_release_and_tail() -> None:
     expected, _ = epsilon_from_rdp([ORDER], [total], 1e-5 - released.tail)
     assert released.epsilon == pytest.approx(expected, rel=1e-12)
     assert (released.delta, released.order) == (1e-5, ORDER)
-    assert released.tail == pytest.approx(1e-6)
+    assert released.tail == TAIL_SHARE * 1e-5 == pytest.approx(1e-7)
     mironov = release(random_votes(5), conversion=Conversion.MIRONOV)
     assert mironov.rdp == released.rdp and mironov.epsilon > released.epsilon
     noise = ReleaseNoise(beta=0.1, sensitivity_multiplier=2.0, cost_multiplier=4.0)

@@ -5,6 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
+from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.platform.cli.command_line import main
 from tests.platform.cli.asked import answer
 
@@ -54,6 +57,38 @@ def test_epsilon_pate_without_a_check(
     found = answer(capsys, "epsilon", "pate", *arguments)
     assert found["realised"]["answered"] == found["expected"]["answered"] == 50
     assert found["realised"]["epsilon"] <= found["data_independent"]["epsilon"]
+
+
+@pytest.mark.parametrize("answers", [5, 50])
+@pytest.mark.parametrize(
+    ("aggregator", "options"),
+    [
+        (ConfidentGNMax(threshold=150.0, sigma1=100.0, sigma2=40.0), ["confident", *PATE]),
+        (GNMax(noise_std=40.0), ["gnmax", "--sigma2", "40", "--delta", "1e-5"]),
+    ],
+)
+def test_the_command_line_and_a_sweep_publish_one_bound(
+    capsys: pytest.CaptureFixture[str],
+    votes: str,
+    aggregator: ConfidentGNMax | GNMax,
+    options: list[str],
+    answers: int,
+) -> None:
+    """What a sweep's vault releases and its desk caps, with the noise of the command line."""
+    counts = np.load(votes)["counts"]
+    request = PateAnswers(aggregator=aggregator, queries=50, max_answers=answers)
+    published = PublishedCost.of(request, teachers=250, classes=3, delta=1e-5)
+    assert published is not None
+    generator = np.random.default_rng(1)
+    released = request.release(counts, generator=generator)
+    bound = float(published.release(counts, released, generator=generator)[0])
+    arguments = ["epsilon", "pate", "--votes", votes, "--aggregator", *options]
+    found = answer(capsys, *arguments, "--seed", "1", "--answer", str(answers))["sanitized"]
+    # Releases are rounded up to single precision.
+    assert found["epsilon"] == pytest.approx(published.capped(bound, request), rel=2e-7)
+    assert found["beta"] == published.noise.beta
+    whole = epsilon_of([request.event, published.event], delta=1e-5 - published.tail)
+    assert found["epsilon"] <= whole
 
 
 def test_calibrate_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:

@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, RenyiEvent
+from labeldp.mechanisms.accounting import (
+    GaussianEvent,
+    PureEvent,
+    RandomizedResponseEvent,
+    RenyiEvent,
+)
 from labeldp.mechanisms.auditing import (
     GaussianCurve,
     PureCurve,
@@ -218,18 +223,25 @@ def test_two_classes_are_audited_by_coins_alone() -> None:
 
 
 def test_curves_of_releases() -> None:
-    def charge(event: Any, name: str) -> Charge:
-        mechanism = {"name": name, "num_classes": 10}
-        return Charge(key=name, event=event, indices=None, mechanism=mechanism)
+    def charge(event: Any, name: str, failing: float = 0.0) -> Charge:
+        return Charge(
+            key=name,
+            event=event,
+            indices=None,
+            mechanism={"name": name, "num_classes": 10},
+            failure_probability=failing,
+        )
 
     pure, gaussian = PureEvent(epsilon=1.0), GaussianEvent(noise_multiplier=2.0)
     other = RenyiEvent(orders=(2.0, 3.0), rdp=(1.0, 1.0))
-    rr = charge(pure, "RandomizedResponse")
+    rr = charge(RandomizedResponseEvent(epsilon=1.0, num_classes=10), "OfAnyName")
     assert curve_of([rr], delta=0.0) == RandomizedResponseCurve(num_classes=10)
     assert curve_of([rr, rr], delta=0.0) == PureCurve()
-    assert curve_of([charge(pure, "LaplaceNoise")], delta=0.0) == PureCurve()
+    for name in ("LaplaceNoise", "RandomizedResponse"):  # names decide nothing
+        assert curve_of([charge(pure, name)], delta=0.0) == PureCurve()
     normal = charge(gaussian, "GaussianNoise")
     assert curve_of([normal, normal], delta=1e-6) == GaussianCurve(delta=1e-6)
+    assert curve_of([normal, charge(gaussian, "GaussianNoise", 1e-8)], delta=1e-6) is None
     assert curve_of([normal, rr], delta=1e-6) is None
     assert curve_of([charge(other, "PateAnswers")], delta=1e-5) is None
     assert curve_of([], delta=1e-5) is None

@@ -13,7 +13,9 @@ from labeldp.platform.trusted.vault_store import SqliteStore, StoreUnusable
 
 
 def spend(store: SqliteStore, key: str) -> None:
-    charge = Charge(key=key, event=PureEvent(epsilon=1.0), indices=None, mechanism={})
+    charge = Charge(
+        key=key, event=PureEvent(epsilon=1.0), indices=None, mechanism={}, failure_probability=0.0
+    )
     assert store.record(charge, np.arange(3), lines=len(store.charges()))
 
 

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from labeldp.mechanisms.accounting import (
     Event,
     GaussianEvent,
     PureEvent,
+    RandomizedResponseEvent,
     RenyiEvent,
+    epsilon_of,
 )
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
@@ -38,7 +41,13 @@ def a_vault(path: Path, *, labels: Any = LABELS, budget: Budget | None = None) -
 
 
 def charge(key: str, event: Event, indices: Any = None) -> Charge:
-    return Charge(key=key, event=event, indices=indices, mechanism={"name": "Any", "x": 0.1})
+    return Charge(
+        key=key,
+        event=event,
+        indices=indices,
+        mechanism={"name": "Any", "x": 0.1},
+        failure_probability=0.0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,6 +55,7 @@ def charge(key: str, event: Event, indices: Any = None) -> Charge:
     [
         PureEvent(epsilon=0.1),
         PureEvent(epsilon=math.inf),
+        RandomizedResponseEvent(epsilon=0.1, num_classes=10),
         GaussianEvent(noise_multiplier=1.7),
         DecisionEvent(noise_multiplier=1.7, orders=(2.0, 3.0), rdp=(0.1, 0.2)),
         RenyiEvent(orders=(1.5, 2.0), rdp=(0.1, math.inf)),
@@ -136,7 +146,8 @@ def test_a_process_killed_while_it_writes_leaves_both_or_none(tmp_path: Path) ->
         "threading.Timer(0.15, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()\n"
         "for i in range(10**6):\n"
         "    event = PureEvent(epsilon=1.0)\n"
-        "    charge = Charge(key=str(i), event=event, indices=None, mechanism={})\n"
+        "    facts = {'mechanism': {}, 'failure_probability': 0.0}\n"
+        "    charge = Charge(key=str(i), event=event, indices=None, **facts)\n"
         "    store.record(charge, np.full(2000, i), lines=i)\n"
     )
     path = tmp_path / "vault.db"
@@ -202,3 +213,52 @@ def test_a_path_below_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreUnusable, match="can't be used as a vault store"):
         SqliteStore(tmp_path / "file" / "vault.db")
     assert os.listdir(tmp_path) == ["file"]
+
+
+OLD_SCHEMA = """
+CREATE TABLE vault (version INTEGER NOT NULL, salt BLOB NOT NULL, labels TEXT);
+CREATE TABLE releases (key TEXT PRIMARY KEY, content BLOB NOT NULL);
+CREATE TABLE charges (
+    position INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE REFERENCES releases (key),
+    event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL);
+INSERT INTO vault VALUES (1, zeroblob(32), NULL);
+INSERT INTO releases VALUES ('a', ''), ('b', '');
+INSERT INTO charges (key, event, mechanism) VALUES
+    ('a', '{"name": "PureEvent", "epsilon": 0.5}',
+     '{"name": "RandomizedResponse", "epsilon": 0.5, "num_classes": 3}'),
+    ('b', '{"name": "GaussianEvent", "noise_multiplier": 4.0}',
+     '{"name": "PublishedCost", "delta": 1e-05, "tail": 4e-06}');
+"""
+
+
+def test_a_ledger_from_before_lines_declared_their_failures_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "vault.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(OLD_SCHEMA)
+    connection.close()
+    gaussian = GaussianEvent(noise_multiplier=4.0)
+    total = epsilon_of([PureEvent(epsilon=0.5), gaussian], delta=1e-5 - 4e-6)
+    for _ in range(2):  # the second time with the column that the first one added
+        vault = a_vault(path)
+        first, second = vault.charges()
+        assert first.event == RandomizedResponseEvent(epsilon=0.5, num_classes=3)
+        assert (first.failure_probability, second.failure_probability) == (0.0, 4e-6)
+        assert second.event == gaussian
+        assert vault.epsilon(delta=1e-5) == total
+    # What is added declares, and what is there stays as it was written.
+    vault.release(LaplaceNoise(epsilon=0.25, num_classes=3))
+    line = replace(charge("failing", gaussian), failure_probability=1e-6)
+    store = SqliteStore(path)
+    store.record(line, np.zeros(2), lines=3)
+    assert [each.failure_probability for each in store.charges()] == [0.0, 4e-6, 0.0, 1e-6]
+    connection = sqlite3.connect(path)
+    written = connection.execute("SELECT failure_probability FROM charges").fetchall()
+    connection.close()
+    assert written == [(None,), (None,), (0.0,), (1e-6,)]
+
+
+def test_a_parameter_called_tail_is_no_failure_once_lines_declare(tmp_path: Path) -> None:
+    line = replace(charge("a", PureEvent(epsilon=1.0)), mechanism={"name": "Any", "tail": 0.3})
+    SqliteStore(tmp_path / "vault.db").record(line, np.zeros(2), lines=0)
+    (again,) = SqliteStore(tmp_path / "vault.db").charges()
+    assert (again.mechanism["tail"], again.failure_probability) == (0.3, 0.0)

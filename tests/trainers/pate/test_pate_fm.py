@@ -158,7 +158,7 @@ def test_what_is_planned_is_what_a_vault_charges(publish: bool) -> None:
         cost = PublishedCost.of(request, teachers=40, classes=3, delta=config.delta)
         assert cost is not None
         events.append(cost.event)
-        assert planned.tail == cost.tail
+        assert planned.failure_probability == cost.tail
     assert planned.releases == len(events)
     assert epsilon_of([planned.event], delta=1e-5) == pytest.approx(epsilon_of(events, delta=1e-5))
     # Students and seeds of training read the same release; other noise does not.
@@ -171,7 +171,7 @@ def test_what_is_planned_is_what_a_vault_charges(publish: bool) -> None:
 def test_both_rounds_of_an_interactive_run_are_planned() -> None:
     planned = INTERACTIVE.planned_charge(num_classes=3, seed=0)
     events = [request.event for request in INTERACTIVE.rounds]
-    assert planned.releases == 2 and planned.tail == 0
+    assert planned.releases == 2 and planned.failure_probability == 0
     assert epsilon_of([planned.event], delta=1e-5) == pytest.approx(epsilon_of(events, delta=1e-5))
 
 

@@ -1,0 +1,153 @@
+"""Declared failures: every mechanism says how probably it fails, and the vault charges it."""
+
+import dataclasses
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import (
+    GaussianEvent,
+    PureEvent,
+    RandomizedResponseEvent,
+    epsilon_of,
+)
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.mechanisms.pate.releases import PublishedCost
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.release_store import Charge
+from labeldp.mechanisms.vault import LabelVault
+from tests.source_tree import named, sources
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undeclared:
+    """As a newcomer would write it who calls the probability by another name."""
+
+    noise_std: float = 4.0
+    tail: float = 4e-6
+    calls: ClassVar[list[int]] = []
+
+    @property
+    def event(self) -> GaussianEvent:
+        return GaussianEvent(noise_multiplier=self.noise_std)
+
+    def release(self, labels: Any, *, generator: np.random.Generator) -> NDArray[Any]:
+        self.calls.append(1)
+        return np.asarray(labels + generator.normal(scale=self.noise_std, size=labels.shape))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared(Undeclared):
+    """The same, declared, and under a name that nothing could guess."""
+
+    tail: float = 0.5  # not what is declared, and charged to nobody
+    missed: float = 4e-6
+
+    @property
+    def failure_probability(self) -> float:
+        return self.missed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inherited(LaplaceNoise):
+    """Says nothing of its own, and could release something else."""
+
+
+def mechanisms_of(module: Any) -> Iterator[type]:
+    """Dataclasses of a module with an `event`, however they came by it."""
+    for kind in vars(module).values():
+        if inspect.isclass(kind) and dataclasses.is_dataclass(kind):
+            if kind.__module__ == module.__name__ and isinstance(
+                inspect.getattr_static(kind, "event", None), property
+            ):
+                yield kind
+
+
+def undeclared(kinds: Iterator[type]) -> list[str]:
+    """Those that do not say themselves how probably they fail: a subclass may release otherwise."""
+    return [kind.__qualname__ for kind in kinds if "failure_probability" not in vars(kind)]
+
+
+def every_mechanism() -> Iterator[type]:
+    for path in sources("mechanisms"):
+        name = named(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        yield from mechanisms_of(importlib.import_module(f"labeldp.{name}"))
+
+
+def vault(**settings: Any) -> LabelVault:
+    return LabelVault(labels=np.arange(40) % 4, num_classes=4, **settings)
+
+
+def test_every_mechanism_declares_its_failure_probability() -> None:
+    kinds = list(every_mechanism())
+    assert {LaplaceNoise, GaussianNoise, RandomizedResponse, PublishedCost} <= set(kinds)
+    assert len(kinds) >= 12
+    assert undeclared(iter(kinds)) == []
+
+
+def test_a_mechanism_that_declares_nothing_is_noticed() -> None:
+    here = list(mechanisms_of(sys.modules[__name__]))
+    assert [kind.__name__ for kind in here] == ["Undeclared", "Declared", "Inherited"]
+    assert undeclared(iter(here)) == ["Undeclared", "Inherited"]
+
+
+def test_the_vault_refuses_it_and_nothing_is_drawn_or_charged() -> None:
+    home = vault()
+    Undeclared.calls.clear()
+    with pytest.raises(TypeError, match=r"Undeclared does not declare its failure_prob.* = 0\.0"):
+        home.release(Undeclared())  # type: ignore[arg-type]
+    assert Undeclared.calls == [] and len(home.charges()) == 0
+
+
+@pytest.mark.parametrize("bad", [-1e-9, 1.0, float("nan")])
+def test_a_failure_probability_that_is_none_is_refused(bad: float) -> None:
+    home = vault()
+    with pytest.raises(ValueError, match="failure_probability is"):
+        home.release(Declared(missed=bad))
+    assert len(home.charges()) == 0
+
+
+def test_what_is_declared_is_charged_whatever_it_is_called() -> None:
+    home = vault()
+    home.release(Declared())
+    (line,) = home.charges()
+    assert line.failure_probability == 4e-6
+    expected = epsilon_of([line.event], delta=1e-5 - 4e-6)
+    assert home.epsilon(delta=1e-5) == expected > epsilon_of([line.event], delta=1e-5)
+    assert home.epsilon(delta=1e-5, keys=[line.key]) == expected
+    with pytest.raises(ValueError, match="ask for a delta above 4e-06"):
+        home.epsilon(delta=4e-6)
+
+
+def test_the_budget_takes_failures_off_its_delta() -> None:
+    event = Declared().event
+    tight = epsilon_of([event], delta=1e-5)
+    with pytest.raises(BudgetExceeded, match="Declared is refused"):
+        vault(budget=Budget(epsilon=tight, delta=1e-5)).release(Declared())
+    enough = epsilon_of([event], delta=1e-5 - 4e-6)
+    home = vault(budget=Budget(epsilon=enough, delta=1e-5))
+    home.release(Declared())
+    with pytest.raises(BudgetExceeded, match="would make it inf"):
+        home.release(Declared(missed=7e-6))
+    assert len(home.charges()) == 1
+
+
+def test_lines_from_before_declarations_are_read_as_they_were_meant() -> None:
+    def line(event: Any, **mechanism: Any) -> Charge:
+        return Charge.undeclared(key="a", event=event, indices=None, mechanism=mechanism)
+
+    gaussian, pure = GaussianEvent(noise_multiplier=2.0), PureEvent(epsilon=1.0)
+    published = line(gaussian, name="PublishedCost", tail=1e-7)
+    assert (published.event, published.failure_probability) == (gaussian, 1e-7)
+    assert line(gaussian, name="GaussianNoise").failure_probability == 0.0
+    rr = line(pure, name="RandomizedResponse", epsilon=1.0, num_classes=10)
+    assert rr.event == RandomizedResponseEvent(epsilon=1.0, num_classes=10)
+    assert line(pure, name="LaplaceNoise", epsilon=1.0, num_classes=10).event == pure
