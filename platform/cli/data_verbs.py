@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from labeldp.platform.cli.verb import Group, Verb
 
 if TYPE_CHECKING:
+    from labeldp.trainers.data import LabelledData
     from labeldp.trainers.data_sets.catalog import DataSet
 
 DATA = Group(name="data", summary="data sets")
@@ -138,20 +139,14 @@ def check_set(
     path = str(Path(name).absolute()) if own else _place(data_set, folder)
     if not own and not data_set.available(folder):
         return SetCheck(name=data_set.name, ok=False, path=path, problems=problems)
-
-    # Here, for they load torch, which the lines above do without.
-    from labeldp.platform.configuration import DataSettings
-    from labeldp.trainers.data import load
-    from labeldp.trainers.data_sets.own_rows import HoldOut
-
     try:
-        data = load(
+        data = _load(
             data_set.name,
-            root=folder,
+            folder,
             path=name if own else None,
             label_column=label_column,
-            hold_out=None if hold_out is None else HoldOut(hold_out),
-            classes=DataSettings(classes=classes).stated_classes,
+            hold_out=hold_out,
+            classes=classes,
         )
     except ValueError as error:
         # Once is enough: a file that can't be read mostly has the wrong size or digest too.
@@ -182,6 +177,30 @@ def fetch_set(name: str, *, root: str | Path | None = None) -> SetFetched:
 
     fetch(name, root)
     return SetFetched(name=name, path=_place(find(name), data_root(root)))
+
+
+def _load(
+    name: str,
+    root: Path,
+    *,
+    path: str | None,
+    label_column: str | None,
+    hold_out: str | None,
+    classes: str | None,
+) -> "LabelledData":
+    # Here, for they load torch, which all else does without.
+    from labeldp.platform.configuration import DataSettings
+    from labeldp.trainers.data import load
+    from labeldp.trainers.data_sets.own_rows import HoldOut
+
+    return load(
+        name,
+        root=root,
+        path=path,
+        label_column=label_column,
+        hold_out=None if hold_out is None else HoldOut(hold_out),
+        classes=DataSettings(classes=classes).stated_classes,
+    )
 
 
 def _place(data_set: "DataSet", root: Path) -> str:
