@@ -31,6 +31,7 @@ from ray._private.authentication.authentication_token_setup import AUTH_MODE_ENV
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 
 from labeldp.platform import private_cluster
+from labeldp.platform.endings import CannotFit as CannotFit
 from labeldp.platform.sweep import Resources
 
 # It looks for the files of its own loggers, and complains once per trial that there are none.
@@ -42,10 +43,6 @@ logging.getLogger("ray._private.authentication.authentication_token_setup").setL
 CONNECT_SECONDS = 20.0
 #: How often Ray asks a port that takes connections and does not answer: 45 seconds each.
 CONNECT_TRIES = 2
-
-
-class CannotFit(RuntimeError):
-    """A placement that the cluster can never hold; the message says what is missing."""
 
 
 class ClusterUnusable(ValueError):

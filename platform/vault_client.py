@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.pate.releases import PateAnswers
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import Mechanism, Release
+from labeldp.platform.endings import Unfinished
 
 if TYPE_CHECKING:
     from labeldp.platform.trusted.answer_desk import DeskAnswers
@@ -27,7 +28,7 @@ TIME_LIMIT_SECONDS = 300
 DEATHS_ALLOWED = 5
 
 
-class VaultLost(RuntimeError):
+class VaultLost(Unfinished):
     """The vault's home is gone for good; the message says what to do."""
 
 

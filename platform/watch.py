@@ -9,7 +9,8 @@ from typing import Any
 
 from ray import tune
 
-from labeldp.platform.cluster import CannotFit, capacity
+from labeldp.platform.cluster import capacity
+from labeldp.platform.endings import CannotFit
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.sweep import Resources
 

@@ -20,9 +20,8 @@ TRUSTED = {
     "platform/earlier_starts.py": {"vault_store.SqliteStore", "vault_identity.refuse_if_gone"},
     # What trials have of the home: the type of its answers.
     "platform/vault_client.py": {"answer_desk.DeskAnswers"},
-    # The command line: what a plan needs to know, and errors that it puts into words.
-    "platform/cli/plan_verb.py": {"audits.check_room", "ensembles.ensembles_of"},
-    "platform/cli/sweep_command.py": {"teacher_pool.EnsembleIncomplete"},
+    # The command line: what a plan needs to know.
+    "platform/cli/sweep_plan.py": {"audits.check_room", "ensembles.ensembles_of"},
     # The one door of reports and studies: evidence that was kept for the labels' owner, without
     # labels in it.
     "platform/reports/audit_figures.py": {"audits.AttackEvidence"},
@@ -123,10 +122,13 @@ UNMIRRORED = {
         ("platform/driver.py", "sweeps/test_quickstart.py", "a whole sweep, and its resumption"),
         ("platform/trial_runs.py", "sweeps/test_quickstart.py", "needs Ray and a whole sweep"),
         ("platform/tune_adapter.py", "sweeps/test_quickstart.py", "needs Ray and a whole sweep"),
-        ("platform/cli/plan_verb.py", "platform/cli/test_command_line.py", "as people call it"),
-        ("platform/cli/privacy_verbs.py", "platform/cli/test_command_line.py", "as people call it"),
-        ("platform/cli/report_verb.py", "platform/reports/test_report.py", "with what it rebuilds"),
-        ("platform/cli/sweep_command.py", "sweeps/test_bad_input.py", "every refusal of a sweep"),
+        ("platform/endings.py", "platform/cli/test_exit_codes.py", "errors, and how each ends"),
+        ("platform/cli/pate_prices.py", "platform/cli/test_pate_verbs.py", "as people call it"),
+        (
+            "platform/cli/tracked_report.py",
+            "platform/reports/test_report.py",
+            "with what it rebuilds",
+        ),
         ("platform/records/checkpoints.py", "faults/test_states.py", "states kept, torn, hostile"),
         (
             "platform/reports/audit_figures.py",
@@ -198,8 +200,6 @@ LONG = {
         ("platform/driver.py:_close", 30, 8, "all that a sweep opened; falls with run_sweep"),
         ("platform/trial.py:run_trial", 74, 5, "the whole order of a trial"),
         ("platform/trial_runs.py:run_trials", 70, 7, "Tune's settings, each with its reason"),
-        ("platform/cli/plan_verb.py:plan", 64, 4, "one JSON object, key by key"),
-        ("platform/cli/sweep_command.py:run", 70, 3, "one exit code for each kind of end"),
         (
             "platform/trusted/answer_desk.py:AnswerDesk.answers",
             68,

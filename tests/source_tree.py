@@ -8,6 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 #: From the lowest to the highest.
 LAYERS = ("mechanisms", "trainers", "platform", "sweeps")
+#: Files that import others of their folder because of how those are named.
+FINDERS = {"platform/cli/command_line.py": "*_verb*.py"}
 
 
 def sources(*folders: str) -> list[Path]:
@@ -75,4 +77,7 @@ def file_of(name: str) -> Path | None:
 def files_imported(path: Path) -> set[Path]:
     """The files of ours that a file may import."""
     found = {file_of(name) for name in imports(path)}
+    for finder, pattern in FINDERS.items():
+        if path == ROOT / finder:
+            found.update(path.parent.glob(pattern))
     return {other for other in found if other is not None and other != path}

@@ -4,16 +4,16 @@ import argparse
 import time
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from labeldp.platform.cli.verb import Group, Verb
 
-from labeldp.mechanisms import auditing
-from labeldp.mechanisms.pate.vote_leakage import reconstruct
-from labeldp.platform.cli.array_files import read_array
+AUDIT = Group(name="audit", summary="how private it is really")
 
 
 def memorization(options: argparse.Namespace) -> dict[str, Any]:
     """Interval of the memorization attack, as published and corrected."""
+    from labeldp.mechanisms import auditing
+    from labeldp.platform.cli.array_files import read_array
+
     found = auditing.memorization_interval(
         read_array(options.confidences, what="--confidences"),
         read_array(options.canary_labels, what="--canary-labels"),
@@ -35,6 +35,9 @@ def one_run(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         ValueError: Neither all of one kind of input nor all of the other; what the audit refuses.
     """
+    from labeldp.mechanisms import auditing
+    from labeldp.platform.cli.array_files import read_array
+
     counts = {name: getattr(options, name) for name in ("canaries", "guesses", "correct")}
     files = {name: getattr(options, name) for name in ("scores", "truth")}
     _one_kind_of_input(counts, files)
@@ -57,8 +60,13 @@ def one_run(options: argparse.Namespace) -> dict[str, Any]:
 
 def vote_leakage(options: argparse.Namespace) -> dict[str, Any]:
     """Vote histograms from counts of a service's answers, and how long it took."""
+    import numpy as np
+
+    from labeldp.mechanisms.pate.vote_leakage import reconstruct
+    from labeldp.platform.cli.array_files import read_array
+
     counts = read_array(options.counts, what="--counts")
-    rows: NDArray[Any] = counts[None] if counts.ndim == 1 else counts
+    rows = counts[None] if counts.ndim == 1 else counts
     started = time.perf_counter()
     histograms = reconstruct(rows, options.noise_std, options.teachers)
     seconds = time.perf_counter() - started
@@ -89,3 +97,49 @@ def _one_kind_of_input(counts: dict[str, Any], files: dict[str, Any]) -> None:
     missing = [f"--{name}" for name, value in started.items() if value is None]
     without = f" without {' and '.join(missing)}" if missing else ""
     raise ValueError(f"{', '.join(given)} can't be used together{without}; give {ways}")
+
+
+def _memorization_arguments(parser: argparse.ArgumentParser) -> None:
+    for name in ("--confidences", "--canary-labels", "--true-labels"):
+        parser.add_argument(name, required=True, metavar="FILE[:key]")
+    parser.add_argument("--confidence", type=float, default=0.95)
+
+
+def _one_run_arguments(parser: argparse.ArgumentParser) -> None:
+    for name in ("--canaries", "--guesses", "--correct"):
+        parser.add_argument(name, type=int, metavar="N")
+    for name in ("--scores", "--truth"):
+        parser.add_argument(name, metavar="FILE[:key]")
+    parser.add_argument("--delta", type=float, default=0.0)
+    parser.add_argument("--confidence", type=float, default=0.95)
+
+
+def _vote_leakage_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--counts", required=True, metavar="FILE[:key]", help="[N, K] answers")
+    parser.add_argument("--noise-std", type=float, required=True)
+    parser.add_argument("--teachers", type=int, required=True)
+
+
+VERBS = (
+    Verb(
+        group=AUDIT,
+        name="memorization",
+        summary="the paper's attack from saved confidences",
+        arguments=_memorization_arguments,
+        run=memorization,
+    ),
+    Verb(
+        group=AUDIT,
+        name="one-run",
+        summary="a valid lower bound from one model",
+        arguments=_one_run_arguments,
+        run=one_run,
+    ),
+    Verb(
+        group=AUDIT,
+        name="vote-leakage",
+        summary="vote histograms from a service's answers",
+        arguments=_vote_leakage_arguments,
+        run=vote_leakage,
+    ),
+)

@@ -4,12 +4,18 @@
 ['digits']
 """
 
+import argparse
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from labeldp.trainers.data_sets.catalog import DATASETS, DataSet, find
-from labeldp.trainers.data_sets.files import data_root
+from labeldp.platform.cli.verb import Group, Verb
 
+if TYPE_CHECKING:
+    from labeldp.trainers.data import LabelledData
+    from labeldp.trainers.data_sets.catalog import DataSet
+
+DATA = Group(name="data", summary="data sets")
 #: How a file of the user's is told from the name of a data set.
 _OWN_FILES = (".npz", ".parquet")
 
@@ -86,6 +92,9 @@ class SetFetched:
 
 def list_sets(root: str | Path | None) -> list[SetEntry]:
     """Return every data set, and whether its files are below `root` (see `data_root`)."""
+    from labeldp.trainers.data_sets.catalog import DATASETS
+    from labeldp.trainers.data_sets.files import data_root
+
     folder = data_root(root)
     return [
         SetEntry(
@@ -119,6 +128,9 @@ def check_set(
     Raises:
         ValueError: There is no such data set.
     """
+    from labeldp.trainers.data_sets.catalog import find
+    from labeldp.trainers.data_sets.files import data_root
+
     own = name.endswith(_OWN_FILES)
     if name == "own":
         raise ValueError("name the file itself: labeldp data check FILE.npz")
@@ -127,20 +139,14 @@ def check_set(
     path = str(Path(name).absolute()) if own else _place(data_set, folder)
     if not own and not data_set.available(folder):
         return SetCheck(name=data_set.name, ok=False, path=path, problems=problems)
-
-    # Here, for they load torch, which the lines above do without.
-    from labeldp.platform.configuration import DataSettings
-    from labeldp.trainers.data import load
-    from labeldp.trainers.data_sets.own_rows import HoldOut
-
     try:
-        data = load(
+        data = _load(
             data_set.name,
-            root=folder,
+            folder,
             path=name if own else None,
             label_column=label_column,
-            hold_out=None if hold_out is None else HoldOut(hold_out),
-            classes=DataSettings(classes=classes).stated_classes,
+            hold_out=hold_out,
+            classes=classes,
         )
     except ValueError as error:
         # Once is enough: a file that can't be read mostly has the wrong size or digest too.
@@ -165,26 +171,88 @@ def fetch_set(name: str, *, root: str | Path | None = None) -> SetFetched:
     Raises:
         ValueError: There is no such set, it can't be downloaded, or it came damaged.
     """
+    from labeldp.trainers.data_sets.catalog import find
     from labeldp.trainers.data_sets.fetch import fetch
+    from labeldp.trainers.data_sets.files import data_root
 
     fetch(name, root)
     return SetFetched(name=name, path=_place(find(name), data_root(root)))
 
 
-def run(
-    verb: str, *, set_name: str | None, root: str | Path | None, **of_check: str | None
-) -> SetList | SetFetched | SetCheck:
-    """Run `list`, `fetch` or `check` as the command line names them."""
-    if verb == "list":
-        return SetList(root=str(data_root(root).absolute()), sets=list_sets(root))
-    assert set_name is not None, "the parser asks for a name"
-    if verb == "fetch":
-        return fetch_set(set_name, root=root)
-    return check_set(set_name, root=root, **of_check)
+def _load(
+    name: str,
+    root: Path,
+    *,
+    path: str | None,
+    label_column: str | None,
+    hold_out: str | None,
+    classes: str | None,
+) -> "LabelledData":
+    # Here, for they load torch, which all else does without.
+    from labeldp.platform.configuration import DataSettings
+    from labeldp.trainers.data import load
+    from labeldp.trainers.data_sets.own_rows import HoldOut
+
+    return load(
+        name,
+        root=root,
+        path=path,
+        label_column=label_column,
+        hold_out=None if hold_out is None else HoldOut(hold_out),
+        classes=DataSettings(classes=classes).stated_classes,
+    )
 
 
-def _place(data_set: DataSet, root: Path) -> str:
+def _place(data_set: "DataSet", root: Path) -> str:
     if not data_set.layouts:
         return ""
     layout = data_set.layout(root) or data_set.layouts[0]
     return str(root.absolute() / layout.folder) if layout.files else "in scikit-learn"
+
+
+def _list(options: argparse.Namespace) -> SetList:
+    from labeldp.trainers.data_sets.files import data_root
+
+    return SetList(root=str(data_root(options.root).absolute()), sets=list_sets(options.root))
+
+
+def _check(options: argparse.Namespace) -> SetCheck:
+    return check_set(
+        options.name,
+        root=options.root,
+        label_column=options.label_column,
+        hold_out=options.hold_out,
+        classes=options.classes,
+    )
+
+
+def _root_of_sets(parser: argparse.ArgumentParser) -> None:
+    text = "folder of the sets (default: LABELDP_DATA)"
+    parser.add_argument("--root", metavar="DIR", help=text)
+
+
+def _one_set(parser: argparse.ArgumentParser) -> None:
+    _root_of_sets(parser)
+    parser.add_argument("name", metavar="NAME")
+
+
+def _set_to_check(parser: argparse.ArgumentParser) -> None:
+    _one_set(parser)
+    # Of a file of the user's, which is read as a sweep would read it.
+    parser.add_argument("--label-column", metavar="NAME", help="of a .parquet (default: label)")
+    text = "of a file without a test split: publish one label in five, or none"
+    parser.add_argument("--hold-out", choices=("public", "none"), help=text)
+    parser.add_argument("--classes", metavar="K|A,B,...", help="how many, or their names in order")
+
+
+VERBS = (
+    Verb(group=DATA, name="list", summary="what there is", arguments=_root_of_sets, run=_list),
+    Verb(
+        group=DATA,
+        name="fetch",
+        summary="get a data set",
+        arguments=_one_set,
+        run=lambda options: fetch_set(options.name, root=options.root),
+    ),
+    Verb(group=DATA, name="check", summary="verify one", arguments=_set_to_check, run=_check),
+)

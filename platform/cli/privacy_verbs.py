@@ -1,33 +1,46 @@
 """`labeldp epsilon ...` and `labeldp calibrate ...`: from settings to their cost, and back."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING
 
-from labeldp.mechanisms import calibration, selection
-from labeldp.mechanisms.calibration import GaussianSetting, LaplaceSetting
-from labeldp.mechanisms.calibration import RandomizedResponseSetting as RRSetting
-from labeldp.mechanisms.selection import SelectionPrice
+from labeldp.platform.cli.verb import Group, Verb
+
+if TYPE_CHECKING:
+    from labeldp.mechanisms.calibration import GaussianSetting, LaplaceSetting
+    from labeldp.mechanisms.calibration import RandomizedResponseSetting as RRSetting
+    from labeldp.mechanisms.selection import SelectionPrice
+
+EPSILON = Group(name="epsilon", summary="what a setting costs")
+CALIBRATE = Group(name="calibrate", summary="the noise for a target epsilon")
 
 
-def epsilon_laplace(options: argparse.Namespace) -> LaplaceSetting:
+def epsilon_laplace(options: argparse.Namespace) -> "LaplaceSetting":
     """Price of Laplace noise on one-hot labels."""
+    from labeldp.mechanisms import calibration
+
     return calibration.price_laplace(scale=options.scale, noise_std=options.noise_std)
 
 
-def epsilon_gaussian(options: argparse.Namespace) -> GaussianSetting:
+def epsilon_gaussian(options: argparse.Namespace) -> "GaussianSetting":
     """Price of Gaussian noise on one-hot labels."""
+    from labeldp.mechanisms import calibration
+
     return calibration.price_gaussian(noise_std=options.noise_std, delta=options.delta)
 
 
-def epsilon_rr(options: argparse.Namespace) -> RRSetting:
+def epsilon_rr(options: argparse.Namespace) -> "RRSetting":
     """Price of randomized response."""
+    from labeldp.mechanisms import calibration
+
     return calibration.price_randomized_response(
         keep_probability=options.keep_probability, num_classes=options.classes
     )
 
 
-def epsilon_select(options: argparse.Namespace) -> SelectionPrice:
+def epsilon_select(options: argparse.Namespace) -> "SelectionPrice":
     """Price of the best of a random number of trials."""
+    from labeldp.mechanisms import selection
+
     return selection.selection_price(
         epsilon=options.epsilon,
         mean_trials=options.mean_trials,
@@ -37,32 +50,113 @@ def epsilon_select(options: argparse.Namespace) -> SelectionPrice:
     )
 
 
-def calibrate_laplace(options: argparse.Namespace) -> LaplaceSetting:
+def calibrate_laplace(options: argparse.Namespace) -> "LaplaceSetting":
     """Laplace noise for an epsilon."""
+    from labeldp.mechanisms import calibration
+
     return calibration.calibrate_laplace(epsilon=options.epsilon)
 
 
-def calibrate_gaussian(options: argparse.Namespace) -> GaussianSetting:
+def calibrate_gaussian(options: argparse.Namespace) -> "GaussianSetting":
     """Gaussian noise for an epsilon at a delta."""
+    from labeldp.mechanisms import calibration
+
     return calibration.calibrate_gaussian(epsilon=options.epsilon, delta=options.delta)
 
 
-def calibrate_rr(options: argparse.Namespace) -> RRSetting:
+def calibrate_rr(options: argparse.Namespace) -> "RRSetting":
     """Randomized response for an epsilon."""
+    from labeldp.mechanisms import calibration
+
     return calibration.calibrate_randomized_response(
         epsilon=options.epsilon, num_classes=options.classes
     )
 
 
-def epsilon_pate(options: argparse.Namespace) -> dict[str, Any]:
-    """Price of an ensemble's answers: expected, realised, data-independent, sanitized."""
-    from labeldp.platform.cli.pate_verbs import epsilon
+def numbers(parser: argparse.ArgumentParser, *names: str, required: bool = True) -> None:
+    """Add options that each take a number."""
+    for name in names:
+        parser.add_argument(name, type=float, required=required, metavar="X")
 
-    return epsilon(options)
+
+def _laplace_noise(parser: argparse.ArgumentParser) -> None:
+    one = parser.add_mutually_exclusive_group(required=True)
+    one.add_argument("--scale", type=float, metavar="B")
+    one.add_argument("--noise-std", type=float, metavar="S", help="B * sqrt 2")
 
 
-def calibrate_pate(options: argparse.Namespace) -> dict[str, Any]:
-    """Noise of an ensemble's answers for an epsilon."""
-    from labeldp.platform.cli.pate_verbs import calibrate
+def _kept_labels(parser: argparse.ArgumentParser) -> None:
+    numbers(parser, "--keep-probability")
+    parser.add_argument("--classes", type=int, required=True, metavar="K")
 
-    return calibrate(options)
+
+def _selection(parser: argparse.ArgumentParser) -> None:
+    numbers(parser, "--epsilon", "--mean-trials")
+    numbers(parser, "--delta", "--trial-delta", required=False)
+    parser.add_argument(
+        "--distribution", choices=("geometric", "logarithmic", "poisson"), required=True
+    )
+
+
+def _target(parser: argparse.ArgumentParser) -> None:
+    numbers(parser, "--epsilon")
+    numbers(parser, "--delta", required=False)
+
+
+def _target_of_classes(parser: argparse.ArgumentParser) -> None:
+    numbers(parser, "--epsilon")
+    parser.add_argument("--classes", type=int, default=10, metavar="K")
+    numbers(parser, "--delta", required=False)
+
+
+VERBS = (
+    Verb(
+        group=EPSILON,
+        name="laplace",
+        summary="Laplace noise on one-hot labels",
+        arguments=_laplace_noise,
+        run=epsilon_laplace,
+    ),
+    Verb(
+        group=EPSILON,
+        name="gaussian",
+        summary="Gaussian noise on one-hot labels",
+        arguments=lambda parser: numbers(parser, "--noise-std", "--delta"),
+        run=epsilon_gaussian,
+    ),
+    Verb(
+        group=EPSILON,
+        name="rr",
+        summary="randomized response",
+        arguments=_kept_labels,
+        run=epsilon_rr,
+    ),
+    Verb(
+        group=EPSILON,
+        name="select",
+        summary="picking the best of a random number of trials",
+        arguments=_selection,
+        run=epsilon_select,
+    ),
+    Verb(
+        group=CALIBRATE,
+        name="laplace",
+        summary="laplace noise for an epsilon",
+        arguments=_target,
+        run=calibrate_laplace,
+    ),
+    Verb(
+        group=CALIBRATE,
+        name="gaussian",
+        summary="gaussian noise for an epsilon",
+        arguments=lambda parser: numbers(parser, "--epsilon", "--delta"),
+        run=calibrate_gaussian,
+    ),
+    Verb(
+        group=CALIBRATE,
+        name="rr",
+        summary="rr noise for an epsilon",
+        arguments=_target_of_classes,
+        run=calibrate_rr,
+    ),
+)

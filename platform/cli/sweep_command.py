@@ -1,7 +1,7 @@
 """The command line of every file in `sweeps/`: `main(SWEEP)`.
 
-Exit codes: 0 every trial finished, 1 some failed, 2 bad input, 3 cannot fit, 4 over budget, 130
-interrupted.
+Exit codes are those of `labeldp`: 0 every trial finished, 1 some failed, 2 bad input, 3 cannot fit,
+4 over budget, 130 interrupted.
 """
 
 import argparse
@@ -9,11 +9,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from labeldp.platform.cli.exit_codes import ExitCode
+from labeldp.platform.cli.verb import Verb, explained
 from labeldp.trainers.regular_files import FileRefused, read_bytes
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from labeldp.platform.sweep import Sweep
 
     Runner = Callable[[Sweep, SweepOptions], SweepOutcome]
-
-TRIALS_FAILED, BAD_INPUT, CANNOT_FIT, OVER_BUDGET, INTERRUPTED = 1, 2, 3, 4, 130
 
 
 def main(sweep: "Sweep", arguments: list[str] | None = None) -> NoReturn:
@@ -41,61 +40,68 @@ def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None)
     options = _parser(sweep).parse_intermixed_args(arguments)
     # `ray job stop` and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
     signal.signal(signal.SIGTERM, _interrupt)
-    from labeldp.mechanisms.ledger import BudgetExceeded
+    results = _results(sweep, options)
+
+    def carry_out(options: argparse.Namespace) -> "SweepOutcome":
+        from labeldp.platform.driver import run_sweep
+
+        return (runner or run_sweep)(sweep, _sweep_options(options, results=results))
+
+    return Verb(
+        name=sweep.name,
+        summary=f"Run sweep {sweep.name!r}.",
+        run=carry_out,
+        explain=lambda error: _explained(error, results=results),
+        text=summary,
+        code=_code,
+    ).perform(options)
+
+
+def _results(sweep: "Sweep", options: argparse.Namespace) -> Path:
+    if options.results:
+        return Path(options.results)
+    folder = default_results(sweep.name)
+    return folder.with_name(f"{folder.name}-smoke") if options.smoke else folder
+
+
+def _sweep_options(options: argparse.Namespace, *, results: Path) -> "SweepOptions":
     from labeldp.platform.accuracy_figures import ChooseBy
-    from labeldp.platform.cluster import CannotFit
-    from labeldp.platform.driver import SweepOptions, run_sweep
+    from labeldp.platform.driver import SweepOptions
     from labeldp.platform.earlier_starts import Resume
     from labeldp.platform.overrides import parse_overrides
-    from labeldp.platform.records.results import dumps
-    from labeldp.platform.trusted.teacher_pool import EnsembleIncomplete
-    from labeldp.platform.vault_client import VaultLost
 
-    results = Path(options.results) if options.results else default_results(sweep.name)
-    if options.smoke and not options.results:
-        results = results.with_name(f"{results.name}-smoke")
-    try:
-        outcome = (runner or run_sweep)(
-            sweep,
-            SweepOptions(
-                smoke=options.smoke,
-                resume=Resume(options.resume),
-                results=results,
-                address=options.address,
-                tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
-                overrides=parse_overrides(options.overrides),
-                max_epsilon_total=options.max_epsilon_total,
-                max_trials=options.max_trials,
-                max_minutes=options.max_minutes,
-                moved=options.moved,
-                choose_by=ChooseBy(options.choose_by) if options.choose_by else None,
-            ),
-        )
-    except BudgetExceeded as error:
-        return complain(error, OVER_BUDGET)
-    except CannotFit as error:
-        return complain(error, CANNOT_FIT)
-    except (EnsembleIncomplete, VaultLost) as error:
-        return complain(error, TRIALS_FAILED)
-    except (ValueError, FileNotFoundError) as error:
-        return complain(error, BAD_INPUT)
-    except OSError as error:
-        hint = "free the disk or make the folder writable, and run the same command again"
-        return complain(OSError(f"{error}; {hint}"), BAD_INPUT)
-    except KeyboardInterrupt:
-        print(
+    return SweepOptions(
+        smoke=options.smoke,
+        resume=Resume(options.resume),
+        results=results,
+        address=options.address,
+        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
+        overrides=parse_overrides(options.overrides),
+        max_epsilon_total=options.max_epsilon_total,
+        max_trials=options.max_trials,
+        max_minutes=options.max_minutes,
+        moved=options.moved,
+        choose_by=ChooseBy(options.choose_by) if options.choose_by else None,
+    )
+
+
+def _explained(error: BaseException, *, results: Path) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return (
             f"interrupted; what has finished is kept in {results}, run the same command again to "
-            "finish the rest",
-            file=sys.stderr,
+            "finish the rest"
         )
-        return INTERRUPTED
-    if options.json:
-        print(dumps(asdict(outcome)))
-    else:
-        print(summary(outcome))
+    if isinstance(error, OSError) and not isinstance(error, ValueError | FileNotFoundError):
+        hint = "free the disk or make the folder writable, and run the same command again"
+        return f"{explained(error)}; {hint}"
+    return explained(error)
+
+
+def _code(outcome: "SweepOutcome") -> ExitCode:
     if outcome.over_budget:
-        return OVER_BUDGET
-    return 0 if outcome.finished + outcome.skipped == outcome.trials else TRIALS_FAILED
+        return ExitCode.OVER_BUDGET
+    whole = outcome.finished + outcome.skipped == outcome.trials
+    return ExitCode.DONE if whole else ExitCode.NOT_OK
 
 
 def summary(outcome: "SweepOutcome") -> str:
@@ -114,12 +120,6 @@ def summary(outcome: "SweepOutcome") -> str:
     if outcome.left:
         lines.insert(1, f"{outcome.left} trials are left; run the same command again to run them")
     return "\n".join(lines)
-
-
-def complain(error: Exception, code: int) -> int:
-    """Print what was wrong, for a person, and return the exit code."""
-    print(f"error: {error}", file=sys.stderr)
-    return code
 
 
 def sweep_file(path: str) -> Path:

@@ -16,7 +16,7 @@ import ray
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Shard
-from labeldp.platform.cluster import CannotFit
+from labeldp.platform.endings import CannotFit, Unfinished
 from labeldp.platform.sweep import Resources
 from labeldp.platform.trusted.teacher_actor import TeacherActor, VoteFunction
 from labeldp.platform.trusted.vote_store import VoteJournal
@@ -29,7 +29,7 @@ _AHEAD = 2
 START_SECONDS = 600
 
 
-class EnsembleIncomplete(RuntimeError):
+class EnsembleIncomplete(Unfinished):
     """Some teachers could not be trained; the message names them and the error."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.cli.sweep_command import INTERRUPTED
+from labeldp.platform.cli.exit_codes import ExitCode
 from tests.faults.processes import wait_until
 from tests.faults.small_sweep import EPOCHS, RELEASES, SWEEP, TRIALS
 from tests.faults.sweep_runs import Driver, Ending, check_tracking, records, run_here
@@ -73,7 +73,7 @@ def test_a_driver_that_is_asked_to_end_ends_cleanly(tmp_path: Path) -> None:
     with Driver(tmp_path / "results", "seed=[0,1,2]") as driver:
         driver.wait_for_records(1)
         driver.terminate()
-        assert driver.ended(seconds=60) == INTERRUPTED
+        assert driver.ended(seconds=60) == ExitCode.INTERRUPTED
         wait_until(
             lambda: not any(process.alive for process in driver.seen),
             what="all that it started ends",

@@ -10,7 +10,7 @@ import pytest
 
 from labeldp.platform import driver
 from labeldp.platform.cli import sweep_command
-from labeldp.platform.cli.plan_verb import load_sweep
+from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records.results import ResultsFolder
 from tests.platform.examples import a_record
 from tests.platform.stores import new_store

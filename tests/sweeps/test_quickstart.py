@@ -20,7 +20,7 @@ from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.cli.plan_verb import plan
+from labeldp.platform.cli.sweep_plan import plan
 from labeldp.platform.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.overrides import read_yaml
 from labeldp.platform.records.results import ResultsFolder, TrialRecord

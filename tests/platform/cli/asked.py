@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.platform.cli.command_line import main
+
+OVER_BUDGET = BudgetExceeded(
+    budget=Budget(epsilon=2.0), spent=1.0, requested=3.0, request="another release"
+)
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
@@ -15,3 +20,17 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
     assert captured.err == ""
     found: dict[str, Any] = json.loads(captured.out)
     return found
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run a verb that must end with code 2 and one line on standard error."""
+    try:
+        code = main([*arguments, "--json"])
+    except SystemExit as end:  # how argparse refuses
+        assert isinstance(end.code, int)
+        code = end.code
+    captured = capsys.readouterr()
+    assert code == 2 and captured.out == ""
+    assert "Traceback" not in captured.err
+    (line,) = [line for line in captured.err.splitlines() if "error: " in line]
+    return line

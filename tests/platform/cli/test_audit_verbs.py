@@ -10,6 +10,8 @@ import pytest
 
 from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities, error_rate
 from labeldp.platform.cli.command_line import main
+from tests.platform.cli.asked import answer, refusal
+from tests.shared_material import shared_path
 
 COUNTS = ["--canaries", "1000", "--guesses", "400", "--correct", "300"]
 
@@ -134,3 +136,41 @@ def test_vote_leakage_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path
     with pytest.raises(SystemExit, match="2"):  # T unknown
         main(["audit", "vote-leakage", "--counts", good, "--noise-std", "40"])
     assert "--teachers" in capsys.readouterr().err
+
+
+def test_memorization_on_published_confidences(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = shared_path("oracle", "antipodes")
+    case = json.loads((folder / "eps_m.json").read_text())["cases"][0]
+    with np.load(folder / "canaries.npz") as arrays:
+        key = f"{case['set']}__{case['dataset']}"
+        np.savez(tmp_path / "c.npz", label=arrays[f"{key}__label"], true=arrays[f"{key}__true"])
+    labels = ("--canary-labels", "c.npz:label", "--true-labels", "c.npz:true")
+    arguments = ("--confidences", str(folder / case["file"]), *labels)
+    paper = answer(capsys, "audit", "memorization", *arguments)["paper"]
+    assert paper["epsilon_low"] == pytest.approx(case["eps_m_low"], abs=5e-5)
+    assert paper["epsilon_high"] == pytest.approx(case["eps_m_high"], abs=5e-5)
+    assert paper["threshold"] == case["best_threshold"]
+
+
+def test_all_was_memorized(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    confidences = np.full((100, 4), 0.001)
+    labels, true_labels = np.arange(100) % 4, (np.arange(100) + 1) % 4
+    confidences[np.arange(100), labels] = 0.997
+    for name, array in {"c": confidences, "l": labels, "t": true_labels}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    arguments = ("--confidences", "c.npy", "--canary-labels", "l.npy", "--true-labels", "t.npy")
+    found = answer(capsys, "audit", "memorization", *arguments)
+    assert set(found) == {"paper", "corrected", "ceiling", "canaries"}
+    for name in ("paper", "corrected"):
+        assert set(found[name]) == {"epsilon_low", "epsilon_high", "threshold", "guesses"}
+        assert found[name]["guesses"] == 200
+    assert found["canaries"] == 100
+    # Everything was remembered: the most that so many canaries can show.
+    assert found["corrected"]["epsilon_low"] == pytest.approx(found["ceiling"], rel=0.2)
+    assert found["corrected"]["epsilon_high"] == math.inf
+    confidences[41] = [0.5, 0.5, 0.5, 0.5]
+    np.save(tmp_path / "c.npy", confidences)
+    line = refusal(capsys, "audit", "memorization", *arguments)
+    assert "row 41" in line and "sum 2" in line

@@ -13,7 +13,7 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.accuracy_figures import figures_of
-from labeldp.platform.cli.report_verb import report
+from labeldp.platform.cli.tracked_report import report
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import Tracker, TrackingUnusable, default_uri
 from labeldp.platform.reports.report import write_report

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.auditing.memorization import memorization_interval_from_pairs
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.cli import sweep_command
-from labeldp.platform.cli.plan_verb import load_sweep
+from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.configuration import ConfigurationError
 from labeldp.platform.driver import SweepOptions, SweepOutcome
 from labeldp.platform.records.results import ResultsFolder

@@ -1,6 +1,5 @@
 """`labeldp doctor`: what this machine has, what is missing, and the command that fixes it."""
 
-import importlib.metadata
 import os
 import shutil
 import sys
@@ -9,6 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from labeldp.platform.cli.verb import Verb
 
 #: Package -> lowest version that works, as in pyproject.toml.
 _NEEDED = {
@@ -78,6 +79,8 @@ def _python() -> list[Check]:
 
 
 def _packages() -> list[Check]:
+    import importlib.metadata
+
     checks = []
     for name, lowest in _NEEDED.items():
         try:
@@ -158,3 +161,12 @@ def _data() -> list[Check]:
         )
         for entry in list_sets(None)
     ]
+
+
+VERBS = (
+    Verb(
+        name="doctor",
+        summary="versions, devices, Ray, tracking, data sets; what is missing",
+        run=lambda options: examine(),
+    ),
+)

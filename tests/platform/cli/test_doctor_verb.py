@@ -1,13 +1,13 @@
-"""doctor: what it looks at, and that what is missing comes with the command that fixes it."""
+"""doctor_verb: what it looks at, and that what is missing comes with the command that fixes it."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from labeldp.platform.cli import doctor
+from labeldp.platform.cli import doctor_verb
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.cli.doctor import Check, Examination
+from labeldp.platform.cli.doctor_verb import Check, Examination
 from labeldp.platform.records.tracking import default_uri
 from tests.platform.stores import of_newer_schema
 
@@ -27,7 +27,7 @@ def test_doctor_says_what_to_do(
         Check(name="disk", ok=False, detail="0.1 GiB free here", fix="free some disk"),
     ]
     examined = Examination(ok=False, checks=checks)
-    monkeypatch.setattr("labeldp.platform.cli.doctor.examine", lambda: examined)
+    monkeypatch.setattr("labeldp.platform.cli.doctor_verb.examine", lambda: examined)
     assert main(["doctor", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {"ok", "checks"}
@@ -43,7 +43,7 @@ def test_doctor_looks_at_everything(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = [Check(name="ray", ok=True, detail="not started in this test")]
-    monkeypatch.setattr(doctor, "_ray", lambda: started)
+    monkeypatch.setattr(doctor_verb, "_ray", lambda: started)
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     checks = {check["name"]: check for check in found["checks"]}
@@ -58,5 +58,5 @@ def test_doctor_names_a_tracking_store_that_does_not_answer(
 ) -> None:
     of_newer_schema(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(tmp_path))
-    (check,) = doctor._tracking()
+    (check,) = doctor_verb._tracking()
     assert not check.ok and "another version" in check.detail and "MLFLOW" in check.fix

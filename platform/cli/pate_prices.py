@@ -1,0 +1,182 @@
+"""Votes from a file, priced or aimed at: what `labeldp epsilon pate` and `calibrate pate` do."""
+
+import argparse
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import Conversion
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.calibration import calibrate_confident_gnmax
+from labeldp.mechanisms.pate.decision_events import Accounting
+from labeldp.mechanisms.pate.pricing import PatePrice, price_of_answers, price_of_given_answers
+from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, released_of
+from labeldp.mechanisms.pate.smooth_sensitivity import ConditionsFailed
+from labeldp.mechanisms.pate.votes import checked_votes
+from labeldp.mechanisms.randomness import OsEntropy
+from labeldp.platform.cli.array_files import read_array
+
+
+def epsilon(options: argparse.Namespace) -> dict[str, Any]:
+    """Price the answers to a file of votes: expected, realised, data-independent, sanitized.
+
+    All but the expected price depend on which queries are answered. That is drawn here, and so is
+    the noise of the sanitized price: they say what such answers may cost, and are marked simulated.
+
+    Raises:
+        ValueError: Votes or settings that can't be used.
+    """
+    votes = checked_votes(read_array(options.votes, what="--votes"), name="--votes")
+    aggregator = _aggregator(options)
+    accounting = Accounting(options.accounting)
+    generator = OsEntropy().generator("") if options.seed is None else _seeded(options.seed)
+    price = price_of_answers(
+        aggregator,
+        votes,
+        delta=options.delta,
+        generator=generator,
+        max_answers=options.answer,
+        conversion=Conversion(options.conversion),
+        accounting=accounting,
+    )
+    seed = options.seed
+    noise = "fresh noise" if seed is None else f"noise of --seed {seed}, which its knower can undo"
+    other = next(each for each in Accounting if each is not accounting)
+    beside = price_of_given_answers(
+        aggregator,
+        votes,
+        price.answers,
+        delta=options.delta,
+        max_answers=options.answer,
+        conversion=Conversion(options.conversion),
+        accounting=other,
+    )
+    return {
+        "accounting": accounting.value,
+        **_prices(price),
+        **(_note(price, beside) if accounting is Accounting.DECISION else {}),
+        f"by_{other.value}": _prices(beside),
+        **_sanitized(aggregator, votes, price, options, generator),
+        "note": (
+            f"what is marked simulated is about answers drawn here with {noise}, and not about any "
+            "that were given; expected and realised are made of the votes, and not for publication"
+        ),
+    }
+
+
+def _prices(price: PatePrice) -> dict[str, dict[str, Any]]:
+    return {
+        "expected": dataclasses.asdict(price.expected),
+        "realised": {**dataclasses.asdict(price.realised), "simulated": True},
+        "data_independent": {
+            "epsilon": price.data_independent.epsilon,
+            "order": price.data_independent.order,
+            "epsilon_exact": price.data_independent_exact,
+            "simulated": True,
+        },
+    }
+
+
+def _note(price: PatePrice, beside: PatePrice) -> dict[str, str]:
+    """Say so where the noise is too little for decisions to cost less than their counts."""
+    decisions, counts = (each.data_independent.epsilon for each in (price, beside))
+    if decisions < counts * (1 - 1e-9):
+        return {}
+    return {
+        "accounting_note": "with so little noise, or noise of this kind, decisions are priced as "
+        "their counts"
+    }
+
+
+def calibrate(options: argparse.Namespace) -> dict[str, Any]:
+    """Find Confident-GNMax's noise for an epsilon, guaranteed for any votes.
+
+    Raises:
+        ValueError: Votes or a target that can't be used.
+    """
+    votes = checked_votes(read_array(options.votes, what="--votes"), name="--votes")
+    found = calibrate_confident_gnmax(
+        votes,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        max_answers=options.answer,
+        accounting=Accounting(options.accounting),
+    )
+    return {
+        "aggregator": "confident",
+        "accounting": options.accounting,
+        "threshold": found.aggregator.threshold,
+        "sigma1": found.aggregator.sigma1,
+        "sigma2": found.aggregator.sigma2,
+        "answer": options.answer,
+        "epsilon": found.epsilon,
+        "delta": found.delta,
+        "chosen_from_votes": found.chosen_from_votes,
+    }
+
+
+def _aggregator(options: argparse.Namespace) -> LNMax | GNMax | ConfidentGNMax:
+    if options.aggregator == "confident":
+        missing = [
+            name
+            for name, value in (("--sigma1", options.sigma1), ("--threshold", options.threshold))
+            if value is None
+        ]
+        if missing:
+            raise ValueError(f"--aggregator confident needs {' and '.join(missing)}")
+        return ConfidentGNMax(
+            threshold=options.threshold, sigma1=options.sigma1, sigma2=options.sigma2
+        )
+    if options.sigma1 is not None or options.threshold is not None:
+        raise ValueError(
+            f"--aggregator {options.aggregator} has no check, so --sigma1 and --threshold mean "
+            "nothing; leave them out, or take --aggregator confident"
+        )
+    if options.aggregator == "lnmax":
+        return LNMax(scale=options.sigma2)
+    return GNMax(noise_std=options.sigma2)
+
+
+def _seeded(seed: int) -> np.random.Generator:
+    _validate.whole(seed=seed)
+    return np.random.default_rng(seed)
+
+
+def _sanitized(
+    aggregator: LNMax | GNMax | ConfidentGNMax,
+    votes: Any,
+    price: PatePrice,
+    options: argparse.Namespace,
+    generator: np.random.Generator,
+) -> dict[str, Any]:
+    if isinstance(aggregator, LNMax):
+        reason = "smooth sensitivity is proven for Gaussian noise, not for lnmax"
+        return {"sanitized": None, "sanitized_reason": reason}
+    # As a sweep asks and publishes, so that both print one number for the same answers.
+    request = PateAnswers(
+        aggregator=aggregator, queries=len(votes), max_answers=options.answer or len(votes)
+    )
+    published = PublishedCost.of(
+        request, teachers=int(votes[0].sum()), classes=votes.shape[1], delta=options.delta
+    )
+    assert published is not None, "all but lnmax have a bound"
+    try:
+        found = published.sanitize(
+            votes,
+            released_of(price.answers),
+            generator=generator,
+            conversion=Conversion(options.conversion),
+        )
+    except ConditionsFailed as error:
+        return {"sanitized": None, "sanitized_reason": str(error)}
+    return {
+        "sanitized": {
+            "epsilon": published.capped(found.epsilon, request),
+            "delta": found.delta,
+            "beta": found.beta,
+            "noise_std": found.noise_std,
+            "simulated": True,
+        }
+    }
