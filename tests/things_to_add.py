@@ -118,7 +118,7 @@ class NearestMeanConfig(TrainerConfig):
 
     def planned_charge(self, *, num_classes, seed):
         mechanism = self.mechanism(num_classes)
-        return PlannedCharge(event=mechanism.event, release=mechanism)
+        return PlannedCharge.of(mechanism)
 
     def start(self, *, data, labels, seed, performance):
         return NearestMean(data, labels.release(self.mechanism(data.num_classes)).values)
