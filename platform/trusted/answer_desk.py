@@ -26,7 +26,7 @@ from labeldp.mechanisms.pate.releases import (
 )
 from labeldp.mechanisms.pate.vote_counts import count_votes
 from labeldp.mechanisms.randomness import NoiseSource
-from labeldp.mechanisms.vault import LabelVault, Shard
+from labeldp.mechanisms.vault import LabelVault, Release, Shard
 from labeldp.mechanisms.vault_part import VaultPart
 from labeldp.platform.trusted.vote_store import VoteJournal, VoteStore
 from labeldp.trainers.pate import teachers
@@ -149,6 +149,32 @@ class AnswerDesk:
             BudgetExceeded: The charge would take a label over the budget.
             VoteStoreUnusable: Teachers have not voted yet.
         """
+        keys, rounds = self._rounds(ensemble, requests, student_scores, noise)
+        released: NDArray[np.int64] = np.concatenate([each.released for each in rounds])
+        figures = self._figures(ensemble, rounds, released)
+        costs = private_costs(rounds, delta=delta)
+        figures["private/epsilon_data_dependent"] = costs.realised
+        figures["private/epsilon_expected"] = costs.expected
+        figures["private/epsilon_expected_of_counts"] = costs.expected_of_counts
+        figures["epsilon_realised"] = costs.realised_data_independent
+        figures["epsilon_of_counts"] = epsilon_of_counts(requests, delta=delta)
+        if publish_cost and len(rounds) == 1:
+            cost = self._published_cost(ensemble, rounds[0], delta=delta, noise=noise)
+            if cost is not None:
+                keys.append(cost.key)
+                # What holds for any votes holds too, where it is less.
+                whole = self._vault.epsilon(delta=delta, keys=keys)
+                figures["epsilon_sanitized"] = min(float(cost.values[0]), whole)
+        return DeskAnswers(values=released, keys=tuple(keys), figures=figures)
+
+    def _rounds(
+        self,
+        ensemble: EnsembleConfig,
+        requests: Sequence[PateAnswers],
+        student_scores: NDArray[np.float32] | None,
+        noise: NoiseSource,
+    ) -> tuple[list[str], list[AnsweredRequest]]:
+        """Answer requests over consecutive queries; returns their releases' keys, and them."""
         votes = self._votes(ensemble)
         keys: list[str] = []
         rounds: list[AnsweredRequest] = []
@@ -166,42 +192,40 @@ class AnswerDesk:
                 )
             )
             first += request.queries
-        released: NDArray[np.int64] = np.concatenate([each.released for each in rounds])
-        figures = self._figures(ensemble, votes[:first], released)
-        costs = private_costs(rounds, delta=delta)
-        figures["private/epsilon_data_dependent"] = costs.realised
-        figures["private/epsilon_expected"] = costs.expected
-        figures["private/epsilon_expected_of_counts"] = costs.expected_of_counts
-        figures["epsilon_realised"] = costs.realised_data_independent
-        figures["epsilon_of_counts"] = epsilon_of_counts(requests, delta=delta)
-        published = None
-        if publish_cost and len(rounds) == 1:
-            published = PublishedCost.of(
-                rounds[0].request,
-                teachers=ensemble.teachers,
-                classes=self._vault.num_classes,
-                delta=delta,
+        return keys, rounds
+
+    def _published_cost(
+        self,
+        ensemble: EnsembleConfig,
+        answered: AnsweredRequest,
+        *,
+        delta: float,
+        noise: NoiseSource,
+    ) -> Release | None:
+        """Release a bound on what a round cost; None where none is proven, and nothing is drawn."""
+        published = PublishedCost.of(
+            answered.request,
+            teachers=ensemble.teachers,
+            classes=self._vault.num_classes,
+            delta=delta,
+        )
+        if published is None:
+            return None
+        try:
+            return self._vault.release_from_votes(
+                published, answered.votes, answered.released, noise=noise
             )
-        if published is not None:
-            try:
-                cost = self._vault.release_from_votes(
-                    published, rounds[0].votes, released, noise=noise
-                )
-                keys.append(cost.key)
-                # What holds for any votes holds too, where it is less.
-                whole = self._vault.epsilon(delta=delta, keys=keys)
-                figures["epsilon_sanitized"] = min(float(cost.values[0]), whole)
-            except ConditionsFailed:
-                pass  # nothing is drawn or charged; the trial goes without this number
-        return DeskAnswers(values=released, keys=tuple(keys), figures=figures)
+        except ConditionsFailed:
+            return None  # nothing is drawn or charged; the trial goes without this number
 
     def _figures(
         self,
         ensemble: EnsembleConfig,
-        votes: NDArray[np.integer[Any]],
+        rounds: Sequence[AnsweredRequest],
         released: NDArray[np.int64],
     ) -> dict[str, float]:
         """How right the ensemble is, and its answers."""
+        votes = np.concatenate([each.votes for each in rounds])
         truth = self._truth[ensemble.query_positions(len(self._truth))[: len(votes)]]
         figures = {
             "ensemble_accuracy": float((votes.argmax(1) == truth).mean()),
