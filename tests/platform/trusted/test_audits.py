@@ -64,7 +64,7 @@ def confident_in(labels: NDArray[np.int64], num_classes: int, mass: float) -> ND
     return rows
 
 
-def start(folder: Path | None, **extra: Any) -> VaultHome:
+def start(folder: Path | None, *, labels: NDArray[np.int64] = LABELS, **extra: Any) -> VaultHome:
     settings: dict[str, Any] = {
         "audit": AuditSettings(),
         "coin_seed": None,
@@ -75,7 +75,7 @@ def start(folder: Path | None, **extra: Any) -> VaultHome:
         "budget": None,
         "authority": DRIVER,
     }
-    return VaultHome(SecretLabels(training=LABELS, num_classes=10), **{**settings, **extra})
+    return VaultHome(SecretLabels(training=labels, num_classes=10), **{**settings, **extra})
 
 
 # What is planted
