@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from labeldp.platform.accuracy_figures import figures_of
@@ -13,6 +13,7 @@ from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.vault_client import VaultClient
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.schedules import EpochMetrics
+from labeldp.trainers.trainer import Trainer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,12 +23,10 @@ class TrialOutcome:
     Attributes:
         metrics: Name -> number; what the vault's side found is added by the driver.
         release_keys: The releases that were read.
-        notes: What a reader of the numbers must know; text for the run card.
     """
 
     metrics: Mapping[str, float]
     release_keys: list[str]
-    notes: list[str] = field(default_factory=list)
 
 
 def run_trial(
@@ -52,40 +51,70 @@ def run_trial(
         BudgetExceeded: A release would take a label over the budget.
         TrainingDiverged: The loss is not finite any more.
     """
-    started = time.perf_counter()
+    clock = _Clock()
     trainer = config.trainer.start(
         data=data, labels=vault, seed=config.seed, performance=config.performance
     )
-    epochs: list[EpochMetrics] = []
-    earlier = 0.0
-    state = None if checkpoints is None else checkpoints.find()
-    # A state that grew from other releases than those just read is of a ledger that is gone: to go
-    # on from it would use labels that this ledger does not know to be paid for.
-    if state is not None and set(vault.keys) <= set(state.get("release_keys", ())):
-        trainer.load_state_dict(state["trainer"])
-        # Later stages' releases are in that state, and `start` did not read them again.
-        vault.keys.extend(key for key in state.get("release_keys", ()) if key not in vault.keys)
-        epochs = [EpochMetrics(**metrics) for metrics in state["epochs"]]
-        earlier = float(state["seconds"])
-        for metrics in epochs:
-            on_epoch(metrics)
-    while len(epochs) < config.trainer.epochs:
-        metrics = trainer.epoch()
-        epochs.append(metrics)
+    epochs = _resume(trainer, checkpoints, vault=vault, clock=clock)
+    for metrics in epochs:
         on_epoch(metrics)
+    while len(epochs) < config.trainer.epochs:
+        epochs.append(trainer.epoch())
+        on_epoch(epochs[-1])
         if checkpoints is not None and checkpoints.due():
             checkpoints.keep(
                 {
                     "trainer": trainer.state_dict(),
                     "release_keys": list(vault.keys),
                     "epochs": [_plain(metrics) for metrics in epochs],
-                    "seconds": earlier + time.perf_counter() - started,
+                    "seconds": clock.seconds,
                 }
             )
+    return TrialOutcome(
+        metrics=_measured(config, trainer, data=data, vault=vault, clock=clock),
+        release_keys=vault.keys,
+    )
+
+
+class _Clock:
+    """How long a trial has trained, before its worker was lost too."""
+
+    def __init__(self) -> None:
+        self.earlier, self._started = 0.0, time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        return self.earlier + time.perf_counter() - self._started
+
+
+def _resume(
+    trainer: Trainer, checkpoints: Checkpoints | None, *, vault: VaultClient, clock: _Clock
+) -> list[EpochMetrics]:
+    """Put a trainer into the state that is kept, if one is; returns the epochs that led to it."""
+    state = None if checkpoints is None else checkpoints.find()
+    # A state that grew from other releases than those just read is of a ledger that is gone: to go
+    # on from it would use labels that this ledger does not know to be paid for.
+    if state is None or not set(vault.keys) <= set(state.get("release_keys", ())):
+        return []
+    trainer.load_state_dict(state["trainer"])
+    # Later stages' releases are in that state, and `start` did not read them again.
+    vault.keys.extend(key for key in state.get("release_keys", ()) if key not in vault.keys)
+    clock.earlier = float(state["seconds"])
+    return [EpochMetrics(**metrics) for metrics in state["epochs"]]
+
+
+def _measured(
+    config: TrialConfig,
+    trainer: Trainer,
+    *,
+    data: PublicData,
+    vault: VaultClient,
+    clock: _Clock,
+) -> dict[str, float]:
+    """Evaluate a trained model, have it audited, and ask what it cost."""
     measured = {"accuracy": trainer.evaluate()}
     measured |= trainer.figures() if hasattr(trainer, "figures") else {}
-    train_seconds = earlier + time.perf_counter() - started
-    audited = time.perf_counter()
+    train_seconds, audited = clock.seconds, time.perf_counter()
     positions = vault.canary_positions()
     confidences = trainer.predict(data.train_features[positions])
     vault.audit(confidences, confidence=config.audit.confidence, delta=config.trainer.delta)
@@ -93,18 +122,15 @@ def run_trial(
     # After the audit, which is about what the model was trained on: canaries are not held out.
     estimated = figures_of(estimate(config, trainer, data=data, vault=vault))
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
-    return TrialOutcome(
-        metrics={
-            "epsilon": epsilon,
-            "delta": delta,
-            "train_seconds": train_seconds,
-            "audit_seconds": audit_seconds,
-            # What can't be measured, for want of a public test split, is not there.
-            **{name: value for name, value in measured.items() if not math.isnan(value)},
-            **estimated,
-        },
-        release_keys=vault.keys,
-    )
+    return {
+        "epsilon": epsilon,
+        "delta": delta,
+        "train_seconds": train_seconds,
+        "audit_seconds": audit_seconds,
+        # What can't be measured, for want of a public test split, is not there.
+        **{name: value for name, value in measured.items() if not math.isnan(value)},
+        **estimated,
+    }
 
 
 def _plain(metrics: EpochMetrics) -> dict[str, float]:

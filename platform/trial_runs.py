@@ -3,12 +3,12 @@
 import shutil
 import warnings
 from collections.abc import Mapping
-from typing import Any
 
 import ray
 from ray import tune
 from ray.tune.error import TuneError
 
+from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.records.checkpoints import start_keeper
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.recorder import Recorder
@@ -26,7 +26,7 @@ def run_trials(
     plans: Mapping[str, PlannedTrial],
     *,
     data: PublicData,
-    home: Any,
+    home: HomeHandle,
     each: Resources,
     recorder: Recorder,
     progress: SweepProgress,
@@ -48,17 +48,12 @@ def run_trials(
         CannotFit: No trial got a place for too long.
         VaultLost: The vault is gone.
     """
-    keeper = start_keeper(recorder.folder.checkpoints)
+    folder = recorder.folder
+    keeper = start_keeper(folder.checkpoints)
     trainable = tune.with_parameters(
-        tune_trial,
-        plans=dict(plans),
-        data=data,
-        home=home,
-        keeper=keeper,
-        cpus=each.cpus,
+        tune_trial, plans=dict(plans), data=data, home=home, keeper=keeper, cpus=each.cpus
     )
-    scratch = recorder.folder.scratch
-    shutil.rmtree(scratch, ignore_errors=True)
+    shutil.rmtree(folder.scratch, ignore_errors=True)
     tuner = tune.Tuner(
         tune.with_resources(trainable, {"cpu": each.cpus, "gpu": each.gpus}),
         param_space={"hash": tune.grid_search(list(plans))},
@@ -70,12 +65,21 @@ def run_trials(
         ),
         run_config=tune.RunConfig(
             name="sweep",
-            storage_path=str(scratch),
+            storage_path=str(folder.scratch),
             callbacks=[recorder, PlaceWatch(each=each, progress=progress)],
             failure_config=tune.FailureConfig(max_failures=WORKER_DEATHS_ALLOWED),
             verbose=0,
         ),
     )
+    try:
+        _fit(tuner, recorder)
+    finally:
+        ray.kill(keeper)  # Tune keeps handles of it for as long as the cluster lives
+        shutil.rmtree(folder.scratch, ignore_errors=True)
+
+
+def _fit(tuner: tune.Tuner, recorder: Recorder) -> None:
+    """Run Tune to its end; what broke it is raised as what it was."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Tune's own deprecations
         try:
@@ -89,6 +93,3 @@ def run_trials(
             if recorder.broken is None:
                 raise
             raise recorder.broken from None
-        finally:
-            ray.kill(keeper)  # Tune keeps handles of it for as long as the cluster lives
-            shutil.rmtree(scratch, ignore_errors=True)

@@ -15,6 +15,7 @@ import torch
 from ray import tune
 
 from labeldp.mechanisms.ledger import BudgetExceeded
+from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.platform.trial import run_trial
@@ -31,7 +32,7 @@ def tune_trial(
     *,
     plans: Mapping[str, PlannedTrial],
     data: PublicData,
-    home: Any,
+    home: HomeHandle,
     keeper: Any,
     cpus: float,
 ) -> None:
@@ -60,7 +61,7 @@ def tune_trial(
 
     vault = VaultClient(home=home, noise=planned.config.noise.source(), trial=config["hash"])
     started = time.perf_counter()
-    end: dict[str, Any] = {"finished": False, "reason": "", "metrics": {}, "notes": []}
+    end: dict[str, Any] = {"finished": False, "reason": "", "metrics": {}}
     try:
         outcome = run_trial(
             planned.config,
@@ -69,7 +70,7 @@ def tune_trial(
             on_epoch=on_epoch,
             checkpoints=Checkpoints(keeper=keeper, digest=config["hash"]),
         )
-        end |= {"finished": True, "metrics": dict(outcome.metrics), "notes": outcome.notes}
+        end |= {"finished": True, "metrics": dict(outcome.metrics)}
     except (Exception, SystemExit) as error:
         end["reason"] = _reason(error)
     end |= {"release_keys": vault.keys, "seconds": time.perf_counter() - started}

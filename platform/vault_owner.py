@@ -4,11 +4,11 @@ Trials hold a handle of the same actor. What only the driver may ask takes a tok
 the home and that no trial gets.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from labeldp.platform.vault_client import ask
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.home_handle import HomeHandle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,11 +16,11 @@ class VaultOwner:
     """What the driver has of the vault beyond what trials have.
 
     Attributes:
-        home: The actor.
+        home: Where it asks.
         authority: The token that the home was started with.
     """
 
-    home: Any
+    home: HomeHandle
     authority: bytes = field(repr=False)
 
     def begin(self, trial: str) -> None:
@@ -29,7 +29,7 @@ class VaultOwner:
         Raises:
             VaultLost: The home did not answer.
         """
-        ask(self.home.begin.remote(self.authority, trial))
+        self.home.begin(self.authority, trial)
 
     def figures(self, trial: str, release_keys: Sequence[str]) -> dict[str, float]:
         """Return what the vault's side knows of a trial that has ended.
@@ -38,7 +38,12 @@ class VaultOwner:
             ValueError: The trial was not audited.
             VaultLost: The home did not answer.
         """
-        found: dict[str, float] = ask(
-            self.home.figures.remote(self.authority, trial, list(release_keys))
-        )
-        return found
+        return self.home.figures(self.authority, trial, list(release_keys))
+
+    def charges(self) -> Mapping[str, Charge]:
+        """Return the ledger's lines by release key.
+
+        Raises:
+            VaultLost: The home did not answer.
+        """
+        return {charge.key: charge for charge in self.home.charges()}

@@ -4,6 +4,8 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import labeldp
@@ -13,6 +15,24 @@ _PACKAGES = ("labeldp", "ray", "torch", "torchvision", "numpy", "scipy", "mlflow
 
 #: Tells an image, which has no `.git`, what it was built from.
 COMMIT_VARIABLE = "LABELDP_GIT_COMMIT"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """What runs a trial.
+
+    Attributes:
+        git_commit: Of the code.
+        environment: Versions and devices by name.
+    """
+
+    git_commit: str
+    environment: Mapping[str, str]
+
+    @classmethod
+    def now(cls) -> "Provenance":
+        """Return what this process is."""
+        return cls(git_commit=git_commit(), environment=describe())
 
 
 def git_commit() -> str:

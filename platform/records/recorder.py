@@ -7,7 +7,7 @@ it, and may fail: what it missed is written from the records when it answers aga
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.configuration import flatten, to_yaml
 from labeldp.platform.records.checkpoints import forget
+from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, dumps
 from labeldp.platform.records.run_card import run_card
@@ -39,10 +40,8 @@ class Recorder(tune.Callback):
         folder: ResultsFolder,
         tracker: Tracker,
         plans: Mapping[str, PlannedTrial],
-        tags: Mapping[str, str],
-        environment: Mapping[str, str],
+        provenance: Provenance,
         progress: SweepProgress,
-        charges: Callable[[], Mapping[str, Charge]],
         vault: VaultOwner,
     ) -> None:
         """Stand ready.
@@ -51,17 +50,15 @@ class Recorder(tune.Callback):
             folder: Where records are kept.
             tracker: Where runs are mirrored to.
             plans: Every trial by hash.
-            tags: Of every child run; `git_commit` is kept in the records of trials that run now.
-            environment: Versions and devices, likewise, for `environment.txt`.
+            provenance: Code and machine of the trials that run now, kept in their records.
             progress: Told how each trial ended.
-            charges: Returns the ledger's lines by release key.
-            vault: Lets each trial be audited once, and has what was found.
+            vault: Lets each trial be audited once, has what was found, and the ledger's lines.
         """
         self.folder, self.tracker, self.plans = folder, tracker, plans
         self.records: dict[str, TrialRecord] = {}
-        self._tags, self._environment, self._progress = tags, environment, progress
-        self._charges, self._known_charges = charges, dict[str, Charge]()
+        self._provenance, self._progress = provenance, progress
         self._vault = vault
+        self._known_charges: Mapping[str, Charge] = {}
         self._curves: dict[str, list[dict[str, float]]] = {}
         self._unsent: dict[str, list[dict[str, float]]] = {}
         self._open: dict[str, str] = {}
@@ -128,9 +125,9 @@ class Recorder(tune.Callback):
     def open_child(self, digest: str, *, kept: TrialRecord | None = None) -> str:
         """Open the run of a trial that is about to begin, or of one that has a record."""
         planned = self.plans[digest]
+        commit = self._provenance.git_commit if kept is None else kept.git_commit or "unknown"
         tags = {
-            **self._tags,
-            **({} if kept is None else {"git_commit": kept.git_commit or "unknown"}),
+            "git_commit": commit,
             "trainer": planned.config.method,
             "dataset": planned.config.data.name,
             "seed": str(planned.config.seed),
@@ -163,8 +160,8 @@ class Recorder(tune.Callback):
             config=flatten(planned.config),
             point=dict(planned.point),
             curves=self._curves.get(digest, []),
-            git_commit=self._tags.get("git_commit", ""),
-            environment=self._environment,
+            git_commit=self._provenance.git_commit,
+            environment=self._provenance.environment,
             **end,
         )
 
@@ -214,7 +211,7 @@ class Recorder(tune.Callback):
     def _texts(self, record: TrialRecord) -> dict[str, str]:
         missing = [key for key in record.release_keys if key not in self._known_charges]
         if missing:
-            self._known_charges = dict(self._charges())
+            self._known_charges = self._vault.charges()
         charges = [self._known_charges[key] for key in record.release_keys]
         texts = {
             "config.yaml": to_yaml(self.plans[record.hash].config),

@@ -54,9 +54,7 @@ def run_card(record: TrialRecord, charges: Sequence[Charge]) -> str:
             f"charged {write_event(charge.event)}"
         )
     lines += _audits(record)
-    notes = [str(note) for note in metrics_notes(record)]
-    if notes:
-        lines += ["", "## Notes", "", *[f"- {note}" for note in notes]]
+    lines += ["", "## Notes", "", f"- {_about_the_attack(metrics)}"]
     return "\n".join(lines) + "\n"
 
 
@@ -111,18 +109,17 @@ def _audits(record: TrialRecord) -> list[str]:
     return lines
 
 
-def metrics_notes(record: TrialRecord) -> Sequence[str]:
-    """What a reader of the numbers must know."""
-    attack = (
-        "epsilon_m comes from one trained model and its canaries: it bounds from below what this "
-        "attack got out of this model, and says nothing of stronger attacks."
-    )
-    if record.metrics.get("epsilon_m_ceiling") == 0:
-        attack = (
+def _about_the_attack(metrics: Mapping[str, float]) -> str:
+    """What a reader of epsilon_m must know."""
+    if metrics.get("epsilon_m_ceiling") == 0:
+        return (
             "epsilon_m says nothing here: the attack compares a canary's wrong label with other "
             "wrong labels, and of two classes only one is wrong. See the one-run audit."
         )
-    return [attack, *record.notes]
+    return (
+        "epsilon_m comes from one trained model and its canaries: it bounds from below what this "
+        "attack got out of this model, and says nothing of stronger attacks."
+    )
 
 
 def _guarantee(epsilon: float, delta: float) -> str:

@@ -19,6 +19,9 @@ REPORTED = ("epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
 #: Measured on public test labels, or estimated without any.
 ACCURACIES = ("accuracy", "accuracy_estimated")
 
+#: Fields of records of earlier versions; they were always empty.
+_NO_LONGER_KEPT = ("notes",)
+
 
 class NoiseKind(StrEnum):
     """PLAIN floating-point noise; SECURE against attacks on its bits; SEEDED, no secret at all."""
@@ -42,7 +45,6 @@ class TrialRecord:
         metrics: Name -> number.
         curves: One mapping per epoch; a number that was none is NaN.
         release_keys: The releases that it read.
-        notes: What a reader of the numbers must know.
         seconds: Wall time.
         git_commit: Of the code that ran it; empty in records of before this was kept.
         environment: Versions and devices that it ran on; empty likewise.
@@ -57,7 +59,6 @@ class TrialRecord:
     metrics: Mapping[str, float] = field(default_factory=dict)
     curves: list[dict[str, float]] = field(default_factory=list)
     release_keys: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
     git_commit: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -76,7 +77,7 @@ class TrialRecord:
             value = getattr(self, name)
             named = isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
             _need(name, value, named, "an object")
-        for name in ("curves", "release_keys", "notes"):
+        for name in ("curves", "release_keys"):
             _need(name, getattr(self, name), isinstance(getattr(self, name), list), "a list")
         for key in (*self.release_keys, *self.environment.values()):
             _need("release_keys or environment", key, isinstance(key, str), "texts")
@@ -112,6 +113,8 @@ class TrialRecord:
             ResultsFolderError: It is none; the message says where and why.
         """
         fields = read_json(path)
+        for name in _NO_LONGER_KEPT:
+            fields.pop(name, None)
         try:
             if isinstance(curves := fields.get("curves"), list):
                 fields["curves"] = [_with_nan(epoch) for epoch in curves]

@@ -149,6 +149,30 @@ class AnswerDesk:
             BudgetExceeded: The charge would take a label over the budget.
             VoteStoreUnusable: Teachers have not voted yet.
         """
+        keys, rounds = self._rounds(ensemble, requests, student_scores, noise)
+        released: NDArray[np.int64] = np.concatenate([each.released for each in rounds])
+        figures = self._figures(ensemble, rounds, released)
+        costs = private_costs(rounds, delta=delta)
+        figures["private/epsilon_data_dependent"] = costs.realised
+        figures["private/epsilon_expected"] = costs.expected
+        figures["private/epsilon_expected_of_counts"] = costs.expected_of_counts
+        figures["epsilon_realised"] = costs.realised_data_independent
+        figures["epsilon_of_counts"] = epsilon_of_counts(requests, delta=delta)
+        if publish_cost and len(rounds) == 1:
+            cost = self._published_cost(ensemble, rounds[0], delta=delta, noise=noise)
+            if cost is not None:
+                key, figures["epsilon_sanitized"] = cost
+                keys.append(key)
+        return DeskAnswers(values=released, keys=tuple(keys), figures=figures)
+
+    def _rounds(
+        self,
+        ensemble: EnsembleConfig,
+        requests: Sequence[PateAnswers],
+        student_scores: NDArray[np.float32] | None,
+        noise: NoiseSource,
+    ) -> tuple[list[str], list[AnsweredRequest]]:
+        """Answer requests over consecutive queries; returns their releases' keys, and them."""
         votes = self._votes(ensemble)
         keys: list[str] = []
         rounds: list[AnsweredRequest] = []
@@ -166,41 +190,44 @@ class AnswerDesk:
                 )
             )
             first += request.queries
-        released: NDArray[np.int64] = np.concatenate([each.released for each in rounds])
-        figures = self._figures(ensemble, votes[:first], released)
-        costs = private_costs(rounds, delta=delta)
-        figures["private/epsilon_data_dependent"] = costs.realised
-        figures["private/epsilon_expected"] = costs.expected
-        figures["private/epsilon_expected_of_counts"] = costs.expected_of_counts
-        figures["epsilon_realised"] = costs.realised_data_independent
-        figures["epsilon_of_counts"] = epsilon_of_counts(requests, delta=delta)
-        published = None
-        if publish_cost and len(rounds) == 1:
-            published = PublishedCost.of(
-                rounds[0].request,
-                teachers=ensemble.teachers,
-                classes=self._vault.num_classes,
-                delta=delta,
+        return keys, rounds
+
+    def _published_cost(
+        self,
+        ensemble: EnsembleConfig,
+        answered: AnsweredRequest,
+        *,
+        delta: float,
+        noise: NoiseSource,
+    ) -> tuple[str, float] | None:
+        """Release a bound on what a round cost, and return its key and value.
+
+        None where no bound is proven; nothing is drawn or charged then.
+        """
+        published = PublishedCost.of(
+            answered.request,
+            teachers=ensemble.teachers,
+            classes=self._vault.num_classes,
+            delta=delta,
+        )
+        if published is None:
+            return None
+        try:
+            release = self._vault.release_from_votes(
+                published, answered.votes, answered.released, noise=noise
             )
-        if published is not None:
-            try:
-                cost = self._vault.release_from_votes(
-                    published, rounds[0].votes, released, noise=noise
-                )
-                keys.append(cost.key)
-                bound = float(cost.values[0])
-                figures["epsilon_sanitized"] = published.capped(bound, rounds[0].request)
-            except ConditionsFailed:
-                pass  # nothing is drawn or charged; the trial goes without this number
-        return DeskAnswers(values=released, keys=tuple(keys), figures=figures)
+        except ConditionsFailed:
+            return None  # the trial goes without this number
+        return release.key, published.capped(float(release.values[0]), answered.request)
 
     def _figures(
         self,
         ensemble: EnsembleConfig,
-        votes: NDArray[np.integer[Any]],
+        rounds: Sequence[AnsweredRequest],
         released: NDArray[np.int64],
     ) -> dict[str, float]:
         """How right the ensemble is, and its answers."""
+        votes = np.concatenate([each.votes for each in rounds])
         truth = self._truth[ensemble.query_positions(len(self._truth))[: len(votes)]]
         figures = {
             "ensemble_accuracy": float((votes.argmax(1) == truth).mean()),

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from labeldp.platform.cluster import Capacity
+from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.sweep import PlannedTrial, Resources
-from labeldp.platform.trusted.answer_desk import EnsembleFile
-from labeldp.platform.trusted.teacher_pool import PoolProgress, train_ensemble
-from labeldp.platform.vault_client import ask
+from labeldp.platform.trusted.teacher_pool import (
+    PoolProgress,
+    PoolSize,
+    TeacherWork,
+    train_ensemble,
+)
 from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherVotes
 from labeldp.trainers.performance import Performance
 
@@ -46,7 +50,7 @@ def ensembles_of(trials: Sequence[PlannedTrial]) -> dict[EnsembleConfig, Perform
 def train_missing(
     trials: Sequence[PlannedTrial],
     *,
-    home: Any,
+    home: HomeHandle,
     data: Any,
     each: Resources,
     available: Capacity,
@@ -70,15 +74,16 @@ def train_missing(
     trained = reused = 0
     seconds = 0.0
     for ensemble, performance in ensembles_of(trials).items():
-        file: EnsembleFile = ask(home.ensemble_file.remote(ensemble))
+        journal = home.ensemble_file(ensemble).journal()
         outcome = train_ensemble(
-            vote=TeacherVotes(config=ensemble, performance=performance),
-            data=data,
-            shards=ask(home.shards.remote(ensemble)),
-            batch=ensemble.batch,
-            journal=file.journal(),
-            actors=pool_size(each, available),
-            each=each,
+            TeacherWork(
+                vote=TeacherVotes(config=ensemble, performance=performance),
+                data=data,
+                shards=home.shards(ensemble),
+                batch=ensemble.batch,
+            ),
+            journal=journal,
+            pool=PoolSize(actors=pool_size(each, available), each=each),
             on_progress=_Teller(progress),
         )
         progress.say(

@@ -7,8 +7,9 @@ driver nothing that was finished.
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -70,27 +71,44 @@ def batches_of(teachers: int, batch: int) -> list[list[int]]:
     return [list(range(start, min(start + batch, teachers))) for start in range(0, teachers, batch)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class TeacherWork:
+    """The teachers of an ensemble, and how they come to their votes.
+
+    Attributes:
+        vote: Trains a batch and returns its votes.
+        data: Reference to what `vote` gets as data; each actor fetches it once.
+        shards: Of every teacher [T].
+        batch: Teachers trained together.
+    """
+
+    vote: VoteFunction
+    data: Any
+    shards: Sequence[Shard] = field(repr=False)
+    batch: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolSize:
+    """How many actors work at once, and what each of them occupies."""
+
+    actors: int
+    each: Resources
+
+
 def train_ensemble(
+    work: TeacherWork,
     *,
-    vote: VoteFunction,
-    data: Any,
-    shards: Sequence[Shard],
-    batch: int,
     journal: VoteJournal,
-    actors: int,
-    each: Resources,
+    pool: PoolSize,
     on_progress: Callable[[PoolProgress], None] = lambda progress: None,
 ) -> PoolOutcome:
     """Train the teachers whose votes are missing, and journal their votes.
 
     Args:
-        vote: Trains a batch and returns its votes.
-        data: Reference to what `vote` gets as data; each actor fetches it once.
-        shards: Of every teacher [T].
-        batch: Teachers trained together.
+        work: All teachers.
         journal: Where votes are kept, and looked up.
-        actors: Size of the pool.
-        each: What an actor occupies.
+        pool: Who trains them.
         on_progress: Told after each batch.
 
     Raises:
@@ -98,41 +116,53 @@ def train_ensemble(
         CannotFit: No actor could start.
         VoteStoreUnusable: Votes can't be kept.
     """
-    total = len(shards)
+    total = len(work.shards)
     with journal.writing():
-        missing = [ids for ids in batches_of(total, batch) if not journal.finished.issuperset(ids)]
+        batches = batches_of(total, work.batch)
+        missing = [ids for ids in batches if not journal.finished.issuperset(ids)]
         reused = total - sum(map(len, missing))
         started = time.monotonic()
         if not missing:
             return PoolOutcome(trained=0, reused=reused, seconds=0.0)
-        pool = _Pool(vote, data, each, size=min(actors, len(missing)))
-        queue = deque(_Batch(ids=ids) for ids in missing)
         given_up: list[_Batch] = []
         trained = 0
-        try:
-            while queue or pool.busy:
-                while queue and (place := pool.free(queue[0])) is not None:
-                    work = queue.popleft()
-                    pool.send(place, work, [shards[teacher] for teacher in work.ids])
-                for work, votes in pool.finished():
-                    if votes is not None:
-                        journal.append(work.ids, votes)
-                        trained += len(work.ids)
-                        on_progress(_progress(reused, trained, total, started))
-                    elif work.tries < TRIES:
-                        queue.append(work)
-                    else:
-                        given_up.append(work)
-        finally:
-            pool.close()
+        with closing(_tried(missing, work, pool)) as ended:
+            for batch, votes in ended:
+                if votes is None:
+                    given_up.append(batch)
+                    continue
+                journal.append(batch.ids, votes)
+                trained += len(batch.ids)
+                on_progress(_progress(reused, trained, total, started))
     if given_up:
         first = given_up[0]
         raise EnsembleIncomplete(
-            f"{sum(len(work.ids) for work in given_up)} of {total} teachers could not be trained; "
-            f"teacher {first.ids[0]} failed {TRIES} times, the last time with: {first.error}. The "
-            f"votes of {reused + trained} teachers are kept; mend the cause and run again"
+            f"{sum(len(batch.ids) for batch in given_up)} of {total} teachers could not be "
+            f"trained; teacher {first.ids[0]} failed {TRIES} times, the last time with: "
+            f"{first.error}. The votes of {reused + trained} teachers are kept; mend the cause and "
+            "run again"
         )
     return PoolOutcome(trained=trained, reused=reused, seconds=time.monotonic() - started)
+
+
+def _tried(
+    missing: Sequence[list[int]], work: TeacherWork, size: PoolSize
+) -> "Generator[tuple[_Batch, NDArray[np.uint8] | None], None, None]":
+    """Train batches on a pool; yields each with its votes, or without when it is given up."""
+    pool = _Pool(work.vote, work.data, size.each, size=min(size.actors, len(missing)))
+    queue = deque(_Batch(ids=ids) for ids in missing)
+    try:
+        while queue or pool.busy:
+            while queue and (place := pool.free(queue[0])) is not None:
+                batch = queue.popleft()
+                pool.send(place, batch, [work.shards[teacher] for teacher in batch.ids])
+            for batch, votes in pool.finished():
+                if votes is None and batch.tries < TRIES:
+                    queue.append(batch)
+                else:
+                    yield batch, votes
+    finally:
+        pool.close()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ they ask this home for releases, and send it their confidences to be audited, on
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +29,11 @@ from labeldp.mechanisms.vault import (
 )
 from labeldp.mechanisms.vault_part import divided
 from labeldp.platform.audit_settings import AuditSettings
+from labeldp.platform.home_handle import DEATHS_ALLOWED, HomeHandle
 from labeldp.platform.trusted.audits import AuditFindings, PlantedCanaries, curve_of
 from labeldp.platform.trusted.figure_book import FigureBook, checked_trial, digest_of
 from labeldp.platform.trusted.vault_store import SqliteStore
 from labeldp.platform.trusted.vote_store import VoteStore
-from labeldp.platform.vault_client import DEATHS_ALLOWED, ask
 
 if TYPE_CHECKING:
     from labeldp.platform.trusted.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
@@ -55,41 +55,99 @@ class LedgerSummary:
     delta: float
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SecretLabels:
+    """The labels that a home keeps.
+
+    Attributes:
+        training: True labels to train on [N].
+        held_out: True labels that accuracy is estimated with [H]; None if none are held out.
+        num_classes: K.
+    """
+
+    training: NDArray[np.integer[Any]] = field(repr=False)
+    held_out: NDArray[np.integer[Any]] | None = field(default=None, repr=False)
+    num_classes: int
+
+    def small(self) -> "SecretLabels":
+        """Return the same in as few bytes each as the classes need, where they fit."""
+        kind = np.min_scalar_type(self.num_classes - 1)
+
+        def fitted(labels: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
+            cast = labels.astype(kind)
+            return cast if np.array_equal(cast, labels) else labels  # for the vault to refuse
+
+        return replace(
+            self,
+            training=fitted(self.training),
+            held_out=None if self.held_out is None else fitted(self.held_out),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HomePlaces:
+    """Where a home keeps what it must not forget.
+
+    Attributes:
+        store: File of the vault's releases and ledger, in the results folder; in memory if None.
+        votes: Folder of ensembles' votes, which sweeps beside each other share.
+        shared_coins: Whether the coin canaries are those of all sweeps that share votes: teachers
+            learn from planted labels.
+    """
+
+    store: Path | None
+    votes: Path
+    shared_coins: bool = False
+
+    def open_store(self) -> ReleaseStore:
+        """Open the vault's store, or make it."""
+        if self.store is None:
+            return MemoryStore()
+        return SqliteStore(
+            self.store, salt=VoteStore(self.votes).salt if self.shared_coins else None
+        )
+
+
 class VaultHome:
     """The vault and the truth about its canaries; made into a `HomeActor` by `start`."""
 
     def __init__(
         self,
+        labels: SecretLabels,
         *,
-        labels: NDArray[np.integer[Any]],
-        held_out_labels: NDArray[np.integer[Any]] | None = None,
-        num_classes: int,
         audit: AuditSettings,
         coin_seed: int | None,
-        store_path: str | None,
-        votes_folder: str,
-        with_ensembles: bool = False,
+        places: HomePlaces,
         fingerprint: str,
         budget: Budget | None,
         authority: bytes | None = None,
     ) -> None:
-        """Plant the canaries and lock the labels away."""
-        truth = labels.astype(np.int64)
-        store: ReleaseStore = MemoryStore()
-        if store_path is not None:
-            # Sweeps that share votes must share coins: teachers learn from planted labels.
-            salt = VoteStore(Path(votes_folder)).salt if with_ensembles else None
-            store = SqliteStore(Path(store_path), salt=salt)
+        """Plant the canaries and lock the labels away.
+
+        Args:
+            labels: True ones.
+            audit: How many canaries of which kind.
+            coin_seed: Of the coins; None where they are a secret of the store.
+            places: Where releases and votes are kept.
+            fingerprint: Of the public data.
+            budget: The most that any label may pay.
+            authority: Token of who may ask for figures; nobody if none is given.
+
+        Raises:
+            ValueError: Labels, canaries or a store that can't be used.
+        """
+        truth, num_classes = labels.training.astype(np.int64), labels.num_classes
+        store = places.open_store()
         # Whoever opens the store again sees the same coins, and nobody else can work them out.
         secret = store.salt() if coin_seed is None else b"coin seed %d" % coin_seed
         self._canaries = PlantedCanaries.draw(
             truth, num_classes=num_classes, settings=audit, secret=secret
         )
-        results = None if store_path is None else Path(store_path).parent
+        results = None if places.store is None else places.store.parent
         self._book = FigureBook(results, authority=authority)
         planted = self._canaries.plant(truth)
         # Canaries are wrong labels: none is planted where accuracy is estimated.
-        every = planted if held_out_labels is None else np.append(planted, held_out_labels)
+        every = planted if labels.held_out is None else np.append(planted, labels.held_out)
         self._vault = LabelVault(labels=every, num_classes=num_classes, store=store, budget=budget)
         self._training, self._held_out = divided(self._vault, training=len(planted))
 
@@ -101,7 +159,7 @@ class VaultHome:
                 vault=self._training,
                 labels=planted,
                 truth=truth,
-                folder=Path(votes_folder),
+                folder=places.votes,
                 fingerprint=fingerprint,
             )
 
@@ -228,6 +286,10 @@ class VaultHome:
             authority, trial, release_keys=[key for key in release_keys if key not in apart]
         )
 
+    def charges(self) -> Sequence[Charge]:
+        """Return every line of the ledger."""
+        return self._vault.charges()
+
     def summary(self, delta: float) -> LedgerSummary:
         """Return the whole ledger and what the worst label has paid."""
         charges = self._vault.charges()
@@ -245,11 +307,11 @@ class VaultHome:
 class HomeActor(VaultHome):
     """A home that can say why it is none: an actor that raises while it is made tells nobody."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, labels: SecretLabels, **settings: Any) -> None:
         """Make the home, or keep what it was refused with until somebody asks."""
         self._refused: ValueError | None = None
         try:
-            super().__init__(**settings)
+            super().__init__(labels, **settings)
         except ValueError as error:
             self._refused = error
 
@@ -261,25 +323,24 @@ class HomeActor(VaultHome):
 
 
 def start(
+    labels: SecretLabels,
     *,
-    labels: NDArray[np.int64],
-    held_out_labels: NDArray[np.int64] | None = None,
-    num_classes: int,
     audit: AuditSettings,
     coin_seed: int | None,
-    store_path: Path,
-    votes_folder: Path,
-    with_ensembles: bool = False,
+    places: HomePlaces,
     fingerprint: str,
     budget: Budget | None,
     authority: bytes | None = None,
-) -> Any:
-    """Start the home beside the driver and return its handle.
+) -> HomeHandle:
+    """Start the home beside the driver and return its handle; arguments as for `VaultHome`.
 
     Who has `authority` may ask it what was found of trials (`VaultOwner`); without, nobody.
 
     It stays on the driver's node, where the store is, and asks for no core: it waits most of the
     time. What it is made of stays in Ray's hands, so that it can be made again if its process dies.
+
+    Raises:
+        ValueError: What the home refuses, before any trial.
     """
     here = ray.get_runtime_context().get_node_id()
     remote: Any = ray.remote(HomeActor)
@@ -291,20 +352,16 @@ def start(
     )
     # One byte each: so few travel within the request that makes the actor, and need no place in
     # Ray's object store, which a home that is made again would depend on.
-    small = labels.astype(np.min_scalar_type(num_classes - 1))
-    apart = None if held_out_labels is None else held_out_labels.astype(small.dtype)
-    home = actor.remote(
-        labels=small if np.array_equal(small, labels) else labels,  # the vault refuses these
-        held_out_labels=apart,
-        num_classes=num_classes,
-        audit=audit,
-        coin_seed=coin_seed,
-        store_path=str(store_path),
-        votes_folder=str(votes_folder),
-        with_ensembles=with_ensembles,
-        fingerprint=fingerprint,
-        budget=budget,
-        authority=authority,
+    home = HomeHandle(
+        actor.remote(
+            labels.small(),
+            audit=audit,
+            coin_seed=coin_seed,
+            places=places,
+            fingerprint=fingerprint,
+            budget=budget,
+            authority=authority,
+        )
     )
-    ask(home.num_labels.remote())  # what the vault refuses is said here, before any trial
+    home.num_labels()  # what the vault refuses is said here, before any trial
     return home

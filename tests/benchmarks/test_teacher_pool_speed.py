@@ -9,7 +9,7 @@ import ray
 
 from labeldp.platform.cluster import connected
 from labeldp.platform.sweep import Resources
-from labeldp.platform.trusted.teacher_pool import train_ensemble
+from labeldp.platform.trusted.teacher_pool import PoolSize, TeacherWork, train_ensemble
 from labeldp.platform.trusted.vote_store import VoteJournal
 from tests.platform.simulated_teachers import (
     CLASSES,
@@ -31,13 +31,14 @@ def test_a_teacher_costs_the_driver_less_than_2_milliseconds(tmp_path: Path) -> 
     with connected("local"):
         start, used = time.perf_counter(), time.process_time()
         outcome = train_ensemble(
-            vote=Simulated(),
-            data=ray.put("public data"),
-            shards=shards_of(TEACHERS),
-            batch=1,  # the dearest way: a message for every teacher
+            TeacherWork(
+                vote=Simulated(),
+                data=ray.put("public data"),
+                shards=shards_of(TEACHERS),
+                batch=1,  # the dearest way: a message for every teacher
+            ),
             journal=journal,
-            actors=4,
-            each=Resources(cpus=0.25),
+            pool=PoolSize(actors=4, each=Resources(cpus=0.25)),
         )
         used, wall = time.process_time() - used, time.perf_counter() - start
     np.testing.assert_array_equal(journal.votes(), expected_votes(TEACHERS))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform import driver
+from labeldp.platform import open_sweep
 from labeldp.platform.sweep import Resources
 from tests.faults.ensemble_sweep import SWEEP
 from tests.faults.sweep_runs import records, run_here
@@ -34,7 +34,7 @@ def test_bad_input_is_refused_before_anything_starts(
     def connected(address: str | None) -> None:
         raise AssertionError("a cluster was started for an ensemble that can't be")
 
-    monkeypatch.setattr(driver, "connected", connected)
+    monkeypatch.setattr(open_sweep, "connected", connected)
     results = tmp_path / "results"
     code, said = run_here(SWEEP, "--results", str(results), *overrides)
     assert code == 2 and words in said and "Traceback" not in said, said

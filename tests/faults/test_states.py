@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from labeldp.platform.cluster import connected
-from labeldp.platform.driver import load_data
+from labeldp.platform.data_loading import load_data
 from labeldp.platform.records.checkpoints import Checkpoints, start_keeper
 from labeldp.platform.sweep import plan_trials
 from labeldp.platform.trial import TrialOutcome, run_trial
 from labeldp.platform.trusted import vault_home
+from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels
 from labeldp.platform.vault_client import VaultClient
 from labeldp.platform.vault_owner import VaultOwner
 from tests.faults.small_sweep import EPOCHS, SWEEP
@@ -42,11 +43,11 @@ class Bench:
         self.states = folder / "states"
         self.keeper = start_keeper(self.states)
         self._vault: dict[str, Any] = {
-            "labels": loaded.train_labels,
-            "num_classes": self._data.num_classes,
+            "labels": SecretLabels(
+                training=loaded.train_labels, num_classes=self._data.num_classes
+            ),
             "audit": self.planned.config.audit,
             "coin_seed": self.planned.config.noise.seed,
-            "votes_folder": folder / "votes",
             "fingerprint": self._data.fingerprint,
             "budget": None,
             "authority": DRIVER,
@@ -56,7 +57,10 @@ class Bench:
 
     def move(self, name: str) -> Any:
         """Start a vault on a store of that name."""
-        self.home = vault_home.start(store_path=self._folder / f"{name}.db", **self._vault)
+        self.home = vault_home.start(
+            places=HomePlaces(store=self._folder / f"{name}.db", votes=self._folder / "votes"),
+            **self._vault,
+        )
         return self.home
 
     def run(self, *, cut_off_after: int | None = None) -> tuple[TrialOutcome, int]:

@@ -110,6 +110,6 @@ def test_a_record_that_does_not_fit_leaves_the_one_before(
     folder = ResultsFolder(tmp_path, sweep="small")
     folder.keep(a_record())
     with pytest.raises(ResultsFolderError, match=r"can't be written.*--resume auto"):
-        folder.keep(a_record(notes=("x" * (1 << 17),)))
+        folder.keep(a_record(reason="x" * (1 << 17)))
     assert list(folder.records().values()) == [a_record()]
     assert [path.name for path in (tmp_path / "trials").iterdir()] == ["0123456789abcdef.json"]

@@ -6,7 +6,6 @@ tracking, a hundred starts long, do without.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -14,12 +13,14 @@ from unittest.mock import patch
 import ray
 from ray import tune
 
-from labeldp.platform import driver, tune_adapter
+from labeldp.platform import driver, home_handle, open_sweep, tune_adapter
 from labeldp.platform.cluster import Capacity
+from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.records import checkpoints
 from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.platform.trusted import vault_home
+from labeldp.platform.trusted.vault_home import SecretLabels
 
 
 class Here:
@@ -36,12 +37,12 @@ class Here:
 def without_cluster() -> Iterator[None]:
     """Have drivers of this process start no cluster."""
     with (
-        patch.object(driver, "connected", _connected),
+        patch.object(open_sweep, "connected", _connected),
         patch.object(driver, "run_trials", _run_trials),
         patch.object(ray, "put", _itself),
         patch.object(ray, "get", _itself),
         patch.object(ray, "kill", _itself),
-        patch.object(vault_home, "ask", _itself),
+        patch.object(home_handle, "ask", _itself),
         patch.object(vault_home, "start", _start),
     ):
         yield
@@ -56,13 +57,17 @@ def _connected(address: str | None) -> Iterator[Capacity]:
     yield Capacity(nodes=1, cpus=1.0, gpus=0.0, largest=((1.0, 0.0),), grows=False)
 
 
-def _start(*, store_path: Path, votes_folder: Path, **settings: Any) -> Here:
-    settings |= {"store_path": str(store_path), "votes_folder": str(votes_folder)}
-    return Here(vault_home.VaultHome(**settings))
+def _start(labels: SecretLabels, **settings: Any) -> HomeHandle:
+    return HomeHandle(Here(vault_home.VaultHome(labels, **settings)))
 
 
 def _run_trials(
-    plans: Mapping[str, PlannedTrial], *, recorder: Recorder, data: Any, home: Here, **others: Any
+    plans: Mapping[str, PlannedTrial],
+    *,
+    recorder: Recorder,
+    data: Any,
+    home: HomeHandle,
+    **others: Any,
 ) -> None:
     keeper = Here(checkpoints.Keeper(str(recorder.folder.checkpoints)))
     for digest in plans:

@@ -30,7 +30,6 @@ def a_record(
     changes: Mapping[str, Any] | None = None,
     finished: bool = True,
     reason: str = "",
-    notes: tuple[str, ...] = (),
     release_keys: tuple[str, ...] = ("r1",),
     figures: Mapping[str, float] | None = None,
     **metrics: float,
@@ -49,7 +48,6 @@ def a_record(
             {"epoch": 2, "loss": 1.0, "val_accuracy": 0.9, "seconds": 0.1},
         ],
         release_keys=list(release_keys),
-        notes=list(notes),
         seconds=2.5,
     )
 

@@ -3,7 +3,7 @@
 import pytest
 
 from labeldp.platform.cluster import CannotFit, Capacity, ClusterUnusable, connected, place
-from labeldp.platform.driver import _one_writer
+from labeldp.platform.open_sweep import check_one_writer
 from labeldp.platform.records.tracking import TrackingUnusable
 from labeldp.platform.sweep import Resources
 
@@ -51,10 +51,10 @@ def test_what_no_node_can_hold_is_refused(
 
 
 def test_a_store_in_a_file_serves_one_node() -> None:
-    _one_writer("sqlite:////x/mlflow.db", capacity((2, 0)))
-    _one_writer("http://127.0.0.1:5000", capacity((2, 0), (2, 0)))
+    check_one_writer("sqlite:////x/mlflow.db", capacity((2, 0)))
+    check_one_writer("http://127.0.0.1:5000", capacity((2, 0), (2, 0)))
     with pytest.raises(TrackingUnusable, match=r"2 nodes; start a server .*MLFLOW_TRACKING_URI"):
-        _one_writer("sqlite:////x/mlflow.db", capacity((2, 0), (2, 0)))
+        check_one_writer("sqlite:////x/mlflow.db", capacity((2, 0), (2, 0)))
 
 
 def test_an_address_that_is_none_is_refused() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp.platform import driver
+from labeldp.platform import open_sweep
 from labeldp.platform.cli import command_line, sweep_command
 from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.records.tracking import Tracker, TrackingUnusable
@@ -48,7 +48,7 @@ KINDS = ("pipe", "device", "folder", "socket")
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(driver, "Tracker", _stop)
+    monkeypatch.setattr(open_sweep, "Tracker", _stop)
     return tmp_path
 
 

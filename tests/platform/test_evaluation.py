@@ -24,10 +24,11 @@ from labeldp.platform.configuration import (
 from labeldp.platform.cost import check_what_is_left, cost_of
 from labeldp.platform.evaluation import mechanism_of
 from labeldp.platform.evaluation_settings import DEFAULT_SHARE, Estimate
+from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import PlannedTrial, Sweep, plan_trials
 from labeldp.platform.trial import run_trial
-from labeldp.platform.trusted.vault_home import VaultHome
+from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels, VaultHome
 from labeldp.platform.vault_client import VaultClient
 from labeldp.trainers.alibi import AlibiConfig, Noise
 from labeldp.trainers.data import LabelledData, PublicData
@@ -48,7 +49,7 @@ class NearParts(VaultClient):
     """A client whose vault is in this process, its last labels held out."""
 
     def __init__(self, data: LabelledData, budget: Budget | None = None) -> None:
-        super().__init__(home=None, noise=OsEntropy())
+        super().__init__(home=HomeHandle(None), noise=OsEntropy())
         assert data.held_out_labels is not None
         every = np.append(data.train_labels, data.held_out_labels)
         self.vault = LabelVault(labels=every, num_classes=3, budget=budget)
@@ -191,13 +192,10 @@ def test_what_held_out_labels_have_paid_is_not_what_training_has() -> None:
 
 def a_home(folder: Path, *, held_out: NDArray[np.int64] | None) -> VaultHome:
     return VaultHome(
-        labels=np.arange(300) % 3,
-        held_out_labels=held_out,
-        num_classes=3,
+        SecretLabels(training=np.arange(300) % 3, held_out=held_out, num_classes=3),
         audit=AuditSettings(canaries=60, coin_canaries=60),
         coin_seed=None,
-        store_path=None,
-        votes_folder=str(folder),
+        places=HomePlaces(store=None, votes=folder),
         fingerprint="f",
         budget=None,
     )

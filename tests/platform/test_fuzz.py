@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform import driver
+from labeldp.platform import data_loading, open_sweep, sweep_check
 from labeldp.platform.cli import command_line, sweep_command
 from labeldp.platform.configuration import TrialConfig, flatten
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
@@ -97,11 +97,11 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     sys.addaudithook(box.hook)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(box.inputs)
-        patch.setattr(driver, "Tracker", _stop)
-        digits = driver.load_data(SWEEP.base.data)
-        load = driver.load_data
+        patch.setattr(open_sweep, "Tracker", _stop)
+        load = data_loading.load_data
+        digits = load(SWEEP.base.data)
         patch.setattr(
-            driver,
+            sweep_check,
             "load_data",
             lambda data, **where: digits if data == SWEEP.base.data else load(data, **where),
         )

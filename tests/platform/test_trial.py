@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.platform.configuration import DataSettings, TrialConfig
+from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.trial import run_trial
 from labeldp.platform.vault_client import VaultClient
@@ -28,18 +29,22 @@ TWO_STAGES = TrialConfig(
 class NearVault(VaultClient):
     """A client whose vault is in this process."""
 
+    def __init__(self, vault: LabelVault) -> None:
+        super().__init__(home=HomeHandle(None), noise=SeededNoise(seed=0))
+        self._vault = vault
+
     def release(
         self,
         mechanism: Mechanism,
         *public: NDArray[Any],
         indices: NDArray[np.integer[Any]] | None = None,
     ) -> Release:
-        release: Release = self.home.release(mechanism, *public, indices=indices, noise=self.noise)
+        release = self._vault.release(mechanism, *public, indices=indices, noise=self.noise)
         self.keys.extend([release.key] if release.key not in self.keys else [])
         return release
 
     def epsilon(self, *, delta: float) -> tuple[float, float]:
-        return self.home.epsilon(delta=0.0, keys=self.keys), 0.0
+        return self._vault.epsilon(delta=0.0, keys=self.keys), 0.0
 
     def canary_positions(self) -> NDArray[np.intp]:
         return np.arange(3)
@@ -80,7 +85,7 @@ def test_a_trial_that_goes_on_in_a_later_stage_counts_the_releases_of_all_stages
             raise Killed
 
     def client() -> NearVault:
-        return NearVault(home=vault, noise=SeededNoise(seed=0))
+        return NearVault(vault)
 
     with pytest.raises(Killed):
         run_trial(

@@ -10,9 +10,10 @@ import pytest
 
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
-from labeldp.platform import vault_client
+from labeldp.platform import home_handle
 from labeldp.platform.audit_settings import AuditSettings
-from labeldp.platform.trusted.vault_home import VaultHome
+from labeldp.platform.home_handle import HomeHandle
+from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels, VaultHome
 from labeldp.platform.vault_client import VaultClient
 
 LABELS = np.arange(400) % 10
@@ -40,18 +41,16 @@ class NearHome:
 
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> VaultClient:
-    monkeypatch.setattr(vault_client, "ask", lambda answer: answer)
+    monkeypatch.setattr(home_handle, "ask", lambda answer: answer)
     home = VaultHome(
-        labels=LABELS,
-        num_classes=10,
+        SecretLabels(training=LABELS, num_classes=10),
         audit=AuditSettings(canaries=20, coin_canaries=20),
         coin_seed=None,
-        store_path=str(tmp_path / "vault.db"),
-        votes_folder=str(tmp_path / "votes"),
+        places=HomePlaces(store=tmp_path / "vault.db", votes=tmp_path / "votes"),
         fingerprint="",
         budget=None,
     )
-    return VaultClient(home=NearHome(home), noise=OsEntropy())
+    return VaultClient(home=HomeHandle(NearHome(home)), noise=OsEntropy())
 
 
 def rr(epsilon: float) -> RandomizedResponse:
@@ -78,7 +77,7 @@ def test_another_trial_pays_for_what_it_reads_and_no_more(client: VaultClient) -
     other = VaultClient(home=client.home, noise=OsEntropy())
     other.release(rr(0.25), indices=np.arange(10))
     assert other.epsilon(delta=1e-5) == (0.25, 0.0)
-    assert [line.event for line in client.home.summary.remote(1e-5).charges] == [
+    assert [line.event for line in client.home.summary(1e-5).charges] == [
         rr(1.0).event,
         rr(0.25).event,
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.platform import driver
+from labeldp.platform import open_sweep
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records.results import ResultsFolder
@@ -67,7 +67,7 @@ def door(
     def not_reached(address: str | None) -> AbstractContextManager[object]:
         raise AssertionError("Ray is about to start")
 
-    monkeypatch.setattr(driver, "connected", not_reached)
+    monkeypatch.setattr(open_sweep, "connected", not_reached)
     monkeypatch.chdir(tmp_path)
     for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "LABELDP_DATA"):
         monkeypatch.delenv(name, raising=False)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.platform import driver
+from labeldp.platform import open_sweep
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.configuration import DataSettings, TrialConfig
 from labeldp.platform.cost import check_priors
@@ -182,7 +182,7 @@ def test_a_prior_that_the_data_cannot_make_is_refused_before_ray(
     def not_reached(address: str | None) -> AbstractContextManager[object]:
         raise AssertionError("Ray is about to start")
 
-    monkeypatch.setattr(driver, "connected", not_reached)
+    monkeypatch.setattr(open_sweep, "connected", not_reached)
     monkeypatch.chdir(tmp_path)
     prior = PriorSettings(source=PriorSource.CLUSTERS, clusters=2000)
     base = TrialConfig(

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.home_handle import HomeHandle
+from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
@@ -29,6 +32,9 @@ class OwnerWithoutHome(VaultOwner):
     def figures(self, trial: str, release_keys: Sequence[str]) -> dict[str, float]:
         return {"epsilon_one_run_ceiling": 3.5}
 
+    def charges(self) -> dict[str, Charge]:
+        return {"r1": a_charge("r1")}
+
 
 @pytest.fixture
 def plans() -> dict[str, PlannedTrial]:
@@ -45,11 +51,9 @@ def recorder(tmp_path: Path, plans: dict[str, PlannedTrial]) -> Iterator[Recorde
         folder=ResultsFolder(tmp_path, sweep="small"),
         tracker=tracker,
         plans=plans,
-        tags={"git_commit": "now"},
-        environment={"gpu": "here"},
+        provenance=Provenance(git_commit="now", environment={"gpu": "here"}),
         progress=SweepProgress(total=5, skipped=0, stream=io.StringIO()),
-        charges=lambda: {"r1": a_charge("r1")},
-        vault=OwnerWithoutHome(home=None, authority=b""),
+        vault=OwnerWithoutHome(home=HomeHandle(None), authority=b""),
     )
 
 
@@ -72,7 +76,7 @@ def end(recorder: Recorder, digest: str, **changes: Any) -> TrialRecord:
     """Have a trial start and end, as Tune tells it."""
     trial = Trial(digest)
     recorder.on_trial_start(0, [], trial)
-    ended = {"finished": True, "reason": "", "metrics": METRICS, "notes": [], "seconds": 1.0}
+    ended = {"finished": True, "reason": "", "metrics": METRICS, "seconds": 1.0}
     ended |= {"release_keys": ["r1"], **changes}
     recorder.on_trial_result(0, [], trial, {"epochs": [{"epoch": 1, "loss": 1.0}], "end": ended})
     return recorder.records[digest]

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.configuration import AuditSettings
 from labeldp.platform.trusted.answer_desk import AnswerDesk
-from labeldp.platform.trusted.vault_home import VaultHome
+from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels, VaultHome
 from labeldp.platform.trusted.vote_store import VoteStoreUnusable
 from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherVotes
 from tests.trainers.small_data import small_table
@@ -236,24 +235,23 @@ def test_no_label_is_in_what_is_kept(tmp_path: Path) -> None:
 
 def test_sweeps_beside_each_other_share_votes(tmp_path: Path) -> None:
     # Teachers learn from planted labels, and some of those are chosen by secret coins.
-    def a_home(name: str, **settings: Any) -> VaultHome:
+    def a_home(name: str, *, shared: bool) -> VaultHome:
         (tmp_path / name).mkdir()
         return VaultHome(
-            labels=LABELS,
-            num_classes=3,
+            SecretLabels(training=LABELS, num_classes=3),
             audit=AuditSettings(canaries=30, coin_canaries=30),
             coin_seed=None,
-            store_path=str(tmp_path / name / "vault.db"),
-            votes_folder=str(tmp_path / "votes"),
+            places=HomePlaces(
+                store=tmp_path / name / "vault.db", votes=tmp_path / "votes", shared_coins=shared
+            ),
             fingerprint=DATA.fingerprint,
             budget=None,
-            **settings,
         )
 
-    first, second = (a_home(name, with_ensembles=True) for name in ("first", "second"))
+    first, second = (a_home(name, shared=True) for name in ("first", "second"))
     assert first.ensemble_file(ENSEMBLE) == second.ensemble_file(ENSEMBLE)
     # Others toss coins of their own.
-    assert a_home("third").ensemble_file(ENSEMBLE) != first.ensemble_file(ENSEMBLE)
+    assert a_home("third", shared=False).ensemble_file(ENSEMBLE) != first.ensemble_file(ENSEMBLE)
 
 
 def test_secure_answers_and_their_published_cost_are_releases_of_their_own(tmp_path: Path) -> None:
@@ -275,12 +273,10 @@ def test_what_is_known_of_answers_goes_to_the_driver_alone(tmp_path: Path) -> No
     desk, vault = a_desk(tmp_path)
     train(desk)
     home = VaultHome(
-        labels=LABELS,
-        num_classes=3,
+        SecretLabels(training=LABELS, num_classes=3),
         audit=AuditSettings(canaries=30, coin_canaries=30),
         coin_seed=None,
-        store_path=str(tmp_path / "vault.db"),
-        votes_folder=str(tmp_path / "votes"),
+        places=HomePlaces(store=tmp_path / "vault.db", votes=tmp_path / "votes"),
         fingerprint=DATA.fingerprint,
         budget=None,
         authority=b"driver",
@@ -302,13 +298,10 @@ def test_what_is_known_of_answers_goes_to_the_driver_alone(tmp_path: Path) -> No
 
 def test_a_count_of_held_out_labels_changes_no_price_of_the_answers(tmp_path: Path) -> None:
     home = VaultHome(
-        labels=LABELS,
-        held_out_labels=LABELS[:20],
-        num_classes=3,
+        SecretLabels(training=LABELS, held_out=LABELS[:20], num_classes=3),
         audit=AuditSettings(canaries=30, coin_canaries=30),
         coin_seed=None,
-        store_path=str(tmp_path / "vault.db"),
-        votes_folder=str(tmp_path / "votes"),
+        places=HomePlaces(store=tmp_path / "vault.db", votes=tmp_path / "votes"),
         fingerprint=DATA.fingerprint,
         budget=None,
         authority=b"driver",

@@ -35,7 +35,7 @@ from labeldp.platform.trusted.audits import (
     check_room,
     curve_of,
 )
-from labeldp.platform.trusted.vault_home import VaultHome
+from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels, VaultHome
 from labeldp.platform.trusted.vault_store import StoreUnusable
 from labeldp.trainers.alibi import AlibiConfig, Noise
 from labeldp.trainers.data import load
@@ -69,19 +69,18 @@ def confident_in(labels: NDArray[np.int64], num_classes: int, mass: float) -> ND
     return rows
 
 
-def start(folder: Path | None, **extra: Any) -> VaultHome:
+def start(folder: Path | None, *, labels: NDArray[np.int64] = LABELS, **extra: Any) -> VaultHome:
     settings: dict[str, Any] = {
-        "labels": LABELS,
-        "num_classes": 10,
         "audit": AuditSettings(),
         "coin_seed": None,
-        "store_path": None if folder is None else str(folder / "vault.db"),
-        "votes_folder": "votes",
+        "places": HomePlaces(
+            store=None if folder is None else folder / "vault.db", votes=Path("votes")
+        ),
         "fingerprint": "",
         "budget": None,
         "authority": DRIVER,
     }
-    return VaultHome(**{**settings, **extra})
+    return VaultHome(SecretLabels(training=labels, num_classes=10), **{**settings, **extra})
 
 
 # What is planted

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.vault import Charge
 from labeldp.platform.audit_settings import AuditSettings
+from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.sweep import plan_trials
 from labeldp.platform.trusted.audits import AttackEvidence, evidence_path
-from labeldp.platform.trusted.vault_home import VaultHome
+from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels, VaultHome
 from tests.platform.examples import METRICS, a_sweep
 
 DRIVER = b"the driver's token"
@@ -26,12 +28,10 @@ TRIAL = "0123456789abcdef"
 
 def start(folder: Path, *, coins: int = 0) -> VaultHome:
     return VaultHome(
-        labels=LABELS,
-        num_classes=10,
+        SecretLabels(training=LABELS, num_classes=10),
         audit=AuditSettings(canaries=50, coin_canaries=coins),
         coin_seed=None,
-        store_path=str(folder / "vault.db"),
-        votes_folder="votes",
+        places=HomePlaces(store=folder / "vault.db", votes=folder / "votes"),
         fingerprint="",
         budget=None,
         authority=DRIVER,
@@ -182,6 +182,9 @@ class Owner:
             raise ValueError(f"trial {trial} was not audited")
         return self._found
 
+    def charges(self) -> dict[str, Charge]:
+        return {}
+
 
 def recorded(folder: Path, owner: Owner, **end: Any) -> Any:
     """What a recorder keeps of a trial that ends so."""
@@ -196,16 +199,14 @@ def recorded(folder: Path, owner: Owner, **end: Any) -> Any:
         folder=results,
         tracker=tracker,  # type: ignore[arg-type]
         plans={TRIAL: planned},
-        tags={},
-        environment={},
+        provenance=Provenance(git_commit="", environment={}),
         progress=SweepProgress(total=1, skipped=0),
-        charges=dict,
         vault=owner,  # type: ignore[arg-type]
     )
     trial = SimpleNamespace(config={"hash": TRIAL})
     recorder.on_trial_start(0, [], trial)
     assert owner.begun == [TRIAL]
-    whole = {"finished": True, "reason": "", "metrics": {}, "notes": [], "release_keys": []}
+    whole = {"finished": True, "reason": "", "metrics": {}, "release_keys": []}
     recorder.on_trial_result(0, [], trial, {"end": {**whole, "seconds": 1.0, **end}})
     return results.records()[TRIAL]
 

@@ -1,9 +1,8 @@
 """The pool: every teacher once, whatever dies; what can't be trained is named and the rest kept."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +17,8 @@ from labeldp.platform.trusted.teacher_pool import (
     EnsembleIncomplete,
     PoolOutcome,
     PoolProgress,
+    PoolSize,
+    TeacherWork,
     batches_of,
     train_ensemble,
 )
@@ -47,18 +48,20 @@ def a_journal(folder: Path, teachers: int = TEACHERS) -> VoteJournal:
     return VoteJournal(folder / "v", key="k", teachers=teachers, queries=QUERIES, classes=CLASSES)
 
 
-def train(folder: Path, vote: VoteFunction, **settings: Any) -> PoolOutcome:
+def train(
+    folder: Path,
+    vote: VoteFunction,
+    *,
+    actors: int = 2,
+    each: Resources = QUARTER,
+    on_progress: Callable[[PoolProgress], None] = lambda progress: None,
+) -> PoolOutcome:
+    data = ray.put("public data")
     return train_ensemble(
-        **{
-            "vote": vote,
-            "data": ray.put("public data"),
-            "shards": shards_of(TEACHERS),
-            "batch": 2,
-            "journal": a_journal(folder),
-            "actors": 2,
-            "each": QUARTER,
-            **settings,
-        }
+        TeacherWork(vote=vote, data=data, shards=shards_of(TEACHERS), batch=2),
+        journal=a_journal(folder),
+        pool=PoolSize(actors=actors, each=each),
+        on_progress=on_progress,
     )
 
 

@@ -1,0 +1,235 @@
+"""Second step of a sweep: hold its folder, go on from earlier starts, open tracking and the vault.
+
+What is refused here, is refused before the first label is released.
+"""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labeldp.mechanisms.ledger import Budget, all_pure
+from labeldp.platform.cluster import Capacity, connected, place
+from labeldp.platform.cost import budget_of, check_what_is_left
+from labeldp.platform.earlier_starts import finished_before, known_ledger, other_code
+from labeldp.platform.home_handle import HomeHandle
+from labeldp.platform.records.environment import Provenance
+from labeldp.platform.records.progress import SweepProgress
+from labeldp.platform.records.recorder import Recorder
+from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.records.tracking import Tracker, TrackingUnusable, default_uri, shown
+from labeldp.platform.sweep import PlannedTrial, Resources
+from labeldp.platform.sweep_check import CheckedSweep, beside
+from labeldp.platform.trusted import vault_home
+from labeldp.platform.trusted.ensembles import ensembles_of
+from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels
+from labeldp.platform.trusted.vault_store import SqliteStore
+from labeldp.platform.vault_owner import VaultOwner
+from labeldp.trainers.performance import Device
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenSweep:
+    """A sweep whose folder is held, whose tracking, cluster and vault are open.
+
+    Attributes:
+        checked: What is to be run.
+        skipped: Records of trials that an earlier start has finished, by hash.
+        capacity: What the cluster has.
+        sizes: What a trial and a teacher's actor occupy there.
+        home: The vault's home.
+        recorder: Keeps records, and mirrors them to tracking.
+        progress: Told how it goes.
+    """
+
+    checked: CheckedSweep
+    skipped: Mapping[str, TrialRecord]
+    capacity: Capacity
+    sizes: "Sizes"
+    home: HomeHandle
+    recorder: Recorder
+    progress: SweepProgress
+
+    @property
+    def left(self) -> dict[str, PlannedTrial]:
+        """The trials that are still to be run, by hash."""
+        plans = self.checked.plans
+        return {digest: plans[digest] for digest in plans if digest not in self.skipped}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """What a trial, and an actor that trains teachers, occupy."""
+
+    trial: Resources
+    teacher: Resources
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Earlier:
+    """What earlier starts left: finished trials, the folder's facts, the vault's id, the budget."""
+
+    done: Mapping[str, TrialRecord]
+    identity: Mapping[str, Any]
+    vault: str | None
+    budget: Budget | None
+
+
+@contextmanager
+def opened(checked: CheckedSweep) -> Iterator[OpenSweep]:
+    """Open a sweep; folder and cluster are let go at the end, however it comes.
+
+    Raises:
+        ValueError: A results folder, tracking store, cluster or labels that can't be used.
+        CannotFit: The cluster can't hold a trial.
+        BudgetExceeded: What is left would cost more than the budget has left.
+    """
+    with checked.folder.held():
+        earlier = _earlier(checked)
+        tracker = _tracker(checked, earlier)
+        with connected(checked.options.address) as capacity:
+            check_one_writer(tracker.uri, capacity)
+            sizes = _sizes(checked, capacity)
+            owner = _owner(checked, budget=earlier.budget)
+            provenance = Provenance.now()
+            _identify(checked, earlier, tracker, commit=provenance.git_commit)
+            plans = checked.plans
+            skipped = {digest: earlier.done[digest] for digest in plans if digest in earlier.done}
+            progress = SweepProgress(total=len(plans), skipped=len(skipped))
+            recorder = Recorder(
+                folder=checked.folder,
+                tracker=tracker,
+                plans=plans,
+                provenance=provenance,
+                progress=progress,
+                vault=owner,
+            )
+            progress.say(
+                f"{checked.sweep.name}: {len(plans)} trials ({len(skipped)} finished before), "
+                f"{checked.cost.releases} releases, results in {checked.folder.path}"
+            )
+            warning = other_code(skipped.values(), commit=provenance.git_commit)
+            if warning:
+                progress.say(warning)
+            yield OpenSweep(
+                checked=checked,
+                skipped=skipped,
+                capacity=capacity,
+                sizes=sizes,
+                home=owner.home,
+                recorder=recorder,
+                progress=progress,
+            )
+            owner.home.end()  # another sweep may follow on this cluster
+
+
+def _earlier(checked: CheckedSweep) -> _Earlier:
+    """Find what earlier starts left, and refuse a plan that can't be paid beside it."""
+    folder, options, budget = checked.folder, checked.options, checked.budget
+    public = checked.data.public
+    done = finished_before(folder, options.resume, public.fingerprint)
+    known = known_ledger(folder, moved=options.moved)
+    if not all_pure(charge.event for charge in known.charges):
+        later = max(checked.cost.delta, checked.delta)
+        budget = budget_of(checked.sweep.budget, options.max_epsilon_total, delta=later)
+    check_what_is_left(
+        checked.trials,
+        known.charges,
+        num_classes=public.num_classes,
+        num_labels=len(checked.data.train_labels),
+        held_out=checked.held_out,
+        budget=budget,
+    )
+    return _Earlier(done=done, identity=folder.identity(), vault=known.vault, budget=budget)
+
+
+def _tracker(checked: CheckedSweep, earlier: _Earlier) -> Tracker:
+    folder, identity = checked.folder, earlier.identity
+    tracker = Tracker(
+        uri=checked.options.tracking_uri or default_uri(folder.path),
+        experiment=checked.sweep.name,
+        artifacts=folder.path / "artifacts",
+        formerly=Path(identity["path"], "artifacts") if "path" in identity else None,
+    )
+    if not identity:
+        tracker.refuse_doubles(list(folder.records()), sweep_id=earlier.vault)
+    return tracker
+
+
+def check_one_writer(uri: str, capacity: Capacity) -> None:
+    """Refuse a tracking store that is a file where there are several machines.
+
+    Raises:
+        TrackingUnusable: Says how to start a server.
+    """
+    if uri.startswith("sqlite:") and capacity.nodes > 1:
+        raise TrackingUnusable(
+            f"tracking store {uri} is one file on one machine, but the cluster has "
+            f"{capacity.nodes} nodes; start a server (infra/mlflow, or `mlflow server --host "
+            "127.0.0.1 --backend-store-uri ...`) and name it with MLFLOW_TRACKING_URI"
+        )
+
+
+def _sizes(checked: CheckedSweep, capacity: Capacity) -> Sizes:
+    """What the sweep asks for, as this cluster can hold it."""
+    trials, sweep = checked.trials, checked.sweep
+    required = any(trial.config.performance.device is Device.CUDA for trial in trials)
+    each = place(sweep.resources, capacity, gpu_required=required)
+    teacher = sweep.teacher
+    if ensembles_of(trials):
+        what = "an actor that trains teachers"
+        teacher = place(teacher, capacity, gpu_required=required, what=what)
+    return Sizes(trial=each, teacher=teacher)
+
+
+def _owner(checked: CheckedSweep, *, budget: Budget | None) -> VaultOwner:
+    """Start the vault's home; its owner alone has the token."""
+    data, trials = checked.data, checked.trials
+    authority = secrets.token_bytes(32)
+    home = vault_home.start(
+        SecretLabels(
+            training=data.train_labels,
+            held_out=data.held_out_labels,
+            num_classes=data.public.num_classes,
+        ),
+        audit=trials[0].config.audit,
+        coin_seed=_coin_seed(trials),
+        places=HomePlaces(
+            store=checked.folder.store,
+            votes=beside(checked.options.results) / "votes",
+            shared_coins=bool(ensembles_of(trials)),
+        ),
+        fingerprint=data.public.fingerprint,
+        budget=budget,
+        authority=authority,
+    )
+    return VaultOwner(home=home, authority=authority)
+
+
+def _coin_seed(trials: list[PlannedTrial]) -> int | None:
+    """Seed of the coin canaries: none, and so a secret of the vault, unless all noise is seeded."""
+    seeds = [trial.config.noise.seed for trial in trials]
+    return None if None in seeds else min(seed for seed in seeds if seed is not None)
+
+
+def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: Tracker, *, commit: str) -> None:
+    """Write down which vault and which run are the folder's, and open that run."""
+    folder, sweep, public = checked.folder, checked.sweep, checked.data.public
+    # Written before tracking hears of it, and before the first release: a start that is killed in
+    # between finds its run, and a vault that is lost later is missed. The vault finds the run as
+    # well, where this file was lost.
+    vault = SqliteStore(folder.store).id
+    sweep_id = earlier.identity.get("sweep_id") or vault
+    folder.identify(
+        fingerprint=public.fingerprint, sweep_id=sweep_id, vault=vault, path=str(folder.path)
+    )
+    facts = {"dataset": public.name, "sweep": sweep.name, "sweep_id": sweep_id}
+    facts["choose_by"] = checked.choose_by.value
+    parent = tracker.open_parent(
+        sweep.name,
+        tags={"git_commit": commit, **facts},
+        run_id=folder.identity().get("parent_run_id"),
+    )
+    folder.identify(parent_run_id=parent, tracking_uri=shown(tracker.uri))

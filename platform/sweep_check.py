@@ -1,0 +1,103 @@
+"""First step of a sweep: all that can be refused without its results folder and a cluster."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from labeldp.mechanisms.ledger import Budget
+from labeldp.platform.accuracy_figures import ChooseBy, resolve
+from labeldp.platform.cost import SweepCost, budget_of, check_budget, check_priors, cost_of
+from labeldp.platform.data_loading import load_data
+from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.sweep import PlannedTrial, Sweep
+from labeldp.platform.sweep_options import SweepOptions, prepare
+from labeldp.platform.trusted.audits import check_room
+from labeldp.trainers.data import LabelledData
+from labeldp.trainers.pate.pate_fm import PateConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedSweep:
+    """A sweep that can be run as far as its plan, its data and its budget tell.
+
+    Attributes:
+        sweep: At the size asked for.
+        options: How to run it.
+        data: Public data, and the labels apart from them.
+        plans: Every trial by hash.
+        cost: What all trials together will pay.
+        budget: The most that a label may pay.
+        choose_by: Which accuracy trials are compared by.
+        folder: The results folder; not held yet.
+    """
+
+    sweep: Sweep
+    options: SweepOptions
+    data: LabelledData
+    plans: Mapping[str, PlannedTrial]
+    cost: SweepCost
+    budget: Budget | None
+    choose_by: ChooseBy
+    folder: ResultsFolder
+
+    @property
+    def trials(self) -> list[PlannedTrial]:
+        """Every trial, in order."""
+        return list(self.plans.values())
+
+    @property
+    def held_out(self) -> int:
+        """H, how many labels are held out of training."""
+        return 0 if self.data.held_out_labels is None else len(self.data.held_out_labels)
+
+    @property
+    def delta(self) -> float:
+        """At which the sweep's epsilon is stated where releases are not pure.
+
+        Earlier starts may have drawn releases that hold at a delta only, also where these don't.
+        """
+        return max(float(trial.config.trainer.delta) for trial in self.trials)
+
+
+def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
+    """Plan a sweep, load its data, and hold both against each other and the budget.
+
+    Raises:
+        ValueError: Bad input of any kind (configuration, data, results folder).
+        BudgetExceeded: The sweep would cost more than its budget.
+    """
+    sized, trials = prepare(sweep, options)
+    first = trials[0].config
+    loaded = load_data(
+        first.data, evaluation=first.evaluation, cache=beside(options.results) / "features"
+    )
+    public = loaded.public
+    for trial in trials:
+        if isinstance(trial.config.trainer, PateConfig):
+            trial.config.trainer.check_data(public)
+    choose_by = resolve(
+        options.choose_by or sized.choose_by,
+        has_test_split=public.has_test_split,
+        has_held_out=public.held_out_features is not None,
+    )
+    check_priors(trials, public)
+    check_room(first.audit, num_labels=len(loaded.train_labels))
+    with_estimates = loaded.held_out_labels is not None and len(loaded.held_out_labels) > 0
+    cost = cost_of(trials, num_classes=public.num_classes, with_estimates=with_estimates)
+    budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
+    check_budget(cost, budget)
+    return CheckedSweep(
+        sweep=sized,
+        options=options,
+        data=loaded,
+        plans={trial.hash(public.fingerprint): trial for trial in trials},
+        cost=cost,
+        budget=budget,
+        choose_by=choose_by,
+        folder=ResultsFolder(options.results, sweep=sweep.name),
+    )
+
+
+def beside(results: Path) -> Path:
+    """Where sweeps whose results lie beside each other share features and votes."""
+    return results.expanduser().absolute().parent

@@ -1,0 +1,66 @@
+"""How to run a sweep: which size, from where on, into which folder, at most for how much."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from labeldp.mechanisms import _validate
+from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.earlier_starts import Resume
+from labeldp.platform.sweep import PlannedTrial, Sweep, plan_trials, smoke_sized
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions:
+    """How to run a sweep; nothing here changes a trial's numbers.
+
+    Attributes:
+        smoke: Run the small size.
+        resume: What to do about trials of an earlier start.
+        results: The results folder.
+        address: Of a Ray cluster; a private one is started if not given.
+        tracking_uri: Of a tracking store; SQLite beside the results if not given.
+        overrides: Dotted key -> value.
+        max_epsilon_total: The most that any label may pay in the whole sweep.
+        max_trials: Refuse a sweep of more trials.
+        max_minutes: Stop after so long; trials in training go on from there in the next run.
+        moved: The results folder was moved to another disk or restored from a copy, and no other
+            copy of it will be used any more. (One that was renamed is known to be the same.)
+        choose_by: Which accuracy trials are compared by; the sweep's own choice if not given.
+    """
+
+    smoke: bool = False
+    resume: Resume = Resume.AUTO
+    results: Path
+    address: str | None = None
+    tracking_uri: str | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    max_epsilon_total: float | None = None
+    max_trials: int | None = None
+    max_minutes: float | None = None
+    moved: bool = False
+    choose_by: ChooseBy | None = None
+
+    def __post_init__(self) -> None:
+        """Check the limits; that of epsilon is checked as a budget."""
+        if self.max_trials is not None:
+            _validate.whole(minimum=1, max_trials=self.max_trials)
+        if self.max_minutes is not None:
+            _validate.positive(max_minutes=self.max_minutes)
+
+
+def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTrial]]:
+    """Return the sweep at the size asked for, and its trials.
+
+    Raises:
+        ConfigurationError: A key or value that can't be used, or too many trials.
+    """
+    sized = smoke_sized(sweep) if options.smoke else sweep
+    trials = plan_trials(sized, options.overrides)
+    if options.max_trials is not None and len(trials) > options.max_trials:
+        raise ValueError(
+            f"sweep {sweep.name!r} has {len(trials)} trials, more than the {options.max_trials} "
+            "that --max-trials allows; fix an axis with key=value or raise the limit"
+        )
+    return sized, trials

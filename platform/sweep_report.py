@@ -1,0 +1,119 @@
+"""Last step of a sweep: its report, its own run in tracking, and what is said of it as JSON."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from labeldp.platform.open_sweep import OpenSweep
+from labeldp.platform.records.recorder import ledger_json
+from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.records.tracking import TRACKING_ERRORS, shown
+from labeldp.platform.reports.pareto import front_rows
+from labeldp.platform.reports.report import Report, write_report
+from labeldp.platform.trusted.vault_home import LedgerSummary
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOutcome:
+    """What a sweep left behind; the JSON that `--json` prints.
+
+    Of its `trials`, so many were `skipped` (finished before), `finished` now, `failed` (of which so
+    many asked for releases `over_budget`), and so many are `left` for the next run.
+    """
+
+    experiment: str
+    tracking_uri: str
+    parent_run_id: str
+    trials: int
+    finished: int
+    failed: int
+    skipped: int
+    over_budget: int
+    left: int
+    results_dir: str
+    pareto: list[dict[str, Any]]
+    ledger: dict[str, Any]
+    report: str
+    tracked: bool
+
+
+def report(sweep: OpenSweep) -> SweepOutcome:
+    """Report on all trials of a sweep, those of earlier starts too, and close its run.
+
+    Raises:
+        ResultsFolderError: The report can't be written.
+        VaultLost: The vault is gone.
+    """
+    checked, recorder = sweep.checked, sweep.recorder
+    folder, name = checked.folder, checked.sweep.name
+    summary = sweep.home.summary(checked.delta)
+    ledger = _totals(summary)
+    records = {**sweep.skipped, **recorder.records}
+    page = write_report(
+        list(records.values()),
+        folder=folder.path,
+        title=name,
+        ledger=ledger,
+        results=folder.path,
+        choose_by=checked.choose_by,
+    )
+    tracked = recorder.replay(records) and _close(sweep, page, summary, records)
+    tracker = recorder.tracker
+    failed = [record for record in recorder.records.values() if not record.finished]
+    return SweepOutcome(
+        experiment=name,
+        tracking_uri=shown(tracker.uri),
+        parent_run_id=tracker.parent_run_id,
+        trials=len(checked.plans),
+        finished=len(recorder.records) - len(failed),
+        failed=len(failed),
+        skipped=len(sweep.skipped),
+        over_budget=sum(record.reason.startswith("BudgetExceeded") for record in failed),
+        left=len(checked.plans) - len(records),
+        results_dir=str(folder.path),
+        pareto=front_rows(records.values(), choose_by=checked.choose_by, run_id=tracker.run_id),
+        ledger=ledger,
+        report=str(page.html),
+        tracked=tracked,
+    )
+
+
+def _totals(summary: LedgerSummary) -> dict[str, Any]:
+    """Totals of the sweep's ledger, for its JSON, its report and its run."""
+    return {
+        "releases": len(summary.charges),
+        "epsilon_releases": summary.epsilon,
+        # Every release is charged, whichever trial is picked in the end: choosing among them by the
+        # public test split, or by estimates of accuracy that are among those releases, is
+        # post-processing and costs nothing more.
+        "epsilon_selection": 0.0,
+        "epsilon_total": summary.epsilon,
+        "delta": summary.delta,
+    }
+
+
+def _close(
+    sweep: OpenSweep, page: Report, summary: LedgerSummary, records: Mapping[str, TrialRecord]
+) -> bool:
+    """Write the sweep's own run; returns whether tracking took it."""
+    planned = len(sweep.checked.plans)
+    finished = sum(record.finished for record in records.values())
+    identity = sweep.checked.folder.identity()
+    try:
+        sweep.recorder.tracker.close_parent(
+            metrics={
+                "trials": planned,
+                "finished": finished,
+                "teachers_trained": identity.get("teachers_trained", 0),
+                "teachers_reused": identity.get("teachers_reused", 0),
+                **{key: float(value) for key, value in _totals(summary).items()},
+            },
+            files=(page.html, page.pareto_png, page.pareto_csv),
+            private=page.private,
+            texts={"ledger.json": ledger_json(summary.charges)},
+            finished=finished == planned,
+        )
+    except TRACKING_ERRORS as error:
+        sweep.recorder.lost(error)
+        return False
+    return True
