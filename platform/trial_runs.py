@@ -4,7 +4,6 @@ import shutil
 import warnings
 from collections.abc import Mapping
 
-import ray
 from ray import tune
 from ray.tune.error import TuneError
 
@@ -74,7 +73,7 @@ def run_trials(
     try:
         _fit(tuner, recorder)
     finally:
-        ray.kill(keeper)  # Tune keeps handles of it for as long as the cluster lives
+        keeper.end()  # Tune keeps handles of it for as long as the cluster lives
         shutil.rmtree(folder.scratch, ignore_errors=True)
 
 

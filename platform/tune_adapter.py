@@ -16,7 +16,7 @@ from ray import tune
 
 from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.platform.home_handle import HomeHandle
-from labeldp.platform.records.checkpoints import Checkpoints
+from labeldp.platform.records.checkpoints import Checkpoints, KeeperHandle
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.platform.trial import run_trial
 from labeldp.platform.vault_client import VaultClient
@@ -33,7 +33,7 @@ def tune_trial(
     plans: Mapping[str, PlannedTrial],
     data: PublicData,
     home: HomeHandle,
-    keeper: Any,
+    keeper: KeeperHandle,
     cpus: float,
 ) -> None:
     """Run the trial that `config["hash"]` names.

@@ -60,17 +60,11 @@ class VaultClient:
         indices: NDArray[np.integer[Any]] | None = None,
     ) -> Release:
         """Return a release, as `LabelVault.release`, and remember that it was read."""
-        release = self.home.release(mechanism, public, indices, self.noise)
-        if release.key not in self.keys:
-            self.keys.append(release.key)
-        return release
+        return self._read(self.home.release(mechanism, public, indices, self.noise))
 
     def release_held_out(self, mechanism: Mechanism, *public: NDArray[Any]) -> Release:
         """Return a release of the held-out labels, and remember that it was read."""
-        release = self.home.release_held_out(mechanism, public, self.noise)
-        if release.key not in self.keys:
-            self.keys.append(release.key)
-        return release
+        return self._read(self.home.release_held_out(mechanism, public, self.noise))
 
     def epsilon(self, *, delta: float) -> tuple[float, float]:
         """Epsilon of the releases read here, and the delta at which it holds."""
@@ -87,3 +81,8 @@ class VaultClient:
             ValueError: It was audited with others before, or they are no probabilities.
         """
         self.home.audit(self.trial, confidences, confidence, self.keys, delta)
+
+    def _read(self, release: Release) -> Release:
+        if release.key not in self.keys:
+            self.keys.append(release.key)
+        return release

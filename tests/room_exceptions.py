@@ -10,16 +10,23 @@ from dataclasses import dataclass
 TRUSTED = {
     # The run: opens the home, trains missing teachers, and looks whether the vault is the one that
     # earlier starts released from.
-    "platform/driver.py": {
+    "platform/sweep_check.py": {"audits.check_room"},
+    "platform/open_sweep.py": {
         "vault_home",
-        "audits.check_room",
+        "vault_home.HomePlaces",
+        "vault_home.SecretLabels",
         "ensembles.ensembles_of",
-        "ensembles.train_missing",
         "vault_store.SqliteStore",
     },
+    "platform/driver.py": {"ensembles.train_missing"},
+    "platform/sweep_report.py": {"vault_home.LedgerSummary"},
     "platform/earlier_starts.py": {"vault_store.SqliteStore", "vault_identity.refuse_if_gone"},
-    # What trials have of the home: the type of its answers.
-    "platform/vault_client.py": {"answer_desk.DeskAnswers"},
+    # What everybody has of the home: the types of its answers.
+    "platform/home_handle.py": {
+        "answer_desk.DeskAnswers",
+        "answer_desk.EnsembleFile",
+        "vault_home.LedgerSummary",
+    },
     # The command line: what a plan needs to know.
     "platform/cli/sweep_plan.py": {"audits.check_room", "ensembles.ensembles_of"},
     # The one door of reports and studies: evidence that was kept for the labels' owner, without
@@ -120,6 +127,8 @@ UNMIRRORED = {
             "a page's part",
         ),
         ("platform/driver.py", "sweeps/test_quickstart.py", "a whole sweep, and its resumption"),
+        ("platform/open_sweep.py", "platform/test_cluster.py", "placed; whole in every sweep"),
+        ("platform/sweep_report.py", "sweeps/test_quickstart.py", "the end of a whole sweep"),
         ("platform/trial_runs.py", "sweeps/test_quickstart.py", "needs Ray and a whole sweep"),
         ("platform/tune_adapter.py", "sweeps/test_quickstart.py", "needs Ray and a whole sweep"),
         ("platform/endings.py", "platform/cli/test_exit_codes.py", "errors, and how each ends"),
@@ -194,35 +203,6 @@ LONG = {
             53,
             8,
             "two prices beside each other",
-        ),
-        ("platform/records/recorder.py:Recorder.__init__", 36, 8, "all that one writer needs"),
-        ("platform/driver.py:run_sweep", 153, 2, "the whole order of a sweep; to be cut in four"),
-        ("platform/driver.py:_close", 30, 8, "all that a sweep opened; falls with run_sweep"),
-        ("platform/trial.py:run_trial", 74, 5, "the whole order of a trial"),
-        ("platform/trial_runs.py:run_trials", 70, 7, "Tune's settings, each with its reason"),
-        (
-            "platform/trusted/answer_desk.py:AnswerDesk.answers",
-            68,
-            6,
-            "ask, charge, keep: in order",
-        ),
-        (
-            "platform/trusted/teacher_pool.py:train_ensemble",
-            63,
-            8,
-            "the pool's bounds are the caller's to set",
-        ),
-        (
-            "platform/trusted/vault_home.py:start",
-            41,
-            9,
-            "hands on what the home's actor needs",
-        ),
-        (
-            "platform/trusted/vault_home.py:VaultHome.__init__",
-            45,
-            9,
-            "hands on what the home's actor needs",
         ),
     )
 }

@@ -9,6 +9,7 @@ import io
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,20 +53,52 @@ def forget(folder: Path, digest: str) -> None:
         (folder / f"{digest}.state").unlink()
 
 
-def start_keeper(folder: Path) -> Any:
+@dataclass(frozen=True)
+class KeeperHandle:
+    """The calls of a `Keeper` that lives in an actor.
+
+    Attributes:
+        actor: Ray's handle; nobody but this class calls it.
+    """
+
+    actor: Any
+
+    def send(self, digest: str, content: bytes) -> Any:
+        """Send a trial's state; returns what to `wait` for."""
+        return self.actor.keep.remote(digest, content)
+
+    def wait(self, sent: Any) -> None:
+        """Wait until a state that was sent is kept; one that can't be costs the state alone."""
+        with contextlib.suppress(Exception):
+            ray.get(sent, timeout=_WAIT_SECONDS)
+
+    def find(self, digest: str) -> bytes | None:
+        """Return a trial's state, or None."""
+        content: bytes | None = ray.get(self.actor.find.remote(digest), timeout=_WAIT_SECONDS)
+        return content
+
+    def end(self) -> None:
+        """End the actor; states stay on disk."""
+        ray.kill(self.actor)
+
+
+def start_keeper(folder: Path) -> KeeperHandle:
     """Start the keeper beside the driver and return its handle."""
     here = ray.get_runtime_context().get_node_id()
     remote: Any = ray.remote(Keeper)
     place = NodeAffinitySchedulingStrategy(here, soft=False)
     # It remembers nothing itself: one that died is made again, and asked again.
     forever = {"max_restarts": -1, "max_task_retries": -1}
-    return remote.options(num_cpus=0, scheduling_strategy=place, **forever).remote(str(folder))
+    actor = remote.options(num_cpus=0, scheduling_strategy=place, **forever)
+    return KeeperHandle(actor.remote(str(folder)))
 
 
 class Checkpoints:
     """One trial's side: keeps its state now and then, and finds the one of an earlier start."""
 
-    def __init__(self, *, keeper: Any, digest: str, every_seconds: float = KEEP_SECONDS) -> None:
+    def __init__(
+        self, *, keeper: KeeperHandle, digest: str, every_seconds: float = KEEP_SECONDS
+    ) -> None:
         """Begin the clock: the first state is kept after `every_seconds`."""
         self._keeper, self._digest, self._every = keeper, digest, every_seconds
         self._kept = time.monotonic()
@@ -75,7 +108,7 @@ class Checkpoints:
         """Return the state of an earlier start, or None; one that can't be read counts as none."""
         import torch  # where a trial runs it is there; the keeper never needs it
 
-        content = ray.get(self._keeper.find.remote(self._digest), timeout=_WAIT_SECONDS)
+        content = self._keeper.find(self._digest)
         if content is None:
             return None
         try:
@@ -94,11 +127,10 @@ class Checkpoints:
         A keeper that can't write (a full disk) costs the state, not the trial.
         """
         if self._pending is not None:
-            with contextlib.suppress(Exception):
-                ray.get(self._pending, timeout=_WAIT_SECONDS)
+            self._keeper.wait(self._pending)
         import torch
 
         buffer = io.BytesIO()
         torch.save(dict(state), buffer)
-        self._pending = self._keeper.keep.remote(self._digest, buffer.getvalue())
+        self._pending = self._keeper.send(self._digest, buffer.getvalue())
         self._kept = time.monotonic()

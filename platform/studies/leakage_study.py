@@ -162,12 +162,7 @@ def run_study(
         raise ValueError("there is nothing to measure: " + "; ".join(missing))
     attribute = _attribute_rows(study, trained, shipped, generator)
     reconstruction = _reconstruction_rows(study, histograms, generator)
-    if histograms:
-        guarded = "published " + " and ".join(histograms)
-        votes = np.concatenate(list(histograms.values()))
-    else:
-        guarded = "own teachers on Adult"
-        votes = trained[Scaling.TRAINING_ROWS].others[:16]
+    guarded, votes = _guarded(histograms, trained)
     defences = measure_defences(
         votes,
         all_defences(key=generator.bytes(32)),
@@ -294,6 +289,15 @@ def _published(
         return arrays, None
     with np.load(archive, allow_pickle=False) as kept:
         return arrays, (kept["phd"], kept["not_phd"])
+
+
+def _guarded(
+    histograms: Mapping[str, NDArray[np.int64]], trained: Mapping[Scaling, GroupVotes]
+) -> tuple[str, NDArray[Any]]:
+    """Which votes the defences guard: published ones where they are, or some of our own."""
+    if histograms:
+        return "published " + " and ".join(histograms), np.concatenate(list(histograms.values()))
+    return "own teachers on Adult", trained[Scaling.TRAINING_ROWS].others[:16]
 
 
 def _attribute_rows(

@@ -69,7 +69,7 @@ def _run_trials(
     home: HomeHandle,
     **others: Any,
 ) -> None:
-    keeper = Here(checkpoints.Keeper(str(recorder.folder.checkpoints)))
+    keeper = checkpoints.KeeperHandle(Here(checkpoints.Keeper(str(recorder.folder.checkpoints))))
     for digest in plans:
         trial = SimpleNamespace(config={"hash": digest})
         recorder.on_trial_start(0, [], trial)

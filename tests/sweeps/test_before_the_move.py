@@ -99,7 +99,11 @@ def test_run_anew_it_gives_the_same_hashes_releases_and_numbers(
     assert counts(outcome) == (TRIALS, 0, TRIALS, 0, 0)
     assert outcome["ledger"] == LEDGER
     then, now = Ending.of(before), Ending.of(tmp_path / "anew")
-    assert now.releases == then.releases
+    # Mechanism and bits. How the ledger names an event has changed since (randomized response is
+    # told from other pure events); what events cost together is asserted above.
+    assert [(made, bits) for made, _, bits in now.releases] == [
+        (made, bits) for made, _, bits in then.releases
+    ]
     assert set(now.trials) == set(then.trials) and len(now.trials) == TRIALS
     for digest, (finished, reason, metrics, curves) in then.trials.items():
         again = now.trials[digest]

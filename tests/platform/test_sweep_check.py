@@ -1,0 +1,57 @@
+"""sweep_check: what is refused by plan, data or budget leaves no folder behind."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep_check import check
+from labeldp.platform.sweep_options import SweepOptions
+from tests.platform.examples import a_sweep
+
+
+def small() -> Sweep:
+    """Without the baseline, whose epsilon is infinite: two ways at two epsilons."""
+    sweep = a_sweep()
+    return replace(sweep, variants=sweep.variants[:-1])
+
+
+def options(folder: Path, **settings: Any) -> SweepOptions:
+    return SweepOptions(results=folder / "results", **settings)
+
+
+def test_a_sweep_that_can_be_run_is_planned_whole(tmp_path: Path) -> None:
+    checked = check(small(), options(tmp_path))
+    fingerprint = checked.data.public.fingerprint
+    assert list(checked.plans) == [trial.hash(fingerprint) for trial in checked.trials]
+    assert len(checked.cost.epsilons) == len(checked.trials) > 1
+    assert checked.choose_by is ChooseBy.TEST and checked.held_out == 0
+    assert checked.budget is None
+    assert checked.folder.path == tmp_path / "results" and checked.folder.path.is_dir()
+
+
+def test_the_smaller_budget_counts(tmp_path: Path) -> None:
+    generous = replace(small(), budget=Budget(epsilon=1000.0, delta=1e-5))
+    checked = check(generous, options(tmp_path, max_epsilon_total=900.0))
+    assert checked.budget == Budget(epsilon=900.0, delta=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"max_epsilon_total": 0.01}, BudgetExceeded, "budget"),
+        ({"max_trials": 1}, ValueError, "--max-trials"),
+        ({"overrides": {"audit.canaries": 10**6}}, ValueError, "canaries"),
+        ({"choose_by": ChooseBy.ESTIMATED}, ValueError, "held out"),
+    ],
+)
+def test_what_is_refused_leaves_no_folder(
+    tmp_path: Path, settings: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        check(small(), options(tmp_path, **settings))
+    assert not (tmp_path / "results").exists()
