@@ -41,7 +41,6 @@ from labeldp.platform.trusted.ensembles import ensembles_of, train_missing
 from labeldp.platform.trusted.vault_store import SqliteStore
 from labeldp.platform.vault_client import ask
 from labeldp.platform.vault_owner import VaultOwner
-from labeldp.trainers.pate.pate_fm import PateConfig
 from labeldp.trainers.performance import Device
 
 
@@ -140,8 +139,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
     loaded = load_data(first.data, evaluation=first.evaluation, cache=shared / "features")
     public, audit = loaded.public, first.audit
     for trial in trials:
-        if isinstance(trial.config.trainer, PateConfig):
-            trial.config.trainer.check_data(public)
+        trial.config.trainer.check_data(public)
     choose_by = resolve(
         options.choose_by or sized.choose_by,
         has_test_split=public.has_test_split,

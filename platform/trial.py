@@ -83,7 +83,7 @@ def run_trial(
                 }
             )
     measured = {"accuracy": trainer.evaluate()}
-    measured |= trainer.figures() if hasattr(trainer, "figures") else {}
+    measured |= trainer.figures()
     train_seconds = earlier + time.perf_counter() - started
     audited = time.perf_counter()
     positions = vault.canary_positions()
@@ -108,5 +108,5 @@ def run_trial(
 
 
 def _plain(metrics: EpochMetrics) -> dict[str, float]:
-    """The figures that every trainer reports; some report more."""
+    """The figures of an epoch, by name."""
     return {field.name: getattr(metrics, field.name) for field in fields(EpochMetrics)}

@@ -85,7 +85,6 @@ UNMIRRORED = {
             "the same costs, of many queries",
         ),
         ("trainers/learner.py", "trainers/test_alibi.py", "under the trainers around it"),
-        ("trainers/trainer.py", "trainers/test_alibi.py", "protocols that each trainer fills"),
         ("trainers/two_branch.py", "trainers/test_recommender.py", "the network of ratings"),
         ("trainers/data_sets/catalog.py", "trainers/test_data.py", "every set by its name"),
         ("trainers/data_sets/files.py", "trainers/test_data.py", "missing and damaged files"),
@@ -186,8 +185,6 @@ LONG = {
             8,
             "an attack's and a service's settings side by side",
         ),
-        ("trainers/learner.py:Learner.__init__", 70, 5, "wires network, schedule and device"),
-        ("trainers/models.py:build_model", 63, 7, "one case for each network"),
         (
             "mechanisms/pate/accounting.py:confident_gnmax_costs",
             53,

@@ -26,7 +26,7 @@ from labeldp.trainers.pate.teachers import EnsembleConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.schedules import EpochMetrics
-from labeldp.trainers.trainer import LabelSource, PlannedCharge
+from labeldp.trainers.trainer import LabelSource, PlannedCharge, Trainer, TrainerDefaults
 
 
 class AggregatorKind(StrEnum):
@@ -62,7 +62,7 @@ class AnswerSource(LabelSource, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PateConfig:
+class PateConfig(TrainerDefaults):
     """Settings of PATE-FM.
 
     Attributes:
@@ -271,7 +271,7 @@ class PateConfig:
         return Pate(students, epochs_each=self.student.epochs, answered=len(indices))
 
 
-class Pate:
+class Pate(Trainer):
     """Students of one ensemble, trained one after the other."""
 
     def __init__(self, students: list[Student], *, epochs_each: int, answered: int) -> None:
