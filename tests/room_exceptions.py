@@ -87,6 +87,11 @@ UNMIRRORED = {
         ("trainers/learner.py", "trainers/test_alibi.py", "under the trainers around it"),
         ("trainers/two_branch.py", "trainers/test_recommender.py", "the network of ratings"),
         ("trainers/data_sets/catalog.py", "trainers/test_data.py", "every set by its name"),
+        (
+            "trainers/data_sets/downloads.py",
+            "trainers/data_sets/test_fetch.py",
+            "what fetch does, without a network",
+        ),
         ("trainers/data_sets/files.py", "trainers/test_data.py", "missing and damaged files"),
         ("trainers/data_sets/layouts.py", "trainers/test_data.py", "every layout that is read"),
         (

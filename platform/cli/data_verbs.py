@@ -7,7 +7,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from labeldp.trainers.data_sets.catalog import DATASETS, DataSet, find
+from labeldp.trainers.data_sets.catalog import DATASETS, find
+from labeldp.trainers.data_sets.data_set import DataSet
 from labeldp.trainers.data_sets.files import data_root
 
 #: How a file of the user's is told from the name of a data set.
