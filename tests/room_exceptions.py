@@ -168,33 +168,15 @@ LONG = {
     for name, lines, parameters, reason in (
         (
             "mechanisms/pate/calibration.py:calibrate_confident_gnmax",
-            92,
+            60,
             9,
-            "a search over two noises and a threshold, half of it docstring",
-        ),
-        (
-            "mechanisms/pate/many_settings.py:expected_of_settings",
-            67,
-            6,
-            "one pass over votes for all settings, to keep memory flat",
+            "a target, two parts that may be given, and the ways to price that its siblings take",
         ),
         (
             "mechanisms/pate/smooth_sensitivity.py:release_epsilon",
-            100,
+            59,
             12,
             "a promised signature (both releases' settings and the publishing noise)",
-        ),
-        (
-            "mechanisms/pate/vote_leakage.py:queries_within_budget",
-            38,
-            8,
-            "an attack's and a service's settings side by side",
-        ),
-        (
-            "mechanisms/pate/accounting.py:confident_gnmax_costs",
-            53,
-            8,
-            "two prices beside each other",
         ),
         ("platform/records/recorder.py:Recorder.__init__", 36, 8, "all that one writer needs"),
         ("platform/driver.py:run_sweep", 153, 2, "the whole order of a sweep; to be cut in four"),

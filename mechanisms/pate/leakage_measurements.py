@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.pate.aggregators import GNMax
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.answering import (
     NO_ANSWER,
     AnsweringService,
@@ -262,14 +262,8 @@ def _attack(
 
 
 def _affordable(row: NDArray[Any], noise_std: float, budget: VoteBudget) -> int:
-    return queries_within_budget(
-        row,
-        threshold=budget.threshold,
-        sigma1=budget.sigma1,
-        sigma2=noise_std,
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-    )
+    aggregator = ConfidentGNMax(threshold=budget.threshold, sigma1=budget.sigma1, sigma2=noise_std)
+    return queries_within_budget(row, aggregator, epsilon=budget.epsilon, delta=budget.delta)
 
 
 def _teachers(votes: NDArray[Any]) -> int:

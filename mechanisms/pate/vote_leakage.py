@@ -29,7 +29,8 @@ from scipy.special import chdtrc, gammaln, log_ndtr, logsumexp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import as_numpy
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
-from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
+from labeldp.mechanisms.pate.decision_events import Accounting
 
 __all__ = [
     "CONCENTRATIONS",
@@ -140,10 +141,8 @@ def error_rate(reconstructed: ArrayLike, votes: ArrayLike) -> Floats:
 
 def queries_within_budget(
     votes: ArrayLike,
+    aggregator: ConfidentGNMax,
     *,
-    threshold: float,
-    sigma1: float,
-    sigma2: float,
     epsilon: float,
     delta: float,
     conversion: Conversion = Conversion.IMPROVED,
@@ -156,9 +155,7 @@ def queries_within_budget(
 
     Args:
         votes: The input's counts [K].
-        threshold: What the largest count plus noise must reach.
-        sigma1: Standard deviation of the noise of that check.
-        sigma2: Standard deviation of the noise on every count of the answer.
+        aggregator: How it is answered.
         epsilon: The budget, with `delta`.
         delta: In (0, 1).
         conversion: From Renyi curves.
@@ -169,9 +166,7 @@ def queries_within_budget(
     """
     _validate.positive(epsilon=epsilon)
     order = np.asarray(orders, dtype=np.float64)
-    costs = confident_gnmax_costs(
-        np.asarray(votes)[None], threshold=threshold, sigma1=sigma1, sigma2=sigma2
-    )
+    costs = aggregator.costs(np.asarray(votes)[None], Accounting.COUNTS)
     each = costs.expected_rdp(order)
     # n * each + offset <= epsilon at any one order is enough
     left = epsilon - conversion_offsets(order, delta, conversion)
