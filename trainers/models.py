@@ -124,11 +124,6 @@ def _check_features(
         )
 
 
-def count_parameters(model: nn.Module) -> int:
-    """How many numbers the network learns."""
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 class Dropout(nn.Module):
     """Dropout with random numbers of its own, so that training repeats and resumes to the bit.
 

@@ -104,7 +104,7 @@ def gnmax_costs(
         accounting: The published bound, or the exact divergence, which needs no such probability.
 
     Raises:
-        ValueError: Votes that are none (the row is named), noise out of range.
+        ValueError: Not vote counts (the row is named), noise out of range.
     """
     if accounting is Accounting.DECISION:
         checked_noise(noise_std=noise_std)
@@ -125,7 +125,7 @@ def lnmax_costs(votes: Any, *, scale: float) -> QueryCosts:
         scale: The Laplace distribution's scale b; one answer is 2/b-DP.
 
     Raises:
-        ValueError: Votes that are none (the row is named), scale out of range.
+        ValueError: Not vote counts (the row is named), scale out of range.
     """
     values, index = distinct(log_q_laplace(votes, scale))
     answer = StepCosts(curves=laplace_curves(values, scale), index=index)
@@ -154,7 +154,7 @@ def confident_gnmax_costs(
         accounting: The published bounds, or exact divergences.
 
     Raises:
-        ValueError: Votes that are none (the row is named), noise or threshold out of range.
+        ValueError: Not vote counts (the row is named), noise or threshold out of range.
     """
     checked = checked_votes(votes)
     compared = checked if check_counts is None else check_counts

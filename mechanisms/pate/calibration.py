@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import ORDERS, Conversion
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.many_settings import expected_of_settings
 from labeldp.mechanisms.pate.pricing import expected_for, price_for_any_votes
@@ -110,7 +110,7 @@ class _Target:
         _validate.between(0, 1, delta=self.delta)
         _validate.whole(minimum=1, max_answers=self.max_answers)
 
-    def guaranteed(self, aggregator: LNMax | GNMax | ConfidentGNMax, *, checked: int) -> float:
+    def guaranteed(self, aggregator: Aggregator, *, checked: int) -> float:
         """Epsilon for any votes of all answers, and of so many checks."""
         return price_for_any_votes(
             aggregator,
@@ -224,7 +224,7 @@ def calibrate_confident_gnmax(
         accounting: The price of decisions, or the published one of counts.
 
     Raises:
-        ValueError: Votes that are none (the row is named), an argument out of range, more answers
+        ValueError: Not vote counts (the row is named), an argument out of range, more answers
             than queries.
     """
     target = _Target(

@@ -118,7 +118,7 @@ def measure_reconstruction(
         repeats: Attacks on each input.
 
     Raises:
-        ValueError: Both or none of `answers` and `budget`, or votes that are none.
+        ValueError: Both or none of `answers` and `budget`, or not vote counts.
     """
     if (answers is None) == (budget is None):
         raise ValueError("give either answers or budget: how often may the attacker ask?")
@@ -185,7 +185,7 @@ def measure_defences(
         clients: Each asks a service of its own about every input.
 
     Raises:
-        ValueError: Votes that are none, or no question.
+        ValueError: Not vote counts, or no question.
     """
     _validate.whole(minimum=1, questions=questions, clients=clients)
     teachers = _teachers(votes)

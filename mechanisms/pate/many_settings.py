@@ -131,7 +131,7 @@ def expected_of_settings(
         orders: Renyi orders [A], above 1.
 
     Raises:
-        ValueError: Votes that are none, a setting (its row is named), delta or orders out of range.
+        ValueError: Not vote counts, a setting (its row is named), delta or orders out of range.
     """
     checked = _checked_settings(settings)
     ascending = np.unique(checked_orders(orders))

@@ -29,11 +29,7 @@ from labeldp.mechanisms.accounting import (
     epsilon_of,
 )
 from labeldp.mechanisms.pate.accounting import CheckNoise
-from labeldp.mechanisms.pate.aggregators import (
-    ConfidentGNMax,
-    GNMax,
-    LNMax,
-)
+from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.answer_price import AnswerPrice
 from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
@@ -43,7 +39,8 @@ from labeldp.mechanisms.pate.query_costs import QueryCosts
 from labeldp.mechanisms.pate.smooth_sensitivity import release_epsilon
 from labeldp.mechanisms.randomness import AnyGenerator
 
-Aggregator = LNMax | GNMax | ConfidentGNMax | InteractiveGNMax
+#: What an ensemble can be asked through.
+RequestedAggregator = Aggregator | InteractiveGNMax
 
 #: Columns of a release of answers.
 LABEL, BY_TEACHERS = 0, 1
@@ -61,7 +58,7 @@ class PateAnswers:
         max_answers: Stop after so many; at most Q.
     """
 
-    aggregator: Aggregator
+    aggregator: RequestedAggregator
     queries: int
     max_answers: int
 

@@ -6,7 +6,7 @@ Raskhodnikova and Smith 2007; Papernot et al., ICLR 2018, arXiv:1802.08908, Appe
 
 **Why not as in the paper.** The paper publishes D + SS * N(0, s^2), D the Renyi cost and SS its
 smooth sensitivity. That one number is private, but nobody can read a bound from it: the bound
-D + SS * s * (noise + z) needs SS, which is secret too (`gnss` reproduces the paper's numbers). Its
+D + SS * s * (noise + z) needs SS, which is secret too (tests repeat the paper's numbers). Its
 parameters are chosen with a full view of the votes, and its cost is an expectation over the check
 whose probabilities are taken for constants. Here instead:
 

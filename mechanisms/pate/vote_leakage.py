@@ -99,7 +99,7 @@ def reconstruct(
         Votes [N, K], not rounded, not negative, with rows that sum to T.
 
     Raises:
-        ValueError: Counts that are none (the row is named), a row without answers, arguments out
+        ValueError: Not vote counts (the row is named), a row without answers, arguments out
             of range, or answers more decided than T votes with this noise can be.
     """
     answers = _check_counts(counts)
@@ -162,7 +162,7 @@ def queries_within_budget(
         orders: Renyi orders [A].
 
     Raises:
-        ValueError: Votes that are none, an argument out of range.
+        ValueError: Not vote counts, an argument out of range.
     """
     _validate.positive(epsilon=epsilon)
     order = np.asarray(orders, dtype=np.float64)

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
-from labeldp.mechanisms.pate.releases import LABEL, Aggregator, PateAnswers, PublishedCost, composed
+from labeldp.mechanisms.pate.releases import LABEL, PateAnswers, PublishedCost, composed
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.pate.students import Student, StudentConfig, further_labels, start_student
 from labeldp.trainers.pate.teachers import EnsembleConfig
