@@ -41,11 +41,6 @@ class PostProcessing(StrEnum):
         """Whether the soft labels change with the model's prediction."""
         return self is PostProcessing.MAP_WITH_PRIOR
 
-    @property
-    def uses_likelihood(self) -> bool:
-        """Whether the soft labels come from the likelihood; else from the noisy vectors."""
-        return self in (PostProcessing.MAP_WITH_PRIOR, PostProcessing.MAP)
-
 
 def posterior(log_likelihood: AnyArray, log_prior: AnyArray) -> AnyArray:
     """Bayes' rule in log space: softmax of the sum (the paper's Eqs. 1 and 3).

@@ -93,7 +93,7 @@ def check_priors(trials: Sequence[PlannedTrial], data: PublicData) -> None:
     Raises:
         ValueError: More clusters than examples, or a file that holds no prior of them.
     """
-    for prior in {getattr(trial.config.trainer, "prior", None) for trial in trials}:
+    for prior in {trial.config.trainer.prior for trial in trials}:
         if prior is not None:
             prior.check_data(data)
 

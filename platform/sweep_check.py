@@ -13,7 +13,6 @@ from labeldp.platform.sweep import PlannedTrial, Sweep
 from labeldp.platform.sweep_options import SweepOptions, prepare
 from labeldp.platform.trusted.audits import check_room
 from labeldp.trainers.data import LabelledData
-from labeldp.trainers.pate.pate_fm import PateConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +72,7 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
     )
     public = loaded.public
     for trial in trials:
-        if isinstance(trial.config.trainer, PateConfig):
-            trial.config.trainer.check_data(public)
+        trial.config.trainer.check_data(public)
     choose_by = resolve(
         options.choose_by or sized.choose_by,
         has_test_split=public.has_test_split,

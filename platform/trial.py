@@ -113,7 +113,7 @@ def _measured(
 ) -> dict[str, float]:
     """Evaluate a trained model, have it audited, and ask what it cost."""
     measured = {"accuracy": trainer.evaluate()}
-    measured |= trainer.figures() if hasattr(trainer, "figures") else {}
+    measured |= trainer.figures()
     train_seconds, audited = clock.seconds, time.perf_counter()
     positions = vault.canary_positions()
     confidences = trainer.predict(data.train_features[positions])
@@ -134,5 +134,5 @@ def _measured(
 
 
 def _plain(metrics: EpochMetrics) -> dict[str, float]:
-    """The figures that every trainer reports; some report more."""
+    """The figures of an epoch, by name."""
     return {field.name: getattr(metrics, field.name) for field in fields(EpochMetrics)}

@@ -14,57 +14,17 @@ Hardware: one GPU per actor. By counted operations at 35% of an H200's peak, not
 hours a teacher, so 230 GPU-hours for both ensembles, once, and 6 for a trial's students.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
+from labeldp.platform.studies.pate_fm_levels import SMOKE, level
+from labeldp.platform.sweep import Resources, Sweep
 from labeldp.trainers.fixmatch.config import FixMatchConfig
-from labeldp.trainers.models import ModelName
 from labeldp.trainers.pate.pate_fm import PateConfig
 from labeldp.trainers.pate.students import StudentConfig, StudentKind
 from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind
 from labeldp.trainers.performance import Performance, Precision
 
 FIXMATCH = FixMatchConfig(width=8, epochs=125, weight_decay=1e-3)
-
-
-def level(
-    name: str,
-    *,
-    teachers: int,
-    queries: int,
-    sigma1: float,
-    sigma2: float,
-    tau: float,
-    answers: int,
-) -> Variant:
-    """Return a row of the paper's Table 3; arguments as in `pate_fm_cifar10`."""
-    return Variant(
-        name=name,
-        changes={
-            "trainer.ensemble.teachers": teachers,
-            "trainer.ensemble.queries": queries,
-            "trainer.sigma1": sigma1,
-            "trainer.sigma2": sigma2,
-            "trainer.threshold": tau,
-            "trainer.answers": answers,
-        },
-    )
-
-
-def tiny(role: str) -> Mapping[str, Any]:
-    """Return what makes the FixMatch of teachers or students small enough to try."""
-    return {
-        f"trainer.{role}.fixmatch.model": ModelName.SMALL_CNN,
-        f"trainer.{role}.fixmatch.width": 8,
-        f"trainer.{role}.fixmatch.epochs": 1,
-        f"trainer.{role}.fixmatch.steps_per_epoch": 2,
-        f"trainer.{role}.fixmatch.batch_size": 16,
-        f"trainer.{role}.fixmatch.unlabeled_ratio": 2,
-    }
-
 
 SWEEP = Sweep(
     name="pate_fm_cifar100",
@@ -87,20 +47,7 @@ SWEEP = Sweep(
     resources=Resources(cpus=1, gpus=1),
     teacher=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=83.0,
-    smoke=Smoke(
-        changes={
-            "data.limit": 300,
-            "audit.canaries": 100,
-            "trainer.ensemble.teachers": 4,
-            "trainer.ensemble.queries": 100,
-            "trainer.answers": 20,
-            "trainer.students": 1,
-            **tiny("ensemble"),
-            **tiny("student"),
-            "performance.precision": Precision.FP32,
-            "performance.channels_last": False,
-        },
-    ),
+    smoke=SMOKE,
 )
 
 if __name__ == "__main__":

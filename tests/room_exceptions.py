@@ -90,9 +90,13 @@ UNMIRRORED = {
             "the same costs, of many queries",
         ),
         ("trainers/learner.py", "trainers/test_alibi.py", "under the trainers around it"),
-        ("trainers/trainer.py", "trainers/test_alibi.py", "protocols that each trainer fills"),
         ("trainers/two_branch.py", "trainers/test_recommender.py", "the network of ratings"),
         ("trainers/data_sets/catalog.py", "trainers/test_data.py", "every set by its name"),
+        (
+            "trainers/data_sets/downloads.py",
+            "trainers/data_sets/test_fetch.py",
+            "what fetch does, without a network",
+        ),
         ("trainers/data_sets/files.py", "trainers/test_data.py", "missing and damaged files"),
         ("trainers/data_sets/layouts.py", "trainers/test_data.py", "every layout that is read"),
         (
@@ -174,19 +178,13 @@ LONG = {
     for name, lines, parameters, reason in (
         (
             "mechanisms/pate/calibration.py:calibrate_confident_gnmax",
-            92,
+            60,
             9,
-            "a search over two noises and a threshold, half of it docstring",
-        ),
-        (
-            "mechanisms/pate/many_settings.py:expected_of_settings",
-            67,
-            6,
-            "one pass over votes for all settings, to keep memory flat",
+            "a target, two parts that may be given, and the ways to price that its siblings take",
         ),
         (
             "mechanisms/pate/smooth_sensitivity.py:release_epsilon",
-            100,
+            59,
             12,
             "a promised signature (both releases' settings and the publishing noise)",
         ),

@@ -4,7 +4,8 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 
 | question | modules |
 |---|---|
-| What is a trainer? | `trainer`; `learner` is one network in training, for most of them |
+| What is a trainer? | `trainer`; for most of them `one_network`, the base around a `learner` |
+| How is a network judged? | `evaluation` |
 | Where do features and labels come from? | `data`, the door to the room `data_sets` |
 | Which features? | `features`, `patch_encoder` |
 | Which networks? | `models`, `two_branch` |

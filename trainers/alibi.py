@@ -7,29 +7,26 @@ the target that the prediction is pulled to. The gradient is that of the likelih
 itself, -log sum_c p_c L_c: the same as one step of expectation maximization per batch.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.learner import Learner, LearnerConfig
+from labeldp.trainers.one_network import OneNetwork
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.schedules import EpochMetrics, soft_cross_entropy
+from labeldp.trainers.schedules import soft_cross_entropy
 from labeldp.trainers.targets import LabelMechanism, Noise, label_mechanism, targets_of
-from labeldp.trainers.trainer import LabelSource, PlannedCharge
+from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 
 __all__ = ["Alibi", "AlibiConfig", "Noise"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlibiConfig(LearnerConfig):
+class AlibiConfig(LearnerConfig, TrainerDefaults):
     """Settings of ALIBI, and of the simpler methods that it is compared with.
 
     Attributes:
@@ -75,7 +72,7 @@ class AlibiConfig(LearnerConfig):
         return Alibi(self, data=data, release=release, seed=seed, performance=performance)
 
 
-class Alibi:
+class Alibi(OneNetwork):
     """A network trained on one noisy release of the labels."""
 
     def __init__(
@@ -106,43 +103,20 @@ class Alibi:
                 f"training examples of {data.name} to go with them"
             )
         self.config = config
-        self._learner = Learner(
+        learner = Learner(
             config,
             data=data,
             seed=seed,
             performance=Performance() if performance is None else performance,
             examples=release.indices,
         )
+        super().__init__(learner)
         self._targets = targets_of(
             release.values,
             config.mechanism(data.num_classes),
             config.post_processing,
-            device=self._learner.device,
+            device=learner.device,
         )
-
-    def epoch(self) -> EpochMetrics:
-        """Train for one epoch and evaluate.
-
-        Raises:
-            TrainingDiverged: The loss is not finite any more.
-        """
-        return self._learner.epoch(self._loss)
-
-    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        return self._learner.predict(features)
-
-    def evaluate(self) -> float:
-        """Accuracy on the public test split, in [0, 1]."""
-        return self._learner.evaluate()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return a copy of all that a bit-identical continuation needs."""
-        return self._learner.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from where `state` was taken."""
-        self._learner.load_state_dict(state)
 
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Cross-entropy to the targets; prior and prediction are one forward pass."""

@@ -14,9 +14,7 @@ pools the labels of examples that look alike, and once these say more than the p
 in the way. A rule of thumb, and free: it looks at releases only.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -26,9 +24,10 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.posterior import PostProcessing, posterior
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.learner import Learner, LearnerConfig
+from labeldp.trainers.one_network import OneNetwork
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
-from labeldp.trainers.schedules import EpochMetrics, soft_cross_entropy
+from labeldp.trainers.schedules import soft_cross_entropy
 from labeldp.trainers.targets import (
     BayesTargets,
     LabelMechanism,
@@ -36,7 +35,7 @@ from labeldp.trainers.targets import (
     label_mechanism,
     targets_of,
 )
-from labeldp.trainers.trainer import LabelSource, PlannedCharge
+from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 
 #: Into how many groups of examples that look alike a model divides a data set, roughly: it pools
 #: the labels of a group, 100 of them where there are 60,000 examples.
@@ -46,7 +45,7 @@ _FALLING = 0.4
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlibiPriorConfig(LearnerConfig):
+class AlibiPriorConfig(LearnerConfig, TrainerDefaults):
     """Settings of ALIBI with a prior.
 
     Attributes:
@@ -112,7 +111,7 @@ class AlibiPriorConfig(LearnerConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PriorLabelsConfig(LearnerConfig):
+class PriorLabelsConfig(LearnerConfig, TrainerDefaults):
     """Settings of a prior that is all there is to learn from.
 
     Attributes:
@@ -167,7 +166,7 @@ class PriorLabelsConfig(LearnerConfig):
         )
 
 
-class AlibiPrior:
+class AlibiPrior(OneNetwork):
     """A network that learns from the posterior of noisy labels under a prior and itself."""
 
     def __init__(
@@ -192,8 +191,8 @@ class AlibiPrior:
             seed: Of initial weights, order and augmentation.
             performance: Where and how fast.
         """
+        super().__init__(Learner(config.learner(), data=data, seed=seed, performance=performance))
         self._config = config
-        self._learner = Learner(config.learner(), data=data, seed=seed, performance=performance)
         if log_likelihood is None:
             log_likelihood = torch.zeros(prior.shape)
         if weight is None:
@@ -203,33 +202,9 @@ class AlibiPrior:
         self._log_likelihood = log_likelihood.to(device)
         self._log_prior = torch.from_numpy(np.log(prior).astype(np.float32)).to(device)
 
-    def epoch(self) -> EpochMetrics:
-        """Train for one epoch and evaluate.
-
-        Raises:
-            TrainingDiverged: The loss is not finite any more.
-        """
-        return self._learner.epoch(self._loss)
-
-    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        return self._learner.predict(features)
-
-    def evaluate(self) -> float:
-        """Accuracy on the public test split, in [0, 1]."""
-        return self._learner.evaluate()
-
     def figures(self) -> dict[str, float]:
         """Return the weight that the prior's falls to."""
         return {"prior_weight": self.weight}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return a copy of all that a bit-identical continuation needs."""
-        return self._learner.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from where `state` was taken."""
-        self._learner.load_state_dict(state)
 
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         log_probabilities = logits.log_softmax(1)

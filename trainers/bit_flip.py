@@ -5,9 +5,7 @@ Zhao et al., "Enhancing Learning with Label Differential Privacy by Vector Appro
 q + (1 - 2 q) Pr[class j], with q the probability of a flip: the largest one is the likeliest class.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,13 +16,13 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.learner import Learner, LearnerConfig
+from labeldp.trainers.one_network import OneNetwork
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.schedules import EpochMetrics
-from labeldp.trainers.trainer import LabelSource, PlannedCharge
+from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 
 
 @dataclass(frozen=True, kw_only=True)
-class BitFlipConfig(LearnerConfig):
+class BitFlipConfig(LearnerConfig, TrainerDefaults):
     """Settings of learning from flipped bits.
 
     Attributes:
@@ -63,7 +61,7 @@ class BitFlipConfig(LearnerConfig):
         return BitFlipTrainer(self, data=data, bits=bits, seed=seed, performance=performance)
 
 
-class BitFlipTrainer:
+class BitFlipTrainer(OneNetwork):
     """A network of K sigmoids, trained on one release of flipped bits."""
 
     def __init__(
@@ -84,35 +82,15 @@ class BitFlipTrainer:
             seed: Of initial weights, order and augmentation.
             performance: Where and how fast.
         """
-        self._learner = Learner(config, data=data, seed=seed, performance=performance)
+        super().__init__(Learner(config, data=data, seed=seed, performance=performance))
         self._bits = torch.from_numpy(np.array(bits)).to(self._learner.device)
-
-    def epoch(self) -> EpochMetrics:
-        """Train for one epoch and evaluate.
-
-        Raises:
-            TrainingDiverged: The loss is not finite any more.
-        """
-        return self._learner.epoch(self._loss)
 
     def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
         """Scores of the classes [N, K] for unaugmented features, made to sum to 1.
 
         The softmax of the sigmoids' logits: the same order, rows that sum to 1.
         """
-        return self._learner.predict(features)
-
-    def evaluate(self) -> float:
-        """Accuracy of the largest sigmoid on the public test split, in [0, 1]."""
-        return self._learner.evaluate()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return a copy of all that a bit-identical continuation needs."""
-        return self._learner.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from where `state` was taken."""
-        self._learner.load_state_dict(state)
+        return super().predict(features)
 
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Cross-entropy of the bits, summed over the K of them."""

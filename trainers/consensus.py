@@ -23,7 +23,7 @@ from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.schedules import EpochMetrics
 from labeldp.trainers.targets import Noise
-from labeldp.trainers.trainer import LabelSource, PlannedCharge, Trainer
+from labeldp.trainers.trainer import LabelSource, PlannedCharge, Trainer, TrainerDefaults
 
 
 class NoisyLabels(Protocol):
@@ -34,7 +34,7 @@ class NoisyLabels(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConsensusConfig(LearnerConfig):
+class ConsensusConfig(LearnerConfig, TrainerDefaults):
     """Settings of consensus retraining on ALIBI or randomized response.
 
     Attributes:
@@ -96,7 +96,7 @@ class ConsensusConfig(LearnerConfig):
         )
 
 
-class Consensus:
+class Consensus(Trainer):
     """A trainer for the first round, and a fresh network for the second."""
 
     def __init__(
@@ -155,8 +155,7 @@ class Consensus:
 
     def figures(self) -> dict[str, float]:
         """Return `first_round_accuracy` and `consensus_share`, beside those of the first round."""
-        of_first = self._first.figures() if hasattr(self._first, "figures") else {}
-        return {**of_first, **self._figures}
+        return {**self._first.figures(), **self._figures}
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all that a bit-identical continuation needs."""

@@ -42,7 +42,7 @@ from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.schedules import EpochMetrics
 from labeldp.trainers.targets import LabelMechanism, Noise, label_mechanism
-from labeldp.trainers.trainer import LabelSource, PlannedCharge
+from labeldp.trainers.trainer import LabelSource, PlannedCharge, Trainer, TrainerDefaults
 
 _CHUNK_ROWS = 8192
 #: Of the gradient at the true label: |p - e_y|^2 is 2 at most.
@@ -57,7 +57,7 @@ class Iterate(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvexConfig:
+class ConvexConfig(TrainerDefaults):
     """Settings of projected SGD for logistic regression.
 
     Attributes:
@@ -111,8 +111,7 @@ class ConvexConfig:
         Raises:
             BudgetExceeded: The release would take a label over the budget.
         """
-        if performance.threads is not None:
-            torch.set_num_threads(performance.threads)
+        performance.limit_threads()
         return Convex(
             self, data=data, release=labels.release(self.mechanism(data.num_classes)), seed=seed
         )
@@ -152,7 +151,7 @@ def label_variance(mechanism: LabelMechanism) -> float:
             return (classes - 1) * mechanism.noise_std**2
 
 
-class Convex:
+class Convex(Trainer):
     """A linear model [D + 1, K] in training."""
 
     def __init__(

@@ -5,7 +5,6 @@ while training, and the device is not waited for until an epoch ends.
 """
 
 import copy
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -19,6 +18,7 @@ from torch import Tensor
 from labeldp.mechanisms import _validate
 from labeldp.trainers.augmentation import CropAndFlip, normalize
 from labeldp.trainers.data import FeatureKind, PublicData
+from labeldp.trainers.evaluation import Evaluation, logits_of
 from labeldp.trainers.models import ModelName, build_model
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.schedules import (
@@ -30,9 +30,6 @@ from labeldp.trainers.schedules import (
     rate_factor,
     sgd,
 )
-
-#: Examples in one forward pass when nothing is learned from it.
-_EVALUATION_BATCH = 1024
 
 #: (logits [B, K] in single precision, places in the release [B]) -> loss.
 BatchLoss = Callable[[Tensor, Tensor], Tensor]
@@ -130,43 +127,26 @@ class Learner:
                 network that does not fit the features.
         """
         _validate.whole(seed=seed)
-        if performance.threads is not None:
-            torch.set_num_threads(performance.threads)
+        performance.limit_threads()
         self.config = config
         self.performance = performance
         self.device = performance.torch_device()
         self.epoch_number = 0
         self._images = data.kind is FeatureKind.IMAGE
-        if config.augment and not self._images:
-            raise ValueError(
-                f"augment is True, but {data.name} holds no images; crops and flips make no sense "
-                "there: set augment=False"
-            )
-        if config.mixup and data.kind is FeatureKind.IDENTIFIERS:
-            raise ValueError(
-                f"mixup is {config.mixup}, but {data.name} holds identifiers, and there is nothing "
-                "halfway between two names: set mixup=0"
-            )
+        _check_fit(config, data)
         features = data.train_features
         chosen = features if examples is None else features[torch.tensor(examples)]
         self._features = chosen.to(self.device)
-        self._test_features = data.test_features.to(self.device)
-        self._test_labels = torch.tensor(data.test_labels, device=self.device)
         self._mean, self._std = (
             torch.tensor(statistic, device=self.device) for statistic in (data.mean, data.std)
         )
         initial, order = seeds_of(seed)
-        network = build_model(
-            config.model,
-            input_shape=tuple(features.shape[1:]),
-            num_classes=data.num_classes,
-            seed=initial,
-            width=config.width,
-            dropout=config.dropout,
-            cardinalities=data.cardinalities,
-        )
+        network = _network(config, data, seed=initial)
         self.network = network.to(self.device).to(memory_format=performance.memory_format())
         self._forward = torch.compile(self.network) if performance.compile else self.network
+        self._evaluation = Evaluation(
+            self.network, prepare=self._normalized, data=data, performance=performance
+        )
         self._optimizer = sgd(
             self.network,
             learning_rate=config.learning_rate,
@@ -205,7 +185,7 @@ class Learner:
             share = self._mixup_share()
             if share < 1:
                 inputs = share * inputs + (1 - share) * inputs.flip(0)
-            logits = self._logits(self._forward, inputs)
+            logits = logits_of(self._forward, inputs, self.performance)
             # On an accelerator to look is to wait: there the end of the epoch tells.
             if self.device.type == "cpu" and not logits.isfinite().all():
                 raise diverged
@@ -229,15 +209,11 @@ class Learner:
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        probabilities = [logits.softmax(1).cpu() for logits in self._evaluated(features)]
-        return np.asarray(torch.cat(probabilities).numpy(), dtype=np.float32)
+        return self._evaluation.predict(features)
 
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
-        if not len(self._test_labels):
-            return math.nan
-        guesses = torch.cat([logits.argmax(1) for logits in self._evaluated(self._test_features)])
-        return float((guesses == self._test_labels).double().mean())
+        return self._evaluation.accuracy()
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all that a bit-identical continuation needs."""
@@ -273,20 +249,31 @@ class Learner:
         return self._normalized(batch)
 
     def _normalized(self, batch: Tensor) -> Tensor:
-        if not self._images:
-            return batch
-        images = normalize(batch, self._mean, self._std)
-        return images.contiguous(memory_format=self.performance.memory_format())
+        return normalize(batch, self._mean, self._std) if self._images else batch
 
-    def _logits(self, forward: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
-        with self.performance.autocast():
-            logits = forward(inputs)
-        return logits.float()
 
-    @torch.inference_mode()
-    def _evaluated(self, features: Tensor) -> list[Tensor]:
-        self.network.eval()
-        return [
-            self._logits(self.network, self._normalized(batch.to(self.device)))
-            for batch in torch.split(features, _EVALUATION_BATCH)
-        ]
+def _network(config: LearnerConfig, data: PublicData, *, seed: int) -> torch.nn.Module:
+    """The network that these features and classes take."""
+    return build_model(
+        config.model,
+        input_shape=tuple(data.train_features.shape[1:]),
+        num_classes=data.num_classes,
+        seed=seed,
+        width=config.width,
+        dropout=config.dropout,
+        cardinalities=data.cardinalities,
+    )
+
+
+def _check_fit(config: LearnerConfig, data: PublicData) -> None:
+    """Refuse ways to train that these features don't allow."""
+    if config.augment and data.kind is not FeatureKind.IMAGE:
+        raise ValueError(
+            f"augment is True, but {data.name} holds no images; crops and flips make no sense "
+            "there: set augment=False"
+        )
+    if config.mixup and data.kind is FeatureKind.IDENTIFIERS:
+        raise ValueError(
+            f"mixup is {config.mixup}, but {data.name} holds identifiers, and there is nothing "
+            "halfway between two names: set mixup=0"
+        )

@@ -22,15 +22,16 @@ from labeldp.trainers.consensus import Consensus
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.losses import RobustLoss, evidence_of, robust_loss
+from labeldp.trainers.one_network import OneNetwork
 from labeldp.trainers.partition import checked_shares, partition
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.schedules import EpochMetrics
-from labeldp.trainers.trainer import LabelSource, PlannedCharge, ReportingTrainer
+from labeldp.trainers.trainer import LabelSource, PlannedCharge, Trainer, TrainerDefaults
 
 
 @dataclass(frozen=True, kw_only=True)
-class LpMstConfig(LearnerConfig):
+class LpMstConfig(LearnerConfig, TrainerDefaults):
     """Settings of LP-MST; `epochs` are those of all stages together, `mixup` is the first's.
 
     Attributes:
@@ -110,7 +111,7 @@ class LpMstConfig(LearnerConfig):
 
     def start(
         self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
-    ) -> ReportingTrainer:
+    ) -> Trainer:
         """Ask for the prior, if it costs something, and the first part's labels.
 
         Raises:
@@ -187,7 +188,7 @@ class _Part:
         )
 
 
-class LpMst:
+class LpMst(OneNetwork):
     """A sequence of networks, each trained on all labels released so far."""
 
     def __init__(
@@ -225,7 +226,7 @@ class LpMst:
             shape = (len(data.train_features), data.num_classes)
             first_prior = np.broadcast_to(1 / data.num_classes, shape)
         self._release(first_prior[self._parts[0]])
-        self._learner = self._new_learner()
+        super().__init__(self._new_learner())
 
     @property
     def stage(self) -> int:
@@ -246,17 +247,9 @@ class LpMst:
         ):
             self._next_stage()
         before = sum(self.config.stage_epochs(earlier) for earlier in range(self.stage))
-        metrics = self._learner.epoch(self._loss)
+        metrics = super().epoch()
         self._figures[f"stage_{self.stage + 1}_accuracy"] = metrics.val_accuracy
         return replace(metrics, epoch=before + metrics.epoch)
-
-    def evaluate(self) -> float:
-        """Accuracy on the public test split, in [0, 1]."""
-        return self._learner.evaluate()
-
-    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        return self._learner.predict(features)
 
     def figures(self) -> dict[str, float]:
         """Figures of the stages, from releases and the public test split alone.

@@ -78,23 +78,8 @@ def build_model(
     _validate.whole(seed=seed)
     width = name.default_width if width is None else width
     _validate.whole(width=width, minimum=1)
-    _validate.number(dropout=dropout)
-    if not 0 <= dropout < 1 or (dropout and name is not ModelName.MLP):
-        raise ValueError(
-            f"dropout is {dropout} for {name}; it must lie in [0, 1), and above 0 for "
-            f"{ModelName.MLP} only"
-        )
-    if name.needs_images and len(input_shape) != 3:
-        raise ValueError(
-            f"input_shape is {input_shape}, but {name} needs images (C, H, W); "
-            f"{ModelName.MLP} takes any features"
-        )
-    if (name is ModelName.TWO_BRANCH) != (cardinalities is not None):
-        kind = "numbers" if cardinalities is None else "identifiers"
-        raise ValueError(
-            f"model is {name}, but the features are {kind}; {ModelName.TWO_BRANCH} takes "
-            "identifiers, and every other network takes numbers"
-        )
+    _check_dropout(name, dropout)
+    _check_features(name, input_shape, cardinalities)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         match name:
@@ -114,9 +99,29 @@ def build_model(
                 )
 
 
-def count_parameters(model: nn.Module) -> int:
-    """How many numbers the network learns."""
-    return sum(parameter.numel() for parameter in model.parameters())
+def _check_dropout(name: ModelName, dropout: float) -> None:
+    _validate.number(dropout=dropout)
+    if not 0 <= dropout < 1 or (dropout and name is not ModelName.MLP):
+        raise ValueError(
+            f"dropout is {dropout} for {name}; it must lie in [0, 1), and above 0 for "
+            f"{ModelName.MLP} only"
+        )
+
+
+def _check_features(
+    name: ModelName, input_shape: tuple[int, ...], cardinalities: tuple[int, ...] | None
+) -> None:
+    if name.needs_images and len(input_shape) != 3:
+        raise ValueError(
+            f"input_shape is {input_shape}, but {name} needs images (C, H, W); "
+            f"{ModelName.MLP} takes any features"
+        )
+    if (name is ModelName.TWO_BRANCH) != (cardinalities is not None):
+        kind = "numbers" if cardinalities is None else "identifiers"
+        raise ValueError(
+            f"model is {name}, but the features are {kind}; {ModelName.TWO_BRANCH} takes "
+            "identifiers, and every other network takes numbers"
+        )
 
 
 class Dropout(nn.Module):

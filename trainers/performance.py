@@ -55,6 +55,11 @@ class Performance:
         if self.threads is not None:
             _validate.whole(threads=self.threads, minimum=1)
 
+    def limit_threads(self) -> None:
+        """Have this process compute in as many threads on the CPU as was asked for."""
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+
     def torch_device(self) -> torch.device:
         """Return the device.
 

@@ -19,7 +19,7 @@ from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.schedules import EpochMetrics, Schedule
-from labeldp.trainers.trainer import LabelSource, ReportingTrainer
+from labeldp.trainers.trainer import LabelSource, Trainer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +53,10 @@ class RecommenderConfig(LpMstConfig):
         return Recommender(trainer, data=data)
 
 
-class Recommender:
+class Recommender(Trainer):
     """A trainer that says its error in stars too."""
 
-    def __init__(self, trainer: ReportingTrainer, *, data: PublicData) -> None:
+    def __init__(self, trainer: Trainer, *, data: PublicData) -> None:
         """Wrap a trainer.
 
         Args:

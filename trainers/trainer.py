@@ -6,7 +6,8 @@ of releases; true labels it never sees.
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -17,6 +18,10 @@ from labeldp.mechanisms.vault import Mechanism, Release
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.schedules import EpochMetrics
+
+if TYPE_CHECKING:  # both are trainers' own settings, and import this module
+    from labeldp.trainers.pate.teachers import EnsembleConfig
+    from labeldp.trainers.priors import PriorSettings
 
 
 class LabelSource(Protocol):
@@ -96,6 +101,13 @@ class Trainer(Protocol):
     def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
 
+    def figures(self) -> Mapping[str, float]:
+        """Return name -> number, of its own, computed from releases and the public test split.
+
+        They are logged beside those that all trials have; who inherits this has none.
+        """
+        return {}
+
     def state_dict(self) -> Mapping[str, Any]:
         """Return all that a bit-identical continuation needs."""
 
@@ -103,15 +115,47 @@ class Trainer(Protocol):
         """Continue from where `state` was taken."""
 
 
-class ReportingTrainer(Trainer, Protocol):
-    """A trainer with figures of its own, which are logged beside those that all trials have."""
+class TrainerDefaults:
+    """What a trainer's settings say unless they say otherwise: no teachers, no prior, any data.
 
-    def figures(self) -> Mapping[str, float]:
-        """Return name -> number, computed from releases and the public test split alone."""
+    The two attributes are cached properties and not properties, so that a dataclass may have a
+    field of the same name: its value then lies where the cache would.
+    """
+
+    @cached_property
+    def ensemble(self) -> "EnsembleConfig | None":
+        """The teachers whose votes must be there before it starts."""
+        return None
+
+    @cached_property
+    def prior(self) -> "PriorSettings | None":
+        """The prior that it learns from beside the labels."""
+        return None
+
+    def check_data(self, data: PublicData) -> None:
+        """Refuse data that don't fit, before any trial starts; all data fit."""
 
 
 class TrainerConfig(Protocol):
-    """A trainer's settings: a frozen dataclass of plain fields that validates itself."""
+    """A trainer's settings: a frozen dataclass of plain fields that validates itself.
+
+    `TrainerDefaults` has what most of them say of teachers, priors and data.
+    """
+
+    @property
+    def ensemble(self) -> "EnsembleConfig | None":
+        """The teachers whose votes must be there before it starts; None for none."""
+
+    @property
+    def prior(self) -> "PriorSettings | None":
+        """The prior that it learns from beside the labels; None for none."""
+
+    def check_data(self, data: PublicData) -> None:
+        """Refuse data that don't fit, before any trial starts; `prior` is asked beside this.
+
+        Raises:
+            ValueError: Says what does not fit.
+        """
 
     @property
     def epochs(self) -> int:

@@ -12,7 +12,7 @@
 | ... in its three prices? | `pricing`; `many_settings` at once |
 | Which noise for which epsilon? | `calibration` |
 | What of it may be published? | `smooth_sensitivity` on `answer_price`, `local_sensitivity`, |
-| | `secret_cost` and `publishing_noise`; `gnss` repeats the paper's numbers |
+| | `secret_cost` and `publishing_noise` |
 | What do repeated answers give away? | `vote_leakage`, measured in `leakage_measurements` |
 
 Names are imported from their modules. `auditing` and this room do not know each other.

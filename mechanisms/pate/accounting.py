@@ -104,7 +104,7 @@ def gnmax_costs(
         accounting: The published bound, or the exact divergence, which needs no such probability.
 
     Raises:
-        ValueError: Votes that are none (the row is named), noise out of range.
+        ValueError: Not vote counts (the row is named), noise out of range.
     """
     if accounting is Accounting.DECISION:
         checked_noise(noise_std=noise_std)
@@ -125,7 +125,7 @@ def lnmax_costs(votes: Any, *, scale: float) -> QueryCosts:
         scale: The Laplace distribution's scale b; one answer is 2/b-DP.
 
     Raises:
-        ValueError: Votes that are none (the row is named), scale out of range.
+        ValueError: Not vote counts (the row is named), scale out of range.
     """
     values, index = distinct(log_q_laplace(votes, scale))
     answer = StepCosts(curves=laplace_curves(values, scale), index=index)
@@ -140,7 +140,6 @@ def confident_gnmax_costs(
     sigma2: float,
     check_counts: Any = None,
     check_noise: CheckNoise = CheckNoise.ON_MAXIMUM,
-    exact: bool = False,
     accounting: Accounting = Accounting.COUNTS,
 ) -> QueryCosts:
     """Costs of Confident-GNMax and, with `check_counts`, of Interactive-GNMax.
@@ -152,11 +151,10 @@ def confident_gnmax_costs(
         sigma2: Standard deviation of the noise on every count of the answer.
         check_counts: What the check sees instead of the votes [N, K], floats.
         check_noise: What the check adds noise to; `CheckNoise` has the prices.
-        exact: Compute the probability of a surprising answer by quadrature instead of bounding it.
         accounting: The published bounds, or exact divergences.
 
     Raises:
-        ValueError: Votes that are none (the row is named), noise or threshold out of range.
+        ValueError: Not vote counts (the row is named), noise or threshold out of range.
     """
     checked = checked_votes(votes)
     compared = checked if check_counts is None else check_counts
@@ -168,7 +166,7 @@ def confident_gnmax_costs(
         raise ValueError(
             f"check_counts has {len(log_p)} rows, votes {len(checked)}; they are the same queries"
         )
-    answer = gnmax_costs(checked, noise_std=sigma2, exact=exact, accounting=accounting).answer
+    answer = gnmax_costs(checked, noise_std=sigma2, accounting=accounting).answer
     check: StepCosts
     match check_noise, accounting:
         case CheckNoise.PER_CLASS, Accounting.COUNTS:

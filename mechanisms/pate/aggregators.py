@@ -160,7 +160,7 @@ def event_of_answers(costs: QueryCosts, answers: Answers) -> RenyiEvent:
     return RenyiEvent(orders=tuple(ORDERS.tolist()), rdp=tuple(rdp.tolist()))
 
 
-class _Aggregator(ABC):
+class _OneRound(ABC):
     """What the aggregators that see nothing but votes have in common."""
 
     @abstractmethod
@@ -198,7 +198,7 @@ class _Aggregator(ABC):
             max_answers: Stop after so many answers; queries after that are not looked at.
 
         Raises:
-            ValueError: Votes that are none (the row is named), more answers than queries.
+            ValueError: Not vote counts (the row is named), more answers than queries.
         """
         rng = as_noise_generator(generator)
         return respond_in_order(
@@ -214,13 +214,13 @@ class _Aggregator(ABC):
         """What the answers cost with these votes, on ORDERS: private, like the votes.
 
         Raises:
-            ValueError: Votes that are none, or not those of the answers.
+            ValueError: Not vote counts, or not those of the answers.
         """
         return event_of_answers(self.costs(votes), answers)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LNMax(_Aggregator):
+class LNMax(_OneRound):
     """The largest count after Laplace noise on every count: 2/scale-DP per query (PATE 2017).
 
     Attributes:
@@ -255,7 +255,7 @@ class LNMax(_Aggregator):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GNMax(_Aggregator):
+class GNMax(_OneRound):
     """The largest count after Gaussian noise on every count (PATE 2018, section 3.1).
 
     Attributes:
@@ -292,7 +292,7 @@ def _gaussian_argmax(votes: NDArray[Any], noise_std: float, rng: NoiseGenerator)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfidentGNMax(_Aggregator):
+class ConfidentGNMax(_OneRound):
     """GNMax for the queries whose noisy largest count reaches a threshold (PATE 2018, Algorithm 1).
 
     Attributes:
@@ -364,3 +364,7 @@ class ConfidentGNMax(_Aggregator):
     def _decide(self, votes: NDArray[Any], rng: NoiseGenerator) -> tuple[Labels, Mask]:
         passed = self.check(votes, rng)
         return self.answer_passed(votes, passed, rng), passed
+
+
+#: What answers queries in one round, without a student.
+Aggregator = LNMax | GNMax | ConfidentGNMax

@@ -36,7 +36,7 @@ NO_ANSWER = -1
 Draw = Callable[[np.random.Generator | None], int]
 
 
-class Aggregator(Protocol):
+class Answerer(Protocol):
     """Whatever turns votes into noisy labels: GNMax and its kin."""
 
     def answer(self, votes: NDArray[Any], *, generator: np.random.Generator) -> Any:
@@ -130,7 +130,7 @@ class AnsweringService:
         self,
         *,
         vote: Callable[[NDArray[Any]], NDArray[Any]],
-        aggregator: Aggregator,
+        aggregator: Answerer,
         defence: Defence,
         generator: np.random.Generator,
         fingerprint: Callable[[NDArray[Any]], bytes] = exact_fingerprint,

@@ -11,16 +11,17 @@ papers' expected cost instead, which allows less noise and guarantees less.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import ORDERS, Conversion
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.many_settings import expected_of_settings
 from labeldp.mechanisms.pate.pricing import expected_for, price_for_any_votes
@@ -28,6 +29,7 @@ from labeldp.mechanisms.pate.renyi_bounds import Floats
 from labeldp.mechanisms.pate.votes import checked_votes
 
 A = TypeVar("A", LNMax, GNMax, ConfidentGNMax)
+B = TypeVar("B", LNMax, GNMax)
 
 #: Shares of the budget that are tried for the checks, the rest being for the answers.
 _CHECK_SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
@@ -93,10 +95,49 @@ def _least_noise(price: Callable[[float], float], target: float) -> float:
     return noise
 
 
-def _check_target(epsilon: float, delta: float, max_answers: int) -> None:
-    _validate.positive(epsilon=epsilon)
-    _validate.between(0, 1, delta=delta)
-    _validate.whole(minimum=1, max_answers=max_answers)
+@dataclass(frozen=True, kw_only=True)
+class _Target:
+    """What a calibration aims at, and how it prices; its arguments of these names."""
+
+    epsilon: float
+    delta: float
+    max_answers: int
+    conversion: Conversion
+    accounting: Accounting = Accounting.DECISION
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        _validate.between(0, 1, delta=self.delta)
+        _validate.whole(minimum=1, max_answers=self.max_answers)
+
+    def guaranteed(self, aggregator: Aggregator, *, checked: int) -> float:
+        """Epsilon for any votes of all answers, and of so many checks."""
+        return price_for_any_votes(
+            aggregator,
+            checked=checked,
+            answered=self.max_answers,
+            delta=self.delta,
+            conversion=self.conversion,
+            accounting=self.accounting,
+        ).epsilon
+
+    def expected(self, aggregator: ConfidentGNMax, votes: NDArray[Any]) -> float:
+        """Epsilon to expect with these votes."""
+        costs = aggregator.costs(votes, self.accounting)
+        return expected_for(
+            costs, max_answers=self.max_answers, delta=self.delta, conversion=self.conversion
+        ).epsilon
+
+    def calibrated(self, aggregator: B) -> CalibratedAggregator[B]:
+        """An aggregator that answers every query, with its price for any votes."""
+        return CalibratedAggregator(
+            aggregator=aggregator,
+            epsilon=self.guaranteed(aggregator, checked=self.max_answers),
+            delta=self.delta,
+            basis=Basis.DATA_INDEPENDENT,
+            chosen_from_votes=False,
+            expected_answers=None,
+        )
 
 
 def calibrate_gnmax(
@@ -119,27 +160,18 @@ def calibrate_gnmax(
     Raises:
         ValueError: An argument out of range.
     """
-    _check_target(epsilon, delta, max_answers)
+    target = _Target(
+        epsilon=epsilon,
+        delta=delta,
+        max_answers=max_answers,
+        conversion=conversion,
+        accounting=accounting,
+    )
 
     def price(noise_std: float) -> float:
-        return price_for_any_votes(
-            GNMax(noise_std=noise_std),
-            checked=max_answers,
-            answered=max_answers,
-            delta=delta,
-            conversion=conversion,
-            accounting=accounting,
-        ).epsilon
+        return target.guaranteed(GNMax(noise_std=noise_std), checked=max_answers)
 
-    noise_std = _least_noise(price, epsilon)
-    return CalibratedAggregator(
-        aggregator=GNMax(noise_std=noise_std),
-        epsilon=price(noise_std),
-        delta=delta,
-        basis=Basis.DATA_INDEPENDENT,
-        chosen_from_votes=False,
-        expected_answers=None,
-    )
+    return target.calibrated(GNMax(noise_std=_least_noise(price, epsilon)))
 
 
 def calibrate_lnmax(
@@ -153,26 +185,12 @@ def calibrate_lnmax(
 
     Arguments and errors as for `calibrate_gnmax`; there is one price only.
     """
-    _check_target(epsilon, delta, max_answers)
+    target = _Target(epsilon=epsilon, delta=delta, max_answers=max_answers, conversion=conversion)
 
     def price(scale: float) -> float:
-        return price_for_any_votes(
-            LNMax(scale=scale),
-            checked=max_answers,
-            answered=max_answers,
-            delta=delta,
-            conversion=conversion,
-        ).epsilon
+        return target.guaranteed(LNMax(scale=scale), checked=max_answers)
 
-    scale = _least_noise(price, epsilon)
-    return CalibratedAggregator(
-        aggregator=LNMax(scale=scale),
-        epsilon=price(scale),
-        delta=delta,
-        basis=Basis.DATA_INDEPENDENT,
-        chosen_from_votes=False,
-        expected_answers=None,
-    )
+    return target.calibrated(LNMax(scale=_least_noise(price, epsilon)))
 
 
 def calibrate_confident_gnmax(
@@ -206,59 +224,27 @@ def calibrate_confident_gnmax(
         accounting: The price of decisions, or the published one of counts.
 
     Raises:
-        ValueError: Votes that are none (the row is named), an argument out of range, more answers
+        ValueError: Not vote counts (the row is named), an argument out of range, more answers
             than queries.
     """
-    _check_target(epsilon, delta, max_answers)
-    counts = checked_votes(votes)
-    num_queries = len(counts)
-    if max_answers > num_queries:
-        raise ValueError(f"max_answers is {max_answers}, but there are only {num_queries} queries")
-    if threshold is not None:
-        _validate.non_negative(threshold=threshold)
-    if check_share is not None:
-        _validate.between(0, 1, check_share=check_share)
-
-    def guaranteed(aggregator: ConfidentGNMax) -> float:
-        return price_for_any_votes(
-            aggregator,
-            checked=num_queries,
-            answered=max_answers,
-            delta=delta,
-            conversion=conversion,
-            accounting=accounting,
-        ).epsilon
-
-    def expected(aggregator: ConfidentGNMax) -> float:
-        costs = aggregator.costs(counts, accounting)
-        return expected_for(
-            costs, max_answers=max_answers, delta=delta, conversion=conversion
-        ).epsilon
-
-    shares = _CHECK_SHARES if check_share is None else (check_share,)
-    noise = [
-        _split_noise(guaranteed, epsilon, share, num_queries=num_queries, max_answers=max_answers)
-        for share in shares
-    ]
-    settings = _settings(noise, threshold, teachers=int(counts[0].sum()), basis=basis)
-    outcome = expected_of_settings(
-        counts, settings, delta=delta, max_answers=max_answers, conversion=conversion
+    target = _Target(
+        epsilon=epsilon,
+        delta=delta,
+        max_answers=max_answers,
+        conversion=conversion,
+        accounting=accounting,
     )
-    wanted = outcome.correct.copy()
-    if basis is Basis.EXPECTED and (outcome.epsilon <= epsilon).any():
-        wanted[outcome.epsilon > epsilon] = -1.0
-    sigma1, sigma2, tau = settings[int(wanted.argmax())].tolist()
+    counts = checked_votes(votes)
 
-    def scaled(factor: float) -> ConfidentGNMax:
-        return ConfidentGNMax(threshold=tau, sigma1=sigma1 * factor, sigma2=sigma2 * factor)
+    def price(aggregator: ConfidentGNMax) -> float:
+        if basis is Basis.EXPECTED:
+            return target.expected(aggregator, counts)
+        return target.guaranteed(aggregator, checked=len(counts))
 
-    price = guaranteed if basis is Basis.DATA_INDEPENDENT else expected
-    factor = 1.0
-    if basis is Basis.EXPECTED:
-        factor = _least_factor(lambda scale: expected(scaled(scale)), epsilon)
-    while price(scaled(factor)) > epsilon:
-        factor *= _NUDGE
-    aggregator = scaled(factor)
+    settings = _settings(target, counts, threshold=threshold, check_share=check_share, basis=basis)
+    aggregator = _scaled(
+        _most_correct(target, counts, settings, basis), price, epsilon=epsilon, basis=basis
+    )
     return CalibratedAggregator(
         aggregator=aggregator,
         epsilon=price(aggregator),
@@ -269,31 +255,26 @@ def calibrate_confident_gnmax(
     )
 
 
-def _split_noise(
-    price: Callable[[ConfidentGNMax], float],
-    epsilon: float,
-    share: float,
-    *,
-    num_queries: int,
-    max_answers: int,
-) -> tuple[float, float]:
-    """Noise of checks and answers whose price just meets the target, the checks paying `share`."""
-    checks, answers = num_queries / share, 2 * max_answers / (1 - share)
-
-    def at(scale: float) -> ConfidentGNMax:
-        return ConfidentGNMax(
-            threshold=0.0, sigma1=scale * math.sqrt(checks), sigma2=scale * math.sqrt(answers)
-        )
-
-    # The price does not depend on the threshold.
-    found = at(_least_noise(lambda scale: price(at(scale)), epsilon))
-    return found.sigma1, found.sigma2
-
-
 def _settings(
-    noise: list[tuple[float, float]], threshold: float | None, *, teachers: int, basis: Basis
+    target: _Target,
+    votes: NDArray[Any],
+    *,
+    threshold: float | None,
+    check_share: float | None,
+    basis: Basis,
 ) -> Floats:
     """Rows (sigma1, sigma2, threshold) to try [S, 3]."""
+    if target.max_answers > len(votes):
+        raise ValueError(
+            f"max_answers is {target.max_answers}, but there are only {len(votes)} queries"
+        )
+    if threshold is not None:
+        _validate.non_negative(threshold=threshold)
+    if check_share is not None:
+        _validate.between(0, 1, check_share=check_share)
+    shares = _CHECK_SHARES if check_share is None else (check_share,)
+    noise = [_split_noise(target, share, num_queries=len(votes)) for share in shares]
+    teachers = int(votes[0].sum())
     thresholds = (
         sorted({round(fraction * teachers) for fraction in _THRESHOLDS})
         if threshold is None
@@ -307,6 +288,61 @@ def _settings(
             for tau in thresholds
         ]
     )
+
+
+def _split_noise(target: _Target, share: float, *, num_queries: int) -> tuple[float, float]:
+    """Noise of checks and answers whose price just meets the target, the checks paying `share`."""
+    checks, answers = num_queries / share, 2 * target.max_answers / (1 - share)
+
+    def at(scale: float) -> ConfidentGNMax:
+        return ConfidentGNMax(
+            threshold=0.0, sigma1=scale * math.sqrt(checks), sigma2=scale * math.sqrt(answers)
+        )
+
+    def price(scale: float) -> float:
+        return target.guaranteed(at(scale), checked=num_queries)
+
+    # The price does not depend on the threshold.
+    found = at(_least_noise(price, target.epsilon))
+    return found.sigma1, found.sigma2
+
+
+def _most_correct(
+    target: _Target, votes: NDArray[Any], settings: Floats, basis: Basis
+) -> ConfidentGNMax:
+    """The setting with the most correct answers to expect, among those within the target."""
+    outcome = expected_of_settings(
+        votes,
+        settings,
+        delta=target.delta,
+        max_answers=target.max_answers,
+        conversion=target.conversion,
+    )
+    wanted = outcome.correct.copy()
+    if basis is Basis.EXPECTED and (outcome.epsilon <= target.epsilon).any():
+        wanted[outcome.epsilon > target.epsilon] = -1.0
+    sigma1, sigma2, threshold = settings[int(wanted.argmax())].tolist()
+    return ConfidentGNMax(threshold=threshold, sigma1=sigma1, sigma2=sigma2)
+
+
+def _scaled(
+    chosen: ConfidentGNMax,
+    price: Callable[[ConfidentGNMax], float],
+    *,
+    epsilon: float,
+    basis: Basis,
+) -> ConfidentGNMax:
+    """The same with so much noise that its price is within the target, and hardly more."""
+
+    def at(factor: float) -> ConfidentGNMax:
+        return replace(chosen, sigma1=chosen.sigma1 * factor, sigma2=chosen.sigma2 * factor)
+
+    factor = 1.0
+    if basis is Basis.EXPECTED:
+        factor = _least_factor(lambda scale: price(at(scale)), epsilon)
+    while price(at(factor)) > epsilon:
+        factor *= _NUDGE
+    return at(factor)
 
 
 def _least_factor(price: Callable[[float], float], target: float) -> float:

@@ -69,7 +69,7 @@ def exact_rdp_gnmax(votes: Any, noise_std: float, orders: ArrayLike) -> Floats:
         orders: Renyi orders [A], above 1.
 
     Raises:
-        ValueError: Votes that are none (the row is named), noise or orders out of range.
+        ValueError: Not vote counts (the row is named), noise or orders out of range.
     """
     checked_noise(noise_std=noise_std)
     ascending, back = np.unique(checked_orders(orders), return_inverse=True)
@@ -247,7 +247,7 @@ def exact_rdp_threshold(votes: Any, threshold: float, sigma1: float, orders: Arr
         orders: Renyi orders [A], above 1.
 
     Raises:
-        ValueError: Votes that are none (the row is named), noise, threshold or orders out of range.
+        ValueError: Not vote counts (the row is named), noise, threshold or orders out of range.
     """
     checked_noise(sigma1=sigma1)
     _validate.non_negative(threshold=threshold)

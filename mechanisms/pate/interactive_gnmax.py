@@ -108,7 +108,7 @@ class InteractiveGNMax:
             accounting: Exact costs of decisions, or the published bounds.
 
         Raises:
-            ValueError: Votes or scores that are none (the row is named).
+            ValueError: Not vote counts or not scores (the row is named).
         """
         checked = checked_votes(votes)
         return confident_gnmax_costs(
@@ -143,7 +143,7 @@ class InteractiveGNMax:
             max_answers: Stop after so many answers by teachers.
 
         Raises:
-            ValueError: Votes or scores that are none (the row is named), more answers than queries.
+            ValueError: Not vote counts or not scores (the row is named), more answers than queries.
         """
         checked = checked_votes(votes)
         counts = surprise_counts(checked, student_scores)
@@ -177,6 +177,6 @@ class InteractiveGNMax:
         """What the answers cost with these votes, on ORDERS: private, like the votes.
 
         Raises:
-            ValueError: Votes or scores that are none, or not those of the answers.
+            ValueError: Not vote counts or not scores, or not those of the answers.
         """
         return event_of_answers(self.costs(votes, student_scores=student_scores), answers)

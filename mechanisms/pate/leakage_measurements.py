@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.pate.aggregators import GNMax
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.answering import (
     NO_ANSWER,
     AnsweringService,
@@ -118,7 +118,7 @@ def measure_reconstruction(
         repeats: Attacks on each input.
 
     Raises:
-        ValueError: Both or none of `answers` and `budget`, or votes that are none.
+        ValueError: Both or none of `answers` and `budget`, or not vote counts.
     """
     if (answers is None) == (budget is None):
         raise ValueError("give either answers or budget: how often may the attacker ask?")
@@ -185,7 +185,7 @@ def measure_defences(
         clients: Each asks a service of its own about every input.
 
     Raises:
-        ValueError: Votes that are none, or no question.
+        ValueError: Not vote counts, or no question.
     """
     _validate.whole(minimum=1, questions=questions, clients=clients)
     teachers = _teachers(votes)
@@ -262,14 +262,8 @@ def _attack(
 
 
 def _affordable(row: NDArray[Any], noise_std: float, budget: VoteBudget) -> int:
-    return queries_within_budget(
-        row,
-        threshold=budget.threshold,
-        sigma1=budget.sigma1,
-        sigma2=noise_std,
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-    )
+    aggregator = ConfidentGNMax(threshold=budget.threshold, sigma1=budget.sigma1, sigma2=noise_std)
+    return queries_within_budget(row, aggregator, epsilon=budget.epsilon, delta=budget.delta)
 
 
 def _teachers(votes: NDArray[Any]) -> int:

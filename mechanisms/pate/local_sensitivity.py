@@ -51,7 +51,7 @@ def local_sensitivity_gnmax(
         The sensitivity at distances 0..T-1, never falling: [T], or [N, T].
 
     Raises:
-        ValueError: Votes that are none (the row is named) or do not sum to T, noise or order out
+        ValueError: Not vote counts (the row is named) or do not sum to T, noise or order out
             of range.
     """
     array = as_numpy(votes)
@@ -160,7 +160,7 @@ def local_sensitivity_threshold(
         [T], or [N, T]. Sums over queries need its running maximum.
 
     Raises:
-        ValueError: Counts that are none (the row is named) or larger than T, noise, threshold or
+        ValueError: Not vote counts (the row is named) or larger than T, noise, threshold or
             order out of range.
     """
     _validate.whole(minimum=1, num_teachers=num_teachers)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
 from labeldp.mechanisms import _validate
@@ -67,6 +67,46 @@ def _checked_settings(settings: ArrayLike) -> Floats:
     return array
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _MergedVotes:
+    """Votes with equal histograms merged into H, and these by their P largest counts.
+
+    Attributes:
+        gaps: By how much classes trail the first, see `sorted_gaps` [H, K - 1].
+        times: How often each histogram stands there [H].
+        peaks: Largest counts [P].
+        peak_of: Which of them each histogram has [H].
+        peak_times: How many votes have each of them [P].
+    """
+
+    gaps: NDArray[np.int64]
+    times: NDArray[np.intp]
+    peaks: NDArray[Any]
+    peak_of: NDArray[np.intp]
+    peak_times: NDArray[Any]
+
+    @classmethod
+    def of(cls, votes: NDArray[Any]) -> "_MergedVotes":
+        histograms, times = np.unique(np.sort(votes, axis=1), axis=0, return_counts=True)
+        peaks, peak_of = np.unique(histograms[:, -1], return_inverse=True)
+        return cls(
+            gaps=sorted_gaps(histograms),
+            times=times,
+            peaks=peaks,
+            peak_of=peak_of,
+            peak_times=np.bincount(peak_of, weights=times),
+        )
+
+    def checks(self, threshold: float, sigma1: float, orders: Floats) -> tuple[Floats, Floats]:
+        """Renyi costs of all checks [A], and how many of each histogram pass on average [H]."""
+        log_p = log_ndtr((self.peaks - threshold) / sigma1)
+        surprise, kind = distinct(log_surprise(log_p))
+        multiplicity = np.bincount(kind, weights=self.peak_times).astype(np.float64)
+        check = gaussian_curves(surprise, math.sqrt(2) * sigma1)
+        rdp = check.weighted_sums(multiplicity[None], orders)[0]
+        return rdp, np.exp(log_p)[self.peak_of] * self.times
+
+
 def expected_of_settings(
     votes: Any,
     settings: ArrayLike,
@@ -91,20 +131,16 @@ def expected_of_settings(
         orders: Renyi orders [A], above 1.
 
     Raises:
-        ValueError: Votes that are none, a setting (its row is named), delta or orders out of range.
+        ValueError: Not vote counts, a setting (its row is named), delta or orders out of range.
     """
     checked = _checked_settings(settings)
     ascending = np.unique(checked_orders(orders))
     offsets = conversion_offsets(ascending, delta, conversion)
-    histograms, times = np.unique(np.sort(checked_votes(votes), axis=1), axis=0, return_counts=True)
-    gaps = sorted_gaps(histograms)
-    peaks, peak_of = np.unique(histograms[:, -1], return_inverse=True)
-    peak_times = np.bincount(peak_of, weights=times)
-
+    merged = _MergedVotes.of(checked_votes(votes))
     answered, correct = np.empty(len(checked)), np.empty(len(checked))
     rdp = np.empty((len(checked), len(ascending)))
     for sigma2 in np.unique(checked[:, 1]):
-        values, curve_of = distinct(union_bound(gaps, gaussian_tail(float(sigma2))))
+        values, curve_of = distinct(union_bound(merged.gaps, gaussian_tail(float(sigma2))))
         curves = gaussian_curves(values, float(sigma2))
         sharing = np.flatnonzero(checked[:, 1] == sigma2)
         for start in range(0, len(sharing), _SETTINGS_AT_ONCE):
@@ -112,12 +148,7 @@ def expected_of_settings(
             weights = np.empty((len(part), len(values)))
             for row, s in enumerate(part):
                 sigma1, _, threshold = checked[s].tolist()
-                log_p = log_ndtr((peaks - threshold) / sigma1)
-                surprise, kind = distinct(log_surprise(log_p))
-                multiplicity = np.bincount(kind, weights=peak_times).astype(np.float64)
-                check = gaussian_curves(surprise, math.sqrt(2) * sigma1)
-                rdp[s] = check.weighted_sums(multiplicity[None], ascending)[0]
-                given = np.exp(log_p)[peak_of] * times
+                rdp[s], given = merged.checks(threshold, sigma1, ascending)
                 weights[row] = np.bincount(curve_of, weights=given, minlength=len(values))
             rdp[part] += curves.weighted_sums(weights, ascending)
             answered[part] = weights.sum(axis=1)

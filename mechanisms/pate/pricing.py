@@ -28,13 +28,11 @@ from labeldp.mechanisms.accounting import (
     gaussian_rdp,
     pure_rdp,
 )
-from labeldp.mechanisms.pate.aggregators import Answers, ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.aggregators import Aggregator, Answers, LNMax
 from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.query_costs import PateCost, QueryCosts
 from labeldp.mechanisms.pate.votes import checked_votes
 from labeldp.mechanisms.randomness import AnyGenerator
-
-Aggregator = LNMax | GNMax | ConfidentGNMax
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +149,7 @@ def price_of_answers(
         accounting: The price of decisions, or the published one of counts.
 
     Raises:
-        ValueError: Votes that are none (the row is named), more answers than queries, delta out of
+        ValueError: Not vote counts (the row is named), more answers than queries, delta out of
             range.
     """
     _validate.between(0, 1, delta=delta)
@@ -190,7 +188,7 @@ def price_of_given_answers(
         accounting: The price of decisions, or the published one of counts.
 
     Raises:
-        ValueError: Votes that are none (the row is named), delta out of range.
+        ValueError: Not vote counts (the row is named), delta out of range.
     """
     costs = aggregator.costs(votes, accounting)
     checked, answered = answers.checked, answers.answered

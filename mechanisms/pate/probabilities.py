@@ -103,7 +103,7 @@ def log_q_gaussian(votes: Any, noise_std: float) -> Floats:
         noise_std: Standard deviation of the noise on every count.
 
     Raises:
-        ValueError: Votes that are none (the row is named), noise out of range.
+        ValueError: Not vote counts (the row is named), noise out of range.
     """
     checked_noise(noise_std=noise_std)
     return _log_q(votes, gaussian_tail(noise_std))
@@ -119,7 +119,7 @@ def log_q_laplace(votes: Any, scale: float) -> Floats:
         scale: The Laplace distribution's scale.
 
     Raises:
-        ValueError: Votes that are none (the row is named), scale out of range.
+        ValueError: Not vote counts (the row is named), scale out of range.
     """
     checked_noise(scale=scale)
     return _log_q(votes, laplace_tail(scale))
@@ -141,7 +141,7 @@ def log_q_gaussian_exact(votes: Any, noise_std: float) -> Floats:
         noise_std: Standard deviation of the noise on every count.
 
     Raises:
-        ValueError: Votes that are none (the row is named), noise out of range.
+        ValueError: Not vote counts (the row is named), noise out of range.
     """
     checked_noise(noise_std=noise_std)
     checked = checked_votes(votes)
@@ -192,7 +192,7 @@ def log_probability_answered(votes: Any, threshold: float, sigma1: float) -> Flo
         sigma1: Standard deviation of that one noise.
 
     Raises:
-        ValueError: Votes that are none (the row is named), noise or threshold out of range.
+        ValueError: Not vote counts (the row is named), noise or threshold out of range.
     """
     checked_noise(sigma1=sigma1)
     _validate.non_negative(threshold=threshold)
@@ -209,7 +209,7 @@ def log_probability_answered_per_class(votes: Any, threshold: float, sigma1: flo
         sigma1: Standard deviation of the noise on every count.
 
     Raises:
-        ValueError: Votes that are none (the row is named), noise or threshold out of range.
+        ValueError: Not vote counts (the row is named), noise or threshold out of range.
     """
     checked_noise(sigma1=sigma1)
     _validate.non_negative(threshold=threshold)

@@ -30,12 +30,7 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.ledger import epsilon_of_prices
 from labeldp.mechanisms.pate.accounting import CheckNoise
-from labeldp.mechanisms.pate.aggregators import (
-    Answers,
-    ConfidentGNMax,
-    GNMax,
-    LNMax,
-)
+from labeldp.mechanisms.pate.aggregators import Aggregator, Answers, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.answer_price import AnswerPrice
 from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
@@ -50,7 +45,8 @@ from labeldp.mechanisms.pate.query_costs import QueryCosts
 from labeldp.mechanisms.pate.smooth_sensitivity import SanitizedEpsilon, release_epsilon
 from labeldp.mechanisms.randomness import AnyGenerator
 
-Aggregator = LNMax | GNMax | ConfidentGNMax | InteractiveGNMax
+#: What an ensemble can be asked through.
+RequestedAggregator = Aggregator | InteractiveGNMax
 
 #: Columns of a release of answers.
 LABEL, BY_TEACHERS = 0, 1
@@ -68,7 +64,7 @@ class PateAnswers:
         max_answers: Stop after so many; at most Q.
     """
 
-    aggregator: Aggregator
+    aggregator: RequestedAggregator
     queries: int
     max_answers: int
 

@@ -204,7 +204,7 @@ def log_surprise(log_p: Floats) -> Floats:
 
 
 def checked_log_probability(values: ArrayLike, name: str) -> Floats:
-    """Return log probabilities as float64 [N], or name the entry that is none."""
+    """Return log probabilities as float64 [N], or name the entry that is no log probability."""
     array = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} has shape {array.shape}; it must be [N], at least one query")

@@ -6,7 +6,7 @@ Raskhodnikova and Smith 2007; Papernot et al., ICLR 2018, arXiv:1802.08908, Appe
 
 **Why not as in the paper.** The paper publishes D + SS * N(0, s^2), D the Renyi cost and SS its
 smooth sensitivity. That one number is private, but nobody can read a bound from it: the bound
-D + SS * s * (noise + z) needs SS, which is secret too (`gnss` reproduces the paper's numbers). Its
+D + SS * s * (noise + z) needs SS, which is secret too (tests repeat the paper's numbers). Its
 parameters are chosen with a full view of the votes, and its cost is an expectation over the check
 whose probabilities are taken for constants. Here instead:
 
@@ -64,7 +64,7 @@ from labeldp.mechanisms.pate.publishing_noise import (
     public_order,
     tail_deviations,
 )
-from labeldp.mechanisms.pate.secret_cost import cost_of_answers, cost_of_checks
+from labeldp.mechanisms.pate.secret_cost import SecretCost, cost_of_answers, cost_of_checks
 from labeldp.mechanisms.pate.votes import checked_counts, checked_votes
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
@@ -226,32 +226,79 @@ def release_epsilon(
     """
     array = checked_votes(votes)
     checked_order(order)
+    tail = _checked_tail(tail, delta=delta)
+    cost = _cost_of_run(
+        array,
+        noise_std=noise_std,
+        threshold=threshold,
+        sigma1=sigma1,
+        answered=answered,
+        check_counts=check_counts,
+        order=order,
+    )
+    return _published(
+        cost,
+        delta=delta,
+        tail=tail,
+        order=order,
+        noise=noise,
+        conversion=conversion,
+        generator=generator,
+    )
+
+
+def _checked_tail(tail: float | None, *, delta: float) -> float:
     _validate.between(0, 1, delta=delta)
     tail = TAIL_SHARE * delta if tail is None else tail
     _validate.between(0, delta, tail=tail)
+    return tail
+
+
+def _cost_of_run(
+    votes: NDArray[Any],
+    *,
+    noise_std: float,
+    threshold: float | None,
+    sigma1: float | None,
+    answered: Any,
+    check_counts: Any,
+    order: float,
+) -> SecretCost:
+    """What checks and answers cost, by the arguments of `release_epsilon`."""
     if (threshold is None) != (sigma1 is None):
         raise ValueError(
             f"threshold is {threshold} and sigma1 is {sigma1}; a check needs both, and plain GNMax "
             "neither"
         )
-    mask = _checked_answered(answered, len(array))
-    price = AnswerPrice(noise_std=noise_std, num_classes=array.shape[1], order=order)
-    cost = cost_of_answers(array, price=price, answered=mask)
+    mask = _checked_answered(answered, len(votes))
+    price = AnswerPrice(noise_std=noise_std, num_classes=votes.shape[1], order=order)
+    cost = cost_of_answers(votes, price=price, answered=mask)
     if threshold is not None and sigma1 is not None:
-        counts = checked_counts(array if check_counts is None else check_counts)
-        if counts.shape != array.shape:
+        counts = checked_counts(votes if check_counts is None else check_counts)
+        if counts.shape != votes.shape:
             raise ValueError(
-                f"check_counts has shape {counts.shape} and votes {array.shape}; they must agree"
+                f"check_counts has shape {counts.shape} and votes {votes.shape}; they must agree"
             )
+        teachers = int(votes[0].sum())
         cost += cost_of_checks(
-            counts,
-            num_teachers=int(array[0].sum()),
-            threshold=threshold,
-            sigma1=sigma1,
-            order=order,
+            counts, num_teachers=teachers, threshold=threshold, sigma1=sigma1, order=order
         )
     elif answered is not None and not mask.all():
         raise ValueError("answered leaves queries out, but without a threshold all are answered")
+    return cost
+
+
+def _published(
+    cost: SecretCost,
+    *,
+    delta: float,
+    tail: float,
+    order: float,
+    noise: ReleaseNoise | None,
+    conversion: Conversion | str,
+    generator: AnyGenerator,
+) -> SanitizedEpsilon:
+    """A bound on the cost with noise, drawn in the order of the module's text: SS, then D."""
 
     def epsilon(rdp: float) -> float:
         return epsilon_from_rdp([order], [rdp], delta - tail, conversion)[0]

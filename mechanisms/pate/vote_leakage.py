@@ -29,7 +29,8 @@ from scipy.special import chdtrc, gammaln, log_ndtr, logsumexp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import as_numpy
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
-from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
+from labeldp.mechanisms.pate.decision_events import Accounting
 
 __all__ = [
     "CONCENTRATIONS",
@@ -98,7 +99,7 @@ def reconstruct(
         Votes [N, K], not rounded, not negative, with rows that sum to T.
 
     Raises:
-        ValueError: Counts that are none (the row is named), a row without answers, arguments out
+        ValueError: Not vote counts (the row is named), a row without answers, arguments out
             of range, or answers more decided than T votes with this noise can be.
     """
     answers = _check_counts(counts)
@@ -140,10 +141,8 @@ def error_rate(reconstructed: ArrayLike, votes: ArrayLike) -> Floats:
 
 def queries_within_budget(
     votes: ArrayLike,
+    aggregator: ConfidentGNMax,
     *,
-    threshold: float,
-    sigma1: float,
-    sigma2: float,
     epsilon: float,
     delta: float,
     conversion: Conversion = Conversion.IMPROVED,
@@ -156,22 +155,18 @@ def queries_within_budget(
 
     Args:
         votes: The input's counts [K].
-        threshold: What the largest count plus noise must reach.
-        sigma1: Standard deviation of the noise of that check.
-        sigma2: Standard deviation of the noise on every count of the answer.
+        aggregator: How it is answered.
         epsilon: The budget, with `delta`.
         delta: In (0, 1).
         conversion: From Renyi curves.
         orders: Renyi orders [A].
 
     Raises:
-        ValueError: Votes that are none, an argument out of range.
+        ValueError: Not vote counts, an argument out of range.
     """
     _validate.positive(epsilon=epsilon)
     order = np.asarray(orders, dtype=np.float64)
-    costs = confident_gnmax_costs(
-        np.asarray(votes)[None], threshold=threshold, sigma1=sigma1, sigma2=sigma2
-    )
+    costs = aggregator.costs(np.asarray(votes)[None], Accounting.COUNTS)
     each = costs.expected_rdp(order)
     # n * each + offset <= epsilon at any one order is enough
     left = epsilon - conversion_offsets(order, delta, conversion)

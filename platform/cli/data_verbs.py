@@ -13,7 +13,7 @@ from labeldp.platform.cli.verb import Group, Verb
 
 if TYPE_CHECKING:
     from labeldp.trainers.data import LabelledData
-    from labeldp.trainers.data_sets.catalog import DataSet
+    from labeldp.trainers.data_sets.data_set import DataSet
 
 DATA = Group(name="data", summary="data sets")
 #: How a file of the user's is told from the name of a data set.

@@ -41,8 +41,8 @@ def ensembles_of(trials: Sequence[PlannedTrial]) -> dict[EnsembleConfig, Perform
     """Return the different ensembles that trials ask, and how fast to train them."""
     found: dict[EnsembleConfig, Performance] = {}
     for trial in trials:
-        ensemble = getattr(trial.config.trainer, "ensemble", None)
-        if isinstance(ensemble, EnsembleConfig):
+        ensemble = trial.config.trainer.ensemble
+        if ensemble is not None:
             found.setdefault(ensemble, trial.config.performance)
     return found
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from labeldp.trainers.models import ModelName, build_model, count_parameters
+from labeldp.trainers.models import ModelName, build_model
 from tests.shared_material import shared_path
 
 
@@ -16,6 +16,11 @@ def on_meta(name: ModelName, *, width: int | None = None, num_classes: int = 10)
         return build_model(
             name, input_shape=(3, 32, 32), num_classes=num_classes, seed=0, width=width
         )
+
+
+def count_parameters(model: nn.Module) -> int:
+    """How many numbers the network learns."""
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 | question | modules |
 |---|---|
-| Which sets have a name? | `catalog` |
-| How do they lie on disk? | `layouts` |
-| What downloads them? | `fetch`, and nothing else does |
+| Which sets have a name? | `catalog`, a record each (`data_set`) |
+| How do they lie on disk? | the records say; `layouts` that several share |
+| What downloads them? | `fetch` and nothing else, in the ways of `downloads` |
 | How is a published file read? | `files` for all, `images`, `tables`, `movielens` |
 | What of a user's own file? | `own_data`, with `own_parquet` and `own_rows` |
 """

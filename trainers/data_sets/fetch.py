@@ -1,16 +1,13 @@
-"""Downloads, and nothing else does: sets come from where torchvision or their authors keep them."""
+"""Downloads a data set, and nothing else does; its record in `catalog` says from where."""
 
 import contextlib
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from labeldp.trainers.data_sets.catalog import DataSet, find
+from labeldp.trainers.data_sets.catalog import find
+from labeldp.trainers.data_sets.data_set import DataSet
 from labeldp.trainers.data_sets.files import data_root
-
-_ADULT_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"
 
 
 class FetchFailed(ValueError):
@@ -29,14 +26,15 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
         FetchFailed: No network, or what came is not what was published.
     """
     data_set, folder = find(name), data_root(root)
-    if not data_set.layouts or (name not in _DOWNLOADS and data_set.check(folder)):
+    problems = data_set.check(folder)
+    if not data_set.layouts or (data_set.download is None and problems):
         raise ValueError(f"{name} can't be fetched: {data_set.command}")
-    if data_set.check(folder):
+    if data_set.download is not None and problems:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             # Progress and remarks must not mix with what a verb prints.
             with contextlib.redirect_stdout(sys.stderr):
-                _DOWNLOADS[name](folder)
+                data_set.download(folder, data_set.layouts[0].files)
         except (OSError, RuntimeError, ValueError) as error:
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise FetchFailed(f"{_failed(data_set, folder)} ({first})") from error
@@ -53,33 +51,3 @@ def _failed(data_set: DataSet, folder: Path) -> str:
         f"{data_set.name} could not be downloaded; on a machine without a network, put "
         f"{', '.join(file.path for file in files)} into {folder.absolute()} by hand"
     )
-
-
-def _from_torchvision(name: str) -> Callable[[Path], Any]:
-    def download(folder: Path) -> Any:
-        from torchvision import datasets
-
-        return getattr(datasets, name)(folder, download=True)
-
-    return download
-
-
-def _fetch_adult(folder: Path) -> None:
-    for file in find("adult").layouts[0].files:
-        path = folder / file.path
-        _download(_ADULT_URL + path.name, path, md5=file.md5)
-
-
-def _download(url: str, path: Path, *, md5: str | None) -> None:
-    from torchvision.datasets.utils import download_url
-
-    download_url(url, path.parent, filename=path.name, md5=md5)
-
-
-_DOWNLOADS: dict[str, Callable[[Path], Any]] = {
-    "mnist": _from_torchvision("MNIST"),
-    "fashion_mnist": _from_torchvision("FashionMNIST"),
-    "cifar10": _from_torchvision("CIFAR10"),
-    "cifar100": _from_torchvision("CIFAR100"),
-    "adult": _fetch_adult,
-}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data_sets.files import DataFileError, Splits, file_size
+from labeldp.trainers.data_sets.files import DataFileError, Splits, file_size, held_out
 from labeldp.trainers.regular_files import open_regular
 
 _PIXELS = 3 * 32 * 32
@@ -166,3 +166,19 @@ def _encode(text: str, encoding: str = "latin1") -> bytes:
     """Bytes that a newer Python wrote as text into an old protocol."""
     assert encoding == "latin1"
     return text.encode(encoding)
+
+
+def read_digits(_: Path) -> Splits:
+    """Read the digits of scikit-learn: 8x8, with their 17 shades spread to 0..255."""
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    images = np.rint(digits.images[:, None] * (255 / 16)).astype(np.uint8)
+    labels, test = digits.target.astype(np.int64), held_out(len(images))
+    return Splits(
+        train_features=images[~test],
+        train_labels=labels[~test],
+        test_features=images[test],
+        test_labels=labels[test],
+        num_classes=10,
+    )

@@ -28,8 +28,8 @@ def read_movielens(folder: Path) -> Splits:
 
     Raises:
         DatasetMissing: The file is not there.
-        DataFileError: A line that is empty, has a column too few or too many, an id that is none,
-            or a rating that is no whole number of stars.
+        DataFileError: A line that is empty, has a column too few or too many, an id that is no
+            number, or a rating that is no whole number of stars.
     """
     path = folder / "ratings.dat"
     ids, stars = _read_ratings(path)

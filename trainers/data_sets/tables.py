@@ -147,7 +147,7 @@ def read_adult(folder: Path) -> Splits:
 
     Raises:
         DatasetMissing: One of the files is not there.
-        DataFileError: A line that is cut off, a number that is none, an unknown label.
+        DataFileError: A line that is cut off, no number where one belongs, an unknown label.
     """
     train, train_labels = read_adult_rows(folder / "adult.data")
     test, test_labels = read_adult_rows(folder / "adult.test")
@@ -167,7 +167,7 @@ def read_adult_rows(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int
 
     Raises:
         DatasetMissing: It is not there.
-        DataFileError: A line that is cut off, a number that is none, an unknown label.
+        DataFileError: A line that is cut off, no number where one belongs, an unknown label.
     """
     rows: list[list[str]] = []
     labels: list[int] = []

@@ -15,7 +15,6 @@ import copy
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from labeldp.mechanisms import _validate
 from labeldp.trainers.augmentation import CropAndFlip
 from labeldp.trainers.data import FeatureKind, PublicData
+from labeldp.trainers.evaluation import Evaluation, logits_of
 from labeldp.trainers.fixmatch.config import FixMatchConfig, WeakBranch
 from labeldp.trainers.fixmatch.loss import FixMatchLoss, cosine_factor, fixmatch_loss
 from labeldp.trainers.fixmatch.rand_augment import RandAugment
@@ -36,21 +36,7 @@ from labeldp.trainers.models import build_model
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.schedules import EpochMetrics, TrainingDiverged, sgd
 
-__all__ = ["FixMatch", "FixMatchConfig", "FixMatchMetrics", "WeakBranch", "moving_average"]
-
-#: Examples in one forward pass when nothing is learned from it.
-_EVALUATION_BATCH = 1024
-
-
-@dataclass(frozen=True, kw_only=True)
-class FixMatchMetrics(EpochMetrics):
-    """Figures of one epoch.
-
-    Attributes:
-        confident: Share of unlabeled examples whose pseudo-label counted.
-    """
-
-    confident: float
+__all__ = ["FixMatch", "FixMatchConfig", "WeakBranch", "moving_average"]
 
 
 class FixMatch:
@@ -81,15 +67,12 @@ class FixMatch:
         """
         _validate.whole(seed=seed)
         performance = Performance() if performance is None else performance
-        if performance.threads is not None:
-            torch.set_num_threads(performance.threads)
+        performance.limit_threads()
         rows, classes = _checked_labels(indices, labels, data)
         self.config = config
         self.performance = performance
         self.device = performance.torch_device()
         self._features = data.train_features.to(self.device)
-        self._test_features = data.test_features.to(self.device)
-        self._test_labels = torch.from_numpy(data.test_labels).to(self.device)
         self._rows, self._labels = rows.to(self.device), classes.to(self.device)
         self._views = _views(config, data, self.device)
         initial, *streams = np.random.SeedSequence(seed).generate_state(4).tolist()
@@ -103,6 +86,9 @@ class FixMatch:
         self.network = network.to(self.device).to(memory_format=performance.memory_format())
         self.average = moving_average(self.network, config.average_decay)
         self._forward = torch.compile(self.network) if performance.compile else self.network
+        self._evaluation = Evaluation(
+            self.average, prepare=self._views.plain, data=data, performance=performance
+        )
         self._optimizer = sgd(
             self.network,
             learning_rate=config.learning_rate,
@@ -117,7 +103,7 @@ class FixMatch:
         self.steps_per_epoch = config.steps_per_epoch or published_steps
         self.epoch_number = 0
 
-    def epoch(self) -> FixMatchMetrics:
+    def epoch(self) -> EpochMetrics:
         """Train for one epoch and evaluate.
 
         Raises:
@@ -126,36 +112,30 @@ class FixMatch:
         started = time.perf_counter()
         first = self.epoch_number * self.steps_per_epoch
         self.epoch_number += 1
-        totals = torch.zeros(2, device=self.device)
+        total = torch.zeros((), device=self.device)
         self.network.train()
         for step in range(first, first + self.steps_per_epoch):
-            parts = self._step(step)
-            totals += torch.stack((parts.total.detach(), parts.confident))
+            total += self._step(step).total.detach()
             # On an accelerator to look is to wait: there the end of the epoch tells.
-            if self.device.type == "cpu" and not totals[0].isfinite():
+            if self.device.type == "cpu" and not total.isfinite():
                 break
-        loss, confident = (totals / self.steps_per_epoch).tolist()
+        loss = float(total / self.steps_per_epoch)
         if not math.isfinite(loss):
             raise TrainingDiverged.at(epoch=self.epoch_number, learning_rate=self._rate(step))
-        return FixMatchMetrics(
+        return EpochMetrics(
             epoch=self.epoch_number,
             loss=loss,
             val_accuracy=self.evaluate(),
             seconds=time.perf_counter() - started,
-            confident=confident,
         )
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        probabilities = [logits.softmax(1).cpu() for logits in self._evaluated(features)]
-        return np.asarray(torch.cat(probabilities).numpy(), dtype=np.float32)
+        return self._evaluation.predict(features)
 
     def evaluate(self) -> float:
         """Accuracy of the averaged weights on the public test split; NaN where there is none."""
-        if not len(self._test_labels):
-            return math.nan
-        guesses = torch.cat([logits.argmax(1) for logits in self._evaluated(self._test_features)])
-        return float((guesses == self._test_labels).double().mean())
+        return self._evaluation.accuracy()
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all that a bit-identical continuation needs."""
@@ -196,12 +176,12 @@ class FixMatch:
         weak = self._views.weak(unlabeled, generator)
         strong = self._views.strong(unlabeled, generator)
         if config.weak_branch is WeakBranch.JOINT:
-            logits = self._logits(self._forward, torch.cat((labeled, weak, strong)))
+            logits = self._logits(torch.cat((labeled, weak, strong)))
             logits_weak = logits[len(labeled) : -len(strong)]
         else:
             with torch.no_grad():
-                logits_weak = self._logits(self._forward, weak)
-            logits = self._logits(self._forward, torch.cat((labeled, strong)))
+                logits_weak = self._logits(weak)
+            logits = self._logits(torch.cat((labeled, strong)))
         parts = fixmatch_loss(
             logits_labeled=logits[: len(labeled)],
             labels=self._labels[chosen],
@@ -220,20 +200,8 @@ class FixMatch:
     def _take(self, stream: ShuffledStream, size: int) -> Tensor:
         return stream.take(size).to(self.device, non_blocking=True)
 
-    def _logits(self, forward: Any, inputs: Tensor) -> Tensor:
-        if inputs.ndim == 4:
-            inputs = inputs.contiguous(memory_format=self.performance.memory_format())
-        with self.performance.autocast():
-            logits: Tensor = forward(inputs)
-        return logits.float()
-
-    @torch.no_grad()
-    def _evaluated(self, features: Tensor) -> list[Tensor]:
-        self.average.eval()
-        return [
-            self._logits(self.average, self._views.plain(batch.to(self.device)))
-            for batch in torch.split(features, _EVALUATION_BATCH)
-        ]
+    def _logits(self, inputs: Tensor) -> Tensor:
+        return logits_of(self._forward, inputs, self.performance)
 
 
 def moving_average(network: nn.Module, decay: float) -> AveragedModel:

@@ -6,5 +6,4 @@
 | Who votes? | `teachers`: FixMatch, `network_batch`, `probes` or `forests` |
 | Who learns from answers? | `students` |
 | What do votes tell about a person? | `attribute_inference` |
-| Which splits were published? | `published_order` |
 """

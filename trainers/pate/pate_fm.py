@@ -18,16 +18,16 @@ from torch import Tensor
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.ledger import Priced
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
-from labeldp.mechanisms.pate.releases import LABEL, Aggregator, PateAnswers, PublishedCost, composed
+from labeldp.mechanisms.pate.releases import LABEL, PateAnswers, PublishedCost, composed
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.pate.students import Student, StudentConfig, further_labels, start_student
 from labeldp.trainers.pate.teachers import EnsembleConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.schedules import EpochMetrics
-from labeldp.trainers.trainer import LabelSource, PlannedCharge
+from labeldp.trainers.trainer import LabelSource, PlannedCharge, Trainer, TrainerDefaults
 
 
 class AggregatorKind(StrEnum):
@@ -63,7 +63,7 @@ class AnswerSource(LabelSource, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PateConfig:
+class PateConfig(TrainerDefaults):
     """Settings of PATE-FM.
 
     Attributes:
@@ -271,7 +271,7 @@ class PateConfig:
         return Pate(students, epochs_each=self.student.epochs, answered=len(indices))
 
 
-class Pate:
+class Pate(Trainer):
     """Students of one ensemble, trained one after the other."""
 
     def __init__(self, students: list[Student], *, epochs_each: int, answered: int) -> None:

@@ -20,6 +20,7 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.fixmatch import FixMatch, FixMatchConfig
 from labeldp.trainers.learner import Learner, LearnerConfig
+from labeldp.trainers.one_network import OneNetwork
 from labeldp.trainers.pate.forests import ForestSettings, fit_forest
 from labeldp.trainers.pate.probes import Probes, train_probes
 from labeldp.trainers.performance import Performance
@@ -174,7 +175,7 @@ def start_student(
     return _ClosedFormStudent(fit, data, rows=rows, labels=labels)
 
 
-class _NetworkStudent:
+class _NetworkStudent(OneNetwork):
     def __init__(
         self,
         config: LearnerConfig,
@@ -184,17 +185,13 @@ class _NetworkStudent:
         seed: int,
         performance: Performance,
     ) -> None:
-        self._learner = Learner(
-            config, data=data, seed=seed, performance=performance, examples=indices
+        super().__init__(
+            Learner(config, data=data, seed=seed, performance=performance, examples=indices)
         )
-        targets = torch.from_numpy(labels).to(self._learner.device)
-        self._loss = lambda logits, rows: functional.cross_entropy(logits, targets[rows])
-        self.predict, self.evaluate = self._learner.predict, self._learner.evaluate
-        self.state_dict = self._learner.state_dict
-        self.load_state_dict = self._learner.load_state_dict
+        self._targets = torch.from_numpy(labels).to(self._learner.device)
 
-    def epoch(self) -> EpochMetrics:
-        return self._learner.epoch(self._loss)
+    def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
+        return functional.cross_entropy(logits, self._targets[rows])
 
 
 class _ClosedFormStudent:

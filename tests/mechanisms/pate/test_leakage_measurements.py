@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
 from labeldp.mechanisms.pate.leakage_measurements import (
     VoteBudget,
     all_defences,
@@ -36,12 +37,8 @@ def test_a_budget_decides_how_often_can_be_asked() -> None:
     found = measure_reconstruction(
         VOTES, noise_std=40.0, budget=BUDGET, generator=np.random.default_rng(0), repeats=1
     )
-    each = [
-        queries_within_budget(
-            row, threshold=200.0, sigma1=150.0, sigma2=40.0, epsilon=1.97, delta=1e-5
-        )
-        for row in VOTES
-    ]
+    aggregator = ConfidentGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0)
+    each = [queries_within_budget(row, aggregator, epsilon=1.97, delta=1e-5) for row in VOTES]
     assert found.answers == np.mean(each)
     assert 0 < found.error < 0.3 and found.milliseconds > 0
 

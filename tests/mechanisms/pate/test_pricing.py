@@ -13,10 +13,9 @@ from labeldp.mechanisms.accounting import (
     gaussian_epsilon,
     gaussian_rdp,
 )
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.pricing import (
-    Aggregator,
     expected_for,
     price_for_any_votes,
     price_of_answers,

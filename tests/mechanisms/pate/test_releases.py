@@ -25,10 +25,10 @@ from labeldp.mechanisms.pate.releases import (
     BY_TEACHERS,
     LABEL,
     NOT_LOOKED_AT,
-    Aggregator,
     AnsweredRequest,
     PateAnswers,
     PublishedCost,
+    RequestedAggregator,
     composed,
     epsilon_of_counts,
     looked_at,
@@ -39,7 +39,7 @@ from labeldp.mechanisms.vault import LabelVault
 from tests.shared_material import shared_path
 
 CONFIDENT = ConfidentGNMax(threshold=60.0, sigma1=20.0, sigma2=10.0)
-AGGREGATORS: list[Aggregator] = [
+AGGREGATORS: list[RequestedAggregator] = [
     CONFIDENT,
     GNMax(noise_std=10.0),
     LNMax(scale=20.0),
@@ -60,7 +60,9 @@ def answered(request: PateAnswers, votes: NDArray[np.int64], *, seed: int = 0) -
 
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
-def test_all_checks_and_all_answers_that_were_asked_for_are_charged(aggregator: Aggregator) -> None:
+def test_all_checks_and_all_answers_that_were_asked_for_are_charged(
+    aggregator: RequestedAggregator,
+) -> None:
     request = PateAnswers(aggregator=aggregator, queries=50, max_answers=20)
     assert (request.event,) == aggregator.events(checked=50, answered=20)
 
@@ -110,7 +112,7 @@ def test_more_answers_than_queries_are_refused() -> None:
 
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS[:3])
-def test_real_costs_are_those_of_the_aggregator(aggregator: Aggregator) -> None:
+def test_real_costs_are_those_of_the_aggregator(aggregator: RequestedAggregator) -> None:
     run = answered(
         PateAnswers(aggregator=aggregator, queries=50, max_answers=20), votes_of_100_teachers()
     )
@@ -127,7 +129,9 @@ def test_real_costs_are_those_of_the_aggregator(aggregator: Aggregator) -> None:
 
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS[:3])
-def test_what_was_charged_is_the_most_that_it_can_have_cost(aggregator: Aggregator) -> None:
+def test_what_was_charged_is_the_most_that_it_can_have_cost(
+    aggregator: RequestedAggregator,
+) -> None:
     request = PateAnswers(aggregator=aggregator, queries=50, max_answers=20)
     delta = 0.0 if isinstance(aggregator, LNMax) else 1e-5
     charged = epsilon_of([request.event], delta=delta)
@@ -190,7 +194,9 @@ def test_events_compose_into_one() -> None:
     assert composed([PureEvent(epsilon=1.0)]) == PureEvent(epsilon=1.0)
 
 
-def a_published_cost(aggregator: Aggregator = CONFIDENT, *, delta: float = 1e-5) -> PublishedCost:
+def a_published_cost(
+    aggregator: RequestedAggregator = CONFIDENT, *, delta: float = 1e-5
+) -> PublishedCost:
     request = PateAnswers(aggregator=aggregator, queries=50, max_answers=20)
     published = PublishedCost.of(request, teachers=100, classes=3, delta=delta)
     assert published is not None
@@ -256,7 +262,7 @@ def test_publishing_is_charged_as_two_gaussians() -> None:
         ConfidentGNMax(threshold=60.0, sigma1=20.0, sigma2=10.0, check_noise=CheckNoise.PER_CLASS),
     ],
 )
-def test_nothing_is_published_where_nothing_is_proven(aggregator: Aggregator) -> None:
+def test_nothing_is_published_where_nothing_is_proven(aggregator: RequestedAggregator) -> None:
     request = PateAnswers(aggregator=aggregator, queries=50, max_answers=20)
     assert PublishedCost.of(request, teachers=100, classes=3, delta=1e-5) is None
 

@@ -10,6 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from labeldp.mechanisms.accounting import Conversion
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
 from labeldp.mechanisms.pate.vote_leakage import (
     answer_jacobian,
     answer_log_probabilities,
@@ -129,9 +130,7 @@ def test_queries_within_the_papers_budgets() -> None:
         ):
             found = queries_within_budget(
                 case["histogram"],
-                threshold=case["threshold"],
-                sigma1=case["sigma1"],
-                sigma2=40.0,
+                ConfidentGNMax(threshold=case["threshold"], sigma1=case["sigma1"], sigma2=40.0),
                 epsilon=case["budget"],
                 delta=case["delta"],
                 conversion=conversion,
@@ -149,9 +148,8 @@ def test_budget_limited_attack_is_as_good_as_the_papers(dataset: str) -> None:
     generator = np.random.default_rng(2)
     errors = []
     for votes in histograms:
-        answers = queries_within_budget(
-            votes, threshold=threshold, sigma1=sigma1, sigma2=40.0, epsilon=epsilon, delta=delta
-        )
+        aggregator = ConfidentGNMax(threshold=threshold, sigma1=sigma1, sigma2=40.0)
+        answers = queries_within_budget(votes, aggregator, epsilon=epsilon, delta=delta)
         counts = simulated_counts(np.stack([votes] * 5), 40.0, answers, generator)
         errors.append(error_rate(reconstruct(counts, 40.0, TEACHERS), np.stack([votes] * 5)))
     assert np.mean(errors) < {"mnist": 0.15, "svhn": 0.06}[dataset]

@@ -1,12 +1,16 @@
 """fetch: when it downloads, when not, and what it says if it can't; without a network."""
 
 import urllib.error
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from labeldp.trainers.data_sets import fetch as data_fetch
+from labeldp.trainers.data_sets import downloads
+from labeldp.trainers.data_sets.catalog import DATASETS
 from labeldp.trainers.data_sets.fetch import FetchFailed, fetch
+from labeldp.trainers.data_sets.files import PublishedFile
 from tests.real_data import real_data_root
 from tests.trainers.data_samples import write_adult, write_mnist
 
@@ -16,13 +20,13 @@ def replace_download(
 ) -> list[Path]:
     asked: list[Path] = []
 
-    def download(folder: Path) -> None:
+    def download(folder: Path, _: Sequence[PublishedFile]) -> None:
         asked.append(folder)
         print("a remark of the downloader")
         if error is not None:
             raise error
 
-    monkeypatch.setitem(data_fetch._DOWNLOADS, name, download)
+    monkeypatch.setitem(DATASETS, name, replace(DATASETS[name], download=download))
     return asked
 
 
@@ -61,7 +65,7 @@ def test_adult_comes_file_by_file_with_its_digests(
         asked.append((url, path, md5))
         write_adult(tmp_path)
 
-    monkeypatch.setattr(data_fetch, "_download", download)
+    monkeypatch.setattr(downloads, "_get", download)
     with pytest.raises(FetchFailed, match=r"adult\.data has"):
         fetch("adult", tmp_path)
     assert [(url.rsplit("/", 1)[1], path, md5) for url, path, md5 in asked] == [
@@ -72,7 +76,8 @@ def test_adult_comes_file_by_file_with_its_digests(
 
 def test_what_can_not_be_fetched() -> None:
     fetch("digits")
-    assert set(data_fetch._DOWNLOADS) == {"mnist", "fashion_mnist", "cifar10", "cifar100", "adult"}
+    downloaded = {name for name, record in DATASETS.items() if record.download is not None}
+    assert downloaded == {"mnist", "fashion_mnist", "cifar10", "cifar100", "adult"}
     with pytest.raises(ValueError, match=r"own can't be fetched.*data\.path=FILE"):
         fetch("own")
     with pytest.raises(ValueError, match="did you mean mnist"):

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from labeldp.trainers.pate.published_order import published_queries, published_shards
 from tests.shared_material import shared_path
+from tests.trainers.published_order import published_queries, published_shards
 
 
 def test_shards_are_the_published_ones() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.pate.answer_price import ConditionsFailed
-from labeldp.mechanisms.pate.gnss import gnss_rdp, paper_release
+from tests.mechanisms.gnss import gnss_rdp, paper_release
 from tests.shared_material import shared_path
 
 

@@ -1,0 +1,66 @@
+"""What trainers' settings and trainers say unless they say otherwise, and how fields replace it."""
+
+import pickle
+from dataclasses import dataclass, field, replace
+
+import pytest
+import torch
+
+from labeldp.trainers.alibi import AlibiConfig
+from labeldp.trainers.alibi_prior import AlibiPriorConfig
+from labeldp.trainers.convex import ConvexConfig
+from labeldp.trainers.pate.pate_fm import PateConfig
+from labeldp.trainers.pate.teachers import EnsembleConfig
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.priors import PriorSettings, PriorSource
+from labeldp.trainers.trainer import TrainerDefaults
+from tests.trainers.tiny_data import digits
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithTeachers(TrainerDefaults):
+    """Settings that have a field where the default is an attribute."""
+
+    ensemble: EnsembleConfig = field(default_factory=EnsembleConfig)
+
+
+def test_settings_say_neither_teachers_nor_a_prior_and_take_all_data() -> None:
+    data, _ = digits(train=10)
+    for config in (AlibiConfig(), ConvexConfig()):
+        assert config.ensemble is None and config.prior is None
+        config.check_data(data)
+
+
+def test_a_field_of_the_same_name_is_what_is_read() -> None:
+    few = EnsembleConfig(teachers=3, queries=5)
+    config = WithTeachers(ensemble=few)
+    assert config.ensemble is few and config.prior is None
+    assert WithTeachers().ensemble == EnsembleConfig()
+    assert AlibiPriorConfig().prior.source is PriorSource.CLUSTERS
+    assert PateConfig(prior=PriorSettings()).prior == PriorSettings()
+
+
+def test_what_was_read_changes_no_comparison_and_travels() -> None:
+    """The default is cached in the object: nothing that compares or stores settings may see it."""
+    asked, other = AlibiConfig(), AlibiConfig()
+    assert asked.ensemble is None and asked.prior is None
+    assert asked == other and hash(asked) == hash(other) and repr(asked) == repr(other)
+    assert replace(asked, epsilon=2.0) == AlibiConfig(epsilon=2.0)
+    again = pickle.loads(pickle.dumps(asked))
+    assert again == other and again.ensemble is None
+
+
+def test_pate_refuses_data_by_the_protocol() -> None:
+    data, _ = digits(train=50)
+    with pytest.raises(ValueError, match="teachers is 250"):
+        PateConfig().check_data(data)
+
+
+def test_a_trainer_without_figures_of_its_own_has_none() -> None:
+    data, labels = digits(train=20)
+    cpu = Performance(device=Device.CPU)
+    threads = torch.get_num_threads()
+    for config in (AlibiConfig(epochs=1), ConvexConfig()):
+        trainer = config.start(data=data, labels=labels, seed=0, performance=cpu)
+        assert trainer.figures() == {}
+    assert torch.get_num_threads() == threads
