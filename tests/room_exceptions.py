@@ -188,19 +188,5 @@ LONG = {
             12,
             "a promised signature (both releases' settings and the publishing noise)",
         ),
-        (
-            "mechanisms/pate/vote_leakage.py:queries_within_budget",
-            38,
-            8,
-            "an attack's and a service's settings side by side",
-        ),
-        ("trainers/learner.py:Learner.__init__", 70, 5, "wires network, schedule and device"),
-        ("trainers/models.py:build_model", 63, 7, "one case for each network"),
-        (
-            "mechanisms/pate/accounting.py:confident_gnmax_costs",
-            53,
-            8,
-            "two prices beside each other",
-        ),
     )
 }

@@ -223,8 +223,8 @@ KNOWN = (
     Mutant(
         "a client forgets the releases that it read",
         "vault_client",
-        "indices, self.noise))\n        if release.key not in self.keys:",
-        "indices, self.noise))\n        if release.key in self.keys:",
+        "return self._read(self.home.release(mechanism, public, indices, self.noise))",
+        "return self.home.release(mechanism, public, indices, self.noise)",
         ("vault_client",),
     ),
     Mutant(
