@@ -38,8 +38,8 @@ from labeldp.platform.data_loading import load_data
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.sweep import Sweep, plan_trials
 from labeldp.platform.trial import run_trial
+from labeldp.trainers.data_sets.fetch import fetch
 from tests.platform.examples import a_record
-from tests.trainers.test_data import write_corners
 
 class NearVault:
     """What a trial has of the vault, in this process."""
@@ -63,7 +63,7 @@ class NearVault:
         return self.vault.epsilon(delta=0.0, keys=self.keys), 0.0
 
 here = Path(sys.argv[1])
-write_corners(here)
+fetch("corners", here)
 changes = {"method": "nearest_mean", "data.name": "corners", "trainer.epsilon": 4.0}
 base = with_changes(TrialConfig(), {**changes, "data.root": str(here)})
 (trial,) = plan_trials(Sweep(name="added", base=base))

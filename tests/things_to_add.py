@@ -102,11 +102,11 @@ from scipy.special import softmax
 
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.trainers.schedules import EpochMetrics
-from labeldp.trainers.trainer import PlannedCharge, Trainer, TrainerConfig
+from labeldp.trainers.trainer import PlannedCharge, Trainer, TrainerDefaults
 
 
 @dataclass(frozen=True, kw_only=True)
-class NearestMeanConfig(TrainerConfig):
+class NearestMeanConfig(TrainerDefaults):
     """What noise there is on labels."""
 
     epsilon: float = 1.0
@@ -195,14 +195,26 @@ DATA_SET = Addition(
     lines={
         "trainers/data_sets/catalog.py": (
             (
-                "from pathlib import Path\n\n",
-                "from pathlib import Path\n\nimport numpy as np\n\n",
+                "from functools import partial\n\n",
+                "from functools import partial\n\nimport numpy as np\n\n",
             ),
-            ("import DatasetMissing, Splits", "import DatasetMissing, PublishedFile, Splits"),
             (
-                "\n_ALL = (\n",
-                """
-def _read_corners(root: Path) -> Splits:
+                "from labeldp.trainers.data_sets.images",
+                "from labeldp.trainers.data_sets.files import Splits\n"
+                "from labeldp.trainers.data_sets.images",
+            ),
+            (
+                "\n_RECORDS = (\n",
+                '''
+def _download_corners(root, files):
+    (root / "corners").mkdir(exist_ok=True)
+    with open(root / files[0].path, "w") as file:
+        for i in range(400):
+            far = 150 * (i % 3 == 0)
+            file.write(f"{(i * 37) % 100 + far},{(i * 53) % 100 + far},{int(i % 3 == 0)}\\n")
+
+
+def _read_corners(root):
     table = np.loadtxt(root / "corners" / "corners.csv", delimiter=",")
     features, labels = table[:, :2].astype(np.float32), table[:, 2].astype(np.int64)
     return Splits(
@@ -214,48 +226,38 @@ def _read_corners(root: Path) -> Splits:
     )
 
 
-_ALL = (
+_RECORDS = (
     DataSet(
         name="corners",
         description="400 points in two corners of a square",
         layouts=(
             Layout(
                 folder="corners",
-                files=(
-                    PublishedFile(
-                        path="corners/corners.csv",
-                        size=3414,
-                        md5="9cfa3ba032cda2d6056524e0a6d390e7",
-                    ),
+                files=published_files(
+                    "corners", ("corners.csv", 3414, "9cfa3ba032cda2d6056524e0a6d390e7")
                 ),
                 read=_read_corners,
             ),
         ),
-        command="run tests/trainers/test_data.py",
+        download=_download_corners,
     ),
-""",
+''',
             ),
         )
     },
     appended={
-        "tests/trainers/test_data.py": """\
-def write_corners(root: Path) -> None:
-    (root / "corners").mkdir()
-    with open(root / "corners" / "corners.csv", "w") as file:
-        for i in range(400):
-            far = 150 * (i % 3 == 0)
-            file.write(f"{(i * 37) % 100 + far},{(i * 53) % 100 + far},{int(i % 3 == 0)}\\n")
-
-
+        "tests/trainers/test_data.py": '''\
 def test_corners(tmp_path: Path) -> None:
-    with pytest.raises(DatasetMissing, match="run tests/trainers/test_data.py"):
+    from labeldp.trainers.data_sets.fetch import fetch
+
+    with pytest.raises(DatasetMissing, match="labeldp data fetch corners"):
         load("corners", root=tmp_path)
-    write_corners(tmp_path)
+    fetch("corners", tmp_path)
     assert DATASETS["corners"].check(tmp_path) == []
     data = load("corners", root=tmp_path)
     assert data.public.train_features.shape == (200, 2)
     assert np.bincount(data.train_labels).tolist() == [133, 67]
-"""
+'''
     },
 )
 
