@@ -23,7 +23,11 @@ from labeldp.platform.configuration import (
 from labeldp.platform.overrides import parse_overrides, read_yaml
 from labeldp.trainers.alibi import AlibiConfig, Noise
 from labeldp.trainers.models import ModelName
+from labeldp.trainers.pate.teachers import EnsembleConfig
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.priors import PriorSettings
+from labeldp.trainers.trainer import TrainerConfig
+from tests.trainers.tiny_data import table
 
 
 def test_defaults_run_as_they_are() -> None:
@@ -133,6 +137,15 @@ def test_trainer_settings_must_belong_to_the_method() -> None:
         TrialConfig(trainer=DataSettings())
     with pytest.raises(ConfigurationError, match="method is 'pat'"):
         TrialConfig(method="pat")
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_method_says_what_it_needs_by_the_protocol(method: str) -> None:
+    config: TrainerConfig = METHODS[method]()
+    assert config.ensemble is None or isinstance(config.ensemble, EnsembleConfig)
+    assert config.prior is None or isinstance(config.prior, PriorSettings)
+    data, _ = table(train=3500)  # PATE asks 3,000 of them, by default
+    config.check_data(data)
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))

@@ -1,21 +1,32 @@
-"""trial: a trial that goes on from a state counts every release that the state was made of."""
+"""trial: one that goes on from a state counts all its releases; what a new trainer has to say."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
+from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
-from labeldp.platform.configuration import DataSettings, TrialConfig
+from labeldp.platform.configuration import METHODS, DataSettings, TrialConfig, with_changes
+from labeldp.platform.cost import check_priors, cost_of
 from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.records.checkpoints import Checkpoints
+from labeldp.platform.sweep import PlannedTrial
 from labeldp.platform.trial import run_trial
+from labeldp.platform.trusted.ensembles import ensembles_of
 from labeldp.platform.vault_client import VaultClient
+from labeldp.trainers.data import PublicData
+from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.lp_mst import LpMstConfig
+from labeldp.trainers.one_network import OneNetwork
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 from tests.trainers.tiny_data import digits
 
 TWO_STAGES = TrialConfig(
@@ -100,3 +111,51 @@ def test_a_trial_that_goes_on_in_a_later_stage_counts_the_releases_of_all_stages
     )
     assert len(vault.charges()) == 2
     assert sorted(outcome.release_keys) == sorted(charge.key for charge in vault.charges())
+
+
+@dataclass(frozen=True, kw_only=True)
+class MineConfig(LearnerConfig, TrainerDefaults):
+    """All that a new trainer's settings have to say."""
+
+    delta: float = 1e-5
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        mechanism = RandomizedResponse(epsilon=1.0, num_classes=num_classes)
+        return PlannedCharge(event=mechanism.event, release=mechanism)
+
+    def start(
+        self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
+    ) -> "Mine":
+        noisy = labels.release(RandomizedResponse(epsilon=1.0, num_classes=data.num_classes))
+        learner = Learner(self, data=data, seed=seed, performance=performance)
+        return Mine(learner, noisy.values)
+
+
+class Mine(OneNetwork):
+    """All that a new trainer has to say."""
+
+    def __init__(self, learner: Learner, noisy: NDArray[Any]) -> None:
+        super().__init__(learner)
+        self._noisy = torch.from_numpy(np.array(noisy)).long()
+
+    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(logits, self._noisy[rows])
+
+
+def test_a_trainer_is_its_settings_its_loss_and_a_line_of_the_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(METHODS, "mine", MineConfig)
+    config = with_changes(
+        TrialConfig(), {"method": "mine", "trainer.epochs": 2, "trainer.width": 8}
+    )
+    data, source = digits(train=200)
+    trial = PlannedTrial(variant="mine", config=config, point={})
+    cost = cost_of([trial], num_classes=data.num_classes)
+    check_priors([trial], data)
+    assert ensembles_of([trial]) == {}
+    vault = LabelVault(labels=source.labels, num_classes=10)
+    client = NearVault(home=vault, noise=SeededNoise(seed=0))
+    outcome = run_trial(config, data=data, vault=client, on_epoch=lambda _: None)
+    assert outcome.metrics["epsilon"] == cost.epsilon_total == 1.0
+    assert 0 <= outcome.metrics["accuracy"] <= 1
