@@ -121,7 +121,7 @@ class MineConfig(LearnerConfig, TrainerDefaults):
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
         mechanism = RandomizedResponse(epsilon=1.0, num_classes=num_classes)
-        return PlannedCharge(event=mechanism.event, release=mechanism)
+        return PlannedCharge.of(mechanism)
 
     def start(
         self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
@@ -155,7 +155,7 @@ def test_a_trainer_is_its_settings_its_loss_and_a_line_of_the_table(
     check_priors([trial], data)
     assert ensembles_of([trial]) == {}
     vault = LabelVault(labels=source.labels, num_classes=10)
-    client = NearVault(home=vault, noise=SeededNoise(seed=0))
+    client = NearVault(vault)
     outcome = run_trial(config, data=data, vault=client, on_epoch=lambda _: None)
     assert outcome.metrics["epsilon"] == cost.epsilon_total == 1.0
     assert 0 <= outcome.metrics["accuracy"] <= 1
