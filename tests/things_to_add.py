@@ -205,7 +205,7 @@ DATA_SET = Addition(
             ),
             (
                 "\n_RECORDS = (\n",
-                '''
+                """
 def _download_corners(root, files):
     (root / "corners").mkdir(exist_ok=True)
     with open(root / files[0].path, "w") as file:
@@ -241,12 +241,12 @@ _RECORDS = (
         ),
         download=_download_corners,
     ),
-''',
+""",
             ),
         )
     },
     appended={
-        "tests/trainers/test_data.py": '''\
+        "tests/trainers/test_data.py": """\
 def test_corners(tmp_path: Path) -> None:
     from labeldp.trainers.data_sets.fetch import fetch
 
@@ -257,7 +257,7 @@ def test_corners(tmp_path: Path) -> None:
     data = load("corners", root=tmp_path)
     assert data.public.train_features.shape == (200, 2)
     assert np.bincount(data.train_labels).tolist() == [133, 67]
-'''
+"""
     },
 )
 
