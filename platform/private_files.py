@@ -86,13 +86,9 @@ def inner_folder(folder: Path) -> None:
         NotOurs: It is a link, or belongs to another user.
         OSError: It can't be made.
     """
+    refuse_link(folder)
     folder.mkdir(exist_ok=True, mode=0o700)
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        refuse_link(folder)
-        raise
-    _close(folder, descriptor)
+    _close(folder, os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
 
 
 def private_file(path: Path) -> None:

@@ -262,7 +262,10 @@ def test_a_planted_link_is_refused_before_anything_is_written(name: str, tmp_pat
     with pytest.raises(ResultsFolderError, match=rf"{name} is a link.*--results DIR"):
         ResultsFolder(results, sweep="small")
     assert [path.name for path in results.iterdir()] == [name]
-    assert (precious.read_text(), stat.S_IMODE(precious.stat().st_mode)) == ("do not lose me", 0o644)
+    assert (precious.read_text(), stat.S_IMODE(precious.stat().st_mode)) == (
+        "do not lose me",
+        0o644,
+    )
 
 
 def test_a_lock_that_was_planted_since_is_not_overwritten(tmp_path: Path) -> None:
