@@ -6,7 +6,6 @@ not at all, read without unpickling code, and deleted when its trial has ended.
 
 import contextlib
 import io
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from labeldp.platform.private_files import private_file
+from labeldp.platform.private_files import inner_folder, replacing
 
 #: A trial's state is kept at most so often: it is tens of megabytes for a large network.
 KEEP_SECONDS = 60.0
@@ -33,11 +32,9 @@ class Keeper:
     def keep(self, digest: str, content: bytes) -> None:
         """Keep a trial's state; an earlier one is replaced at once or not at all."""
         # A cluster that was there before has an umask of its own; states hold what was released.
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = self._folder / f"{digest}.part"
-        private_file(draft)
-        draft.write_bytes(content)
-        os.replace(draft, self._folder / f"{digest}.state")
+        inner_folder(self._folder)
+        with replacing(self._folder / f"{digest}.state") as file:
+            file.write(content)
 
     def find(self, digest: str) -> bytes | None:
         """Return a trial's state, or None."""

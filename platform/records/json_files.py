@@ -2,12 +2,12 @@
 
 import json
 import math
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from labeldp.platform.private_files import NotOurs, replacing
 from labeldp.trainers.regular_files import read_bytes
 
 #: Records hold a number per metric and epoch: a few megabytes at the most.
@@ -53,20 +53,13 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old one or the new one, never half of it.
 
     Raises:
-        ResultsFolderError: The disk is full or the folder can't be written.
+        ResultsFolderError: The disk is full, the folder can't be written, or the file is a link.
     """
     try:
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            with open(os.open(draft, flags, 0o600), "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
+        with replacing(path) as file:
+            file.write(text.encode())
+    except NotOurs as error:
+        raise ResultsFolderError(str(error)) from error
     except OSError as error:
         raise ResultsFolderError(
             f"{path} can't be written ({error.strerror}); free the disk or make the folder "

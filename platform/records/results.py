@@ -14,7 +14,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from labeldp.platform.private_files import NotOurs, private_file, private_folder
+from labeldp.platform.private_files import (
+    DRAFT_ENDING,
+    NotOurs,
+    inner_folder,
+    open_private,
+    private_folder,
+)
 from labeldp.platform.records.json_files import (
     ResultsFolderError,
     dumps,
@@ -53,7 +59,7 @@ class ResultsFolder:
         try:
             # What is computed from true labels lies in records, tracking and artifacts in here.
             private_folder(self.path)
-            (self.path / "trials").mkdir(exist_ok=True, mode=0o700)
+            inner_folder(self.path / "trials")
             with tempfile.TemporaryFile(dir=self.path):
                 pass
         except NotOurs as error:
@@ -92,14 +98,16 @@ class ResultsFolder:
         """Hold the folder; the lock goes with the process, however it ends.
 
         Raises:
-            ResultsFolderError: Another driver holds it.
+            ResultsFolderError: Another driver holds it, or its lock is a link.
         """
-        private_file(self.path / "driver.lock")
-        with open(self.path / "driver.lock", "a+") as lock:
+        try:
+            descriptor = open_private(self.path / "driver.lock", os.O_RDWR | os.O_CREAT)
+        except NotOurs as error:
+            raise ResultsFolderError(f"{error} with --results DIR") from error
+        with open(descriptor, "r+") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                lock.seek(0)
                 raise ResultsFolderError(
                     f"results folder {self.path} is in use by process {lock.read() or '?'}; wait "
                     "until that sweep ends, or choose another folder with --results DIR"
@@ -113,10 +121,11 @@ class ResultsFolder:
     def _clear_leftovers(self) -> None:
         """Delete Tune's files of a driver that was killed, and what it had not written whole."""
         shutil.rmtree(self.scratch, ignore_errors=True)
-        for folder in (self.path, self.path / "trials", self.path / "private"):
-            for draft in folder.glob(".*"):
-                if draft.is_file() and draft.suffix[1:].isdecimal():
-                    draft.unlink(missing_ok=True)
+        drafts = [*self.path.glob(f".*{DRAFT_ENDING}")]
+        for folder in (self.path / "trials", self.path / "private", self.checkpoints):
+            drafts.extend(folder.rglob(f".*{DRAFT_ENDING}"))
+        for draft in drafts:
+            draft.unlink(missing_ok=True)
 
     def identity(self) -> dict[str, Any]:
         """Return what the folder says of itself; empty for a new one.

@@ -3,8 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -33,7 +32,7 @@ class AuditedModel:
     evidence: AttackEvidence | None
 
 
-def audit_figure(models: Sequence[AuditedModel], *, path: Path) -> None:
+def audit_figure(models: Sequence[AuditedModel], *, file: IO[bytes]) -> None:
     """Draw all audits of each model, one panel each.
 
     Bars from 0 are proven: with the stated confidence the model's epsilon is at least as large, at
@@ -42,7 +41,7 @@ def audit_figure(models: Sequence[AuditedModel], *, path: Path) -> None:
 
     Args:
         models: At least one.
-        path: The PNG to write.
+        file: The PNG is written to it.
     """
     figure = Figure(figsize=(8, 0.7 + 1.9 * len(models)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -58,10 +57,10 @@ def audit_figure(models: Sequence[AuditedModel], *, path: Path) -> None:
         "estimate; grey: ceiling)",
         fontsize="small",
     )
-    figure.savefig(path, dpi=130)
+    figure.savefig(file, dpi=130, format="png")
 
 
-def confidence_figure(models: Sequence[AuditedModel], *, path: Path) -> None:
+def confidence_figure(models: Sequence[AuditedModel], *, file: IO[bytes]) -> None:
     """Draw how sure the attacker was where it was right and where it was wrong.
 
     Malek et al. 2021, Figure 1: each guess is between a canary's own label and another wrong one;
@@ -69,7 +68,7 @@ def confidence_figure(models: Sequence[AuditedModel], *, path: Path) -> None:
 
     Args:
         models: Those with evidence are drawn; at least one.
-        path: The PNG to write.
+        file: The PNG is written to it.
     """
     drawn = [
         (as_written(model.name), model.evidence) for model in models if model.evidence is not None
@@ -97,7 +96,7 @@ def confidence_figure(models: Sequence[AuditedModel], *, path: Path) -> None:
     axis.set_ylim(0, 1.12)
     axis.set_xlim(-0.6, len(drawn) - 0.4)
     axis.set_ylabel("attacker's confidence (blue: right, red: wrong)")
-    figure.savefig(path, dpi=130)
+    figure.savefig(file, dpi=130, format="png")
 
 
 def _finite(metrics: Mapping[str, float]) -> list[float]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from labeldp.platform.private_files import private_folder
+from labeldp.platform.private_files import inner_folder, private_folder, replacing
 from labeldp.platform.records.results import TrialRecord, write_text
 from labeldp.platform.reports.audit_figures import AuditedModel, audit_figure, confidence_figure
 from labeldp.platform.reports.pareto import points
@@ -78,13 +78,16 @@ def write_audits(
     if not audited:
         return ()
     private = folder / "private"
+    inner_folder(private)
     private_folder(private)
     shown = [_model(record, results) for record in _representatives(audited)]
     figures = [private / "audits.png"]
-    audit_figure(shown, path=figures[0])
+    with replacing(figures[0]) as file:
+        audit_figure(shown, file=file)
     if any(model.evidence is not None for model in shown):
         figures.append(private / "confidence.png")
-        confidence_figure(shown, path=figures[1])
+        with replacing(figures[1]) as file:
+            confidence_figure(shown, file=file)
     page = private / "audits.html"
     write_text(page, _page(audited, figures, title, style))
     return (page, *figures)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
+from typing import IO
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -18,12 +18,12 @@ _MARKERS = "osD^vPX*"
 _FEW = 6
 
 
-def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
+def pareto_figure(found: Sequence[Point], *, file: IO[bytes], title: str) -> None:
     """Draw accuracy against epsilon, and below it the attack's interval against epsilon.
 
     Args:
         found: Points of all variants; a baseline without privacy is drawn as a level.
-        path: The PNG to write.
+        file: The PNG is written to it.
         title: Above the figure.
     """
     finite = [point for point in found if math.isfinite(point.epsilon)]
@@ -72,7 +72,7 @@ def pareto_figure(found: Sequence[Point], *, path: Path, title: str) -> None:
     lower.set_ylabel(f"epsilon_m{'' if pure else ', lower end at delta 0'}\n(arrow: no upper end)")
     for axis in (upper, lower):
         axis.grid(alpha=0.25)
-    figure.savefig(path, dpi=130)
+    figure.savefig(file, dpi=130, format="png")
 
 
 def as_written(name: str) -> str:

@@ -7,6 +7,7 @@ and says so: epsilon_m, which the canaries' random labels went into.
 import base64
 import csv
 import html
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.platform.accuracy_figures import ChooseBy
-from labeldp.platform.private_files import private_file
+from labeldp.platform.private_files import replacing
 from labeldp.platform.records.results import TrialRecord, dumps, write_text
 from labeldp.platform.reports.accuracy_columns import (
     accuracy_cells,
@@ -83,11 +84,12 @@ def write_report(
         pareto_csv=folder / "pareto.csv",
         rows=0,
     )
-    for path in (report.html, report.pareto_png, report.pareto_csv):
-        private_file(path)  # epsilon_m is the owner's to show
     found = points(records, choose_by=choose_by)
     best = {point.hashes for point in front(found)}
-    pareto_figure(found, path=report.pareto_png, title=title)
+    # What is written takes the place of what was there, with its modes: epsilon_m is the owner's
+    # to show.
+    with replacing(report.pareto_png) as file:
+        pareto_figure(found, file=file, title=title)
     _write_table(found, best, report.pareto_csv)
     page = _page(records, found, best, title, ledger, report.pareto_png.read_bytes())
     write_text(report.html, page)
@@ -105,24 +107,25 @@ def _write_table(found: Sequence[Point], best: set[tuple[str, ...]], path: Path)
     columns = ["accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high"]
     estimated = ["accuracy_estimated", "accuracy_estimated_error"]
     estimated = estimated if any(point.estimate for point in found) else []
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        names = ["variant", *axes, "accuracy", *columns, "trials", "pareto", "noise", *estimated]
-        writer.writerow(names)
-        for point in found:
-            values = dict(point.point)
-            writer.writerow(
-                [
-                    point.variant,
-                    *(values.get(axis, "") for axis in axes),
-                    "" if point.accuracy_test is None else point.accuracy_test,
-                    *(getattr(point, column) for column in columns),
-                    len(point.hashes),
-                    int(point.hashes in best),
-                    point.noise,
-                    *((point.estimate.accuracy, point.estimate.error) if point.estimate else ()),
-                ]
-            )
+    table = io.StringIO(newline="")
+    writer = csv.writer(table)
+    names = ["variant", *axes, "accuracy", *columns, "trials", "pareto", "noise", *estimated]
+    writer.writerow(names)
+    for point in found:
+        values = dict(point.point)
+        writer.writerow(
+            [
+                point.variant,
+                *(values.get(axis, "") for axis in axes),
+                "" if point.accuracy_test is None else point.accuracy_test,
+                *(getattr(point, column) for column in columns),
+                len(point.hashes),
+                int(point.hashes in best),
+                point.noise,
+                *((point.estimate.accuracy, point.estimate.error) if point.estimate else ()),
+            ]
+        )
+    write_text(path, table.getvalue())
 
 
 def _page(

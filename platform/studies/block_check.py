@@ -8,6 +8,7 @@ come from one model.
 """
 
 import csv
+import io
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -211,19 +212,20 @@ def _write_csv(rows: Sequence[BlockRow], path: Path) -> None:
     ends = [f"{name}_{end}" for name in names for end in ("low", "high")]
     plain = ["variant", "epsilon", "accuracy", "accuracy_blocks", "canaries", "blocks"]
     axes = list(dict.fromkeys(key for row in rows for key in row.point))
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*plain, *axes, *ends, "agree"])
-        for row in rows:
-            intervals = [getattr(row, name) for name in names]
-            writer.writerow(
-                [
-                    *(getattr(row, column) for column in plain),
-                    *(row.point.get(axis, "") for axis in axes),
-                    *(end for each in intervals for end in (each.epsilon_low, each.epsilon_high)),
-                    int(row.agree),
-                ]
-            )
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow([*plain, *axes, *ends, "agree"])
+    for row in rows:
+        intervals = [getattr(row, name) for name in names]
+        writer.writerow(
+            [
+                *(getattr(row, column) for column in plain),
+                *(row.point.get(axis, "") for axis in axes),
+                *(end for each in intervals for end in (each.epsilon_low, each.epsilon_high)),
+                int(row.agree),
+            ]
+        )
+    write_text(path, text.getvalue())
 
 
 def _outcome(

@@ -15,7 +15,6 @@ figures go out. Figures that depend on the canaries' labels are the owner's alon
 
 import hmac
 import math
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +42,7 @@ from labeldp.mechanisms.auditing.one_run_curves import Curve
 from labeldp.mechanisms.ledger import all_pure
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.audit_settings import AuditSettings
+from labeldp.platform.private_files import inner_folder, replacing
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,11 +70,9 @@ class AttackEvidence:
     def write(self, path: Path) -> None:
         """Keep it in a file that only its owner may read."""
         for folder in (path.parent.parent, path.parent):
-            folder.mkdir(exist_ok=True, mode=0o700)
-        draft = path.with_name(f".{path.name}")
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            inner_folder(folder)
+        with replacing(path) as file:
             np.savez(file, own=self.own, others=self.others, coin_margins=self.coin_margins)
-        draft.replace(path)
 
     @classmethod
     def read(cls, path: Path) -> "AttackEvidence | None":

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.platform.private_files import inner_folder
 from labeldp.platform.records.results import write_json
 from labeldp.platform.trusted.audits import AuditFindings, evidence_path
 
@@ -150,9 +151,8 @@ class FigureBook:
             return
         path = self._path(self._results, trial)
         for folder in (path.parent.parent, path.parent):
-            folder.mkdir(exist_ok=True, mode=0o700)
+            inner_folder(folder)
         write_json(path, page)
-        path.chmod(0o600)
 
 
 def digest_of(confidences: NDArray[Any], facts: Any) -> str:

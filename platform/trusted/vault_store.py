@@ -78,6 +78,10 @@ class SqliteStore:
                 if version == SCHEMA_VERSION:
                     _let_lines_declare(connection)
                     self.id = vault_identity.settle(connection, path, moved=moved)
+                    lines = connection.execute("SELECT count(*) FROM charges").fetchone()[0]
+            if version == SCHEMA_VERSION:
+                # Once the store's own id is sure to be in it.
+                vault_identity.let_witness_know(path, vault=self.id, lines=lines)
         except NotOurs as error:
             raise StoreUnusable(f"{error}, with --results") from error
         except (OSError, sqlite3.Error) as error:

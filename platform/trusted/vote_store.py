@@ -21,8 +21,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.platform.private_files import NotOurs, private_folder
-from labeldp.trainers.regular_files import open_regular, read_bytes
+from labeldp.platform.private_files import NotOurs, open_private, private_folder
+from labeldp.trainers.regular_files import open_regular
 
 SCHEMA_VERSION = 1
 _MAGIC = b"labeldp votes\n"
@@ -174,7 +174,7 @@ class VoteJournal:
 
     def _opened(self) -> BinaryIO:
         """Open, lock and read the file, at the end of its last whole record."""
-        file = open(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
+        file = open(open_private(self.path, os.O_RDWR | os.O_CREAT), "r+b")
         try:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -199,6 +199,8 @@ class VoteJournal:
     def _telling_why(self) -> Iterator[None]:
         try:
             yield
+        except NotOurs as error:
+            raise VoteStoreUnusable(f"votes can't be kept: {error} with --results") from error
         except OSError as error:
             raise VoteStoreUnusable(
                 f"votes can't be written to {self.path} ({error.strerror or error}); free the "
@@ -248,12 +250,15 @@ class VoteJournal:
 def _secret(path: Path) -> bytes:
     """Return 32 random bytes, the same for the life of the folder."""
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with open(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             file.write(secrets.token_bytes(32))
     except FileExistsError:
         pass
     for _ in range(100):  # another process may be about to fill it
-        if len(found := read_bytes(path)) == 32:
+        # A secret that somebody else chose, or has a name for, is none.
+        with open(open_private(path, os.O_RDONLY), "rb") as file:
+            found = file.read(33)
+        if len(found) == 32:
             return found
         time.sleep(0.05)
     raise VoteStoreUnusable(f"{path} is damaged; move its folder away to train teachers again")

@@ -12,7 +12,8 @@ import torch
 
 from labeldp.platform.cluster import connected
 from labeldp.platform.data_loading import load_data
-from labeldp.platform.records.checkpoints import Checkpoints, start_keeper
+from labeldp.platform.private_files import NotOurs
+from labeldp.platform.records.checkpoints import Checkpoints, Keeper, start_keeper
 from labeldp.platform.sweep import plan_trials
 from labeldp.platform.trial import TrialOutcome, run_trial
 from labeldp.platform.trusted import vault_home
@@ -150,3 +151,21 @@ def test_a_state_that_is_damaged_or_hostile_or_of_another_ledger_is_not_used(
     bench.move("another")
     _, trained_now = bench.run()
     assert trained_now == EPOCHS
+
+
+def test_a_state_is_written_through_no_link(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    states = tmp_path / "checkpoints"
+    states.mkdir()
+    (states / "ab.part").symlink_to(victim)  # the draft's name, until nobody could foresee it
+    keeper = Keeper(str(states))
+    keeper.keep("ab", b"state")
+    assert keeper.find("ab") == b"state"
+    (states / "cd.state").symlink_to(victim)
+    with pytest.raises(NotOurs, match=r"cd\.state is a link"):
+        keeper.keep("cd", b"state")
+    (tmp_path / "away").symlink_to(states)
+    with pytest.raises(NotOurs, match="away is a link"):
+        Keeper(str(tmp_path / "away")).keep("ab", b"other")
+    assert (victim.read_text(), keeper.find("ab")) == ("mine", b"state")

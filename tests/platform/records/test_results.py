@@ -187,10 +187,11 @@ def test_a_mistyped_identity_is_named(name: str, tmp_path: Path) -> None:
 def test_drafts_of_a_killed_driver_go_when_the_folder_is_held(tmp_path: Path) -> None:
     folder = ResultsFolder(tmp_path, sweep="small")
     folder.keep(a_record())
-    drafts = [tmp_path / ".report.html.123", tmp_path / "trials" / ".a.json.77"]
+    drafts = [tmp_path / ".report.html.12ab.draft", tmp_path / "trials" / ".a.json.77cd.draft"]
+    drafts.append(tmp_path / "private" / "figures" / ".a.json.0.draft")
     drafts.append(tmp_path / "tune" / "sweep" / "tuner.pkl")
-    drafts[-1].parent.mkdir(parents=True)
     for draft in drafts:
+        draft.parent.mkdir(parents=True, exist_ok=True)
         draft.write_text("half")
     (tmp_path / ".mine").write_text("no draft")
     with folder.held():
@@ -248,3 +249,49 @@ def test_what_is_written_is_its_owners_alone_whatever_was_there(tmp_path: Path) 
     finally:
         os.umask(mask)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("name", ["driver.lock", "trials", "vault.db", "private", "checkpoints"])
+def test_a_planted_link_is_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("do not lose me")
+    precious.chmod(0o644)
+    results = tmp_path / "results"
+    results.mkdir(mode=0o777)
+    (results / name).symlink_to(precious)
+    with pytest.raises(ResultsFolderError, match=rf"{name} is a link.*--results DIR"):
+        ResultsFolder(results, sweep="small")
+    assert [path.name for path in results.iterdir()] == [name]
+    assert (precious.read_text(), stat.S_IMODE(precious.stat().st_mode)) == (
+        "do not lose me",
+        0o644,
+    )
+
+
+def test_a_lock_that_was_planted_since_is_not_overwritten(tmp_path: Path) -> None:
+    folder = ResultsFolder(tmp_path / "results", sweep="small")
+    precious = tmp_path / "precious"
+    precious.write_text("do not lose me")
+    for plant in (os.symlink, os.link):
+        plant(precious, folder.path / "driver.lock")
+        with pytest.raises(ResultsFolderError, match=r"is a (hard )?link"), folder.held():
+            pass
+        (folder.path / "driver.lock").unlink()
+    assert precious.read_text() == "do not lose me"
+
+
+def test_the_results_folder_may_be_a_link_that_the_user_made(tmp_path: Path) -> None:
+    (tmp_path / "large-disk").mkdir()
+    (tmp_path / "results").symlink_to(tmp_path / "large-disk")
+    folder = ResultsFolder(tmp_path / "results", sweep="small")
+    with folder.held():
+        folder.keep(a_record())
+    assert len(list((tmp_path / "large-disk" / "trials").iterdir())) == 1
+
+
+def test_a_file_that_is_a_link_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine")
+    (tmp_path / "page").symlink_to(tmp_path / "victim")
+    with pytest.raises(ResultsFolderError, match="page is a link"):
+        write_text(tmp_path / "page", "text")
+    assert (tmp_path / "victim").read_text() == "mine"

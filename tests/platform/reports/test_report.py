@@ -83,6 +83,28 @@ def test_reports_are_their_owners_alone_whatever_was_there(tmp_path: Path) -> No
     assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("report.html", "pareto.png", "pareto.csv"),
+        *("private", "private/audits.html", "private/audits.png"),
+    ],
+)
+def test_reports_are_not_written_through_links(name: str, tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim").chmod(0o755)
+    link = tmp_path / "report" / name
+    link.parent.mkdir(parents=True)
+    figures = {"label_inference_bound": 0.5, "epsilon_m_paper_low": 0.1}
+    for target in (tmp_path / "victim", tmp_path / "nothing"):
+        link.symlink_to(target)
+        with pytest.raises(ValueError, match=f"{link.name} is a link to {target}"):
+            write_report([a_record("a", figures=figures)], folder=tmp_path / "report", title="x")
+        link.unlink()
+    assert not list((tmp_path / "victim").iterdir()) and not (tmp_path / "nothing").exists()
+    assert stat.S_IMODE((tmp_path / "victim").stat().st_mode) == 0o755
+
+
 def test_the_page_stands_alone(tmp_path: Path) -> None:
     written = write_report(some_records(), folder=tmp_path, title="small & fine", ledger=LEDGER)
     page = written.html.read_text()

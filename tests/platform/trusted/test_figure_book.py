@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.audit_settings import AuditSettings
+from labeldp.platform.private_files import NotOurs
 from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.recorder import Recorder
@@ -226,3 +227,18 @@ def test_a_trial_that_was_not_audited_has_failed(tmp_path: Path) -> None:
 def test_a_trial_that_failed_is_not_asked_about(tmp_path: Path) -> None:
     record = recorded(tmp_path, Owner(None), finished=False, reason="TrainingDiverged: loss")
     assert record.reason == "TrainingDiverged: loss"
+
+
+def test_evidence_is_written_through_no_link(tmp_path: Path) -> None:
+    victim, path = tmp_path / "victim", evidence_path(tmp_path / "results", "ab")
+    victim.write_text("mine")
+    path.parent.mkdir(parents=True)
+    path.with_name(".ab.npz").symlink_to(victim)  # the draft's name, until nobody could foresee it
+    evidence = AttackEvidence(own=np.ones(2), others=np.ones((2, 3)), coin_margins=np.zeros(0))
+    evidence.write(path)
+    assert AttackEvidence.read(path) is not None and victim.read_text() == "mine"
+    away = tmp_path / "away"
+    path.parent.rename(away)
+    path.parent.symlink_to(away)
+    with pytest.raises(NotOurs, match="evidence is a link"):
+        evidence.write(path)

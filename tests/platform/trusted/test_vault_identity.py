@@ -1,6 +1,9 @@
 """vault_identity: a renamed store is itself, a copied or forgetful one is refused."""
 
+import os
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -94,14 +97,73 @@ def test_another_store_in_its_place_is_refused(path: Path, tmp_path: Path) -> No
 
 
 def test_a_store_of_before_places_were_kept_gets_one(path: Path) -> None:
-    import sqlite3
-    from contextlib import closing
-
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DROP TABLE identity")
     witness(path).unlink()
     assert SqliteStore(path).id == SqliteStore(path).id
     assert len(SqliteStore(path).charges()) == 2
+    assert witness(path).read_text() == f"{SqliteStore(path).id} 2\n", "it has one from now on"
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_witness_that_is_gone_is_missed(path: Path, moved: bool) -> None:
+    witness(path).unlink()
+    with pytest.raises(StoreUnusable, match=r"vault\.lines is gone.*it holds 2;.*--results"):
+        SqliteStore(path, moved=moved)
+    assert not witness(path).exists()
+
+
+def test_a_new_store_has_a_witness_before_it_spends(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "vault.db")
+    assert witness(store.path).read_text() == f"{store.id} 0\n"
+    # One of no lines says nothing against a new store, nor is it missed.
+    store.path.unlink()
+    again = SqliteStore(store.path)
+    assert witness(store.path).read_text() == f"{again.id} 0\n"
+    witness(store.path).unlink()
+    assert SqliteStore(store.path).id == again.id
+
+
+def test_the_same_number_in_another_file_system_is_a_copy(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New file systems count files from one: a copy may well have the original's number."""
+
+    class Another:
+        f_fsid = os.statvfs(path).f_fsid + 1
+
+    monkeypatch.setattr("os.statvfs", lambda path: Another)
+    with pytest.raises(StoreUnusable, match=r"is a copy.*--moved"):
+        SqliteStore(path)
+    SqliteStore(path, moved=True)
+    SqliteStore(path)
+
+
+def test_a_store_of_before_file_systems_were_kept_goes_on(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE identity SET inode = ?", (str(path.stat().st_ino),))
+    SqliteStore(path)
+    with closing(sqlite3.connect(path)) as connection:
+        (kept,) = connection.execute("SELECT inode FROM identity").fetchone()
+    assert kept == f"{os.statvfs(path).f_fsid}:{path.stat().st_ino}"
+
+
+def test_another_name_of_the_same_file_is_refused(path: Path) -> None:
+    other = path.parent.with_name("other") / path.name
+    other.parent.mkdir()
+    os.link(path, other)
+    for name in (other, path):
+        with pytest.raises(StoreUnusable, match=r"is a hard link: .* has 2 names.*--results"):
+            SqliteStore(name)
+    other.unlink()
+    SqliteStore(path)
+
+
+def test_a_store_at_the_end_of_a_link_is_not_made(tmp_path: Path) -> None:
+    (tmp_path / "vault.db").symlink_to(tmp_path / "elsewhere.db")
+    with pytest.raises(StoreUnusable, match=r"vault\.db is a link to .*elsewhere\.db"):
+        SqliteStore(tmp_path / "vault.db")
+    assert not (tmp_path / "elsewhere.db").exists()
 
 
 def test_a_driver_that_was_killed_between_ledger_and_witness_goes_on(path: Path) -> None:
