@@ -72,13 +72,16 @@ def members(settings: Any) -> None:
             raise ValueError(f"{field.name} is {value!r}; it must be one of {names}")
 
 
-def labels(values: Array | Any, *, num_classes: int, name: str = "labels") -> NDArray[np.int64]:
+def labels(
+    values: Array | Any, *, num_classes: int, name: str = "labels", secret: bool = False
+) -> NDArray[np.int64]:
     """Return class labels as int64 [N], or say which entry is not a whole number in 0..K-1.
 
     Args:
         values: Labels [N], NumPy or torch or a sequence, of an integer type.
         num_classes: K.
         name: What to call them in messages.
+        secret: Whether they are true labels that nobody may see: messages then show none of them.
 
     Raises:
         ValueError: Not one-dimensional, empty, not integers, or outside 0..K-1.
@@ -98,8 +101,9 @@ def labels(values: Array | Any, *, num_classes: int, name: str = "labels") -> ND
     outside = np.flatnonzero((array < 0) | (array >= num_classes))
     if outside.size:
         first = outside[0]
+        value = "none of the classes" if secret else array[first]
         raise ValueError(
-            f"{name}[{first}] is {array[first]}; with {num_classes} classes labels must lie in "
+            f"{name}[{first}] is {value}; with {num_classes} classes labels must lie in "
             f"0..{num_classes - 1} ({outside.size} of {array.size} do not)"
         )
     return array.astype(np.int64)

@@ -29,7 +29,7 @@ L2_SENSITIVITY = math.sqrt(2.0)
 
 
 def _one_hot(labels: Any, num_classes: int) -> NDArray[np.float64]:
-    checked = _validate.labels(labels, num_classes=num_classes)
+    checked = _validate.labels(labels, num_classes=num_classes, secret=True)
     encoded = np.zeros((len(checked), num_classes))
     encoded[np.arange(len(checked)), checked] = 1.0
     return encoded

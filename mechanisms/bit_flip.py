@@ -73,7 +73,7 @@ class BitFlip:
         Raises:
             ValueError: Labels that are not whole numbers in 0..K-1.
         """
-        exact = _validate.labels(labels, num_classes=self.num_classes)
+        exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         numpy_generator = as_discrete_generator(generator)
         flipped = np.empty((len(exact), self.num_classes), dtype=np.uint8)
         rows = max(1, _BLOCK_ENTRIES // self.num_classes)

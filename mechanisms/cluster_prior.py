@@ -78,7 +78,7 @@ class ClusterHistograms:
             ValueError: Labels out of range, clusters that are not numbered from 0, more clusters
                 than examples, or lengths that differ.
         """
-        exact = _validate.labels(labels, num_classes=self.num_classes)
+        exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         groups = _validate.labels(clusters, num_classes=np.iinfo(np.int64).max, name="clusters")
         if len(groups) != len(exact):
             raise ValueError(

@@ -75,7 +75,7 @@ class LabelMoments:
             ValueError: Labels out of range, weights of another length or shape, not finite, or
                 with a row longer than 1.
         """
-        exact = _validate.labels(labels, num_classes=self.num_classes)
+        exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         table = as_numpy(weights)
         _check_weights(table, num_labels=len(exact))
         rng = as_noise_generator(generator)

@@ -119,7 +119,7 @@ class RandomizedResponse:
         Raises:
             ValueError: Labels that are not whole numbers in 0..K-1.
         """
-        exact = _validate.labels(labels, num_classes=self.num_classes)
+        exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         numpy_generator = as_discrete_generator(generator)
         # A shift of 1..K-1 reaches every other class equally often; every label costs the same
         # two draws, so the time taken says nothing about it.
@@ -167,7 +167,8 @@ class NoNoise:
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Return the labels [N] unchanged; `generator` is there for the common interface."""
         del generator
-        result: AnyArray = like(_validate.labels(labels, num_classes=self.num_classes), labels)
+        exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
+        result: AnyArray = like(exact, labels)
         return result
 
     def log_likelihood(self, noisy: AnyArray) -> AnyArray:

@@ -27,15 +27,17 @@ _KNOWN_BY_THEIR_FIELDS = {
     "GNMax": ("noise_std",),
     "ConfidentGNMax": ("threshold", "sigma1", "sigma2", "check_noise"),
     "InteractiveGNMax": ("threshold", "sigma1", "sigma2", "confidence"),
-    "ReleaseNoise": ("beta", "sensitivity_multiplier", "cost_multiplier"),
 }
+#: What a description says beside the parameters; one of that name would be lost. With other names.
+_OTHERWISE = {"name": "title", "noise": "added_noise"}
 
 
 def describe(mechanism: object, noise: NoiseSource) -> dict[str, Any]:
     """Return name and parameters of a mechanism and of its noise, as the ledger records them.
 
     Raises:
-        TypeError: The mechanism is not a dataclass, so that its parameters can't be told.
+        TypeError: The mechanism is not a dataclass, so that its parameters can't be told, or has a
+            field `name` or `noise`, which the description has another meaning for.
     """
     return {
         "name": type(mechanism).__name__,
@@ -78,6 +80,13 @@ def _parameters(thing: object) -> dict[str, Any]:
         raise TypeError(
             f"{type(thing).__name__} is not a dataclass: its parameters can't be recorded, so "
             "its releases could not be told apart"
+        )
+    taken = sorted(_OTHERWISE.keys() & {entry.name for entry in fields(thing)})
+    if taken:
+        raise TypeError(
+            f"{type(thing).__name__} has a field called {taken[0]!r}; a release's address has its "
+            "type and its source of noise under `name` and `noise`, so that two releases that "
+            f"differ in that field would be one: call the field otherwise ({_OTHERWISE[taken[0]]})"
         )
     return {
         # epsilon 1 and 1.0 are one release, not two

@@ -127,7 +127,7 @@ class RRWithPrior:
             ValueError: Labels outside 0..K-1, a bad row of the prior, or lengths that differ.
         """
         checked = _check(prior)
-        exact = self._labels_for(labels, checked, name="labels")
+        exact = self._labels_for(labels, checked, name="labels", secret=True)
         numpy_generator = as_discrete_generator(generator)
         noisy = np.empty_like(exact)
         for rows in _blocks(checked.shape):
@@ -164,9 +164,9 @@ class RRWithPrior:
         return result
 
     def _labels_for(
-        self, labels: Any, prior: NDArray[np.float64], *, name: str
+        self, labels: Any, prior: NDArray[np.float64], *, name: str, secret: bool = False
     ) -> NDArray[np.int64]:
-        exact = _validate.labels(labels, num_classes=prior.shape[1], name=name)
+        exact = _validate.labels(labels, num_classes=prior.shape[1], name=name, secret=secret)
         if len(exact) != len(prior):
             raise ValueError(
                 f"{name} has {len(exact)} entries and prior {len(prior)} rows; "

@@ -17,6 +17,7 @@ release again reads the stored one and pays nothing; who asks for other noise pa
 """
 
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -129,12 +130,13 @@ class LabelVault:
             ValueError: Labels that are not whole numbers in 0..K-1, or a store of other labels.
         """
         _validate.whole(num_classes=num_classes, minimum=2)
-        self._labels = _validate.labels(labels, num_classes=num_classes)
+        self._labels = _validate.labels(labels, num_classes=num_classes, secret=True)
         self._labels.setflags(write=False)
         self.num_classes = num_classes
         self.budget = budget
         self._store = MemoryStore() if store is None else store
         self._lock = threading.RLock()
+        self._process = os.getpid()
         # An adversary who knows all labels but one could try each value of the last one against a
         # plain digest, so the address depends on the labels through a secret of the store only.
         digest = hashlib.blake2b(self._labels.tobytes(), key=self._store.salt(), digest_size=16)
@@ -265,6 +267,7 @@ class LabelVault:
         indices: NDArray[np.intp] | None,
         noise: NoiseSource,
     ) -> Release:
+        self._refuse_a_fork()
         description, failure_probability = describe(mechanism, noise), _declared(mechanism)
         key = address(private_digest, description, indices, public)
         with self._lock:
@@ -295,6 +298,16 @@ class LabelVault:
                 else:
                     stored = self._store.release(key)
         return Release(key=key, values=stored, indices=indices)
+
+    def _refuse_a_fork(self) -> None:
+        """Refuse to draw in a copy of the process: it and this one would draw one release twice."""
+        if os.getpid() != self._process:
+            raise TypeError(
+                f"this LabelVault belongs to process {self._process}, and process {os.getpid()} is "
+                "a fork of it, whose releases the ledger would not know: release before the fork, "
+                'start workers with multiprocessing.get_context("spawn"), or make the vault an '
+                "actor and ask that"
+            )
 
     def epsilon(self, *, delta: float, keys: Sequence[str] | None = None) -> float:
         """Epsilon of the worst label at `delta`, over all releases or those at `keys` only.

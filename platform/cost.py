@@ -2,11 +2,13 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeldp.mechanisms.ledger import (
     Budget,
@@ -17,7 +19,8 @@ from labeldp.mechanisms.ledger import (
 )
 from labeldp.mechanisms.release_address import describe
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.evaluation import planned_evaluation
+from labeldp.platform.evaluation import mechanism_of, planned_evaluation
+from labeldp.platform.evaluation_settings import Estimate
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.trainer import PlannedCharge
@@ -147,6 +150,7 @@ def check_what_is_left(
     num_classes: int,
     num_labels: int,
     held_out: int = 0,
+    read: Collection[str] = (),
     budget: Budget | None,
 ) -> None:
     """Refuse a plan that the budget can't pay beside what earlier starts have spent.
@@ -155,11 +159,12 @@ def check_what_is_left(
     on public inputs, so the vault has the last word; here nothing is refused that it would grant.
 
     Args:
-        trials: Planned trials.
+        trials: Planned trials that no earlier start has finished.
         earlier: Lines of the ledger.
         num_classes: K of the data set.
         num_labels: N, training examples of the data set.
         held_out: H, labels that are held out, which no training pays with.
+        read: Keys of the releases that finished trials have read.
         budget: The most that any label may pay, earlier starts included.
 
     Raises:
@@ -167,32 +172,81 @@ def check_what_is_left(
     """
     if budget is None:
         return
-    paid = {_line(charge.mechanism) for charge in earlier}
-    planned_lines: dict[str, Charge] = {}
+    apart = [charge for charge in earlier if _is_held_out(charge, num_labels)]
+    paid = {_line(each.mechanism) for each in earlier if not _is_held_out(each, num_labels)}
+    planned: dict[str, Charge] = {}
     for trial in trials:
         config = trial.config
-        planned = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
-        for part in planned.chain() if planned is not None else ():
+        charge = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
+        for part in charge.chain() if charge is not None else ():
             if is_dataclass(part.release) and not isinstance(part.release, type):
                 mechanism = describe(part.release, config.noise.source())
-                line = _line(mechanism)
-                planned_lines[line] = Charge(
-                    key=line,
-                    event=part.event,
-                    indices=np.arange(num_labels),
-                    mechanism=mechanism,
-                    failure_probability=part.failure_probability,
-                )
-    new = [charge for line, charge in planned_lines.items() if line not in paid]
+                planned[_line(mechanism)] = _planned(part, mechanism, np.arange(num_labels))
+    new = [charge for line, charge in planned.items() if line not in paid]
     every = num_labels + held_out
+    if held_out:
+        rows = np.arange(num_labels, every)
+        unread = [charge for charge in apart if charge.key not in read]
+        new += _new_estimates(trials, apart, unread, num_classes=num_classes, rows=rows)
     requested = epsilon_at([*earlier, *new], num_labels=every, delta=budget.delta)
     if new and not budget.allows(requested):
         raise BudgetExceeded(
             budget=budget,
             spent=epsilon_at(earlier, num_labels=every, delta=budget.delta),
             requested=requested,
-            request=f"a sweep of {len(trials)} trials with {len(new)} releases that are new",
+            request=f"a sweep with {len(trials)} trials left and {len(new)} releases that are new",
         )
+
+
+def _new_estimates(
+    trials: Sequence[PlannedTrial],
+    stored: Sequence[Charge],
+    unread: Sequence[Charge],
+    *,
+    num_classes: int,
+    rows: NDArray[np.intp],
+) -> list[Charge]:
+    """What estimates of accuracy will add on held-out labels, at `rows` [H].
+
+    A release of theirs that is stored serves every trial. A count is of one trial's predictions,
+    which nobody knows yet: those that no finished trial has read may be of trials that ended too
+    early for a record, one each; every further trial asks for a new one.
+    """
+    known = {_line(charge.mechanism) for charge in stored}
+    begun = Counter(_line(charge.mechanism) for charge in unread)
+    new: list[Charge] = []
+    for trial in trials:
+        asked = planned_evaluation(trial.config, num_classes=num_classes)
+        mechanism = mechanism_of(trial.config, num_classes=num_classes)
+        description = describe(mechanism, trial.config.noise.source())
+        line = _line(description)
+        if trial.config.evaluation.estimate is Estimate.COUNT:
+            begun[line] -= 1
+            is_new = begun[line] < 0
+        else:
+            is_new = line not in known
+            known.add(line)
+        if is_new:
+            new.append(_planned(asked, description, rows, number=len(new)))
+    return new
+
+
+def _planned(
+    part: PlannedCharge, mechanism: dict[str, Any], rows: NDArray[np.intp], *, number: int = 0
+) -> Charge:
+    """A planned charge as the ledger would write it; several of one mechanism have numbers."""
+    return Charge(
+        key=f"{number} {_line(mechanism)}",
+        event=part.event,
+        indices=rows,
+        mechanism=mechanism,
+        failure_probability=part.failure_probability,
+    )
+
+
+def _is_held_out(charge: Charge, num_labels: int) -> bool:
+    """Whether a line is of labels that are held out: they come after those to train on."""
+    return charge.indices is not None and bool((charge.indices >= num_labels).all())
 
 
 def _line(description: Mapping[str, Any]) -> str:

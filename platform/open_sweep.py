@@ -135,11 +135,12 @@ def _earlier(checked: CheckedSweep) -> _Earlier:
         later = max(checked.cost.delta, checked.delta)
         budget = budget_of(checked.sweep.budget, options.max_epsilon_total, delta=later)
     check_what_is_left(
-        checked.trials,
+        [trial for digest, trial in checked.plans.items() if digest not in done],
         known.charges,
         num_classes=public.num_classes,
         num_labels=len(checked.data.train_labels),
         held_out=checked.held_out,
+        read={key for record in done.values() for key in record.release_keys},
         budget=budget,
     )
     return _Earlier(done=done, identity=folder.identity(), vault=known.vault, budget=budget)

@@ -225,7 +225,10 @@ class LabelledData:
                 missing = "labels" if labels is None else "features"
                 raise ValueError(f"{name}: there are no {part}_{missing}; give both or neither")
             checked = _validate.labels(
-                labels, num_classes=self.public.num_classes, name=f"{name}: {part}_labels"
+                labels,
+                num_classes=self.public.num_classes,
+                name=f"{name}: {part}_labels",
+                secret=True,
             )
             _same_length(name, part, features, checked)
             object.__setattr__(self, f"{part}_labels", checked)

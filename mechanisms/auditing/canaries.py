@@ -221,7 +221,7 @@ def _check_draw(labels: Array, num_classes: int, num_canaries: int) -> NDArray[n
         raise ValueError(
             f"num_classes is {num_classes}; a canary needs a wrong label, so at least 2 classes"
         )
-    true_labels = _validate.labels(labels, num_classes=num_classes)
+    true_labels = _validate.labels(labels, num_classes=num_classes, secret=True)
     _validate.whole(minimum=1, num_canaries=num_canaries)
     if num_canaries > true_labels.size:
         raise ValueError(

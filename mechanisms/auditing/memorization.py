@@ -98,14 +98,14 @@ def memorization_interval(
     rows = _validate.probabilities(confidences, name="confidences")
     size, num_classes = rows.shape
     planted = _validate.labels(canary_labels, num_classes=num_classes, name="canary_labels")
-    true = _validate.labels(true_labels, num_classes=num_classes, name="true_labels")
+    true = _validate.labels(true_labels, num_classes=num_classes, name="true_labels", secret=True)
     for name, array in (("canary_labels", planted), ("true_labels", true)):
         if array.size != size:
             raise ValueError(f"{name} has {array.size} labels; confidences has {size} rows")
     same = np.flatnonzero(planted == true)
     if same.size:
         raise ValueError(
-            f"canary_labels[{same[0]}] is {planted[same[0]]}, the true label of that example; a "
+            f"canary_labels[{same[0]}] is the true label of that example; a "
             f"canary must be mislabeled ({same.size} of {size} are not)"
         )
     if num_classes < 3:

@@ -129,7 +129,7 @@ class PublishedCost:
         order: Renyi order, fixed beforehand.
         delta: At which the bound holds.
         tail: Part of delta.
-        noise: Of the release, fixed beforehand.
+        publishing_noise: Of the release, fixed beforehand.
     """
 
     noise_std: float
@@ -138,7 +138,7 @@ class PublishedCost:
     order: float
     delta: float
     tail: float
-    noise: ReleaseNoise
+    publishing_noise: ReleaseNoise
 
     @classmethod
     def of(
@@ -187,7 +187,7 @@ class PublishedCost:
             order=order,
             delta=delta,
             tail=tail,
-            noise=ReleaseNoise.public(order=order, tail=tail, sensitivity_guess=guess),
+            publishing_noise=ReleaseNoise.public(order=order, tail=tail, sensitivity_guess=guess),
         )
 
     @property
@@ -198,7 +198,7 @@ class PublishedCost:
     @property
     def event(self) -> Event:
         """What publishing the bound costs, beside its failure probability."""
-        noise = self.noise
+        noise = self.publishing_noise
         return composed(
             [
                 GaussianEvent(noise_multiplier=noise.sensitivity_multiplier),
@@ -245,7 +245,7 @@ class PublishedCost:
             delta=self.delta,
             order=self.order,
             tail=self.tail,
-            noise=self.noise,
+            noise=self.publishing_noise,
             conversion=conversion,
             generator=generator,
         )

@@ -30,6 +30,9 @@ Renyi costs at that order, its own price included, which is what a Renyi filter 
 A guarantee takes a budget fixed beforehand and answers that stop at it; or a charge for all checks
 and answers that were asked for, whatever the votes, as the ledger has it.
 
+D is the sum of the bounds of Theorem 6 of PATE 2018, which speaks of one direction, from these
+votes to changed ones; so what is published is a bound in that direction (docs/epsilon.md).
+
 Everything in `SanitizedEpsilon` may be published, and nothing else: not the cost itself, not the
 price of a query, not SS, not the probability of passing a check. Order, noise and tail must be
 fixed before the votes are seen; `public_order` and `ReleaseNoise.public` are rules that need no
@@ -131,7 +134,9 @@ class SanitizedEpsilon:
 
     Attributes:
         epsilon: An upper bound, after the fact, on what the answers and this release cost at
-            `delta`: a random number, no (epsilon, delta)-DP of a mechanism (see the module's text).
+            `delta`: a random number, no (epsilon, delta)-DP of a mechanism (see the module's text),
+            and a bound in one direction only, that of Theorem 6 of PATE 2018, on which it rests:
+            from these votes to changed ones (docs/epsilon.md).
         delta: At which costs are stated, tail included.
         tail: Part of delta: the probability that noise broke the bound or fell short of its scale.
         order: The Renyi order, fixed beforehand.

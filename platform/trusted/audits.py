@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.accounting import GaussianEvent, RandomizedResponseEvent
+from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, RandomizedResponseEvent
 from labeldp.mechanisms.auditing import (
     BestFraction,
     Canaries,
@@ -266,6 +266,9 @@ def curve_of(charges: Iterable[Charge], *, delta: float) -> Curve | None:
         return RandomizedResponseCurve(num_classes=events[0].num_classes)
     if all_pure(events):
         return PureCurve()
+    # What decisions leave of noisy counts has no Gaussian's curve, though the counts have.
+    if any(isinstance(event, DecisionEvent) for event in events):
+        return None
     # Gaussians compose to a Gaussian.
     if all(isinstance(event, GaussianEvent) for event in events):
         return GaussianCurve(delta=delta)

@@ -7,6 +7,7 @@ sweep that is resumed, answers no second question either. The same confidences o
 that Ray repeats) change nothing.
 
 >>> book = FigureBook(None, authority=b"the driver's")
+>>> book.begin(b"the driver's", "ab12")
 >>> book.keep_answers("ab12", keys=["r1"], figures={"ensemble_accuracy": 0.9})
 >>> book.figures(b"a trial's", "ab12", release_keys=["r1"])
 Traceback (most recent call last):
@@ -47,15 +48,15 @@ class FigureBook:
         self._memory: dict[str, dict[str, Any]] = {}
 
     def begin(self, authority: bytes, trial: str) -> None:
-        """Forget a trial that starts (again): nothing of it has been told to anybody.
+        """Open a page for a trial that starts, and forget what was found when it started before.
+
+        Nothing of that has been told to anybody. A trial without a page is audited by nobody.
 
         Raises:
             ValueError: Whoever asks is not the driver.
         """
         self._check(authority)
-        self._memory.pop(checked_trial(trial), None)
-        if self._results is not None:
-            self._path(self._results, trial).unlink(missing_ok=True)
+        self._write(checked_trial(trial), {})
 
     def keep_answers(
         self, trial: str, *, keys: Iterable[str], figures: Mapping[str, float]
@@ -66,9 +67,12 @@ class FigureBook:
             trial: Its hash.
             keys: The releases that the answers are in.
             figures: Name -> number.
+
+        Raises:
+            ValueError: The driver has not begun it.
         """
         answers = {"keys": list(keys), "figures": dict(figures)}
-        self._write(trial, {**self._read(trial), "answers": answers})
+        self._write(trial, {**self._page_of(trial), "answers": answers})
 
     def audit(self, trial: str, *, digest: str, find: Callable[[], AuditFindings]) -> None:
         """Audit a trial, or do nothing if it was audited with what has the same digest.
@@ -79,9 +83,10 @@ class FigureBook:
             find: Audits it.
 
         Raises:
-            ValueError: It was audited with something else since it began; and what `find` raises.
+            ValueError: The driver has not begun it; it was audited with something else since it
+                began; and what `find` raises.
         """
-        page = self._read(trial)
+        page = self._page_of(trial)
         known = page.get("audit", {}).get("digest")
         if known not in (None, digest):
             raise ValueError(
@@ -111,7 +116,7 @@ class FigureBook:
             ValueError: Whoever asks is not the driver, or the trial was not audited.
         """
         self._check(authority)
-        page = self._read(trial)
+        page = self._read(trial) or {}
         if "audit" not in page:
             raise ValueError(f"trial {trial} was not audited, so nothing is known of its leaks")
         answers = page.get("answers", {"keys": [], "figures": {}})
@@ -130,14 +135,32 @@ class FigureBook:
     def _path(self, results: Path, trial: str) -> Path:
         return results / "private" / "figures" / f"{checked_trial(trial)}.json"
 
-    def _read(self, trial: str) -> dict[str, Any]:
+    def check_begun(self, trial: str) -> None:
+        """Refuse a trial that the driver has not begun.
+
+        Raises:
+            ValueError: No trial's hash, or that of none that was begun.
+        """
+        self._page_of(trial)
+
+    def _page_of(self, trial: str) -> dict[str, Any]:
+        page = self._read(trial)
+        if page is None:
+            raise ValueError(
+                f"trial {trial} was not begun by the driver, so nothing is found out or kept of "
+                "it: a trial asks under its own hash, which the driver has opened when it started"
+            )
+        return page
+
+    def _read(self, trial: str) -> dict[str, Any] | None:
+        """What is known of a trial; None for one that was never begun."""
         if self._results is None:
-            return self._memory.get(checked_trial(trial), {})
+            return self._memory.get(checked_trial(trial))
         path = self._path(self._results, trial)
         try:
             page: dict[str, Any] = json.loads(path.read_text())
         except FileNotFoundError:
-            return {}
+            return None
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"{path} can't be read ({error}); remove it, and run again with --resume auto: the "

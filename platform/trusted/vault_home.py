@@ -31,7 +31,7 @@ from labeldp.mechanisms.vault_part import divided
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.home_handle import DEATHS_ALLOWED, HomeHandle
 from labeldp.platform.trusted.audits import AuditFindings, PlantedCanaries, curve_of
-from labeldp.platform.trusted.figure_book import FigureBook, checked_trial, digest_of
+from labeldp.platform.trusted.figure_book import FigureBook, digest_of
 from labeldp.platform.trusted.vault_store import SqliteStore
 from labeldp.platform.trusted.vote_store import VoteStore
 
@@ -192,7 +192,7 @@ class VaultHome:
         noise: NoiseSource,
     ) -> "DeskAnswers":
         """Return an ensemble's answers, as `AnswerDesk.answers`, and keep their figures back."""
-        checked_trial(trial)
+        self._book.check_begun(trial)  # before anything is released and charged
         reply = self._desk.answers(
             ensemble,
             requests,
@@ -249,8 +249,8 @@ class VaultHome:
         """Audit a trial's model by its confidences on the canaries [M, K]; once, and say nothing.
 
         Raises:
-            ValueError: No trial's hash, confidences that are none, or a trial that was audited with
-                others since the driver started it.
+            ValueError: No trial's hash, or of one that the driver has not begun; confidences that
+                are none; a trial that was audited with others since the driver started it.
         """
 
         def find() -> AuditFindings:

@@ -125,6 +125,27 @@ MORE = (
         ("release_address",),
     ),
     Mutant(
+        "a parameter called noise is lost",
+        "release_address",
+        "    if taken:\n",
+        "    if False:\n",
+        ("release_address",),
+    ),
+    Mutant(
+        "a fork of a vault draws",
+        "vault",
+        "if os.getpid() != self._process:",
+        "if False:",
+        ("vault",),
+    ),
+    Mutant(
+        "a resume does not count estimates",
+        "plan",
+        "    if held_out:\n",
+        "    if False:\n",
+        ("evaluation",),
+    ),
+    Mutant(
         "a store in memory keeps a charge that others came before",
         "release_store",
         "if lines != len(self._charges):",
@@ -207,6 +228,20 @@ MORE = (
         "if known not in (None, digest):",
         "if known not in (None, known):",
         ("figure_book",),
+    ),
+    Mutant(
+        "a trial is audited that was never begun",
+        "figure_book",
+        "        if page is None:\n",
+        "        if False:\n",
+        ("figure_book",),
+    ),
+    Mutant(
+        "messages show secret labels",
+        "validate",
+        'value = "none of the classes" if secret else array[first]',
+        "value = array[first]",
+        ("vault",),
     ),
     Mutant(
         "anybody reads what was found",

@@ -87,7 +87,7 @@ def test_a_cluster_prior_lets_more_labels_survive_at_the_same_price() -> None:
         ([0, 1], [0], "clusters has 1 entries and labels 2"),
         ([0, 1], [0, 2], "3 clusters of 2 labels"),
         ([0, 1], [0, -1], r"clusters\[1\] is -1"),
-        ([0, 3], [0, 1], r"labels\[1\] is 3"),
+        ([0, 3], [0, 1], r"labels\[1\] is none of the classes"),
         ([0, 1], [0.0, 1.0], "float64"),
     ],
 )

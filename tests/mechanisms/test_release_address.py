@@ -1,6 +1,9 @@
 """Addresses: what they always were, and different for parameters of different types."""
 
-from dataclasses import dataclass
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -8,14 +11,20 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
+from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
+from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import AnyGenerator, NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.release_address import _KNOWN_BY_THEIR_FIELDS, address, describe
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.vault import LabelVault
+from tests.mechanisms.test_declared_failures import every_mechanism
 
 
 def address_of(mechanism: object, noise: NoiseSource) -> str:
@@ -62,11 +71,6 @@ INTERACTIVE = InteractiveGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0, confi
             answers(INTERACTIVE),
             "a4f9b396870b40311c0ae64f42a2332f",
             "69ff29f6aa994524822721f264c5ee5e",
-        ),
-        (
-            PublishedCost.of(answers(CONFIDENT), teachers=100, classes=10, delta=1e-5),
-            "c748b8020ec1d77d1d213205246b1138",
-            "8375fea2318b5afb7c28d1b1bc89e81f",
         ),
     ],
 )
@@ -119,6 +123,81 @@ def test_nested_parameters_of_another_type_make_another_release() -> None:
     assert vault.epsilon(delta=0.0) == 2.0
     again = vault.release(Counted(policy=Once(times=np.int64(3))))  # type: ignore[arg-type]
     assert again.key == once.key
+
+
+def published_cost() -> PublishedCost:
+    cost = PublishedCost.of(answers(CONFIDENT), teachers=100, classes=10, delta=1e-5)
+    assert cost is not None
+    return cost
+
+
+MECHANISMS = [
+    *(kind(epsilon=1.0, num_classes=3) for kind in (LaplaceNoise, BitFlip, ClusterHistograms)),
+    *(kind(noise_std=2.0, num_classes=3) for kind in (GaussianNoise, LabelMoments)),
+    *(kind(epsilon=1.0) for kind in (CorrectCount, MostCorrect, RRWithPrior)),
+    RandomizedResponse(epsilon=1.0, num_classes=3),
+    NoNoise(num_classes=3),
+    *(answers(each) for each in (LNMax(scale=2.0), GNMax(noise_std=2.0), CONFIDENT, INTERACTIVE)),
+    published_cost(),
+]
+
+
+def one_field_changed(thing: Any) -> Iterator[tuple[str, Any]]:
+    """The same with another value in one field, nested ones too, whether or not it makes sense."""
+    for entry in fields(thing):
+        value = getattr(thing, entry.name)
+        if is_dataclass(value):
+            others = list(one_field_changed(value))
+        elif isinstance(value, Enum):
+            others = [("", each) for each in type(value) if each is not value]
+        else:
+            others = [("", 1.5 if value is None else 2 * value + 1)]
+        for inner, other in others:
+            changed = copy.copy(thing)
+            object.__setattr__(changed, entry.name, other)
+            yield f"{entry.name}.{inner}", changed
+
+
+def test_every_mechanism_has_another_address_for_any_field_that_is_changed() -> None:
+    assert {type(each) for each in MECHANISMS} == set(every_mechanism())
+    for mechanism in MECHANISMS:
+        for noise in (OsEntropy(), SeededNoise(seed=3, draw=1)):
+            before = address_of(mechanism, noise)
+            for name, changed in one_field_changed(mechanism):
+                assert address_of(changed, noise) != before, (type(mechanism).__name__, name)
+            assert address_of(mechanism, OsEntropy(draw=7)) != before
+
+
+def test_costs_that_are_published_with_other_noise_are_two_releases() -> None:
+    votes = np.tile([[70, 20, 10]], (100, 1))
+    given = np.tile([[0, 1]], (100, 1))
+    cost = published_cost()
+    noisier = replace(cost.publishing_noise, cost_multiplier=90.0)
+    vault = LabelVault(labels=np.arange(100) % 3, num_classes=3)
+    for each in (cost, replace(cost, publishing_noise=noisier)):
+        vault.release_from_votes(each, votes, given)
+    assert [charge.event for charge in vault.charges()] == [
+        cost.event,
+        replace(cost, publishing_noise=noisier).event,
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noisy:
+    noise: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Titled:
+    name: str = "LaplaceNoise"
+
+
+@pytest.mark.parametrize("kind", [Noisy, Titled])
+def test_a_field_that_a_description_has_no_room_for_is_refused(kind: Any) -> None:
+    with pytest.raises(TypeError, match=rf"{kind.__name__} has a field called '\w+'.*otherwise"):
+        describe(kind(), OsEntropy())
+    with pytest.raises(TypeError, match="call the field otherwise"):
+        describe(GNMax(noise_std=1.0), kind())
 
 
 def test_a_mechanism_that_can_not_be_told_from_others_is_refused() -> None:

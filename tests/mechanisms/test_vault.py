@@ -1,6 +1,7 @@
 """One release is drawn and paid for once; who asks for other noise pays again."""
 
 import math
+import os
 import pickle
 import threading
 from collections.abc import Callable
@@ -171,6 +172,39 @@ def test_an_unknown_key_is_named_and_not_free() -> None:
         home.epsilon(delta=0.0, keys=[key, "nonsense"])
     with pytest.raises(ValueError, match="no release has the key"):
         vault().epsilon(delta=0.0, keys=[key])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_a_fork_of_a_vault_draws_nothing() -> None:
+    home = vault()
+    kept = home.release(rr())
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = "a release"
+        try:
+            home.release(rr(2.0))
+        except BaseException as error:
+            said = str(error)
+        os.write(writable, said.encode())
+        os._exit(0)
+    os.close(writable)
+    os.waitpid(child, 0)
+    with os.fdopen(readable) as pipe:
+        said = pipe.read()
+    assert f"belongs to process {os.getpid()}, and process {child} is a fork of it" in said
+    assert home.release(rr()).key == kept.key and len(home.charges()) == 1
+
+
+def test_labels_that_a_vault_refuses_are_not_shown() -> None:
+    labels = np.array([0, 1, 8391, 8391])
+    with pytest.raises(ValueError, match=r"labels\[2\] is none of the classes.*2 of 4") as caught:
+        LabelVault(labels=labels, num_classes=4)
+    assert "8391" not in str(caught.value)
+    for mechanism in (rr(), LaplaceNoise(epsilon=1.0, num_classes=4)):
+        with pytest.raises(ValueError, match="none of the classes") as caught:
+            mechanism.release(labels, generator=np.random.default_rng(0))
+        assert "8391" not in str(caught.value)
 
 
 def test_a_vault_shows_nothing_and_is_not_copied() -> None:

@@ -1,5 +1,6 @@
 """evaluation: what a trial asks of held-out labels, what it costs, and who is never held out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -162,32 +163,66 @@ def test_a_plan_prices_estimates_apart_from_the_training() -> None:
     assert (free.releases, free.epsilon_total) == (4, 3.0)
 
 
-def test_what_held_out_labels_have_paid_is_not_what_training_has() -> None:
-    event = CorrectCount(epsilon=1.5).event
-    earlier = Charge(
-        key="a",
-        event=event,
-        indices=np.arange(40, 50),
-        mechanism={"name": "Count"},
-        failure_probability=0.0,
-    )
+def held_out_lines(*mechanisms: Mechanism, training: Sequence[Mechanism] = ()) -> Sequence[Charge]:
+    """Lines of a ledger of 40 labels to train on and 10 that are held out."""
+    vault = LabelVault(labels=np.arange(50) % 3, num_classes=3)
+    parts = divided(vault, training=40)
+    for number, mechanism in enumerate(mechanisms):
+        guesses = [np.full(10, number % 3)] if isinstance(mechanism, CorrectCount) else []
+        assert parts[1] is not None
+        parts[1].release(mechanism, *guesses)
+    for mechanism in training:
+        parts[0].release(mechanism)
+    return vault.charges()
+
+
+def check_left(
+    trials: Sequence[PlannedTrial], earlier: Sequence[Charge], epsilon: float, **read: Any
+) -> None:
+    budget = Budget(epsilon=epsilon)
     check_what_is_left(
-        planned(1.0),
-        [earlier],
-        num_classes=3,
-        num_labels=40,
-        held_out=10,
-        budget=Budget(epsilon=1.6),
+        trials, earlier, num_classes=3, num_labels=40, held_out=10, budget=budget, **read
     )
+
+
+def test_what_held_out_labels_have_paid_is_not_what_training_has() -> None:
+    earlier = held_out_lines(CorrectCount(epsilon=1.5))
+    check_left(planned(1.0), earlier, 1.6)
     with pytest.raises(BudgetExceeded):
-        check_what_is_left(
-            planned(2.0),
-            [earlier],
-            num_classes=3,
-            num_labels=40,
-            held_out=10,
-            budget=Budget(epsilon=1.6),
-        )
+        check_left(planned(2.0), earlier, 1.6)
+    # A release of held-out labels is none of the training's, whoever asks by the same mechanism.
+    apart = held_out_lines(RandomizedResponse(epsilon=1.0, num_classes=3))
+    again = held_out_lines(training=[RandomizedResponse(epsilon=2.0, num_classes=3)])
+    with pytest.raises(BudgetExceeded, match="2 releases that are new"):
+        check_left(planned(1.0), [*apart, *again], 2.9, read=[apart[0].key])
+
+
+def test_counts_that_are_still_to_be_asked_are_counted_before_the_start() -> None:
+    one = CorrectCount(epsilon=1.5)
+    check_left(planned(0.5, 1.0), [], 3.0)
+    with pytest.raises(BudgetExceeded, match=r"2 trials left and 4 releases.*would make it 3;"):
+        check_left(planned(0.5, 1.0), [], 2.9)
+    # Two that finished trials have read, and two trials with two more to ask.
+    earlier = held_out_lines(one, one)
+    read = {charge.key for charge in earlier}
+    check_left(planned(0.5, 1.0), earlier, 6.0, read=read)
+    with pytest.raises(BudgetExceeded, match="would make it 6"):
+        check_left(planned(0.5, 1.0), earlier, 5.9, read=read)
+    # One of the two is of a trial that ended after its count and before its record.
+    check_left(planned(0.5, 1.0), earlier, 4.5, read=[earlier[0].key])
+    with pytest.raises(BudgetExceeded, match=r"would make it 4\.5"):
+        check_left(planned(0.5, 1.0), earlier, 4.4, read=[earlier[0].key])
+    check_left([], earlier, 0.1, read=read)  # overspent, and nothing is left to ask
+
+
+def test_one_release_of_held_out_labels_serves_all_trials_that_are_left() -> None:
+    own = RandomizedResponse(epsilon=2.0, num_classes=3)
+    shared = planned(2.0, trainer__learning_rate=0.1, evaluation__estimate="release")
+    shared += planned(2.0, trainer__learning_rate=0.2, evaluation__estimate="release")
+    check_left(shared, [], 2.0)
+    with pytest.raises(BudgetExceeded, match="2 releases that are new"):
+        check_left(shared, [], 1.9)
+    check_left(shared, held_out_lines(own, training=[own]), 0.1)
 
 
 def a_home(folder: Path, *, held_out: NDArray[np.int64] | None) -> VaultHome:

@@ -84,7 +84,7 @@ def _read_npz(file: Path, hold_out: HoldOut | None, classes: StatedClasses | Non
         if np.issubdtype(features.dtype, np.floating) and features.ndim == 2:
             refuse_not_finite(features, what=f"{file}: features")
         num_classes, class_names = stated_classes(file, in_file=_stated(file, arrays), said=classes)
-        _validate.labels(labels, num_classes=num_classes, name=f"{file}: labels")
+        _validate.labels(labels, num_classes=num_classes, name=f"{file}: labels", secret=True)
         test_rows = rows_for_testing(file, arrays.get(SPLIT), len(features), hold_out=hold_out)
         train, train_labels = features[~test_rows], labels[~test_rows]
         test, test_labels = features[test_rows], labels[test_rows]

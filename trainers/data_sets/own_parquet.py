@@ -57,7 +57,7 @@ def read_parquet(
     columns, in_file = _parquet_columns(file, label_column)
     num_classes, names = stated_classes(file, in_file=in_file, said=classes)
     labels = _as_numbers(file, label_column, columns.pop(label_column), names)
-    _validate.labels(labels, num_classes=num_classes, name=f"{file}: labels")
+    _validate.labels(labels, num_classes=num_classes, name=f"{file}: labels", secret=True)
     split = columns.get(SPLIT)
     if split is not None and split.dtype.kind == "U" and set(split) <= {"train", "test"}:
         del columns[SPLIT]
@@ -95,9 +95,9 @@ def _as_numbers(
     unknown = np.flatnonzero(~np.isin(labels, names))
     if len(unknown):
         raise DataFileError(
-            f"{file} row {unknown[0]}, column {label_column!r} is {str(labels[unknown[0]])!r}, "
-            f"which is none of the stated classes {', '.join(names)} ({len(unknown)} of "
-            f"{len(labels)} rows)"
+            f"{file} row {unknown[0]}, column {label_column!r} holds none of the stated classes "
+            f"{', '.join(names)} ({len(unknown)} of {len(labels)} rows; labels are secret, so what "
+            "is there is not shown): correct the rows, or state all classes in data.classes"
         )
     order = np.argsort(names)
     places: NDArray[Any] = order[np.searchsorted(names, labels, sorter=order)]
@@ -164,7 +164,8 @@ def _parquet_columns(
                 f"{table.num_rows} have none); drop such rows or fill them in"
             )
         columns[name] = _column(file, name, column)
-        if columns[name].dtype.kind == "f":
+        # Labels that are no whole numbers are refused as such, without what they are.
+        if columns[name].dtype.kind == "f" and name != label_column:
             refuse_not_finite(columns[name][:, None], what=f"{file}", names=[name])
     return columns, _stated(file, table.schema.metadata or {})
 

@@ -234,7 +234,7 @@ def _checked_labels(
     """Return indices and labels as int64 [M], or say what does not fit."""
     examples = len(data.train_features)
     rows = _validate.labels(indices, num_classes=examples, name="indices")
-    classes = _validate.labels(labels, num_classes=data.num_classes)
+    classes = _validate.labels(labels, num_classes=data.num_classes, secret=True)
     if len(rows) != len(classes):
         raise ValueError(f"there are {len(rows)} indices and {len(classes)} labels; give one each")
     values, counts = np.unique(rows, return_counts=True)

@@ -187,6 +187,8 @@ def _checked_shards(
             )
         rows.append(indices)
         classes.append(
-            _validate.labels(labels, num_classes=num_classes, name=f"labels {of_teacher}")
+            _validate.labels(
+                labels, num_classes=num_classes, name=f"labels {of_teacher}", secret=True
+            )
         )
     return rows, classes

@@ -211,7 +211,7 @@ def test_the_published_cost_bounds_the_real_one_but_for_its_tail() -> None:
     run = answered(PateAnswers(aggregator=CONFIDENT, queries=50, max_answers=20), votes)
     checked = looked_at(run.released)
     order = np.array([published.order])
-    real = run.costs().realised_rdp(run.by_teachers, order)[0] + published.noise.rdp(
+    real = run.costs().realised_rdp(run.by_teachers, order)[0] + published.publishing_noise.rdp(
         published.order
     )
     spent = epsilon_from_rdp(order, [real], delta - published.tail)[0]
@@ -246,7 +246,7 @@ def test_a_published_bound_is_not_rounded_below_itself(monkeypatch: pytest.Monke
 
 def test_publishing_is_charged_as_two_gaussians() -> None:
     published = a_published_cost()
-    noise = published.noise
+    noise = published.publishing_noise
     two = [
         GaussianEvent(noise_multiplier=noise.sensitivity_multiplier),
         GaussianEvent(noise_multiplier=noise.cost_multiplier),

@@ -86,7 +86,7 @@ def test_the_command_line_and_a_sweep_publish_one_bound(
     found = answer(capsys, *arguments, "--seed", "1", "--answer", str(answers))["sanitized"]
     # Releases are rounded up to single precision.
     assert found["epsilon"] == pytest.approx(published.capped(bound, request), rel=2e-7)
-    assert found["beta"] == published.noise.beta
+    assert found["beta"] == published.publishing_noise.beta
     whole = epsilon_of([request.event, published.event], delta=1e-5 - published.tail)
     assert found["epsilon"] <= whole
 

@@ -284,7 +284,10 @@ def test_what_is_known_of_answers_goes_to_the_driver_alone(tmp_path: Path) -> No
     home._made_desk, home._vault = desk, vault
     with pytest.raises(ValueError, match="without one none is made"):
         home.answers("", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
+    with pytest.raises(ValueError, match="trial ab12 was not begun by the driver"):
+        home.answers("ab12", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
     assert not vault.charges()
+    home.begin(b"driver", "ab12")
     reply = home.answers("ab12", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
     assert reply.figures == {} and reply.values.shape == (REQUEST.queries, 2)
     home.audit("ab12", np.full((60, 3), 1 / 3), 0.95, list(reply.keys), 1e-5)
@@ -307,6 +310,7 @@ def test_a_count_of_held_out_labels_changes_no_price_of_the_answers(tmp_path: Pa
         authority=b"driver",
     )
     train(home._desk)
+    home.begin(b"driver", "ab12")
     reply = home.answers("ab12", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
     count = home.release_held_out(CorrectCount(epsilon=0.1), (LABELS[:20],), NOISE)
     home.audit("ab12", np.full((60, 3), 1 / 3), 0.95, [*reply.keys, count.key], 1e-5)

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import (
+    DecisionEvent,
     GaussianEvent,
     PureEvent,
     RandomizedResponseEvent,
@@ -244,6 +245,10 @@ def test_curves_of_releases() -> None:
     assert curve_of([normal, rr], delta=1e-6) is None
     assert curve_of([charge(other, "PateAnswers")], delta=1e-5) is None
     assert curve_of([], delta=1e-5) is None
+    # Decisions cost less than the Gaussian that their counts are, and are none.
+    decided = DecisionEvent(noise_multiplier=2.0, orders=(2.0, 3.0), rdp=(0.1, 0.2))
+    assert curve_of([charge(decided, "PateAnswers")], delta=1e-5) is None
+    assert curve_of([normal, charge(decided, "PateAnswers")], delta=1e-5) is None
 
 
 # What is kept, and what leaves
@@ -273,6 +278,7 @@ def test_trials_get_positions_and_no_label_and_no_figure(tmp_path: Path) -> None
     release = home.release(mechanism, (), None, OsEntropy())
     rows = confident_in(release.values[positions], 10, 0.9)
     trial = "0123456789abcdef"
+    home.begin(DRIVER, trial)
     told: Any = home.audit(trial, rows, 0.95, [release.key], 1e-5)  # type: ignore[func-returns-value]
     figures = home.figures(DRIVER, trial, [release.key])
     assert all(type(value) is float for value in figures.values())
@@ -338,6 +344,7 @@ def test_a_trial_has_every_audit_and_spends_little_on_them(noise: Noise) -> None
             home.audit("abc", confidences, confidence, self.keys, delta)
 
     config = TrialConfig(trainer=AlibiConfig(epochs=15, batch_size=64, noise=noise))
+    home.begin(DRIVER, "abc")
     metrics = run_trial(
         config,
         data=data.public,

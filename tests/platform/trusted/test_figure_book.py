@@ -75,7 +75,10 @@ def attack(home: VaultHome, trials: Sequence[str]) -> NDArray[np.int64]:
 @pytest.mark.parametrize("names", [1, 100])
 def test_crafted_confidences_tell_a_trial_nothing(tmp_path: Path, names: int) -> None:
     home = start(tmp_path)
-    guesses = attack(home, [f"{number:016x}" for number in range(names)])
+    trials = [f"{number:016x}" for number in range(names)]
+    for trial in trials:
+        home.begin(DRIVER, trial)
+    guesses = attack(home, trials)
     planted = home._canaries.mislabeled.labels[:10]
     assert (guesses == 0).all() and (guesses != planted).any()
 
@@ -96,6 +99,7 @@ def test_the_same_questions_would_tell_the_driver_every_label(tmp_path: Path) ->
 
 def test_a_trial_is_audited_once_also_by_a_home_that_is_made_again(tmp_path: Path) -> None:
     home = start(tmp_path)
+    home.begin(DRIVER, TRIAL)
     home.audit(TRIAL, rows(), 0.95, [], 0.0)
     figures = home.figures(DRIVER, TRIAL, [])
     for again in (home, start(tmp_path)):
@@ -115,6 +119,7 @@ def test_a_trial_is_audited_once_also_by_a_home_that_is_made_again(tmp_path: Pat
 
 def test_only_the_driver_lets_a_trial_be_audited_again(tmp_path: Path) -> None:
     home = start(tmp_path)
+    home.begin(DRIVER, TRIAL)
     home.audit(TRIAL, rows(), 0.95, [], 0.0)
     for token in (b"", b"a trial's"):
         with pytest.raises(ValueError, match="the driver's"):
@@ -130,6 +135,7 @@ def test_only_the_driver_lets_a_trial_be_audited_again(tmp_path: Path) -> None:
 
 def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) -> None:
     home = start(tmp_path, coins=100)
+    home.begin(DRIVER, TRIAL)
     confidences = np.random.default_rng(0).dirichlet(np.ones(10), size=150)
     home.audit(TRIAL, confidences, 0.95, [], 0.0)
     path = evidence_path(tmp_path, TRIAL)
@@ -153,8 +159,20 @@ def test_an_audit_without_a_trials_hash_is_refused(tmp_path: Path, trial: str) -
     assert not (tmp_path / "private").exists()
 
 
+def test_nobody_is_audited_under_a_hash_that_the_driver_has_not_begun(tmp_path: Path) -> None:
+    home = start(tmp_path)
+    home.begin(DRIVER, TRIAL)
+    other = TRIAL[::-1]
+    with pytest.raises(ValueError, match=f"trial {other} was not begun by the driver"):
+        home.audit(other, rows(), 0.95, [], 0.0)
+    assert not evidence_path(tmp_path, other).exists()
+    home.begin(DRIVER, other)
+    start(tmp_path).audit(other, rows(1), 0.95, [], 0.0)  # by a home that was made again
+
+
 def test_a_damaged_page_is_named(tmp_path: Path) -> None:
     home = start(tmp_path)
+    home.begin(DRIVER, TRIAL)
     home.audit(TRIAL, rows(), 0.95, [], 0.0)
     path = tmp_path / "private" / "figures" / f"{TRIAL}.json"
     path.write_text(path.read_text()[:20])

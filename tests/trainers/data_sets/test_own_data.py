@@ -206,9 +206,9 @@ def bad(values: NDArray[Any], place: Any, value: float) -> NDArray[Any]:
         (four(train_labels=LABELS[:7]), r"shape \(20, 3\) and labels \(7,\)"),
         (four(test_labels=np.zeros((5, 1), dtype=int)), "labels must be"),
         (four(train_labels=LABELS * 1.0), "train_labels is of type float64"),
-        (four(train_labels=bad(LABELS, 4, -1)), r"train_labels\[4\] is -1"),
-        (four(train_labels=LABELS + 1), r"train_labels\[1\] is 2; with 2 classes"),
-        (four(train_labels=bad(LABELS, 0, 10**9)), r"train_labels\[0\] is 1000000"),
+        (four(train_labels=bad(LABELS, 4, -1)), r"train_labels\[4\] is none of"),
+        (four(train_labels=LABELS + 1), r"train_labels\[1\] is none.*10 of 20 do not"),
+        (four(train_labels=bad(LABELS, 0, 10**9)), r"train_labels\[0\] is none of the classes"),
         (four(train_labels=LABELS * 0), "all 20 training labels are the same"),
         (four(train_labels=np.array(["a", "b"] * 10)), "of type <U1"),
         (four(num_classes=1), "num_classes is 1"),
@@ -224,8 +224,8 @@ def bad(values: NDArray[Any], place: Any, value: float) -> NDArray[Any]:
         (four(train_features=np.ones((20, 4, 4)), test_features=np.ones((5, 4, 4))), "uint8"),
         (four(train_features=images(20, 8, 8, 4), test_features=images(5, 8, 8, 4)), "1 or 3"),
         (whole(features=bad(TABLE, (19, 1), np.nan)), "row 19, column 1 is nan"),
-        (whole(labels=bad(LABELS, 13, -5)), r"labels\[13\] is -5"),
-        (whole(labels=bad(LABELS, 13, 7), num_classes=3), r"labels\[13\] is 7"),
+        (whole(labels=bad(LABELS, 13, -5)), r"labels\[13\] is none of"),
+        (whole(labels=bad(LABELS, 13, 7), num_classes=3), r"labels\[13\] is none of"),
         (whole(split=["test"] * 20), "all rows of split"),
         (whole(split=["train"] * 3), r"it must be \[20\]"),
         (whole(split=["train", "dev"] * 10), "split row 1 is .*dev"),
@@ -299,7 +299,7 @@ def test_names_of_classes_count_in_the_order_in_which_they_are_stated(tmp_path: 
     [
         ({}, "does not say how many classes"),
         ({"classes": 2}, "holds names of classes; which there are is not read off"),
-        ({"classes": ("no", "maybe")}, "row 1, column 'label' is 'yes', which is none of"),
+        ({"classes": ("no", "maybe")}, "row 1, column 'label' holds none of"),
         ({"metadata": {"class_names": "no, yes"}}, "class_names must be a JSON list"),
         ({"metadata": {"num_classes": "[2]"}}, "num_classes a whole number"),
     ],
@@ -322,7 +322,8 @@ def test_names_of_classes_are_never_read_off_the_labels(
         ({"x": [1.0, 2.0, 3.0], "label": ["a", "b", None]}, "row 2, column 'label' has no value"),
         ({"x": [1.0, 2.0, float("nan")], "label": [0, 1, 0]}, "row 2, column 'x' is nan"),
         ({"x": [1.0, 2.0], "label": [0.0, 1.0]}, "of type float64"),
-        ({"x": [1.0, 2.0], "label": [0, -1]}, r"labels\[1\] is -1"),
+        ({"x": [1.0, 2.0], "label": [0.0, float("inf")]}, "of type float64"),
+        ({"x": [1.0, 2.0], "label": [0, -1]}, r"labels\[1\] is none of"),
         ({"x": [1.0, 2.0, 3.0], "label": ["a", "a", "a"]}, "2 training labels are the same"),
         ({"x": [[1], [2]], "label": [0, 1]}, "column 'x' is of type list"),
     ],
@@ -330,3 +331,23 @@ def test_names_of_classes_are_never_read_off_the_labels(
 def test_bad_tables_are_refused(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         from_parquet(tmp_path, classes=("a", "b"), **columns)
+
+
+def test_no_message_shows_a_label(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"labels\[13\] .*1 of 20") as caught:
+        from_npz(tmp_path, hold_out=HoldOut.NONE, **whole(labels=bad(LABELS, 13, 8391)))
+    assert "8391" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"train_labels\[13\] .*1 of 20") as caught:
+        from_npz(tmp_path, **four(train_labels=bad(LABELS, 13, 8391)))
+    assert "8391" not in str(caught.value)
+    # Labels for testing are public, and a message may help with them.
+    with pytest.raises(ValueError, match=r"test_labels\[3\] is 8391"):
+        from_npz(tmp_path, **four(test_labels=bad(LABELS[:5], 3, 8391)))
+    named = ["no", "HIV positive", "yes", "HIV positive"]
+    for label in (named, [0, 8391, 1, 8391], [0.0, 8391.5, 1.0, math.inf], [*named[:3], None]):
+        with pytest.raises(ValueError) as caught:
+            from_parquet(tmp_path, classes=("no", "yes"), x=TABLE[:4, 0], label=label)
+        for shown in ("HIV", "8391", "inf"):
+            assert shown not in str(caught.value).removeprefix(str(tmp_path))
+    with pytest.raises(DataFileError, match=r"row 1, column 'label' .*\(2 of 4 rows"):
+        from_parquet(tmp_path, classes=("no", "yes"), x=TABLE[:4, 0], label=named)

@@ -172,7 +172,7 @@ def test_divergence_is_said() -> None:
     [
         ({"indices": np.array([1, 400]), "labels": np.array([0, 1])}, r"indices\[1\] is 400"),
         ({"indices": np.array([1, 1]), "labels": np.array([0, 1])}, "example 1 2 times"),
-        ({"indices": np.array([1]), "labels": np.array([3])}, r"labels\[0\] is 3"),
+        ({"indices": np.array([1]), "labels": np.array([3])}, r"labels\[0\] is none of"),
         ({"indices": np.array([1]), "labels": np.array([0, 1])}, "1 indices and 2 labels"),
         ({"indices": np.array([], dtype=int)}, "indices is empty"),
         ({"seed": -1}, "seed is -1"),
