@@ -109,11 +109,6 @@ UNMIRRORED = {
             "trainers/data_sets/test_own_data.py",
             "one door for both kinds of file",
         ),
-        (
-            "platform/audit_settings.py",
-            "platform/test_configuration.py",
-            "a part of the configuration",
-        ),
         ("platform/data_loading.py", "sweeps/test_own_labels.py", "a whole sweep on a user's file"),
         ("platform/evaluation_settings.py", "platform/test_evaluation.py", "with what it decides"),
         ("platform/overrides.py", "platform/test_configuration.py", "settings as people give them"),

@@ -360,24 +360,6 @@ def test_a_trial_has_every_audit_and_spends_little_on_them(noise: Noise) -> None
 # Bad input
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"canaries": 4}, ["canaries is 4", "takes 5", "to prove 3"]),
-        ({"coin_canaries": 6}, ["coin_canaries is 6", "takes 7", "or 0"]),
-        ({"coin_canaries": -1}, ["coin_canaries is -1"]),
-        ({"canary_block": -1}, ["canary_block is -1"]),
-    ],
-)
-def test_settings_that_prove_nothing_are_refused(
-    settings: dict[str, Any], words: list[str]
-) -> None:
-    with pytest.raises(ValueError) as caught:
-        AuditSettings(**settings)
-    for word in words:
-        assert word in str(caught.value)
-
-
 def test_more_canaries_than_examples_are_refused() -> None:
     check_room(AuditSettings(), num_labels=200)
     with pytest.raises(ValueError, match=r"canaries is 100.*199 training examples.*at most 199"):
