@@ -42,7 +42,7 @@ votes. A second release of the same votes costs again.
 >>> released = release_epsilon(votes, noise_std=40.0, threshold=200.0, sigma1=150.0,
 ...     delta=1e-5, order=8.0, generator=np.random.default_rng(0))
 >>> round(released.epsilon, 2), round(released.epsilon_data_independent, 2)
-(2.98, 6.39)
+(3.2, 6.39)
 """
 
 import math

@@ -73,6 +73,7 @@ class Bench:
             if len(seen) == cut_off_after:
                 raise CutOff
 
+        VaultOwner(home=self.home, authority=DRIVER).begin(self.digest)
         client = VaultClient(
             home=self.home, noise=self.planned.config.noise.source(), trial=self.digest
         )

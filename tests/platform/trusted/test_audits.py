@@ -31,7 +31,6 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.configuration import AuditSettings, TrialConfig
 from labeldp.platform.trial import run_trial
 from labeldp.platform.trusted.audits import (
-    AttackEvidence,
     PlantedCanaries,
     check_room,
     curve_of,
@@ -304,18 +303,6 @@ def test_trials_get_positions_and_no_label_and_no_figure(tmp_path: Path) -> None
     # Positions alone do not depend on the labels that sit there, for who has the secret as well.
     shuffled = planted(np.random.default_rng(9).permutation(LABELS))
     assert (shuffled.positions == planted().positions).all()
-
-
-def test_pooled_evidence_counts_every_run() -> None:
-    runs = [
-        AttackEvidence(
-            own=np.full(3, number), others=np.zeros((3, 8)), coin_margins=np.full(2, number)
-        )
-        for number in (0.25, 0.5)
-    ]
-    pooled = AttackEvidence.pooled(runs)
-    assert pooled.own.tolist() == [0.25] * 3 + [0.5] * 3
-    assert pooled.others.shape == (6, 8) and pooled.coin_margins.shape == (4,)
 
 
 @pytest.mark.parametrize("noise", list(Noise))

@@ -152,6 +152,18 @@ def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) 
     assert AttackEvidence.read(path) is None
 
 
+def test_pooled_evidence_counts_every_run() -> None:
+    runs = [
+        AttackEvidence(
+            own=np.full(3, number), others=np.zeros((3, 8)), coin_margins=np.full(2, number)
+        )
+        for number in (0.25, 0.5)
+    ]
+    pooled = AttackEvidence.pooled(runs)
+    assert pooled.own.tolist() == [0.25] * 3 + [0.5] * 3
+    assert pooled.others.shape == (6, 8) and pooled.coin_margins.shape == (4,)
+
+
 @pytest.mark.parametrize("trial", ["", "../../abc", "ABC", "a/b", "0" * 65])
 def test_an_audit_without_a_trials_hash_is_refused(tmp_path: Path, trial: str) -> None:
     with pytest.raises(ValueError, match="without one none is made"):
