@@ -84,7 +84,9 @@ class SqliteStore:
                 vault_identity.let_witness_know(path, vault=self.id, lines=lines)
         except NotOurs as error:
             raise StoreUnusable(f"{error}, with --results") from error
-        except (OSError, sqlite3.Error) as error:
+        except StoreUnusable:
+            raise
+        except Exception as error:  # SQLite's own kinds, and those of bytes that were damaged
             raise StoreUnusable(
                 f"{path} can't be used as a vault store ({error}); move it away, free the disk, or "
                 "choose another folder with --results"
@@ -201,7 +203,7 @@ class SqliteStore:
                     "VALUES (?, ?, ?, ?, ?)",
                     (charge.key, event, indices, mechanism, float(charge.failure_probability)),
                 )
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise StoreUnusable(
                 f"the release could not be kept in {self.path} ({error}), so it was not made; free "
                 "the disk or make the folder writable, and run again with --resume auto"

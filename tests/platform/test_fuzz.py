@@ -52,6 +52,7 @@ class Sandbox:
     def __init__(self, folder: Path) -> None:
         self.inputs, self.results = folder / "inputs", folder / "results"
         self.inputs.mkdir()
+        self.results.mkdir()
         self.watching, self.strays = False, list[str]()
 
     def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
