@@ -103,8 +103,14 @@ def one_part(labels: NDArray[np.generic]) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        (four(np.where(LABELS == 2, 7, LABELS)), ["train_labels[2] is 7", "0..2"]),
-        (four(np.where(LABELS == 1, -1, LABELS)), ["train_labels[1] is -1", "0..2"]),
+        (
+            four(np.where(LABELS == 2, 7, LABELS)),
+            ["train_labels[2] is none of the classes", "0..2"],
+        ),
+        (
+            four(np.where(LABELS == 1, -1, LABELS)),
+            ["train_labels[1] is none of the classes", "0..2"],
+        ),
         (four(LABELS.astype(float)), ["float64", "whole numbers", "astype(int)"]),
         (four(LABELS.astype(str)), ["whole numbers"]),
         (four(LABELS[:299]), ["(299,)", "one for each"]),
@@ -114,7 +120,7 @@ def one_part(labels: NDArray[np.generic]) -> dict[str, object]:
         ({"features": FEATURES[:0], "labels": LABELS[:0]}, ["no rows"]),
         ({"features": FEATURES, "labels": LABELS}, ["how many classes", "data.classes=K"]),
         (one_part(LABELS), ["data.hold_out=public", "data.hold_out=none", "test split"]),
-        (one_part(-LABELS), ["labels[1] is -1"]),
+        (one_part(-LABELS), ["labels[1] is none of the classes"]),
         (one_part(LABELS / 2), ["float64", "whole numbers"]),
         ({"x": FEATURES, "y": LABELS}, ["holds x, y", "features and labels"]),
         ({"features": np.array([{}] * 300), "labels": LABELS}, ["no Python objects"]),
