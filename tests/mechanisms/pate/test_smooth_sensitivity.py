@@ -163,6 +163,9 @@ def test_epsilon_covers_answers_release_and_tail() -> None:
     assert mironov.rdp == released.rdp and mironov.epsilon > released.epsilon
     noise = ReleaseNoise(beta=0.1, sensitivity_multiplier=2.0, cost_multiplier=4.0)
     assert noise.rdp(order=8.0) == pytest.approx(8 / (2 * 4) + 8 / (2 * 16))
+    # Publishing pays for itself: both draws are in the total.
+    paid = release(random_votes(5), noise=noise).rdp_release
+    assert paid == pytest.approx(ORDER / (2 * 4) + ORDER / (2 * 16))
 
 
 def test_queries_without_a_record_are_charged_as_answered() -> None:
