@@ -16,7 +16,7 @@ from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf
 from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.mechanisms.vault_part import VaultPart, divided
-from labeldp.platform.evaluation_settings import DEFAULT_SHARE
+from labeldp.platform.evaluation_settings import DEFAULT_SHARE, EvaluationSettings
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.data import LabelledData, load
 from labeldp.trainers.features import label_free_features
@@ -28,9 +28,7 @@ from tests.real_data import real_data_root
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]
 
 RATES, DECAYS = (0.1, 0.3, 1.0), (1e-5, 1e-4, 1e-3)
-#: Of a training's epsilon, for each of nine counts and a choice: held-out labels pay for nothing
-#: else, so that together they cost no more than the training.
-SHARE_OF_EPSILON = 0.1
+COUNT = CorrectCount(epsilon=EvaluationSettings().epsilon)
 #: What choosing may cost, in percent of accuracy.
 ALLOWED = 0.5
 
@@ -80,18 +78,17 @@ def judged(data: LabelledData, *, epsilon: float) -> Judged:
             model.epoch()
         test.append(model.evaluate())
         guesses.append(model.predict(data.public.held_out_features).argmax(1).astype(np.int64))
-    count = CorrectCount(epsilon=SHARE_OF_EPSILON * epsilon)
-    counted = [held_out.release(count, each).values[0] for each in guesses]
-    chosen = held_out.release(MostCorrect(epsilon=count.epsilon), np.stack(guesses)).values[0]
+    counted = [held_out.release(COUNT, each).values[0] for each in guesses]
+    chosen = held_out.release(MostCorrect(epsilon=COUNT.epsilon), np.stack(guesses)).values[0]
     # Before the release of the held-out labels, which alone would cost them epsilon.
-    assert vault.epsilon(delta=0.0) == pytest.approx(epsilon)
+    assert vault.epsilon(delta=0.0) == pytest.approx(max(epsilon, 10 * COUNT.epsilon))
     mechanism = base.mechanism(10)
     released = LabelVault(labels=data.held_out_labels, num_classes=10).release(mechanism).values
     size = len(data.held_out_labels)
     return Judged(
         test=np.array(test),
         by_count=[
-            AccuracyEstimate.from_count(each, examples=size, mechanism=count) for each in counted
+            AccuracyEstimate.from_count(each, examples=size, mechanism=COUNT) for each in counted
         ],
         by_release=[AccuracyEstimate.from_release(released, each, mechanism) for each in guesses],
         chosen=int(chosen),
