@@ -14,13 +14,14 @@ from tests.source_tree import named, sources
 
 CALLS = sorted(name for name in vars(HomeHandle) if not name.startswith("_"))
 HERE = {"end"}  # of the actor itself
+RAYS_OWN = "_ray_trace_ctx"  # added to the class's methods once this process has made an actor of it
 
 
 def test_every_call_is_the_homes_own() -> None:
     assert len(CALLS) > 10
     for name in set(CALLS) - HERE - {"actor"}:
         mine, homes = (
-            list(inspect.signature(getattr(kind, name)).parameters)
+            [word for word in inspect.signature(getattr(kind, name)).parameters if word != RAYS_OWN]
             for kind in (HomeHandle, VaultHome)
         )
         assert mine == homes, name
