@@ -15,6 +15,7 @@ import os
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from labeldp.trainers.data_sets.catalog import find
 from labeldp.trainers.data_sets.files import Splits, data_root, fixed_order
 from labeldp.trainers.data_sets.own_data import read_own
 from labeldp.trainers.data_sets.own_rows import HoldOut, StatedClasses
+from labeldp.trainers.data_sets.own_source import OwnSource
 
 _CHUNK_ROWS = 8192
 #: In the order in which the fingerprint reads them.
@@ -256,8 +258,8 @@ def load(
     Args:
         name: One of `data_sets.catalog.DATASETS`, or `own` for a file of the user's.
         root: Folder of the data sets; LABELDP_DATA, or else `data` right here, if not given.
-        path: The user's `.npz` or `.parquet`, for `own` only.
-        label_column: Which column of a `.parquet` holds the labels.
+        path: The user's file, for `own` only; `load_own` takes all that can be said of one.
+        label_column: Which column of a table holds the labels.
         limit: Keep at most so many training examples: the same ones every time, in an order of
             their own, a smaller limit's among those of a larger one.
         hold_out: What becomes of labels for testing where a user's file brings no split; refused
@@ -272,14 +274,32 @@ def load(
         _validate.whole(limit=limit, minimum=1)
     data_set = find(name)
     if name == "own":
-        splits = read_own(path, label_column=label_column, hold_out=hold_out, classes=classes)
-    elif any(said is not None for said in (path, label_column, hold_out, classes)):
+        source = OwnSource(path=path, label_column=label_column, hold_out=hold_out, classes=classes)
+        return load_own(source, limit=limit)
+    if any(said is not None for said in (path, label_column, hold_out, classes)):
         raise ValueError(
             f"path, label_column, hold_out and classes are for the data set own, not for {name}"
         )
-    else:
-        splits = data_set.read(data_root(root))
-    return labelled(name, splits, limit=limit)
+    return labelled(name, data_set.read(data_root(root)), limit=limit)
+
+
+def load_own(
+    source: OwnSource, *, limit: int | None = None, folder: Path | None = None
+) -> LabelledData:
+    """Read the user's own files.
+
+    Args:
+        source: Which files, and what they leave open.
+        limit: As in `load`.
+        folder: Where features go that are too large for memory; a temporary one if not given.
+
+    Raises:
+        DatasetMissing: One is not there.
+        ValueError: One is damaged, or its content is no data set.
+    """
+    if limit is not None:
+        _validate.whole(limit=limit, minimum=1)
+    return labelled("own", read_own(source, folder=folder), limit=limit)
 
 
 def labelled(name: str, splits: Splits, *, limit: int | None = None) -> LabelledData:
