@@ -29,6 +29,7 @@ from labeldp.trainers.data_sets.files import Splits, data_root, fixed_order
 from labeldp.trainers.data_sets.own_data import read_own
 from labeldp.trainers.data_sets.own_rows import HoldOut, StatedClasses
 from labeldp.trainers.data_sets.own_source import OwnSource
+from labeldp.trainers.mapped_features import FileOfFeatures, as_tensor, file_of, take_rows
 
 _CHUNK_ROWS = 8192
 #: In the order in which the fingerprint reads them.
@@ -109,9 +110,15 @@ class PublicData:
         ]
         return f"PublicData(name={self.name!r}, num_classes={self.num_classes}, {', '.join(shown)})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Send features that lie in a file by its name."""
+        files = {part: file_of(self.__dict__[part]) for part in _PARTS}
+        return {**self.__dict__, **{part: file for part, file in files.items() if file}}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take arrays from an object store as our own: there they are read-only, torch warns."""
-        self.__dict__.update(state, test_labels=state["test_labels"].copy())
+        files = {k: v.tensor() for k, v in state.items() if isinstance(v, FileOfFeatures)}
+        self.__dict__.update({**state, **files}, test_labels=state["test_labels"].copy())
 
     @property
     def kind(self) -> FeatureKind:
@@ -316,8 +323,8 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
     public = PublicData(
         name=name,
         num_classes=splits.num_classes,
-        train_features=torch.from_numpy(splits.train_features),
-        test_features=torch.from_numpy(splits.test_features),
+        train_features=as_tensor(splits.train_features),
+        test_features=as_tensor(splits.test_features),
         test_labels=splits.test_labels,
         class_names=splits.class_names,
     )
@@ -330,7 +337,7 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
     if limit is None or limit >= len(data.train_labels):
         return data
     rows = fixed_order(len(data.train_labels), seed=1)[:limit]
-    fewer = replace(public, train_features=public.train_features[torch.from_numpy(rows)])
+    fewer = replace(public, train_features=take_rows(public.train_features, rows))
     return LabelledData(public=fewer, train_labels=data.train_labels[rows])
 
 

@@ -140,8 +140,8 @@ def _values(where: Path | str, name: str, column: Any) -> NDArray[Any]:
             f"as days since some day, or leave it out: data.drop={name}"
         )
     raise DataFileError(
-        f"{where} column {name!r} is of type {kind}; numbers and strings can be used: convert it or "
-        f"leave it out: data.drop={name}"
+        f"{where} column {name!r} is of type {kind}; numbers and strings can be used: convert it "
+        f"or leave it out: data.drop={name}"
     )
 
 

@@ -1,8 +1,8 @@
 """The user's own table in a `.csv` file: a line of names, then a line per row.
 
-Types are found over the whole file: a column is numbers if all of it is. The delimiter is the one of
-comma, semicolon and tab that the first line has most of. Labels are read as text and turned into
-classes here, for Arrow's own messages quote what they can't convert.
+Types are found over the whole file: a column is numbers if all of it is. The delimiter is that one
+of comma, semicolon and tab that the first line has most of. Labels are read as text and turned into
+classes elsewhere, for Arrow's own messages quote what they can't convert.
 """
 
 from pathlib import Path

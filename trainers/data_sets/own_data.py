@@ -4,7 +4,7 @@
 |---|---|
 | `.csv` | a line of names, then a line per row; a column of labels |
 | `.parquet` | the same; its metadata may state the classes |
-| `.npz` | `features` and `labels`, or `train_features`, `train_labels`, `test_features` and `test_labels`; `num_classes` or `class_names` |
+| `.npz` | `features` and `labels`, or those of `train_` and `test_`; it may state the classes |
 | `.npy` and `.npy` | features in one, labels in the other; large features stay on disk |
 
 Images are uint8 [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1 or 3; tables are numbers [N, D].
@@ -116,7 +116,8 @@ def splits_of(
     num_classes, names = stated_classes(where, in_file=rows.stated, said=source.classes)
     rows = _numbered(rows, names, source, where=where)
     if rows.test is None:
-        if isinstance(rows.features, np.ndarray) and rows.features.ndim == 2:
+        matrix = isinstance(rows.features, np.ndarray) and rows.features.ndim == 2
+        if matrix and not isinstance(rows.features, np.memmap):
             # Before the rows are split: here a message can name the row that the file has it in.
             refuse_not_finite_numbers(rows.features, what=f"{where}: features")
         assert rows.labels is not None
@@ -127,7 +128,10 @@ def splits_of(
         train, test = rows.only(~chosen), rows.only(chosen)
     else:
         refuse_hold_out(where, source.hold_out)
-        train, test = rows, _numbered(rows.test, names, source, where=source.test_path or where)
+        train, test = (
+            part.mapped()
+            for part in (rows, _numbered(rows.test, names, source, where=source.test_path or where))
+        )
     features = prepared(
         train.features, test.features, where=where, beside=rows.beside, folder=folder
     )

@@ -5,7 +5,8 @@ was, a row of D of them then has a squared norm of D on average, and the steps o
 grow with it; so wide matrices are scaled down until it is `LARGEST_SQUARED_NORM`.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.data_sets.files import DataFileError
-from labeldp.trainers.data_sets.own_rows import RawFeatures
+from labeldp.trainers.data_sets.mapped_rows import fit_mapped, standardized_file
+from labeldp.trainers.data_sets.own_rows import MappedRows, RawFeatures
 from labeldp.trainers.data_sets.tables import Columns, Numbers, refuse_not_finite
 
 if TYPE_CHECKING:  # it knows of readers, which import this
     from labeldp.trainers.preprocessing import Step
+
+#: Of a row on average.
+LARGEST_SQUARED_NORM = 64
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,8 +68,47 @@ def prepared(
             test=columns(test, what="testing features"),
             preprocessing=columns,
         )
+    if isinstance(train, MappedRows):
+        return _of_files(train, test, where=where, folder=folder)
+    if isinstance(test, MappedRows):  # of a second file, the larger one
+        test = np.asarray(test.matrix[test.rows])
     assert isinstance(train, np.ndarray) and isinstance(test, np.ndarray)
     return _of_arrays(train, test, where)
+
+
+def _of_files(
+    train: MappedRows, test: RawFeatures, *, where: Path | str, folder: Path | None
+) -> Prepared:
+    width = train.matrix.shape[1]
+    fitted = narrowed(fit_mapped(train, what=f"{where}: features"))
+    if isinstance(test, np.ndarray):
+        if test.ndim != 2 or test.shape[1] != width:
+            raise DataFileError(
+                f"{where}: a training row has shape {(width,)} and a testing row "
+                f"{test.shape[1:]}; they must agree"
+            )
+        tested = fitted(_as_floats(test), what="testing features")
+    else:
+        assert isinstance(test, MappedRows)
+        if test.matrix.shape[1] != width:
+            raise DataFileError(
+                f"{where}: a training row has {width} numbers and a testing row "
+                f"{test.matrix.shape[1]}; they must agree"
+            )
+        tested = standardized_file(test, fitted, folder=folder, what="testing features")
+    return Prepared(
+        train=standardized_file(train, fitted, folder=folder, what=f"{where}: features"),
+        test=tested,
+        preprocessing=fitted,
+    )
+
+
+def narrowed(fitted: Numbers) -> Numbers:
+    """Return the same with wide rows scaled down; see the module's first lines."""
+    varying = int(np.isfinite(fitted.std).sum())
+    if varying <= LARGEST_SQUARED_NORM:
+        return fitted
+    return replace(fitted, std=fitted.std * math.sqrt(varying / LARGEST_SQUARED_NORM))
 
 
 def refuse_not_finite_numbers(features: NDArray[Any], *, what: str) -> None:
@@ -84,7 +128,7 @@ def _of_arrays(train: NDArray[Any], test: NDArray[Any], where: Path | str) -> Pr
     )
     if train.ndim == 2 and numbers and not np.iscomplexobj(train) and train.shape[1]:
         train, test = _as_floats(train), _as_floats(test)
-        fitted = Numbers.fit(train)
+        fitted = narrowed(Numbers.fit(train))
         return Prepared(
             train=fitted(train, what="training features"),
             test=fitted(test, what="testing features"),

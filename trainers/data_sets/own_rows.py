@@ -86,12 +86,21 @@ class OwnRows:
         assert self.labels is not None
         if isinstance(self.features, dict):
             few: RawFeatures = {name: column[chosen] for name, column in self.features.items()}
-        elif isinstance(self.features, np.memmap):
+        elif isinstance(self.features, np.memmap) and chosen.any():
             few = MappedRows(matrix=self.features, rows=np.flatnonzero(chosen))
         else:
             assert isinstance(self.features, np.ndarray)
             few = self.features[chosen]
         return replace(self, features=few, labels=self.labels[chosen], split=None)
+
+
+    def mapped(self) -> "OwnRows":
+        """The same, where a matrix on disk says so."""
+        if not isinstance(self.features, np.memmap):
+            return self
+        return replace(
+            self, features=MappedRows(matrix=self.features, rows=np.arange(len(self.features)))
+        )
 
 
 def rows_for_testing(
