@@ -14,6 +14,7 @@ from torch import Tensor
 
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.schedules import TrainingDiverged
 
 #: Examples in one forward pass when nothing is learned from it.
 _BATCH = 1024
@@ -61,9 +62,17 @@ class Evaluation:
         self._labels = torch.from_numpy(data.test_labels).to(self._device)
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        probabilities = [logits.softmax(1).cpu() for logits in self._logits(features)]
-        return np.asarray(torch.cat(probabilities).numpy(), dtype=np.float32)
+        """Probabilities of the classes [N, K] for unaugmented features [N, ...].
+
+        Raises:
+            TrainingDiverged: There are none, for the weights are too large.
+        """
+        parts = [logits.softmax(1).cpu() for logits in self._logits(features)]
+        probabilities = np.asarray(torch.cat(parts).numpy(), dtype=np.float32)
+        bad = int((~np.isfinite(probabilities)).any(1).sum())
+        if bad:
+            raise TrainingDiverged.of_outputs(bad=bad, rows=len(probabilities))
+        return probabilities
 
     def accuracy(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
