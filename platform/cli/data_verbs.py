@@ -95,16 +95,24 @@ def list_sets(root: str | Path | None) -> list[SetEntry]:
     from labeldp.trainers.data_sets.files import data_root
 
     folder = data_root(root)
-    return [
-        SetEntry(
-            name=name,
-            description=data_set.description,
-            present=data_set.available(folder),
-            path=_place(data_set, folder),
-            command=data_set.command,
-        )
-        for name, data_set in DATASETS.items()
-    ]
+    return [_entry(name, folder) for name in DATASETS]
+
+
+def _entry(name: str, folder: Path) -> SetEntry:
+    from labeldp.trainers.data_sets.catalog import DATASETS
+    from labeldp.trainers.extensions import ExtensionError
+
+    try:
+        data_set = DATASETS[name]
+    except ExtensionError as error:
+        return SetEntry(name=name, description=str(error), present=False, path="", command="")
+    return SetEntry(
+        name=name,
+        description=data_set.description,
+        present=data_set.available(folder),
+        path=_place(data_set, folder),
+        command=data_set.command,
+    )
 
 
 def check_set(name: str, *, root: str | Path | None = None) -> SetCheck:
