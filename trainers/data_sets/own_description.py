@@ -22,6 +22,8 @@ from labeldp.trainers.data_sets.tables import MOST_CATEGORIES
 
 #: Text that is one number short of being numbers is rather a number with a slip of the pen.
 _MOSTLY_NUMBERS = 0.9
+#: A column of so many categories per row is rather one of names, where there are some rows.
+_NAMES_ROWS, _FEWEST_ROWS = 0.5, 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +106,10 @@ def describe(source: OwnSource) -> FileSeen:
 
 def _of_table(table: Any, source: OwnSource, *, stated: StatedClasses | None) -> FileSeen:
     label_column = source.label_column or LABEL
-    columns = tuple(_columns(table, source, label_column))
+    known = label_column in table.column_names
+    columns = tuple(_columns(table, source, label_column, types_only=not known))
     labels, missing = "", []
-    if label_column in table.column_names:
+    if known:
         labels = f"column {label_column!r}, {_kind_of_labels(table.column(label_column))}"
     else:
         why = f"no column is called {label_column!r}: say which one holds the labels"
@@ -118,23 +121,26 @@ def _of_table(table: Any, source: OwnSource, *, stated: StatedClasses | None) ->
     bad = [column.name for column in columns if not column.usable]
     if bad:
         out = ",".join([*source.drop, *bad])
-        why = f"{', '.join(bad)} can't be used as they are: leave them out, or convert them"
+        why = f"what is in {', '.join(bad)} can't be used as it is: leave it out, or convert it"
         missing.append(Missing(key="data.drop", value=out, why=why))
     used = [column for column in columns if column.kind in ("number", "text") and column.usable]
     width = sum(column.categories or 1 for column in used)
+    features = f"table of {len(used)} columns, {width} features when text is one-hot"
     has_split = any(column.kind == "split" for column in columns)
     return FileSeen(
         rows=table.num_rows,
-        features=f"table of {len(used)} columns, {width} features when text is one-hot",
+        features=features if known else f"table of {len(columns)} columns",
         columns=columns,
         labels=labels,
         split=_split(source, f"column {source.split_column or SPLIT!r}" if has_split else ""),
         classes=stated if source.classes is None else source.classes,
-        missing=(*missing, *_unsaid(source, stated, has_split, names="text" in labels)),
+        missing=(*missing, *_unsaid(source, stated, has_split, names="whole" not in labels)),
     )
 
 
-def _columns(table: Any, source: OwnSource, label_column: str) -> Iterator[ColumnSeen]:
+def _columns(
+    table: Any, source: OwnSource, label_column: str, *, types_only: bool
+) -> Iterator[ColumnSeen]:
     for place, name in enumerate(map(str, table.column_names)):
         column = table.column(place)
         if name == label_column:
@@ -144,7 +150,13 @@ def _columns(table: Any, source: OwnSource, label_column: str) -> Iterator[Colum
         elif name == source.split_column or (name == SPLIT and _says_split(column)):
             yield ColumnSeen(name=name, kind="split")
         else:
-            yield _feature(column, name)
+            seen = _feature(column, name)
+            if types_only:
+                # As long as nobody says which column holds the labels, it may be this one.
+                note = "" if seen.kind in ("number", "text") else seen.note
+                usable = not note
+                seen = ColumnSeen(name=name, kind=seen.kind, note=note, usable=usable)
+            yield seen
 
 
 def _feature(column: Any, name: str) -> ColumnSeen:
@@ -157,9 +169,13 @@ def _feature(column: Any, name: str) -> ColumnSeen:
         return ColumnSeen(name=name, kind="number", note="never changes" if same else "")
     categories = len(np.unique(values))
     if categories > MOST_CATEGORIES:
-        note = f"more than {MOST_CATEGORIES} categories: it names single rows rather than kinds"
+        too_many = f"more than {MOST_CATEGORIES} categories: it names single rows rather than kinds"
+        note = _slip(values) or too_many
         return ColumnSeen(name=name, kind="text", categories=categories, note=note, usable=False)
-    return ColumnSeen(name=name, kind="text", categories=categories, note=_slip(values))
+    note = _slip(values)
+    if not note and categories > _NAMES_ROWS * len(values) and len(values) >= _FEWEST_ROWS:
+        note = f"names single rows rather than kinds; leave it out (data.drop={name})?"
+    return ColumnSeen(name=name, kind="text", categories=categories, note=note)
 
 
 def _slip(values: NDArray[Any]) -> str:

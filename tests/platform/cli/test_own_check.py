@@ -45,8 +45,21 @@ def test_a_file_that_nothing_is_said_of(table: Path) -> None:
     kinds = {column.name: column.kind for column in found.seen.columns}
     assert kinds["age"] == "number" and kinds["city"] == "text"
     unusable = {column.name: column.note for column in found.seen.columns if not column.usable}
-    assert "dates or times" in unusable["joined"] and "1200 categories" not in unusable["id"]
+    assert list(unusable) == ["joined"] and "dates or times" in unusable["joined"]
+    # Any of the columns may be that of the labels: nothing is counted.
+    assert all(column.categories is None for column in found.seen.columns)
+    assert "12x" not in text_of(found)
+    named = check_own(OwnSource(path=table, label_column="result")).seen
+    assert named is not None
+    unusable = {column.name: column.note for column in named.columns if not column.usable}
     assert "more than 1000 categories" in unusable["id"]
+
+
+def test_names_of_rows_are_pointed_at(table: Path) -> None:
+    table.write_text("\n".join(table.read_text().splitlines()[:500]))
+    seen = check_own(OwnSource(path=table, label_column="result")).seen
+    assert seen is not None and seen.columns[0].usable
+    assert "leave it out (data.drop=id)?" in seen.columns[0].note
 
 
 def test_step_by_step_to_a_command_that_works(table: Path) -> None:
@@ -74,11 +87,10 @@ def test_no_label_is_shown_or_counted(table: Path) -> None:
 
 
 def test_a_number_with_a_slip_of_the_pen_is_pointed_at(table: Path) -> None:
-    table.write_text("\n".join(table.read_text().splitlines()[:500]))
     seen = check_own(OwnSource(path=table, label_column="result")).seen
     assert seen is not None
     (size,) = (column for column in seen.columns if column.name == "size")
-    assert size.usable and size.note == "numbers but for 1 rows; the first is row 7: '12x'"
+    assert size.note == "numbers but for 1 rows; the first is row 7: '12x'" and not size.usable
 
 
 def test_arrays_and_a_second_file(tmp_path: Path) -> None:
@@ -107,7 +119,7 @@ def test_from_the_command_line(
 ) -> None:
     assert main(["data", "check", str(table), "--label-column", "result"]) == 1
     shown = capsys.readouterr().out
-    assert "1,200 rows" in shown and "city    text, 2 categories" in shown
+    assert "1,200 rows" in shown and "city    text, 2 categories" in shown and "HIV" not in shown
     assert "data.classes=NAME,NAME,...: which classes there are is public" in shown
     words = ["--label-column", "result", "--drop", "id,joined,size", "--classes", ",".join(CLASSES)]
     asked = ["data", "check", str(table), *words, "--hold-out", "public", "--seed", "3"]
