@@ -47,8 +47,9 @@ _OWN_METHODS: dict[str, type] = {
 }
 
 
-def _wrong(thing: object) -> str | None:
+def _wrong(name: str, thing: object) -> str | None:
     """What is wrong with the settings of another package's trainer."""
+    del name  # a method has no other
     if not isinstance(thing, type) or not is_dataclass(thing):
         return f"it is a {type(thing).__name__} and no dataclass of settings"
     missing = [name for name in ("planned_charge", "start") if not hasattr(thing, name)]

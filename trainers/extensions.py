@@ -12,7 +12,7 @@ Once it is installed, in every process of every machine, the names work as those
 labeldp do. A package is imported when its name is asked for, and one that is broken breaks nothing
 else.
 
->>> colors = Registry({"red": 1}, group="labeldp.no_such_group", kind="color", wrong=lambda _: None)
+>>> colors = Registry({"red": 1}, group="labeldp.no_such_group", kind="color", wrong=print)
 >>> "red" in colors, "blue" in colors, list(colors)
 (True, False, ['red'])
 """
@@ -39,7 +39,7 @@ class Registry(MutableMapping[str, Thing], Generic[Thing]):
         *,
         group: str,
         kind: str,
-        wrong: Callable[[Any], str | None],
+        wrong: Callable[[str, Any], str | None],
     ) -> None:
         """Start with those of labeldp; they keep their names, whatever a package calls its own.
 
@@ -47,7 +47,8 @@ class Registry(MutableMapping[str, Thing], Generic[Thing]):
             own: Name -> thing.
             group: Of the entry points.
             kind: What a thing is, for messages.
-            wrong: Says what is wrong with a thing that a package adds; None if nothing is.
+            wrong: Says what is wrong with a name and the thing that a package adds by it; None if
+                nothing is.
         """
         self._things = dict(own)
         self._group, self._kind, self._wrong = group, kind, wrong
@@ -77,7 +78,7 @@ class Registry(MutableMapping[str, Thing], Generic[Thing]):
                 f"{where}, which can't be imported: {type(error).__name__}: {error}; mend or "
                 "uninstall that package, all else works without it"
             ) from error
-        wrong = self._wrong(thing)
+        wrong = self._wrong(name, thing)
         if wrong is not None:
             raise ExtensionError(f"{where}, but {wrong}; see docs/extending.md")
         loaded: Thing = thing

@@ -53,6 +53,7 @@ alibi = {name}_code:LouderConfig
 [labeldp.data_sets]
 corners = {name}_code:CORNERS
 sunken = {name}_gone:SET
+edges = {name}_code:CORNERS
 nothing = {name}_code:NOTHING
 """
 

@@ -81,6 +81,8 @@ def test_what_is_broken_is_named_and_breaks_nothing_else(
         METHODS["nothing"]
     with pytest.raises(ExtensionError, match="it is a int and no DataSet"):
         DATASETS["nothing"]
+    with pytest.raises(ExtensionError, match="that is the record of 'corners'"):
+        DATASETS["edges"]
     entries = {entry.name: entry for entry in list_sets(installed)}
     assert not entries["sunken"].present and "mend or uninstall" in entries["sunken"].description
     checks = {check.name: check for check in _extensions()}

@@ -168,9 +168,11 @@ _RECORDS = (
 )
 
 
-def _wrong(thing: object) -> str | None:
+def _wrong(name: str, thing: object) -> str | None:
     """What is wrong with a record of another package's."""
-    return None if isinstance(thing, DataSet) else f"it is a {type(thing).__name__} and no DataSet"
+    if not isinstance(thing, DataSet):
+        return f"it is a {type(thing).__name__} and no DataSet"
+    return None if thing.name == name else f"that is the record of {thing.name!r}"
 
 
 #: Name -> data set; other packages add theirs by entry points of the group `labeldp.data_sets`.
