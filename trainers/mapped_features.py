@@ -60,9 +60,12 @@ def as_tensor(array: NDArray[Any]) -> Tensor:
 
 
 def file_of(features: Any) -> FileOfFeatures | None:
-    """Which file all of the features lie in; None for those in memory."""
-    name = features.untyped_storage().filename if isinstance(features, Tensor) else None
-    if name is None:
+    """Which file holds these features and nothing else; None in memory, and for a part of it."""
+    if not isinstance(features, Tensor):
+        return None
+    storage = features.untyped_storage()
+    name = storage.filename
+    if name is None or storage.nbytes() > features.numel() * features.element_size():
         return None
     return FileOfFeatures(file=str(name), shape=tuple(features.shape))
 

@@ -87,6 +87,7 @@ def test_files_are_written_once_and_anew_when_the_data_change(
 def test_rows_of_a_file_lie_in_a_file(tmp_path: Path, mapped: pytest.MonkeyPatch) -> None:
     data = loaded(saved(tmp_path))
     features = data.public.train_features
+    assert file_of(features[:10]) is None
     rows = np.array([5, 3, 400])
     few = take_rows(features, rows)
     assert torch.equal(few, features[[5, 3, 400]]) and file_of(few) is not None
