@@ -132,6 +132,7 @@ UNMIRRORED = {
         ("platform/trial_runs.py", "sweeps/test_quickstart.py", "needs Ray and a whole sweep"),
         ("platform/tune_adapter.py", "sweeps/test_quickstart.py", "needs Ray and a whole sweep"),
         ("platform/endings.py", "platform/cli/test_exit_codes.py", "errors, and how each ends"),
+        ("platform/cli/predicting.py", "platform/cli/test_predict_verb.py", "as people call it"),
         ("platform/cli/pate_prices.py", "platform/cli/test_pate_verbs.py", "as people call it"),
         (
             "platform/cli/tracked_report.py",
