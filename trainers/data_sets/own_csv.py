@@ -6,6 +6,7 @@ classes elsewhere, for Arrow's own messages quote what they can't convert.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,10 @@ def read_csv(file: Path, source: OwnSource, *, labels: bool = True) -> OwnRows:
     )
 
 
-def csv_table(file: Path, *, text: list[str | None]) -> Any:
+def csv_table(file: Path, *, text: Sequence[str | None]) -> Any:
     """Return a `pyarrow.Table`; the columns in `text` stay text whatever is in them.
+
+    So do `true` and `false`, which are two categories, written as the file has them.
 
     Raises:
         DataFileError: It is no table; no message quotes a line, for labels stand there.
@@ -77,7 +80,9 @@ def csv_table(file: Path, *, text: list[str | None]) -> Any:
                 csv.ReadOptions(use_threads=False, block_size=min(size + 1, _LARGEST_BLOCK)),
                 csv.ParseOptions(delimiter=delimiter),
                 csv.ConvertOptions(
-                    column_types={name: pa.string() for name in text if name is not None}
+                    column_types={name: pa.string() for name in text if name is not None},
+                    true_values=[],
+                    false_values=[],
                 ),
             )
         except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:

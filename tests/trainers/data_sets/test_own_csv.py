@@ -11,6 +11,7 @@ from labeldp.trainers.data import LabelledData, load_own
 from labeldp.trainers.data_sets.own_csv import csv_table
 from labeldp.trainers.data_sets.own_rows import HoldOut
 from labeldp.trainers.data_sets.own_source import OwnSource
+from labeldp.trainers.data_sets.tables import Categories, Columns
 
 CLASSES = ("no", "yes")
 TEXT = "id,age,city,bought\n" + "".join(
@@ -47,6 +48,15 @@ def test_rows_are_predicted_as_they_stand_in_the_file(tmp_path: Path) -> None:
     public = read(tmp_path, TEXT, drop=("id",)).public
     again = public.preprocessing(pd.read_csv(tmp_path / "mine.csv"))
     np.testing.assert_array_equal(again, public.train_features)
+
+
+def test_truth_values_and_spaces_are_categories_as_they_are_written(tmp_path: Path) -> None:
+    text = "member,city,bought\n" + "true, Bern,no\nfalse,Bern,yes\n" * 3
+    step = read(tmp_path, text).public.preprocessing.steps[0]
+    assert isinstance(step, Columns)
+    kinds = {name: each for name, each in step.columns.items() if isinstance(each, Categories)}
+    assert kinds["member"].categories == ("false", "true")
+    assert kinds["city"].categories == (" Bern", "Bern")
 
 
 @pytest.mark.parametrize("mark", [";", "\t"])
