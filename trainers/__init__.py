@@ -8,6 +8,8 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 | How is a network judged? | `evaluation` |
 | What is left when it is trained? | `trained_model`: `predictors`, `closed_forms` |
 | Where do features and labels come from? | `data`, the door to the room `data_sets` |
+| ... of a file that is too large for memory? | `mapped_features` |
+| What do other packages add? | `extensions` |
 | Which features? What makes them of raw rows? | `features`, `patch_encoder`; `preprocessing` |
 | Which networks? | `models`, `two_branch` |
 | How is it trained? | `schedules`, `sgd`, `losses`, `targets`, `augmentation`, `performance` |
