@@ -1,7 +1,7 @@
 """What a trial is, as one frozen configuration: a dataclass, then YAML, then `key=value`.
 
 Keys are typed and checked by OmegaConf; every section validates its own values. A trainer is added
-by a line in `METHODS`.
+by a line in `_OWN_METHODS`, or by another package (`trainers.extensions`).
 """
 
 import difflib
@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from enum import Enum, StrEnum
+from enum import Enum
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -18,21 +18,24 @@ from omegaconf.errors import OmegaConfBaseException
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.audit_settings import AuditSettings as AuditSettings
+from labeldp.platform.data_settings import DataSettings as DataSettings
+from labeldp.platform.data_settings import FeatureSet as FeatureSet
 from labeldp.platform.evaluation_settings import EvaluationSettings as EvaluationSettings
+from labeldp.platform.model_settings import ModelSettings
 from labeldp.platform.records.trial_record import NoiseKind
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
 from labeldp.trainers.bit_flip import BitFlipConfig
 from labeldp.trainers.consensus import ConsensusConfig
 from labeldp.trainers.convex import ConvexConfig
-from labeldp.trainers.data_sets.own_rows import HoldOut, StatedClasses
+from labeldp.trainers.extensions import Registry
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.pate.pate_fm import PateConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.recommender import RecommenderConfig
 
-#: Name of a method -> the settings of its trainer.
-METHODS: dict[str, type] = {
+#: Name of a method -> the settings of its trainer, those that come with labeldp.
+_OWN_METHODS: dict[str, type] = {
     "alibi": AlibiConfig,
     "alibi_prior": AlibiPriorConfig,
     "bit_flip": BitFlipConfig,
@@ -44,11 +47,32 @@ METHODS: dict[str, type] = {
     "recommender": RecommenderConfig,
 }
 
+
+def _wrong(name: str, thing: object) -> str | None:
+    """What is wrong with the settings of another package's trainer."""
+    del name  # a method has no other
+    if not isinstance(thing, type) or not is_dataclass(thing):
+        return f"it is a {type(thing).__name__} and no dataclass of settings"
+    missing = [name for name in ("planned_charge", "start") if not hasattr(thing, name)]
+    return f"it has no {' and no '.join(missing)}" if missing else None
+
+
+#: Name -> settings; other packages add theirs by entry points of the group `labeldp.methods`.
+METHODS: Registry[type] = Registry(
+    _OWN_METHODS, group="labeldp.methods", kind="method", wrong=_wrong
+)
+
 #: Keys that came after trials had been recorded: at these values they are left out of the hash, so
 #: that the older trials stay what they were.
 _LATER_KEYS: dict[str, Any] = {
     "data.hold_out": None,
     "data.classes": None,
+    "data.labels": None,
+    "data.split_column": None,
+    "data.drop": None,
+    "data.test_path": None,
+    "data.test_labels": None,
+    "data.hold_out_seed": 0,
     "evaluation.held_out_share": None,
     "evaluation.held_out_seed": 0,
     "evaluation.estimate": "COUNT",
@@ -56,61 +80,12 @@ _LATER_KEYS: dict[str, Any] = {
     "noise.secure": False,
 }
 
-#: Keys that say where things lie on one machine and not what is computed.
-_LOCAL_KEYS = ("data.root",)
+#: Keys that say where things lie on one machine, or what is kept, and not what is computed.
+_LOCAL_KEYS = ("data.root", "models.keep")
 
 
 class ConfigurationError(ValueError):
     """A key or value that can't be used; the message names it and the nearest one that can."""
-
-
-class FeatureSet(StrEnum):
-    """What models see: features AS_THEY_ARE, or PATCHES, k-means features that need no labels."""
-
-    AS_THEY_ARE = "as_they_are"
-    PATCHES = "patches"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSettings:
-    """Which data set.
-
-    Attributes:
-        name: A name of `labeldp data list`; `own` for the user's own features and labels.
-        root: Folder that holds the sets; the environment's LABELDP_DATA if not given.
-        path: The user's own file, for `own`.
-        label_column: Its column of labels, for `.parquet`.
-        limit: Use that many training examples only, chosen at random once and for all.
-        features: What models see of the set.
-        hold_out: What becomes of labels for testing where the user's own file brings no split:
-            PUBLIC **publishes** one in five of them, NONE publishes none. Without a word such a
-            file is refused.
-        classes: How many classes the user's own file has, or their names in order, separated by
-            commas; not needed where the file says it.
-    """
-
-    name: str = "digits"
-    root: str | None = None
-    path: str | None = None
-    label_column: str | None = None
-    limit: int | None = None
-    features: FeatureSet = FeatureSet.AS_THEY_ARE
-    hold_out: HoldOut | None = None
-    classes: str | None = None
-
-    def __post_init__(self) -> None:
-        """Check the limit."""
-        if self.limit is not None:
-            _validate.whole(limit=self.limit, minimum=1)
-
-    @property
-    def stated_classes(self) -> StatedClasses | None:
-        """The number of classes, or their names, as far as these settings say."""
-        if self.classes is None:
-            return None
-        if self.classes.isdecimal():
-            return int(self.classes)
-        return tuple(name.strip() for name in self.classes.split(","))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +143,7 @@ class TrialConfig:
         trainer: The method's settings, epsilon among them.
         performance: Device and precision; they can't change privacy.
         evaluation: How accurate it is where labels are held out.
+        models: Whether the trained model is kept.
     """
 
     method: str = "alibi"
@@ -178,6 +154,7 @@ class TrialConfig:
     trainer: Any = field(default_factory=AlibiConfig)
     performance: Performance = field(default_factory=Performance)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    models: ModelSettings = field(default_factory=ModelSettings)
 
     def __post_init__(self) -> None:
         """Check that the trainer's settings belong to the method."""

@@ -21,7 +21,7 @@ from labeldp.platform.records.tracking import Tracker, TrackingUnusable
 from labeldp.platform.sweep import Smoke, Sweep
 from labeldp.platform.trusted.vote_store import VoteJournal
 from labeldp.trainers.data_sets.catalog import DATASETS
-from labeldp.trainers.data_sets.own_parquet import MOST_CHARACTERS
+from labeldp.trainers.data_sets.own_columns import MOST_CHARACTERS
 from labeldp.trainers.regular_files import FileRefused, memory_bytes
 
 pytestmark = pytest.mark.timeout(60)
@@ -40,6 +40,8 @@ VERBS = {
     "sweep.py": "plan {}",
     "own.npz": "data check {}",
     "own.parquet": "data check {}",
+    "own.csv": "data check {}",
+    "own.npy": "data check {} --labels {}",
     "mlflow.db": "report x --tracking-uri sqlite:///{} --out OUT",
 }
 KINDS = ("pipe", "device", "folder", "socket")
@@ -102,7 +104,7 @@ def test_every_verb_refuses_what_is_no_file(name: str, kind: str, here: Path) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["own.npz", "own.parquet"])
+@pytest.mark.parametrize("name", ["own.npz", "own.parquet", "own.csv"])
 def test_sweeps_refuse_own_data_that_are_no_file(name: str, kind: str, here: Path) -> None:
     with nothing_to_read(kind, here / name):
         code, said = sweep("data.name=own", f"data.path={here / name}")

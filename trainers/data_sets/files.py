@@ -10,15 +10,20 @@ import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.regular_files import FileRefused, open_regular
 
+if TYPE_CHECKING:  # it knows of readers, which import this
+    from labeldp.trainers.preprocessing import Step
+
 #: Of the rows that come without a split, one in so many is held out for testing.
 HELD_OUT = 5
+#: Where the seeds of further choices begin, away from those of other orders of the same rows.
+_HOLD_OUT_SEEDS = 1_000_000
 
 
 class DatasetMissing(FileNotFoundError, ValueError):
@@ -75,6 +80,8 @@ class Splits:
         test_labels: Public labels [M].
         num_classes: K.
         class_names: Of the K classes, if they have any.
+        preprocessing: What made the features of rows as people have them; None where features are
+            such rows, or images.
     """
 
     train_features: NDArray[Any]
@@ -83,6 +90,7 @@ class Splits:
     test_labels: NDArray[Any]
     num_classes: int
     class_names: tuple[str, ...] | None = None
+    preprocessing: "Step | None" = None
 
 
 def data_root(root: str | os.PathLike[str] | None) -> Path:
@@ -99,10 +107,16 @@ def fixed_order(count: int, *, seed: int) -> NDArray[np.intp]:
     return np.argsort(np.random.PCG64(seed).random_raw(count), kind="stable")
 
 
-def held_out(count: int) -> NDArray[np.bool_]:
-    """Return which of `count` rows are for testing, where nobody has said: one in five [count]."""
+def held_out(count: int, *, seed: int = 0) -> NDArray[np.bool_]:
+    """Return which of `count` rows are for testing, where nobody has said: one in five [count].
+
+    Args:
+        count: N.
+        seed: Numbers several choices; public.
+    """
     test = np.zeros(count, dtype=bool)
-    test[fixed_order(count, seed=0)[: max(1, count // HELD_OUT)]] = True
+    order = fixed_order(count, seed=seed and _HOLD_OUT_SEEDS + seed)
+    test[order[: max(1, count // HELD_OUT)]] = True
     return test
 
 
