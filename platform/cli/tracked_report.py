@@ -70,14 +70,16 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
     try:
         folder.mkdir(parents=True, exist_ok=True)
         totals = {name: _infinite(value) for name, value in parent.data.metrics.items()}
-        ledger: dict[str, Any] = {
-            key: totals[key] for key in ("releases", "epsilon_total", "delta") if key in totals
-        }
+        needed = ("releases", "epsilon_total", "delta")
+        later = ("epsilon_private", "delta_private")
+        ledger: dict[str, Any] = {key: totals[key] for key in (*needed, *later) if key in totals}
         written = write_report(
             [_record(child) for child in children],
             folder=folder,
             title=experiment,
-            ledger={**ledger, "releases": int(ledger["releases"])} if len(ledger) == 3 else None,
+            ledger={**ledger, "releases": int(ledger["releases"])}
+            if all(key in ledger for key in needed)
+            else None,
             results=Path(uri.removeprefix("sqlite:///")).parent,
             choose_by=ChooseBy(by) if (by := parent.data.tags.get("choose_by")) else None,
         )

@@ -113,7 +113,7 @@ def _nothing(records: Sequence[TrialRecord]) -> str:
 
 
 def _told(private: Sequence[Point]) -> tuple[Point, int]:
-    """The most accurate of the points nearest to the epsilon that is told, and how many they are."""
+    """The most accurate of the points nearest to the told epsilon, and how many those are."""
 
     def distance(point: Point) -> float:
         return abs(math.log(max(same_epsilon(point.epsilon), 1e-9) / TOLD_EPSILON))
