@@ -75,9 +75,10 @@ def test_sums_over_folders_say_what_is_known_of_the_labels(tmp_path: Path) -> No
     a_folder(tmp_path / "a")
     a_folder(tmp_path / "b")
     a_folder(tmp_path / "c", fingerprint="other")
-    assert "In all, one release: no label has paid more than epsilon 2" in in_words(
-        account(tmp_path / "a")
-    )[-1]
+    assert (
+        "In all, one release: no label has paid more than epsilon 2"
+        in in_words(account(tmp_path / "a"))[-1]
+    )
     same = in_words(account(tmp_path / "a", tmp_path / "b"))[-1]
     assert "two folders on the same labels" in same and "more than epsilon 4" in same
     unknown = in_words(account(tmp_path / "a", tmp_path / "b", tmp_path / "c"))[-1]
