@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from labeldp.platform.cost import paid_by_private
 from labeldp.platform.open_sweep import OpenSweep
+from labeldp.platform.publishing.folder_ledger import read_folder
+from labeldp.platform.publishing.ledger_words import sentences
 from labeldp.platform.records.recorder import ledger_json
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import TRACKING_ERRORS, shown
 from labeldp.platform.reports.finding import finding
+from labeldp.platform.reports.page import AroundTrials
 from labeldp.platform.reports.pareto import front_rows
 from labeldp.platform.reports.report import Report, write_report
 from labeldp.platform.trusted.vault_home import LedgerSummary
@@ -66,6 +70,9 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         ledger={**ledger, **private},
         results=folder.path,
         choose_by=checked.choose_by,
+        around=AroundTrials(
+            releases=_releases(folder.path), left=len(checked.plans) - len(records)
+        ),
     )
     tracked = recorder.replay(records) and _close(sweep, page, summary, records)
     tracker = recorder.tracker
@@ -89,6 +96,14 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         finding=found.sentences,
         cost=found.cost,
     )
+
+
+def _releases(folder: Path) -> list[str]:
+    """The ledger in words; the sweep ends without them where it can't be read from the disk."""
+    try:
+        return sentences(read_folder(folder).lines)
+    except ValueError:
+        return []
 
 
 def _totals(summary: LedgerSummary) -> dict[str, Any]:
