@@ -93,7 +93,7 @@ def page(content: PageContent) -> str:
         for width in (_WIDE, _NARROW)
         if found
     ]
-    return template("report.html.jinja").render(
+    made: str = template("report.html.jinja").render(
         title=content.title,
         status=_status(content, failed=len(failed)),
         data_sets=sorted({str(record.config.get("data.name", "")) for record in records} - {""}),
@@ -115,6 +115,7 @@ def page(content: PageContent) -> str:
         failed=[(title_of(record), record.reason) for record in failed],
         glossary=GLOSSARY,
     )
+    return made
 
 
 @cache

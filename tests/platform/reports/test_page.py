@@ -90,11 +90,10 @@ def test_names_are_shown_and_never_run() -> None:
         a_record("b", variant=f"{HOSTILE}2", point={f"x.{HOSTILE}": 1}, epsilon=2.0),
         a_record("c", variant=HOSTILE, finished=False, reason=HOSTILE),
     ]
-    words = {"releases": (HOSTILE,)}
     found = made(
         records,
         title=HOSTILE,
-        around=AroundTrials(**words),
+        around=AroundTrials(releases=(HOSTILE,)),
         ledger={"releases": 1, "epsilon_total": 1.0, "delta": 0.0},
     )
     assert sum(tag == "script" for tag, _ in found.tags) == 1
