@@ -50,17 +50,22 @@ def said_of(page: Path, folder: Path, *, dark: bool) -> dict[str, Any]:
     script = f"<script>{AXE.read_text()}</script><script>{_RUN}</script>"
     copy = folder / "audited.html"
     copy.write_text(page.read_text().replace("</body>", f"{script}</body>"))
+    found: dict[str, Any] = answered(copy, folder, dark=dark)
+    return found
+
+
+def answered(page: Path, folder: Path, *, dark: bool = False) -> Any:
+    """What a page's own script has left in it when it is done."""
     command = [
         *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"),
         f"--user-data-dir={folder / 'browser'}",
         f"--blink-settings=preferredColorScheme={0 if dark else 1}",
-        *("--window-size=400,900", "--virtual-time-budget=20000", copy.as_uri()),
+        *("--window-size=400,900", "--virtual-time-budget=20000", page.as_uri()),
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     match = re.search(r'<pre id="axe-said">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert match, "axe did not answer"
-    answer: dict[str, Any] = json.loads(html.unescape(match[1]))
-    return answer
+    assert match, "nobody answered"
+    return json.loads(html.unescape(match[1]))
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -72,6 +77,28 @@ def test_nothing_hinders_a_reader(dark: bool, tmp_path: Path) -> None:
         found = said_of(page, tmp_path, dark=dark)
         assert found["passes"] > 20, "axe has looked at little"
         assert not [v for v in found["violations"] if v["impact"] in HINDERING], page.name
+
+
+def test_heads_sort_by_keyboard_and_say_so(tmp_path: Path) -> None:
+    written = write_report(comparison(), folder=tmp_path, title="small")
+    script = """<script>
+      const head = [...document.querySelectorAll("th")].find((h) => h.textContent == "accuracy, %");
+      const first = () => document.querySelector("tbody tr").cells[1].textContent;
+      const seen = [first()];
+      for (const _ of [1, 2]) {
+        head.querySelector("button").click();
+        seen.push(first(), head.getAttribute("aria-sort"));
+      }
+      seen.push(document.querySelector("[role=status]").textContent, head.tabIndex,
+        head.querySelector("button").tabIndex);
+      document.body.innerHTML = `<pre id="axe-said">${JSON.stringify(seen)}</pre>`;
+    </script>"""
+    copy = tmp_path / "sorted.html"
+    copy.write_text(written.html.read_text().replace("</body>", f"{script}</body>"))
+    assert answered(copy, tmp_path) == [
+        *("81.25± 0.35", "81.25± 0.35", "ascending", "97.00", "descending"),
+        *("Sorted by accuracy, %, descending.", -1, 0),
+    ]
 
 
 def test_axe_finds_what_is_wrong(tmp_path: Path) -> None:

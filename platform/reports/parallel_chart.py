@@ -118,4 +118,4 @@ def _named_axis(title: str, values: Sequence[Any], bottom: float, top: float) ->
 
 
 def _name(value: Any) -> str:
-    return "as it is" if value is None else number(value)
+    return "–" if value is None else number(value)

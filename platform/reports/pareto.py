@@ -3,7 +3,6 @@
 Accuracy is that on the public test split, or that which was estimated on held-out labels.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -84,8 +83,6 @@ def settings_beside_epsilon(found: Sequence[Point]) -> list[str]:
 
 def _is_epsilon(key: str, found: Sequence[Point]) -> bool:
     asked = [(dict(point.point).get(key), point.epsilon) for point in found]
-    if any(value is None and math.isfinite(epsilon) for value, epsilon in asked):
-        return False
     return key.endswith("epsilon") and all(
         isinstance(value, int | float) and same_epsilon(value) == same_epsilon(epsilon)
         for value, epsilon in asked

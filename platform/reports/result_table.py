@@ -99,7 +99,6 @@ def result_table(
 
 def _columns(found: Sequence[Point], settings: Sequence[str], edition: Edition) -> list[Column]:
     columns = [Column(title="method", text=True)]
-    columns += [Column(title=short_key(key), text=True) for key in settings]
     if _measured(found):
         columns.append(Column(title="accuracy, %", term="accuracy"))
     if _estimated(found):
@@ -108,11 +107,9 @@ def _columns(found: Sequence[Point], settings: Sequence[str], edition: Edition) 
     if edition is Edition.OWNER:
         columns.append(Column(title="epsilon_m", term="epsilon_m"))
         columns.append(Column(title="ceiling", term="ceiling"))
-    return [
-        *columns,
-        Column(title="seeds", term="seed"),
-        Column(title="noise", term="noise", text=True),
-    ]
+    columns += [Column(title=short_key(key), text=True) for key in settings]
+    columns.append(Column(title="seeds", term="seed"))
+    return [*columns, Column(title="noise", term="noise", text=True)]
 
 
 def _cells(
@@ -120,9 +117,6 @@ def _cells(
 ) -> list[Cell]:
     values = dict(point.point)
     cells = [Cell(words=point.variant, order=point.variant.casefold())]
-    for key in settings:
-        value = values.get(key)
-        cells.append(_number(value) if isinstance(value, int | float) else _words(value))
     if _measured(found):
         own = point.accuracy_by is ChooseBy.TEST
         cells.append(_share(point.accuracy_test, point.accuracy_std if own else 0.0, point))
@@ -131,6 +125,9 @@ def _cells(
     cells += [_number(point.epsilon), _number(point.delta)]
     if edition is Edition.OWNER:
         cells += _attack(point)
+    for key in settings:
+        value = values.get(key)
+        cells.append(_number(value) if isinstance(value, int | float) else _words(value))
     return [*cells, _number(len(point.hashes)), _words(point.noise)]
 
 

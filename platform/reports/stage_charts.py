@@ -13,8 +13,8 @@ from markupsafe import Markup
 
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.reports.histograms import bars
-from labeldp.platform.reports.pareto import Point
-from labeldp.platform.reports.wording import number
+from labeldp.platform.reports.pareto import Point, settings_beside_epsilon
+from labeldp.platform.reports.wording import number, short_key
 
 #: More histograms than this are not looked at.
 MOST_CHARTS = 12
@@ -29,6 +29,7 @@ def stage_charts(found: Sequence[Point], *, records: Mapping[str, TrialRecord]) 
         records: Its trials by hash.
     """
     charts: list[Markup] = []
+    settings = settings_beside_epsilon(found)
     for point in found:
         for stage, shares in _shares(point, records).items():
             if len(charts) == MOST_CHARTS:
@@ -39,11 +40,17 @@ def stage_charts(found: Sequence[Point], *, records: Mapping[str, TrialRecord]) 
                 bars(
                     {"share of labels, %": heights},
                     edges=[k + 0.5 for k in range(most + 1)],
-                    title=f"{point.variant}, ε {number(point.epsilon)}, stage {stage}",
+                    title=f"{_name(point, settings)}, stage {stage}",
                     along="k*: classes to pick from",
                 )
             )
     return charts
+
+
+def _name(point: Point, settings: Sequence[str]) -> str:
+    values = dict(point.point)
+    own = (f"{short_key(key)} {number(values[key])}" for key in settings if key in values)
+    return ", ".join([point.variant, f"ε {number(point.epsilon)}", *own])
 
 
 def _shares(point: Point, records: Mapping[str, TrialRecord]) -> dict[int, dict[int, float]]:

@@ -213,7 +213,8 @@ def _leaks(
     if any(0 < point.epsilon < math.inf for point in found):
         count = 48
         grid = [frame.x.low * (frame.x.high / frame.x.low) ** (i / count) for i in range(count + 1)]
-        curve = [(frame.x(e), scale(e)) for e in grid if e <= scale.high]
+        grid.append(min(scale.high, frame.x.high))
+        curve = [(frame.x(e), scale(e)) for e in sorted(grid) if frame.x.low <= e <= scale.high]
         if curve:
             # Closed along the top: where a marker would say that a guarantee does not hold.
             corners = [(curve[-1][0], scale.end), (frame.x.start, scale.end)]

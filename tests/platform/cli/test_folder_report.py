@@ -24,7 +24,7 @@ def test_a_folder_is_reported_where_it_lies(
     assert found["html"] == str(tmp_path / "results" / "report.html")
     page = Page(Path(found["html"]).read_text())
     assert "9 trials finished, 0 failed" in page.text
-    said = "one release of Laplace noise, epsilon 2, read by nine trials, paid once"
+    said = "One release of Laplace noise, epsilon 2, read by nine trials, paid once"
     assert said in page.text and "1 release. A label" in page.text
     assert "is running" not in page.text
     again = answer(

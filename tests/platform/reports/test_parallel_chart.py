@@ -42,7 +42,7 @@ def test_axes_are_what_differs() -> None:
     heights = sorted({float(line[0].split(",")[1]) for line in lines})
     # Learning rates are spread by their logarithms.
     assert heights[1] - heights[0] == pytest.approx(heights[2] - heights[1], abs=0.2)
-    assert "as it is" in [text.text for text in figure.iter("text")]
+    assert "–" in [text.text for text in figure.iter("text")]
 
 
 @pytest.mark.parametrize(
