@@ -200,7 +200,7 @@ def test_a_sweep_without_models_says_so(tmp_path: Path) -> None:
     done = ask(tmp_path / "results", tmp_path / "out")
     assert "model: none was kept" in done.left_out
     assert not (tmp_path / "out" / "model").exists()
-    assert "there is no model" in (tmp_path / "out" / "run_card.md").read_text()
+    assert "There is no model" in (tmp_path / "out" / "run_card.md").read_text()
 
 
 def test_a_choice_among_several_is_told_and_priced(tmp_path: Path) -> None:
