@@ -14,6 +14,7 @@ from labeldp.platform.publishing.selection import (
     BEST,
     NotPublishable,
     Reservation,
+    cost_of,
     reservations,
     selected,
 )
@@ -141,4 +142,4 @@ def test_a_ledger_with_holes_publishes_nothing(tmp_path: Path) -> None:
 def test_reservations_add_up(sweep: FolderLedger) -> None:
     baseline = sweep.results.records["2a"].release_keys
     failed = a_record("4a", finished=False, changes={"noise.seed": 3}, release_keys=tuple(baseline))
-    assert set(reservations(sweep, failed)) == set(Reservation)
+    assert set(reservations(sweep, failed, cost_of(sweep, [failed]))) == set(Reservation)
