@@ -230,6 +230,7 @@ def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: Tracker, *, com
         path=str(folder.path),
         num_labels=len(checked.data.train_labels),
         held_out_labels=checked.held_out,
+        choose_by=checked.choose_by.value,
     )
     facts = {"dataset": public.name, "sweep": sweep.name, "sweep_id": sweep_id}
     facts["choose_by"] = checked.choose_by.value

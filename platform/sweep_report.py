@@ -1,13 +1,19 @@
 """Last step of a sweep: its report, its own run in tracking, and what is said of it as JSON."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from labeldp.platform.cost import paid_by_private
 from labeldp.platform.open_sweep import OpenSweep
+from labeldp.platform.publishing.folder_ledger import read_folder
+from labeldp.platform.publishing.ledger_words import sentences
 from labeldp.platform.records.recorder import ledger_json
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import TRACKING_ERRORS, shown
+from labeldp.platform.reports.finding import finding
+from labeldp.platform.reports.page import AroundTrials
 from labeldp.platform.reports.pareto import front_rows
 from labeldp.platform.reports.report import Report, write_report
 from labeldp.platform.trusted.vault_home import LedgerSummary
@@ -18,7 +24,8 @@ class SweepOutcome:
     """What a sweep left behind; the JSON that `--json` prints.
 
     Of its `trials`, so many were `skipped` (finished before), `finished` now, `failed` (of which so
-    many asked for releases `over_budget`), and so many are `left` for the next run.
+    many asked for releases `over_budget`), and so many are `left` for the next run. `private` has
+    what the trials with noise paid by themselves; `finding` and `cost` say it in words.
     """
 
     experiment: str
@@ -35,6 +42,9 @@ class SweepOutcome:
     ledger: dict[str, Any]
     report: str
     tracked: bool
+    private: dict[str, float] = field(default_factory=dict)
+    finding: tuple[str, ...] = ()
+    cost: str = ""
 
 
 def report(sweep: OpenSweep) -> SweepOutcome:
@@ -49,13 +59,20 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     summary = sweep.home.summary(checked.delta)
     ledger = _totals(summary)
     records = {**sweep.skipped, **recorder.records}
+    private = _private(sweep, summary)
+    found = finding(
+        list(records.values()), ledger={**ledger, **private}, choose_by=checked.choose_by
+    )
     page = write_report(
         list(records.values()),
         folder=folder.path,
         title=name,
-        ledger=ledger,
+        ledger={**ledger, **private},
         results=folder.path,
         choose_by=checked.choose_by,
+        around=AroundTrials(
+            releases=_releases(folder.path), left=len(checked.plans) - len(records)
+        ),
     )
     tracked = recorder.replay(records) and _close(sweep, page, summary, records)
     tracker = recorder.tracker
@@ -75,7 +92,18 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         ledger=ledger,
         report=str(page.html),
         tracked=tracked,
+        private=private,
+        finding=found.sentences,
+        cost=found.cost,
     )
+
+
+def _releases(folder: Path) -> list[str]:
+    """The ledger in words; the sweep ends without them where it can't be read from the disk."""
+    try:
+        return sentences(read_folder(folder).lines)
+    except ValueError:
+        return []
 
 
 def _totals(summary: LedgerSummary) -> dict[str, Any]:
@@ -90,6 +118,14 @@ def _totals(summary: LedgerSummary) -> dict[str, Any]:
         "epsilon_total": summary.epsilon,
         "delta": summary.delta,
     }
+
+
+def _private(sweep: OpenSweep, summary: LedgerSummary) -> dict[str, float]:
+    """What the releases with noise cost together, apart from a baseline without any."""
+    checked = sweep.checked
+    num_labels = len(checked.data.train_labels) + checked.held_out
+    epsilon, delta = paid_by_private(summary.charges, num_labels=num_labels, delta=checked.delta)
+    return {"epsilon_private": epsilon, "delta_private": delta}
 
 
 def _close(
@@ -107,6 +143,7 @@ def _close(
                 "teachers_trained": identity.get("teachers_trained", 0),
                 "teachers_reused": identity.get("teachers_reused", 0),
                 **{key: float(value) for key, value in _totals(summary).items()},
+                **_private(sweep, summary),
             },
             files=(page.html, page.pareto_png, page.pareto_csv),
             private=page.private,

@@ -107,10 +107,11 @@ def _code(outcome: "SweepOutcome") -> ExitCode:
 def summary(outcome: "SweepOutcome") -> str:
     """Return the sweep's outcome for a person."""
     ledger = outcome.ledger
+    total = f", epsilon {ledger['epsilon_total']:.4g} in all at delta {ledger['delta']:g}"
     lines = [
         f"{outcome.finished} trials finished, {outcome.failed} failed, {outcome.skipped} skipped",
-        f"{ledger['releases']} releases, epsilon {ledger['epsilon_total']:.4g} in all "
-        f"at delta {ledger['delta']:g}",
+        *outcome.finding,
+        f"{ledger['releases']} releases{f'. {outcome.cost}' if outcome.cost else total}",
         f"report: {outcome.report}",
         f"tracking: {outcome.tracking_uri}"
         + ("" if outcome.tracked else " (did not answer; run again to fill it)"),

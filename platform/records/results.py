@@ -41,7 +41,10 @@ __all__ = [
 ]
 
 #: Facts of `sweep.json` that are texts.
-_TEXTS = ("sweep", "sweep_id", "fingerprint", "parent_run_id", "tracking_uri", "vault", "path")
+_TEXTS = (
+    *("sweep", "sweep_id", "fingerprint", "parent_run_id", "tracking_uri", "vault", "path"),
+    "choose_by",
+)
 #: And those that are whole numbers.
 _NUMBERS = ("teachers_trained", "teachers_reused", "num_labels", "held_out_labels")
 

@@ -242,6 +242,9 @@ def _outcome(
         "report": str(root / "blocks.md"),
         "tracked": all(outcome.tracked for outcome in every),
         "ledger": ledger,
+        "private": {},
+        "finding": (),
+        "cost": "",
     }
     for count in ("trials", "finished", "failed", "skipped", "over_budget", "left"):
         shared[count] = sum(getattr(outcome, count) for outcome in every)
