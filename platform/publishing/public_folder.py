@@ -9,37 +9,21 @@ Every file is made anew of public values (`public_values`, `public_model`); noth
 is about to be written is searched for what must not be in it, in case one of those has a hole.
 """
 
-import json
 import math
-import os
-import secrets
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import labeldp
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
+from labeldp.platform.publishing.outbox import check_target, search, write_folder
 from labeldp.platform.publishing.public_card import CardFacts, public_card
 from labeldp.platform.publishing.public_ledger import public_lines
 from labeldp.platform.publishing.public_model import model_folder, public_model
 from labeldp.platform.publishing.public_values import PublicTrial, public_trial
-from labeldp.platform.publishing.selection import (
-    NotPublishable,
-    Reservation,
-    Selected,
-    selected,
-)
+from labeldp.platform.publishing.selection import Reservation, Selected, selected
 from labeldp.platform.records.json_files import dumps
-from labeldp.platform.records.trial_record import TrialRecord
-
-#: Text of the owner's that is shorter may stand in a card by chance.
-_LONG_ENOUGH = 8
-#: What marks text as a place or an address, and not as a word.
-_OF_PLACES = ("/", "\\", "@", ":")
-#: Parts of names of environment variables that hold what nobody may know.
-_SECRET_NAMES = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "ACCESS_KEY")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +86,7 @@ def publish(request: PublishRequest) -> Published:
         ValueError: Nothing is there to publish, or the folder can't be written.
     """
     to = request.to.expanduser().absolute()
-    _check_target(to, results=request.results)
+    check_target(to, results=request.results)
     folder = read_folder(request.results)
     chosen = selected(
         folder,
@@ -113,8 +97,8 @@ def publish(request: PublishRequest) -> Published:
     )
     trial = public_trial(chosen.record, fingerprint=folder.fingerprint)
     files = _files(folder, chosen, trial, with_model=request.with_model)
-    _search(files, folder=folder, record=chosen.record)
-    _write(to, files)
+    search(files, folder=folder, records=[chosen.record])
+    write_folder(to, files)
     left_out = [*trial.left_out]
     if not any(name.startswith("model/") for name in files):
         left_out.append("model: none was kept" if request.with_model else "model: not wanted")
@@ -182,77 +166,3 @@ def _files(
 
 def _json(value: Mapping[str, object]) -> bytes:
     return (dumps(value, indent=1) + "\n").encode()
-
-
-def _search(files: Mapping[str, bytes], *, folder: FolderLedger, record: TrialRecord) -> None:
-    """Refuse files that hold something of the owner's; no message shows what.
-
-    Raises:
-        NotPublishable: Names the file and what kind of thing is in it.
-    """
-    for what, text in _owners(folder, record):
-        if len(text) < _LONG_ENOUGH:
-            continue
-        forms = {text.encode(), json.dumps(text)[1:-1].encode()}
-        for name, content in files.items():
-            if any(form in content for form in forms):
-                raise NotPublishable(
-                    f"{name} would hold {what}, which stays with the owner of the labels; nothing "
-                    "was written: take it out of what the model was made of (names of columns or "
-                    "classes), or publish without the model (--without-model)"
-                )
-
-
-def _owners(folder: FolderLedger, record: TrialRecord) -> Iterator[tuple[str, str]]:
-    """Texts that must not be in any file, and what each of them is."""
-    yield "the hash of the trial", record.hash
-    yield "the place of the results", str(folder.path)
-    for name in ("path", "tracking_uri", "vault", "sweep_id", "parent_run_id"):
-        value = folder.results.identity.get(name)
-        if isinstance(value, str):
-            yield f"what sweep.json has under {name}", value
-    for key, value in record.config.items():
-        if isinstance(value, str) and any(mark in value for mark in _OF_PLACES):
-            yield f"the value of {key}", value
-    for name, value in os.environ.items():
-        if any(part in name.upper() for part in _SECRET_NAMES):
-            yield f"the value of the environment's {name}", value
-
-
-def _check_target(to: Path, *, results: Path) -> None:
-    if to.is_symlink() or (to.exists() and not to.is_dir()):
-        raise ValueError(f"{to} is there and is no folder of its own; choose another --to FOLDER")
-    if to.exists() and any(to.iterdir()):
-        raise ValueError(
-            f"{to} is not empty: what lies there would go out with what is published; choose "
-            "another --to FOLDER"
-        )
-    inside = results.expanduser().resolve()
-    if to.resolve().is_relative_to(inside):
-        raise ValueError(
-            f"{to} lies in the results folder, all of which is the owner's; choose another --to "
-            "FOLDER"
-        )
-
-
-def _write(to: Path, files: Mapping[str, bytes]) -> None:
-    """Write all of it or nothing."""
-    draft = to.with_name(f".{to.name}.{secrets.token_hex(8)}.draft")
-    try:
-        to.parent.mkdir(parents=True, exist_ok=True)
-        draft.mkdir()
-        for name, content in files.items():
-            path = draft / name
-            path.parent.mkdir(exist_ok=True)
-            with open(path, "xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        draft.replace(to)  # over an empty folder too, and over nothing else
-    except OSError as error:
-        raise ValueError(
-            f"{to} can't be written ({error.strerror}); free the disk, or choose another --to "
-            "FOLDER"
-        ) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)

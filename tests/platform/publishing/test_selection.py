@@ -71,6 +71,15 @@ def test_the_accuracy_that_decides_may_be_the_estimated_one(sweep: FolderLedger)
     assert found.record.hash == "0a" and "held-out" in found.choice.by
 
 
+def test_what_the_sweep_was_told_decides_unless_somebody_says_otherwise(
+    sweep: FolderLedger,
+) -> None:
+    ResultsFolder(sweep.path, sweep="small").identify(choose_by="estimated")
+    told = read_folder(sweep.path)
+    assert selected(told, BEST).record.hash == "0a"
+    assert selected(told, BEST, choose_by=ChooseBy.TEST).record.hash == "1b"
+
+
 def test_a_trial_that_is_named_tells_of_the_others_too(sweep: FolderLedger) -> None:
     found = selected(sweep, "0a")
     assert (found.cost.epsilon, found.choice.by) == (0.5, "")
