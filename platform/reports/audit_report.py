@@ -1,7 +1,8 @@
 """The owner's page: every audit of every trained model, in a table and two figures.
 
-It shows what comes from the labels that canaries were given, and is therefore not for release; it
-lies in the folder `private` beside the report, which only its owner may enter.
+It shows what comes from the labels that canaries were given, and how far PATE's teachers agreed,
+which is counted from secret votes, and is therefore not for release; it lies in the folder
+`private` beside the report, which only its owner may enter.
 """
 
 import base64
@@ -9,13 +10,18 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from markupsafe import Markup
+
 from labeldp.platform.private_files import inner_folder, private_folder, replacing
+from labeldp.platform.records.consensus import BINS, Consensus, consensus_path
 from labeldp.platform.records.results import TrialRecord, write_text
 from labeldp.platform.reports.audit_figures import AuditedModel, audit_figure, confidence_figure
 from labeldp.platform.reports.glossary import GLOSSARY
+from labeldp.platform.reports.histograms import bars
 from labeldp.platform.reports.page import template
 from labeldp.platform.reports.pareto import points
 from labeldp.platform.reports.result_table import DAGGER
+from labeldp.platform.reports.stage_charts import MOST_CHARTS
 from labeldp.platform.reports.wording import number
 from labeldp.platform.trusted.audits import AttackEvidence, evidence_path
 
@@ -23,7 +29,10 @@ from labeldp.platform.trusted.audits import AttackEvidence, evidence_path
 _MOST_MODELS = 8
 
 #: Of the glossary, those that this page uses.
-_WORDS = ("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published")
+_WORDS = (
+    *("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published"),
+    "consensus",
+)
 
 _COLUMNS = (
     "model",
@@ -58,24 +67,26 @@ def write_audits(
         title: The sweep's name.
 
     Returns:
-        What was written; nothing if no trial was audited.
+        What was written; nothing if no trial was audited and no teacher voted.
     """
     audited = [r for r in records if r.finished and "label_inference_bound" in r.metrics]
-    if not audited:
+    agreement = [] if results is None else _agreement(records, results)
+    if not audited and not agreement:
         return ()
     private = folder / "private"
     inner_folder(private)
     private_folder(private)
     shown = [_model(record, results) for record in _representatives(audited)]
-    figures = [private / "audits.png"]
-    with replacing(figures[0]) as file:
-        audit_figure(shown, file=file)
+    figures = [private / "audits.png"] if shown else []
+    for path in figures:
+        with replacing(path) as file:
+            audit_figure(shown, file=file)
     if any(model.evidence is not None for model in shown):
         figures.append(private / "confidence.png")
-        with replacing(figures[1]) as file:
+        with replacing(figures[-1]) as file:
             confidence_figure(shown, file=file)
     page = private / "audits.html"
-    write_text(page, _page(audited, figures, title))
+    write_text(page, _page(audited, figures, agreement, title))
     return (page, *figures)
 
 
@@ -99,7 +110,29 @@ def _name(record: TrialRecord) -> str:
     return ", ".join([record.variant, *settings])
 
 
-def _page(records: Sequence[TrialRecord], figures: Sequence[Path], title: str) -> str:
+def _agreement(records: Sequence[TrialRecord], results: Path) -> list[Markup]:
+    """A histogram of the teachers' agreement for each trial that kept one, as far as they fit."""
+    charts: list[Markup] = []
+    for record in records:
+        kept = Consensus.read(consensus_path(results, record.hash)) if record.finished else None
+        if kept is not None and any((*kept.answered, *kept.refused)) and len(charts) < MOST_CHARTS:
+            charts.append(
+                bars(
+                    {"answered": kept.answered, "refused": kept.refused},
+                    edges=[100 * place / BINS for place in range(BINS + 1)],
+                    title=_name(record),
+                    along="teachers who agree, %",
+                )
+            )
+    return charts
+
+
+def _page(
+    records: Sequence[TrialRecord],
+    figures: Sequence[Path],
+    agreement: Sequence[Markup],
+    title: str,
+) -> str:
     ordered = sorted(records, key=lambda record: (record.metrics["epsilon"], record.variant))
     names = {
         "audits.png": "All bounds on each model's epsilon on one axis; the table has the numbers.",
@@ -113,6 +146,7 @@ def _page(records: Sequence[TrialRecord], figures: Sequence[Path], title: str) -
             figures=[
                 (names[path.name], base64.b64encode(path.read_bytes()).decode()) for path in figures
             ],
+            agreement=agreement,
             dagger=DAGGER,
             glossary={word: GLOSSARY[word] for word in _WORDS},
         )

@@ -15,14 +15,15 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.reports.curve_charts import curve_panels
 from labeldp.platform.reports.edition import Edition
-from labeldp.platform.reports.finding import Finding
+from labeldp.platform.reports.finding import finding
 from labeldp.platform.reports.glossary import GLOSSARY, anchor
 from labeldp.platform.reports.method_styles import styles_of
 from labeldp.platform.reports.parallel_chart import parallel_chart
-from labeldp.platform.reports.pareto import Point, front
+from labeldp.platform.reports.pareto import front, points
 from labeldp.platform.reports.result_table import result_table
 from labeldp.platform.reports.stage_charts import stage_charts
 from labeldp.platform.reports.trade_off_chart import trade_off_chart
@@ -57,27 +58,30 @@ class PageContent:
     Attributes:
         title: The sweep's name.
         records: Its trials, failed ones too.
-        found: Their points, in the order of the table.
-        finding: What they say, in words.
         ledger: Totals of the ledger, as in the sweep's JSON; None where they are not at hand.
         around: What is told beside.
         edition: For whom the page is.
+        choose_by: Which accuracy trials are compared by, as in `pareto.points`.
         audits: Whether the owner's page of audits lies beside this one.
     """
 
     title: str
     records: Sequence[TrialRecord]
-    found: Sequence[Point]
-    finding: Finding
     ledger: Mapping[str, Any] | None = None
     around: AroundTrials = field(default_factory=AroundTrials)
     edition: Edition = Edition.OWNER
+    choose_by: ChooseBy | None = None
     audits: bool = False
 
 
 def page(content: PageContent) -> str:
-    """Return the page."""
-    found, records, edition = content.found, content.records, content.edition
+    """Return the page.
+
+    Raises:
+        ValueError: Trials that lack the accuracy that they are to be compared by.
+    """
+    records, edition = content.records, content.edition
+    found = points(records, choose_by=content.choose_by)
     failed = [record for record in records if not record.finished]
     styles = styles_of(found, (record.variant for record in failed))
     by_hash = {record.hash: record for record in records}
@@ -93,11 +97,13 @@ def page(content: PageContent) -> str:
         for width in (_WIDE, _NARROW)
         if found
     ]
-    return template("report.html.jinja").render(
+    made: str = template("report.html.jinja").render(
         title=content.title,
         status=_status(content, failed=len(failed)),
         data_sets=sorted({str(record.config.get("data.name", "")) for record in records} - {""}),
-        finding=content.finding,
+        finding=finding(
+            records, ledger=content.ledger, choose_by=content.choose_by, with_attack=owner
+        ),
         owner=owner,
         audits=content.audits and owner,
         styles=styles,
@@ -115,6 +121,7 @@ def page(content: PageContent) -> str:
         failed=[(title_of(record), record.reason) for record in failed],
         glossary=GLOSSARY,
     )
+    return made
 
 
 @cache

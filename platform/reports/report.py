@@ -16,7 +16,6 @@ from labeldp.platform.private_files import replacing
 from labeldp.platform.records.results import TrialRecord, write_text
 from labeldp.platform.reports.audit_report import write_audits
 from labeldp.platform.reports.figures import pareto_figure
-from labeldp.platform.reports.finding import finding
 from labeldp.platform.reports.page import AroundTrials, PageContent, page
 from labeldp.platform.reports.pareto import Point, front, points
 from labeldp.platform.reports.wording import rounded
@@ -80,10 +79,9 @@ def write_report(
     content = PageContent(
         title=title,
         records=records,
-        found=found,
-        finding=finding(records, ledger=ledger, choose_by=choose_by),
         ledger=ledger,
         around=around or AroundTrials(),
+        choose_by=choose_by,
         audits=bool(private),
     )
     write_text(report.html, page(content))

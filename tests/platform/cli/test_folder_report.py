@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.accuracy_figures import figures_of
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.folder_report import is_results
 from labeldp.platform.records.results import ResultsFolder
@@ -55,16 +57,8 @@ def test_a_sweep_that_chose_by_estimates_is_reported_so(
     a_folder(tmp_path / "results")
     ResultsFolder(tmp_path / "results", sweep="small").identify(choose_by="estimated")
     assert "no labels are held out" in refusal(capsys, "report", str(tmp_path / "results"))
-    keep(
-        tmp_path / "results",
-        a_record("0" * 16),
-        metrics=a_record().metrics
-        | {
-            "accuracy_estimated": 0.7,
-            "accuracy_estimated_sampling_error": 0.01,
-            "accuracy_estimated_count_scale": 0.0,
-        },
-    )
+    estimated = figures_of(AccuracyEstimate(accuracy=0.7, sampling_error=0.01))
+    keep(tmp_path / "results", a_record("0" * 16, figures=estimated))
     found = answer(capsys, "report", str(tmp_path / "results"))
     assert "Rows are compared by it" in Page(Path(found["html"]).read_text()).text
 

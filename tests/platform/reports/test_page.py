@@ -11,7 +11,6 @@ import pytest
 
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.reports.edition import Edition
-from labeldp.platform.reports.finding import finding
 from labeldp.platform.reports.glossary import GLOSSARY, anchor
 from labeldp.platform.reports.method_styles import styles_of
 from labeldp.platform.reports.page import (
@@ -29,8 +28,7 @@ HOSTILE = "<script>alert(1)</script>\"'&{{ 7 * 7 }}{% raw %}"
 
 
 def made(records: Sequence[TrialRecord], **changes: Any) -> Page:
-    settings = {"title": "small", "finding": finding(records), **changes}
-    return Page(page(PageContent(records=records, found=points(records), **settings)))
+    return Page(page(PageContent(records=records, **{"title": "small", **changes})))
 
 
 def comparison() -> list[TrialRecord]:
@@ -64,9 +62,8 @@ def test_seeds_share_a_row_and_its_spread() -> None:
 
 
 def test_the_public_edition_has_nothing_of_the_owners() -> None:
-    quiet = finding(comparison(), with_attack=False)
     owner = made(comparison())
-    public = made(comparison(), edition=Edition.PUBLIC, finding=quiet)
+    public = made(comparison(), edition=Edition.PUBLIC)
     for words in ("epsilon_m", "the attack", "the loss is not finite", "ceiling"):
         # The glossary explains them all.
         head = public.text.partition("The words used here")[0]
@@ -90,11 +87,10 @@ def test_names_are_shown_and_never_run() -> None:
         a_record("b", variant=f"{HOSTILE}2", point={f"x.{HOSTILE}": 1}, epsilon=2.0),
         a_record("c", variant=HOSTILE, finished=False, reason=HOSTILE),
     ]
-    words = {"releases": (HOSTILE,)}
     found = made(
         records,
         title=HOSTILE,
-        around=AroundTrials(**words),
+        around=AroundTrials(releases=(HOSTILE,)),
         ledger={"releases": 1, "epsilon_total": 1.0, "delta": 0.0},
     )
     assert sum(tag == "script" for tag, _ in found.tags) == 1
@@ -162,9 +158,7 @@ def test_a_thousand_trials_make_a_page_in_seconds() -> None:
         for n in range(1000)
     ]
     started = time.process_time()
-    content = PageContent(
-        title="large", records=records, found=points(records), finding=finding(records)
-    )
+    content = PageContent(title="large", records=records)
     source = page(content)
     assert time.process_time() - started < 20
     assert len(source) < 4_000_000
@@ -173,9 +167,7 @@ def test_a_thousand_trials_make_a_page_in_seconds() -> None:
 
 def test_figures_are_well_formed_and_named() -> None:
     records = comparison()
-    content = PageContent(
-        title="x", records=records, found=points(records), finding=finding(records)
-    )
+    content = PageContent(title="x", records=records)
     figures = [
         f"<svg{rest.partition('</svg>')[0]}</svg>" for rest in page(content).split("<svg")[1:]
     ]
