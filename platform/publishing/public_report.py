@@ -17,7 +17,6 @@ from labeldp.platform.publishing.public_values import public_records
 from labeldp.platform.publishing.selection import NotPublishable, cost_of, private_trials
 from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.platform.reports.edition import Edition
-from labeldp.platform.reports.finding import finding
 from labeldp.platform.reports.page import AroundTrials, PageContent, page
 from labeldp.platform.reports.pareto import points
 
@@ -77,7 +76,7 @@ def public_report(results: Path, *, to: Path) -> PublicReport:
     total = cost_of(folder, shown)
     return PublicReport(
         html=str(place / PAGE),
-        rows=len(content.found),
+        rows=len(points(content.records, choose_by=content.choose_by)),
         trials=len(shown),
         left_out=len(folder.results.records) - len(shown),
         epsilon=total.epsilon,
@@ -101,12 +100,10 @@ def _content(folder: FolderLedger, shown: list[TrialRecord]) -> PageContent:
         **{name: value for name, value in asdict(total).items() if name != "handed_out"},
         "epsilon_total": total.epsilon,
     }
-    found = points(records, choose_by=choose_by)
     return PageContent(
         title=folder.results.sweep,
         records=records,
-        found=found,
-        finding=finding(records, ledger=ledger, choose_by=choose_by, with_attack=False),
+        choose_by=choose_by,
         ledger=ledger,
         around=AroundTrials(releases=sentences(lines, public=True)),
         edition=Edition.PUBLIC,
