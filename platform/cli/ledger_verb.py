@@ -1,6 +1,7 @@
 """`labeldp ledger FOLDER...`: what was released of labels, when, for whom, and what it costs."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from labeldp.platform.cli.verb import Verb
@@ -15,6 +16,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _ledger(options: argparse.Namespace) -> Any:
+    for folder in options.folders:  # the next lines take a second
+        if not Path(folder).is_dir():
+            raise ValueError(f"there is no folder {folder}; name the results of a sweep")
     from labeldp.platform.publishing.ledger_report import ledger_report
 
     return ledger_report(options.folders, csv=options.csv, delta=options.delta)

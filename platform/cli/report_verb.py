@@ -1,6 +1,7 @@
 """`labeldp report WHAT`: the report of a results folder, or of a sweep in the tracking store."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from labeldp.platform.cli.verb import Verb
@@ -23,8 +24,17 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="where to write (default: the results folder; of an experiment, this folder)",
     )
 
+    parser.add_argument(
+        "--edition",
+        choices=("owner", "public"),
+        default="owner",
+        help="for whom: the owner of the labels (default), or the public, in a folder of its own",
+    )
+
 
 def _report(options: argparse.Namespace) -> Any:
+    if options.edition == "public":
+        return _public(options)
     from labeldp.platform.cli.folder_report import is_results, report_folder
 
     if options.tracking_uri is None and is_results(options.experiment):
@@ -33,6 +43,17 @@ def _report(options: argparse.Namespace) -> Any:
 
     uri, out = options.tracking_uri, options.out or "."
     return report(options.experiment, tracking_uri=uri, out=out)
+
+
+def _public(options: argparse.Namespace) -> Any:
+    if options.out is None or options.tracking_uri is not None:
+        raise ValueError(
+            "the public edition is made of a results folder and has a folder of its own, so that "
+            "nothing else goes out with it: labeldp report RESULTS --edition public --out DIR"
+        )
+    from labeldp.platform.publishing.public_report import public_report
+
+    return public_report(Path(options.experiment), to=Path(options.out))
 
 
 VERBS = (

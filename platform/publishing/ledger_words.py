@@ -103,7 +103,7 @@ def sentences(lines: Iterable[LedgerLine], *, public: bool = False) -> list[str]
     groups: dict[str, list[LedgerLine]] = {}
     for line in lines:
         groups.setdefault(_likeness(line), []).append(line)
-    return [_sentence(group, public=public) for group in groups.values()]
+    return [_sentence(group, public=public) for group in sorted(groups.values(), key=_order)]
 
 
 def in_words(account: Account) -> list[str]:
@@ -162,6 +162,12 @@ def _row(line: LedgerLine) -> dict[str, Any]:
     }
 
 
+def _order(group: Sequence[LedgerLine]) -> tuple[bool, str, float]:
+    """What has a bound first; equal kinds beside each other, by their price."""
+    first = group[0]
+    return math.isinf(first.epsilon), str(first.charge.mechanism.get("name")), first.epsilon
+
+
 def _likeness(line: LedgerLine) -> str:
     noise = line.charge.mechanism.get("noise")
     # Draws are numbered, and so differ between releases that are alike.
@@ -178,11 +184,13 @@ def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
     first, number = group[0], len(group)
     name = str(first.charge.mechanism.get("name"))
     name = "" if public and not is_known(name) else name
-    readers = {record.hash for line in group for record in line.readers}
+    readers = {record.hash: record.variant for line in group for record in line.readers}
+    # What lines of a comparison are called is the sweep's own word.
+    asked = "" if public or not readers else f"for {', '.join(dict.fromkeys(readers.values()))}; "
     each = " each" if number > 1 and not math.isinf(first.epsilon) else ""
     text = (
         f"{what_of(name, number=number)}, {price(first.epsilon, first.delta)}{each}, "
-        f"read by {counted(len(readers), 'trial')}, paid once{each and ' each'}; "
+        f"read by {counted(len(readers), 'trial')}, paid once{each and ' each'}; {asked}"
         f"of {_labels(first.labels)}, made {_day(first)}. "
     )
     if first.noise is None:
@@ -192,7 +200,7 @@ def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
             "For the owner of the labels only: who knows the seed of this noise takes it off again."
         )
     assert first.audience is Audience.ANYBODY
-    return text + "Anybody may see it, and what is made of it."
+    return text + "Anybody may see what was made of it."
 
 
 def _labels(number: int | None) -> str:

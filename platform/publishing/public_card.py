@@ -171,14 +171,15 @@ def _noise(noise: NoiseKind) -> str:
 
 def _contents(facts: CardFacts) -> str:
     model = (
-        "`model/` holds the trained model, `config.json` the settings"
+        "The trained model is in `model/`"
         if facts.has_model
-        else "`config.json` holds the settings; there is no model, since none was kept or wanted"
+        else "There is no model, since none was kept or wanted"
     )
     return (
-        f"{model}, `ledger.json` what was charged. With the owner of the labels stay: the labels, "
-        "the releases, what audits found, every figure that was computed from true labels, which "
-        "labels were replaced, and all settings that are text (paths, names of columns)."
+        f"{model}; the settings are in `config.json`, what was charged in `ledger.json`. With the "
+        "owner of the labels stay the labels, the releases, what audits found, every figure that "
+        "was computed from true labels, which labels were replaced, and all settings that are text "
+        "(paths, names of columns)."
     )
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from types import UnionType
@@ -150,6 +150,18 @@ def public_record(record: TrialRecord) -> TrialRecord:
         git_commit="",
         environment={},
     )
+
+
+def public_records(records: Iterable[TrialRecord], *, fingerprint: str) -> list[TrialRecord]:
+    """Return records as pages for the public may show them, each by its public name."""
+    found: dict[str, TrialRecord] = {}
+    for record in records:
+        name = public_trial(record, fingerprint=fingerprint).name
+        # Trials that differ in nothing that is public.
+        number = sum(each.startswith(name) for each in found)
+        name = f"{name}-{number + 1}" if number else name
+        found[name] = replace(public_record(record), hash=name)
+    return list(found.values())
 
 
 def public_metrics(metrics: Mapping[str, float]) -> dict[str, float]:

@@ -13,6 +13,8 @@ from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
 
 #: Stands for the most accurate trial, in place of a hash.
 BEST = "best"
+#: No limit at all.
+ANY = Budget(epsilon=math.inf)
 _BY = {
     ChooseBy.TEST: "accuracy on the public test split",
     ChooseBy.ESTIMATED: "accuracy estimated on held-out labels",
@@ -89,7 +91,8 @@ def selected(
         trial: The beginning of its hash, or `best`: the most accurate of those that have an epsilon
             and whose noise is a secret.
         at_epsilon: The most that the best one may cost; any epsilon if None.
-        choose_by: Which accuracy decides; that on the test split, where there is one, if None.
+        choose_by: Which accuracy decides; what the sweep was told, if it was, or that on the test
+            split, where there is one, if None.
         accepted: What the owner has said a second time is meant.
 
     Raises:
@@ -102,15 +105,17 @@ def selected(
             f"cost: {folder.problems[0]}"
         )
     if trial == BEST:
-        chosen, rivals = _best(folder, at_epsilon=at_epsilon, choose_by=choose_by)
-        by = _BY[chosen_by((rival.metrics for rival in rivals), choose_by)]
+        told = folder.results.identity.get("choose_by")
+        asked = choose_by or (ChooseBy(told) if told else None)
+        chosen, rivals = _best(folder, at_epsilon=at_epsilon, choose_by=asked)
+        by = _BY[chosen_by((rival.metrics for rival in rivals), asked)]
     else:
         if at_epsilon is not None or choose_by is not None:
             raise ValueError(
                 f"--at-epsilon and --choose-by go with --trial {BEST}; a trial that is named is "
                 "that one whatever it costs"
             )
-        chosen, rivals, by = folder.results.trial(trial), _private(folder), ""
+        chosen, rivals, by = folder.results.trial(trial), private_trials(folder), ""
     cost = cost_of(folder, [chosen])
     _refuse(folder, chosen, cost, accepted)
     # Prices have sunk since some records were written: what the trial was told stands.
@@ -129,9 +134,9 @@ def cost_of(folder: FolderLedger, records: Iterable[TrialRecord]) -> Total:
     return total_of([lines], delta=folder.delta)
 
 
-def reservations(folder: FolderLedger, record: TrialRecord) -> tuple[Reservation, ...]:
+def reservations(folder: FolderLedger, record: TrialRecord, cost: Total) -> tuple[Reservation, ...]:
     """Return why a trial is not published without a second word, by its record or the ledger."""
-    cost, lines = cost_of(folder, [record]), folder.lines_of(record.release_keys)
+    lines = folder.lines_of(record.release_keys)
     epsilon = max(cost.epsilon, record.metrics.get("epsilon", 0.0))
     seeded = NoiseKind.SEEDED in (record.noise, *(line.noise for line in lines))
     found = {
@@ -142,11 +147,14 @@ def reservations(folder: FolderLedger, record: TrialRecord) -> tuple[Reservation
     return tuple(reservation for reservation, holds in found.items() if holds)
 
 
-def _private(folder: FolderLedger) -> list[TrialRecord]:
-    """Finished trials that have an epsilon and whose noise is a secret."""
-    return [
-        record for record in folder.results.records.values() if not reservations(folder, record)
-    ]
+def private_trials(folder: FolderLedger, *, limit: Budget = ANY) -> list[TrialRecord]:
+    """Return finished trials that have an epsilon within the limit and whose noise is a secret."""
+    found = []
+    for record in folder.results.records.values():
+        cost = cost_of(folder, [record])
+        if limit.allows(cost.epsilon) and not reservations(folder, record, cost):
+            found.append(record)
+    return found
 
 
 def _best(
@@ -155,12 +163,10 @@ def _best(
     """The most accurate trial, and all that it was compared with."""
     if at_epsilon is not None and not at_epsilon > 0:
         raise ValueError(f"--at-epsilon is {at_epsilon}; it must be above 0")
-    limit = Budget(epsilon=math.inf if at_epsilon is None else at_epsilon)
-    rivals = [
-        record for record in _private(folder) if limit.allows(cost_of(folder, [record]).epsilon)
-    ]
+    limit = ANY if at_epsilon is None else Budget(epsilon=at_epsilon)
+    rivals = private_trials(folder, limit=limit)
     if not rivals:
-        known = sorted({cost_of(folder, [record]).epsilon for record in _private(folder)})
+        known = sorted({cost_of(folder, [each]).epsilon for each in private_trials(folder)})
         there = ", ".join(f"{epsilon:.4g}" for epsilon in known) or "none"
         within = "" if at_epsilon is None else f" and costs {at_epsilon:g} at most"
         raise ValueError(
@@ -179,7 +185,7 @@ def _refuse(
     accepted: Collection[Reservation],
 ) -> None:
     """Refuse a trial that nobody has asked for twice, or whose record contradicts the ledger."""
-    left = [each for each in reservations(folder, record) if each not in accepted]
+    left = [each for each in reservations(folder, record, cost) if each not in accepted]
     if left:
         why = "; ".join(_MEANING[each] for each in left)
         again = " ".join(f"--accept {each.value}" for each in left)

@@ -150,9 +150,11 @@ def _histories(charges: Sequence[Charge]) -> NDArray[np.bool_]:
     size = 1 + max((int(rows.max()) for rows in parts.values()), default=0)
     group: NDArray[np.intp] = np.zeros(size, dtype=np.intp)
     for rows in parts.values():
-        mask = np.zeros(size, dtype=np.intp)
-        mask[rows] = 1
-        group = np.unique(2 * group + mask, return_inverse=True)[1]
+        group *= 2
+        group[rows] += 1
+        # Numbered anew from 0 without sorting: there may be millions of labels.
+        there = np.bincount(group) > 0
+        group = (np.cumsum(there) - 1)[group]
     first = np.unique(group, return_index=True)[1]
     table = np.ones((len(charges), len(first)), dtype=bool)
     for number, charge in enumerate(charges):

@@ -27,5 +27,6 @@ def test_a_ledger_with_holes_is_not_ok(capsys: pytest.CaptureFixture[str], tmp_p
     assert not found["ok"] and "is gone" in found["problems"][0]
 
 
-def test_a_folder_of_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "there is no folder" in refusal(capsys, "ledger", "nowhere")
+def test_a_folder_of_nothing_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "there is no folder nowhere" in refusal(capsys, "ledger", str(tmp_path), "nowhere")
+    assert "holds no results" in refusal(capsys, "ledger", str(tmp_path))

@@ -17,8 +17,12 @@ from labeldp.mechanisms.vault import LabelVault, Mechanism
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.platform.trusted.vault_store import SqliteStore
+from labeldp.trainers.closed_forms import LinearPredictor
+from labeldp.trainers.preprocessing import AsTheyAre, Preprocessing, Step
+from labeldp.trainers.trained_model import Origin, TrainedModel
 from tests.platform.examples import a_record
 
+FINGERPRINT = "f" * 64
 LABELS = np.arange(60) % 10
 LAPLACE = LaplaceNoise(epsilon=2.0, num_classes=10)
 
@@ -38,7 +42,7 @@ def a_folder(
     releases: Sequence[Mechanism] = (LAPLACE,),
     noise: NoiseSource | None = None,
     readers: int = 1,
-    fingerprint: str = "f" * 64,
+    fingerprint: str = FINGERPRINT,
     labels: NDArray[Any] = LABELS,
     **facts: Any,
 ) -> list[str]:
@@ -73,3 +77,35 @@ def keep(path: Path, record: TrialRecord, **changes: Any) -> TrialRecord:
     changed = replace(record, **changes)
     ResultsFolder(path, sweep="small").keep(changed)
     return changed
+
+
+def keep_a_model(
+    results: Path,
+    record: TrialRecord,
+    *,
+    steps: Sequence[Step] = (AsTheyAre(columns=64),),
+    inputs: int = 64,
+    **changes: Any,
+) -> Path:
+    """Put a model of ten classes into a results folder, as a trial keeps it; return its folder."""
+    origin = Origin(
+        method=str(record.config["method"]),
+        epsilon=record.metrics["epsilon"],
+        delta=record.metrics["delta"],
+        num_classes=10,
+        classes=tuple(f"class {number}" for number in range(10)),
+        data_name=str(record.config["data.name"]),
+        fingerprint=FINGERPRINT,
+        trial=record.hash,
+        seed=int(record.config["seed"]),
+        noise=record.noise.value,
+    )
+    weights = np.random.default_rng(0).normal(size=(inputs + 1, 10))
+    model = TrainedModel(
+        predictor=LinearPredictor(weights=weights, pixels=None),
+        preprocessing=Preprocessing(steps=tuple(steps)),
+        origin=replace(origin, **changes),
+    )
+    folder = results / "models" / record.hash
+    model.save(folder)
+    return folder

@@ -29,10 +29,10 @@ def test_one_release_that_nine_trials_read(tmp_path: Path) -> None:
     a_folder(tmp_path, readers=9)
     (text,) = sentences(read_folder(tmp_path).lines)
     assert text.startswith(
-        "one release of Laplace noise, epsilon 2, read by nine trials, paid once; of 60 labels, "
-        "made on 20"
+        "one release of Laplace noise, epsilon 2, read by nine trials, paid once; for ALIBI; of "
+        "60 labels, made on 20"
     )
-    assert text.endswith("Anybody may see it, and what is made of it.")
+    assert text.endswith("Anybody may see what was made of it.")
 
 
 def test_equal_releases_are_one_sentence(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_what_needs_a_delta_says_it(tmp_path: Path) -> None:
 
 def test_labels_without_noise_and_seeded_noise_are_for_the_owner(tmp_path: Path) -> None:
     a_folder(tmp_path / "bare", releases=[NoNoise(num_classes=10), LAPLACE], readers=2)
-    bare, noisy = sentences(read_folder(tmp_path / "bare").lines)
+    noisy, bare = sentences(read_folder(tmp_path / "bare").lines)
     assert bare.startswith("one copy of the labels without any noise, no bound on epsilon, read by")
     assert "For the owner of the labels only" in bare and "Anybody" in noisy
     said = in_words(account(tmp_path / "bare"))

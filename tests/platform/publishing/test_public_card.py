@@ -46,7 +46,7 @@ def test_an_ordinary_trial(tmp_path: Path) -> None:
         "chosen for the best accuracy on the public test split of 9 trials",
         "reckoned with the choice, and for who sees all of them",
         "- one release of Laplace noise, epsilon 2, read by nine trials, paid once; of 60 labels",
-        "`model/` holds the trained model",
+        "The trained model is in `model/`",
     ):
         assert words in card, words
     assert "NO PRIVACY" not in card and "FAILED" not in card
@@ -107,7 +107,7 @@ def test_estimates_stand_with_their_interval_and_a_missing_model_is_told(tmp_pat
     facts = facts_of(tmp_path, figures=found)
     card = public_card(replace(facts, has_model=False))
     assert "95% interval 0.7804 to 0.8196 | 0.8000 |" in card
-    assert "there is no model" in card and "`model/`" not in card
+    assert "There is no model" in card and "`model/`" not in card
 
 
 def test_what_is_unknown_is_not_made_up(tmp_path: Path) -> None:

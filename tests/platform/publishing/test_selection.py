@@ -14,6 +14,7 @@ from labeldp.platform.publishing.selection import (
     BEST,
     NotPublishable,
     Reservation,
+    cost_of,
     reservations,
     selected,
 )
@@ -68,6 +69,15 @@ def test_the_best_within_an_epsilon_is_compared_with_those_alone(sweep: FolderLe
 def test_the_accuracy_that_decides_may_be_the_estimated_one(sweep: FolderLedger) -> None:
     found = selected(sweep, BEST, choose_by=ChooseBy.ESTIMATED)
     assert found.record.hash == "0a" and "held-out" in found.choice.by
+
+
+def test_what_the_sweep_was_told_decides_unless_somebody_says_otherwise(
+    sweep: FolderLedger,
+) -> None:
+    ResultsFolder(sweep.path, sweep="small").identify(choose_by="estimated")
+    told = read_folder(sweep.path)
+    assert selected(told, BEST).record.hash == "0a"
+    assert selected(told, BEST, choose_by=ChooseBy.TEST).record.hash == "1b"
 
 
 def test_a_trial_that_is_named_tells_of_the_others_too(sweep: FolderLedger) -> None:
@@ -141,4 +151,4 @@ def test_a_ledger_with_holes_publishes_nothing(tmp_path: Path) -> None:
 def test_reservations_add_up(sweep: FolderLedger) -> None:
     baseline = sweep.results.records["2a"].release_keys
     failed = a_record("4a", finished=False, changes={"noise.seed": 3}, release_keys=tuple(baseline))
-    assert set(reservations(sweep, failed)) == set(Reservation)
+    assert set(reservations(sweep, failed, cost_of(sweep, [failed]))) == set(Reservation)
