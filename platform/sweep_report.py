@@ -21,7 +21,8 @@ class SweepOutcome:
 
     Of its `trials`, so many were `skipped` (finished before), `finished` now, `failed` (of which so
     many asked for releases `over_budget`), and so many are `left` for the next run. `private` has
-    what the trials with noise paid by themselves; `finding` and `cost` say it in words.
+    what the trials with noise paid by themselves, `labels` how many there are to train on and how
+    many of them were spoiled for audits; `finding`, `cost` and `spoiled` say it in words.
     """
 
     experiment: str
@@ -39,8 +40,10 @@ class SweepOutcome:
     report: str
     tracked: bool
     private: dict[str, float] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
     finding: tuple[str, ...] = ()
     cost: str = ""
+    spoiled: str = ""
 
 
 def report(sweep: OpenSweep) -> SweepOutcome:
@@ -56,14 +59,13 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     ledger = _totals(summary)
     records = {**sweep.skipped, **recorder.records}
     private = _private(sweep, summary)
-    found = finding(
-        list(records.values()), ledger={**ledger, **private}, choose_by=checked.choose_by
-    )
+    facts = {**ledger, **private, **_labels(sweep)}
+    found = finding(list(records.values()), ledger=facts, choose_by=checked.choose_by)
     page = write_report(
         list(records.values()),
         folder=folder.path,
         title=name,
-        ledger={**ledger, **private},
+        ledger=facts,
         results=folder.path,
         choose_by=checked.choose_by,
     )
@@ -88,6 +90,8 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         private=private,
         finding=found.sentences,
         cost=found.cost,
+        labels=_labels(sweep),
+        spoiled=found.spoiled,
     )
 
 
@@ -108,9 +112,15 @@ def _totals(summary: LedgerSummary) -> dict[str, Any]:
 def _private(sweep: OpenSweep, summary: LedgerSummary) -> dict[str, float]:
     """What the releases with noise cost together, apart from a baseline without any."""
     checked = sweep.checked
-    num_labels = len(checked.data.train_labels) + checked.held_out
-    epsilon, delta = paid_by_private(summary.charges, num_labels=num_labels, delta=checked.delta)
+    every = checked.num_labels + checked.held_out
+    epsilon, delta = paid_by_private(summary.charges, num_labels=every, delta=checked.delta)
     return {"epsilon_private": epsilon, "delta_private": delta}
+
+
+def _labels(sweep: OpenSweep) -> dict[str, int]:
+    """How many labels there are to train on, and how many of them are wrong on purpose."""
+    checked = sweep.checked
+    return {"num_labels": checked.num_labels, "spoiled_labels": checked.audit.spoiled}
 
 
 def _close(
@@ -129,6 +139,7 @@ def _close(
                 "teachers_reused": identity.get("teachers_reused", 0),
                 **{key: float(value) for key, value in _totals(summary).items()},
                 **_private(sweep, summary),
+                **{key: float(value) for key, value in _labels(sweep).items()},
             },
             files=(page.html, page.pareto_png, page.pareto_csv),
             private=page.private,

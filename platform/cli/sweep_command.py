@@ -112,6 +112,7 @@ def summary(outcome: "SweepOutcome") -> str:
         f"{outcome.finished} trials finished, {outcome.failed} failed, {outcome.skipped} skipped",
         *outcome.finding,
         f"{ledger['releases']} releases{f'. {outcome.cost}' if outcome.cost else total}",
+        *([outcome.spoiled] if outcome.spoiled else []),
         f"report: {outcome.report}",
         f"tracking: {outcome.tracking_uri}"
         + ("" if outcome.tracked else " (did not answer; run again to fill it)"),

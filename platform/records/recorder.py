@@ -43,6 +43,7 @@ class Recorder(tune.Callback):
         provenance: Provenance,
         progress: SweepProgress,
         vault: VaultOwner,
+        num_labels: int | None = None,
     ) -> None:
         """Stand ready.
 
@@ -53,11 +54,12 @@ class Recorder(tune.Callback):
             provenance: Code and machine of the trials that run now, kept in their records.
             progress: Told how each trial ended.
             vault: Lets each trial be audited once, has what was found, and the ledger's lines.
+            num_labels: N, labels to train on, for run cards.
         """
         self.folder, self.tracker, self.plans = folder, tracker, plans
         self.records: dict[str, TrialRecord] = {}
         self._provenance, self._progress = provenance, progress
-        self._vault = vault
+        self._vault, self._num_labels = vault, num_labels
         self._known_charges: Mapping[str, Charge] = {}
         self._curves: dict[str, list[dict[str, float]]] = {}
         self._unsent: dict[str, list[dict[str, float]]] = {}
@@ -223,7 +225,7 @@ class Recorder(tune.Callback):
             "curves.json": dumps(record.curves),
         }
         if record.finished:
-            texts["run_card.md"] = run_card(record, charges)
+            texts["run_card.md"] = run_card(record, charges, num_labels=self._num_labels)
         return texts
 
     def _tracking(self) -> "_TolerateTracking":

@@ -24,6 +24,7 @@ from labeldp.platform.reports.accuracy_columns import (
 )
 from labeldp.platform.reports.audit_report import DAGGER, write_audits
 from labeldp.platform.reports.figures import pareto_figure
+from labeldp.platform.reports.finding import spoiled_sentence
 from labeldp.platform.reports.pareto import Point, front, points
 
 
@@ -159,6 +160,8 @@ def _page(
         "a seed can take it off again.</p>",
         _ceilings(records),
     ]
+    spoiled = spoiled_sentence(records, ledger or {})
+    parts += [f"<p class='quiet'>{html.escape(spoiled)}</p>"] if spoiled else []
     if ledger:
         parts.append(_ledger(ledger))
     if failed:

@@ -19,7 +19,10 @@ def stream(name: bytes) -> np.random.Generator:
 
 def coins_of(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     planted = PlantedCanaries.draw(
-        labels, num_classes=10, settings=AuditSettings(coin_canaries=300), secret=SECRET
+        labels,
+        num_classes=10,
+        settings=AuditSettings(canaries=100, coin_canaries=300),
+        secret=SECRET,
     )
     assert planted.coins is not None
     return planted.coins.coins

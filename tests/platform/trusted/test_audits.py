@@ -42,6 +42,7 @@ from labeldp.trainers.data import load
 
 DRIVER = b"the driver's token"
 LABELS = np.random.default_rng(1).integers(10, size=4000)
+HUNDREDS = AuditSettings(canaries=100, coin_canaries=100)
 
 
 def planted(
@@ -51,7 +52,7 @@ def planted(
     secret: bytes = b"a secret",
     **settings: Any,
 ) -> PlantedCanaries:
-    audit = AuditSettings(**settings)
+    audit = AuditSettings(**{"canaries": 100, "coin_canaries": 100, **settings})
     return PlantedCanaries.draw(labels, num_classes=num_classes, settings=audit, secret=secret)
 
 
@@ -71,7 +72,7 @@ def confident_in(labels: NDArray[np.int64], num_classes: int, mass: float) -> ND
 
 def start(folder: Path | None, *, labels: NDArray[np.int64] = LABELS, **extra: Any) -> VaultHome:
     settings: dict[str, Any] = {
-        "audit": AuditSettings(),
+        "audit": HUNDREDS,
         "coin_seed": None,
         "places": HomePlaces(
             store=None if folder is None else folder / "vault.db", votes=Path("votes")
@@ -259,7 +260,7 @@ def test_the_home_plants_the_same_coins_whenever_it_opens_the_store(tmp_path: Pa
     (tmp_path / "other").mkdir()
     assert (start(tmp_path / "other").canary_positions() != first).any()
     with pytest.raises(StoreUnusable, match="other canaries"):
-        start(tmp_path, audit=AuditSettings(coin_canaries=50))
+        start(tmp_path, audit=AuditSettings(canaries=100, coin_canaries=50))
     with pytest.raises(StoreUnusable, match=r"noise\.seed"):
         start(tmp_path, coin_seed=1)
 
@@ -348,9 +349,9 @@ def test_a_trial_has_every_audit_and_spends_little_on_them(noise: Noise) -> None
 
 
 def test_more_canaries_than_examples_are_refused() -> None:
-    check_room(AuditSettings(), num_labels=200)
+    check_room(HUNDREDS, num_labels=200)
     with pytest.raises(ValueError, match=r"canaries is 100.*199 training examples.*at most 199"):
-        check_room(AuditSettings(), num_labels=199)
+        check_room(HUNDREDS, num_labels=199)
     with pytest.raises(ValueError, match="at most 150"):
         planted(LABELS[:150])
 
@@ -372,3 +373,36 @@ def test_planted_canaries_are_values() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         canaries.coins = None  # type: ignore[misc]
     assert len(pickle.load(io.BytesIO(pickle.dumps(canaries))).positions) == 200
+
+
+def test_without_canaries_there_is_no_audit_and_no_figure_that_looks_like_one() -> None:
+    canaries = planted(canaries=0, coin_canaries=0)
+    assert canaries.positions.shape == (0,)
+    np.testing.assert_array_equal(canaries.plant(LABELS), LABELS)
+    found = audited(canaries, np.empty((0, 10)))
+    assert found["epsilon_m_ceiling"] == found["epsilon_m_low"] == 0.0
+    assert found["epsilon_m_high"] == math.inf
+    assert not [name for name in found if name.startswith(("private/", "label_inference"))]
+    with pytest.raises(ValueError, match="1 rows for 0 canaries"):
+        audited(canaries, np.full((1, 10), 0.1))
+
+
+@pytest.mark.parametrize("num_classes", [2, 10])
+def test_coins_alone_audit_a_run(num_classes: int) -> None:
+    labels = LABELS % num_classes
+    canaries = planted(labels, num_classes=num_classes, canaries=0)
+    assert canaries.mislabeled is None and len(canaries.positions) == 100
+    remembered = confident_in(canaries.plant(labels)[canaries.positions], num_classes, 0.9)
+    found = audited(canaries, remembered)
+    assert found["epsilon_m_ceiling"] == 0.0 and found["private/epsilon_one_run"] > 3
+    assert found["private/label_inference_accuracy"] == 1.0
+    assert found["private/label_inference_advantage"] == 0.5, "one of two by a coin"
+
+
+def test_numbers_that_nobody_stated_are_settled_by_the_labels() -> None:
+    canaries = PlantedCanaries.draw(
+        LABELS, num_classes=10, settings=AuditSettings(), secret=b"a secret"
+    )
+    assert canaries.mislabeled is not None and canaries.coins is not None
+    assert len(canaries.mislabeled.positions) == canaries.coins.coins.size == 20
+    assert (canaries.plant(LABELS) != LABELS).sum() == 40, "one label in a hundred"
