@@ -9,6 +9,7 @@ from labeldp.platform.open_sweep import OpenSweep
 from labeldp.platform.records.recorder import ledger_json
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import TRACKING_ERRORS, shown
+from labeldp.platform.records.tracking_page import LOCAL_SERVER, description, links
 from labeldp.platform.reports.finding import finding
 from labeldp.platform.reports.pareto import front_rows
 from labeldp.platform.reports.report import Report, write_report
@@ -22,7 +23,8 @@ class SweepOutcome:
     Of its `trials`, so many were `skipped` (finished before), `finished` now, `failed` (of which so
     many asked for releases `over_budget`), and so many are `left` for the next run. `private` has
     what the trials with noise paid by themselves, `labels` how many there are to train on and how
-    many of them were spoiled for audits; `finding`, `cost` and `spoiled` say it in words.
+    many of them were spoiled for audits; `finding`, `cost` and `spoiled` say it in words. `links`
+    lead into the tracking pages: of its server, or of the one that `labeldp ui` starts.
     """
 
     experiment: str
@@ -44,6 +46,7 @@ class SweepOutcome:
     finding: tuple[str, ...] = ()
     cost: str = ""
     spoiled: str = ""
+    links: dict[str, str] = field(default_factory=dict)
 
 
 def report(sweep: OpenSweep) -> SweepOutcome:
@@ -69,8 +72,11 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         results=folder.path,
         choose_by=checked.choose_by,
     )
-    tracked = recorder.replay(records) and _close(sweep, page, summary, records)
     tracker = recorder.tracker
+    complete = recorder.replay(records)
+    rows = front_rows(records.values(), choose_by=checked.choose_by, run_id=tracker.run_id)
+    note = description(found.text, rows=rows, run_id=tracker.parent_run_id)
+    tracked = complete and _close(sweep, page, summary, records, note=note)
     failed = [record for record in recorder.records.values() if not record.finished]
     return SweepOutcome(
         experiment=name,
@@ -83,7 +89,7 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         over_budget=sum(record.reason.startswith("BudgetExceeded") for record in failed),
         left=len(checked.plans) - len(records),
         results_dir=str(folder.path),
-        pareto=front_rows(records.values(), choose_by=checked.choose_by, run_id=tracker.run_id),
+        pareto=rows,
         ledger=ledger,
         report=str(page.html),
         tracked=tracked,
@@ -92,6 +98,11 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         cost=found.cost,
         labels=_labels(sweep),
         spoiled=found.spoiled,
+        links=links(
+            shown(tracker.uri) if tracker.uri.startswith("http") else LOCAL_SERVER,
+            experiment=tracker.experiment_id,
+            runs=[row["run_id"] for row in rows],
+        ),
     )
 
 
@@ -124,7 +135,12 @@ def _labels(sweep: OpenSweep) -> dict[str, int]:
 
 
 def _close(
-    sweep: OpenSweep, page: Report, summary: LedgerSummary, records: Mapping[str, TrialRecord]
+    sweep: OpenSweep,
+    page: Report,
+    summary: LedgerSummary,
+    records: Mapping[str, TrialRecord],
+    *,
+    note: str,
 ) -> bool:
     """Write the sweep's own run; returns whether tracking took it."""
     planned = len(sweep.checked.plans)
@@ -145,6 +161,7 @@ def _close(
             private=page.private,
             texts={"ledger.json": ledger_json(summary.charges)},
             finished=finished == planned,
+            note=note,
         )
     except TRACKING_ERRORS as error:
         sweep.recorder.lost(error)

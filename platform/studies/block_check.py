@@ -247,6 +247,7 @@ def _outcome(
         "finding": (),
         "cost": "",
         "spoiled": "",
+        "links": {},
     }
     for count in ("trials", "finished", "failed", "skipped", "over_budget", "left"):
         shared[count] = sum(getattr(outcome, count) for outcome in every)

@@ -373,36 +373,3 @@ def test_planted_canaries_are_values() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         canaries.coins = None  # type: ignore[misc]
     assert len(pickle.load(io.BytesIO(pickle.dumps(canaries))).positions) == 200
-
-
-def test_without_canaries_there_is_no_audit_and_no_figure_that_looks_like_one() -> None:
-    canaries = planted(canaries=0, coin_canaries=0)
-    assert canaries.positions.shape == (0,)
-    np.testing.assert_array_equal(canaries.plant(LABELS), LABELS)
-    found = audited(canaries, np.empty((0, 10)))
-    assert found["epsilon_m_ceiling"] == found["epsilon_m_low"] == 0.0
-    assert found["epsilon_m_high"] == math.inf
-    assert not [name for name in found if name.startswith(("private/", "label_inference"))]
-    with pytest.raises(ValueError, match="1 rows for 0 canaries"):
-        audited(canaries, np.full((1, 10), 0.1))
-
-
-@pytest.mark.parametrize("num_classes", [2, 10])
-def test_coins_alone_audit_a_run(num_classes: int) -> None:
-    labels = LABELS % num_classes
-    canaries = planted(labels, num_classes=num_classes, canaries=0)
-    assert canaries.mislabeled is None and len(canaries.positions) == 100
-    remembered = confident_in(canaries.plant(labels)[canaries.positions], num_classes, 0.9)
-    found = audited(canaries, remembered)
-    assert found["epsilon_m_ceiling"] == 0.0 and found["private/epsilon_one_run"] > 3
-    assert found["private/label_inference_accuracy"] == 1.0
-    assert found["private/label_inference_advantage"] == 0.5, "one of two by a coin"
-
-
-def test_numbers_that_nobody_stated_are_settled_by_the_labels() -> None:
-    canaries = PlantedCanaries.draw(
-        LABELS, num_classes=10, settings=AuditSettings(), secret=b"a secret"
-    )
-    assert canaries.mislabeled is not None and canaries.coins is not None
-    assert len(canaries.mislabeled.positions) == canaries.coins.coins.size == 20
-    assert (canaries.plant(LABELS) != LABELS).sum() == 40, "one label in a hundred"
