@@ -64,7 +64,7 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
         folder.mkdir(parents=True, exist_ok=True)
         totals = {name: _infinite(value) for name, value in parent.data.metrics.items()}
         needed = ("releases", "epsilon_total", "delta")
-        later = ("epsilon_private", "delta_private")
+        later = ("epsilon_private", "delta_private", "num_labels")
         ledger: dict[str, Any] = {key: totals[key] for key in (*needed, *later) if key in totals}
         kept = _kept_beside(uri, experiment)
         written = write_report(

@@ -1,4 +1,4 @@
-"""What a sweep found, in two sentences, and what it cost, in one.
+"""What a sweep found, in two sentences, what it cost and what its audits spoiled.
 
 The same words stand in the terminal, in tracking and on the report's page. The first sentence is
 about the baseline without noise, the second about private trials; beside what an attack proves
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.audit_settings import spoiled_text
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.reports.pareto import Point, points, same_epsilon
 
@@ -29,15 +30,17 @@ class Finding:
     Attributes:
         sentences: One or two.
         cost: What all its trials together have cost; empty where no ledger is at hand.
+        spoiled: How many labels were made wrong for the attack; empty where no record tells.
     """
 
     sentences: tuple[str, ...]
     cost: str = ""
+    spoiled: str = ""
 
     @property
     def text(self) -> str:
         """All of it, as one paragraph."""
-        return " ".join([*self.sentences, self.cost]).strip()
+        return " ".join(part for part in (*self.sentences, self.cost, self.spoiled) if part)
 
 
 def finding(
@@ -60,9 +63,10 @@ def finding(
         ValueError: Trials that lack the accuracy that they are to be compared by.
     """
     cost = "" if ledger is None else cost_sentence(records, ledger)
+    spoiled = spoiled_sentence(records, ledger or {})
     found = points(records, choose_by=choose_by)
     if not found:
-        return Finding(sentences=(_nothing(records),), cost=cost)
+        return Finding(sentences=(_nothing(records),), cost=cost, spoiled=spoiled)
     ceilings = _ceilings(records) if with_attack else None
     sentences = []
     baselines = [point for point in found if math.isinf(point.epsilon)]
@@ -79,7 +83,7 @@ def finding(
             f"At epsilon {best.epsilon:.3g}{_at_delta(best)} {who} is {_accuracy(best)} "
             f"accurate{_attack(best, ceilings)}."
         )
-    return Finding(sentences=tuple(sentences), cost=cost)
+    return Finding(sentences=tuple(sentences), cost=cost, spoiled=spoiled)
 
 
 def cost_sentence(records: Sequence[TrialRecord], ledger: Mapping[str, Any]) -> str:
@@ -103,6 +107,25 @@ def cost_sentence(records: Sequence[TrialRecord], ledger: Mapping[str, Any]) -> 
     if math.isinf(ledger["epsilon_total"]):
         return f"{said}; the baseline without noise publishes its labels."
     return f"{said}."
+
+
+def spoiled_sentence(records: Sequence[TrialRecord], facts: Mapping[str, Any]) -> str:
+    """Say how many labels were made wrong for audits, or why none; empty where no record tells.
+
+    Args:
+        records: Trials of one sweep, which share their canaries.
+        facts: `num_labels`, how many there are to train on, where it is known.
+    """
+    canaries = next((record.canaries for record in records if record.canaries), None)
+    if canaries is None:
+        return ""
+    num_labels = facts.get("num_labels")
+    said = spoiled_text(
+        canaries=canaries[0],
+        coin_canaries=canaries[1],
+        num_labels=None if num_labels is None else int(num_labels),
+    )
+    return f"Labels: {said}."
 
 
 def _nothing(records: Sequence[TrialRecord]) -> str:
@@ -149,7 +172,7 @@ def _attack(point: Point, ceilings: Mapping[str, float] | None) -> str:
         return ""
     ceiling, proven = min(ceilings[digest] for digest in point.hashes), point.epsilon_m_low
     if ceiling == 0:
-        return "; no attack on it was possible (docs/audits.md says why)"
+        return "; no attack was made that could prove a leak"
     if proven == 0:
         most = f", though it could have proven {ceiling:.2f}" if math.isfinite(ceiling) else ""
         return f", and the attack proves no leak{most}"

@@ -29,7 +29,7 @@ def baseline(**metrics: Any) -> TrialRecord:
     return trial("a", "no privacy", epsilon=math.inf, point={"x": 1}, **figures)
 
 
-def private(digest: str = "b", variant: str = "ALIBI", **metrics: Any) -> TrialRecord:
+def private(digest: str = "b", variant: str = "ALIBI", /, **metrics: Any) -> TrialRecord:
     figures = {"epsilon_m_low": 0.0, "epsilon_m_ceiling": 3.49, **metrics}
     return trial(digest, variant, **figures)
 
@@ -68,7 +68,7 @@ def test_of_several_at_the_epsilon_nearest_one_the_most_accurate_is_told() -> No
         ({"epsilon_m_low": 1.4}, "at least 1.40, which is above the guarantee"),
         ({"epsilon_m_low": 1.4, "delta": 1e-5}, "at epsilon 1 and delta 1e-05 ALIBI"),
         ({"epsilon_m_low": 1.4, "delta": 1e-5}, "at least 1.40 at delta 0."),
-        ({"epsilon_m_ceiling": 0.0}, "; no attack on it was possible"),
+        ({"epsilon_m_ceiling": 0.0}, "; no attack was made that could prove a leak."),
     ],
 )
 def test_what_the_attack_proved_is_said_as_it_is(metrics: dict[str, float], words: str) -> None:
@@ -125,3 +125,15 @@ def test_the_cost_of_private_trials_alone() -> None:
     )
     older = {"releases": 3, "epsilon_total": math.inf, "delta": 1e-5}
     assert "epsilon inf" in cost_sentence(two, older)
+
+
+def test_how_many_labels_were_spoiled_is_said_with_it() -> None:
+    def said(canaries: int, coins: int, **facts: int) -> str:
+        changes = {"audit.canaries": canaries, "audit.coin_canaries": coins}
+        record = a_record("b" * 16, changes=changes)
+        return finding([record], ledger={"epsilon_total": 1.0, "delta": 0.0, **facts}).spoiled
+
+    assert said(14, 0, num_labels=1437).startswith("Labels: 14 of 1,437 labels were made wrong")
+    assert "none of 800 labels" in said(0, 0, num_labels=800)
+    assert said(14, 0).startswith("Labels: 14 were made wrong")
+    assert finding([private()]).spoiled == "", "a record that does not tell"
