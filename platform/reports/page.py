@@ -180,6 +180,7 @@ def _total(ledger: Mapping[str, Any] | None) -> str:
 
 
 def _canaries(records: Sequence[TrialRecord]) -> str:
-    """How many labels were spoiled for the attack, if all trials say the same."""
+    """How many labels were spoiled for the attack, if all trials say the same number."""
     found = {str(record.config.get("audit.canaries", "")) for record in records}
-    return found.pop() if len(found) == 1 else ""
+    said = found.pop() if len(found) == 1 else ""
+    return said if said.isdecimal() else ""
