@@ -38,14 +38,6 @@ class ReportFiles:
         return cls(html=str(written.html), pareto_png=str(written.pareto_png), rows=written.rows)
 
 
-def is_results(named: str) -> bool:
-    """Whether what somebody named is a folder of results, and not an experiment's name."""
-    folder = Path(named).expanduser()
-    inside = ("sweep.json", "trials", "vault.db")
-    by_path = "/" in named or named in (".", "..") or named.startswith("~")
-    return by_path or any((folder / name).exists() for name in inside)
-
-
 @owner_only()
 def report_folder(named: str, *, out: str | None) -> ReportFiles:
     """Write the report of a results folder.

@@ -32,12 +32,29 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def is_results(named: str) -> bool:
+    """Whether what somebody named is a folder of results, and not an experiment's name.
+
+    Raises:
+        ValueError: It is a path where there is no folder.
+    """
+    folder = Path(named).expanduser()
+    if any((folder / name).exists() for name in ("sweep.json", "trials", "vault.db")):
+        return True
+    if "/" not in named and named not in (".", "..", "~"):
+        return False
+    # Told before anything is imported that takes its time.
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {named}; name the results of a sweep")
+    return True
+
+
 def _report(options: argparse.Namespace) -> Any:
     if options.edition == "public":
         return _public(options)
-    from labeldp.platform.cli.folder_report import is_results, report_folder
-
     if options.tracking_uri is None and is_results(options.experiment):
+        from labeldp.platform.cli.folder_report import report_folder
+
         return report_folder(options.experiment, out=options.out)
     from labeldp.platform.cli.tracked_report import report
 

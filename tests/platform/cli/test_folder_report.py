@@ -7,7 +7,6 @@ import pytest
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.accuracy_figures import figures_of
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.cli.folder_report import is_results
 from labeldp.platform.records.results import ResultsFolder
 from tests.platform.cli.asked import answer, refusal
 from tests.platform.examples import a_record
@@ -76,16 +75,6 @@ def test_what_holds_no_results_is_named(
         capsys, "report", str(tmp_path / "results"), "--out", str(tmp_path / "file" / "x")
     )
     assert "can't be written" in line and "--out DIR" in line
-
-
-def test_names_of_experiments_are_no_folders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "quickstart").mkdir()
-    assert not is_results("quickstart")
-    (tmp_path / "quickstart" / "trials").mkdir()
-    assert is_results("quickstart") and is_results("./quickstart") and is_results(".")
 
 
 def test_a_person_is_told_where_it_lies(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

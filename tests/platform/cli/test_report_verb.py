@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from labeldp.platform.cli.report_verb import is_results
 from tests.platform.cli.asked import answer, refusal
 from tests.platform.publishing.folders import a_folder
 from tests.platform.stores import new_store
@@ -26,3 +27,15 @@ def test_the_public_edition_has_a_folder_of_its_own(
     found = answer(capsys, *asked, "--out", "out")
     assert (found["trials"], found["epsilon"]) == (1, 2.0)
     assert "public edition" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_names_of_experiments_are_no_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quickstart").mkdir()
+    assert not is_results("quickstart")
+    (tmp_path / "quickstart" / "trials").mkdir()
+    assert is_results("quickstart") and is_results("./quickstart") and is_results(".")
+    with pytest.raises(ValueError, match="there is no folder nowhere/at/all"):
+        is_results("nowhere/at/all")
