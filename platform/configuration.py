@@ -81,6 +81,10 @@ _LATER_KEYS: dict[str, Any] = {
     "noise.secure": False,
 }
 
+#: Keys whose default became "a share of the labels": where nobody states a number, a configuration
+#: keeps the hash that it had. Trials are hashed with the number that the share comes to.
+_FORMER_DEFAULTS: dict[str, Any] = {"audit.canaries": 100, "audit.coin_canaries": 100}
+
 #: Keys that say where things lie on one machine, or what is kept, and not what is computed.
 _LOCAL_KEYS = ("data.root", "models.keep")
 
@@ -290,7 +294,7 @@ def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:
         data_fingerprint: Of the public features, so that other data make another trial.
     """
     flat = {
-        key: value
+        key: _FORMER_DEFAULTS.get(key) if value is None else value
         for key, value in flatten(config).items()
         if key not in _LOCAL_KEYS and (key, value) not in _LATER_KEYS.items()
     }

@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from labeldp.mechanisms.vault import Charge
+from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, TrialRecord
 from labeldp.platform.trusted.vault_identity import refuse_if_gone
 from labeldp.platform.trusted.vault_store import SqliteStore
@@ -49,6 +51,22 @@ def finished_before(
             "--resume auto"
         )
     return {digest: record for digest, record in records.items() if record.finished}
+
+
+def canaries_before(results: Path) -> AuditSettings | None:
+    """Return how many canaries trials of a results folder were run with; None where none are kept.
+
+    The folder need not be there, and is left as it is.
+
+    Raises:
+        ResultsFolderError: A record is damaged; the message names it.
+    """
+    first = min((results.expanduser() / "trials").glob("*.json"), default=None)
+    if first is None:
+        return None
+    config = TrialRecord.read(first).config
+    names = ("canaries", "coin_canaries")
+    return AuditSettings(**{name: config.get(f"audit.{name}") for name in names})
 
 
 @dataclass(frozen=True, kw_only=True)

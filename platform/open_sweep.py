@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms.ledger import Budget, all_pure
+from labeldp.platform.audit_settings import spoiled_text
 from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.cost import budget_of, check_what_is_left
 from labeldp.platform.earlier_starts import finished_before, known_ledger, other_code
@@ -105,11 +106,19 @@ def opened(checked: CheckedSweep) -> Iterator[OpenSweep]:
                 provenance=provenance,
                 progress=progress,
                 vault=owner,
+                num_labels=checked.num_labels,
             )
             progress.say(
                 f"{checked.sweep.name}: {len(plans)} trials ({len(skipped)} finished before), "
                 f"{checked.cost.releases} releases, results in {checked.folder.path}"
             )
+            audit = checked.audit
+            told = spoiled_text(
+                canaries=audit.canaries or 0,
+                coin_canaries=audit.coin_canaries or 0,
+                num_labels=checked.num_labels,
+            )
+            progress.say(f"labels: {told}")
             warning = other_code(skipped.values(), commit=provenance.git_commit)
             if warning:
                 progress.say(warning)
@@ -224,7 +233,13 @@ def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: Tracker, *, com
     vault = SqliteStore(folder.store).id
     sweep_id = earlier.identity.get("sweep_id") or vault
     folder.identify(
-        fingerprint=public.fingerprint, sweep_id=sweep_id, vault=vault, path=str(folder.path)
+        fingerprint=public.fingerprint,
+        sweep_id=sweep_id,
+        vault=vault,
+        path=str(folder.path),
+        num_labels=len(checked.data.train_labels),
+        held_out_labels=checked.held_out,
+        choose_by=checked.choose_by.value,
     )
     facts = {"dataset": public.name, "sweep": sweep.name, "sweep_id": sweep_id}
     facts["choose_by"] = checked.choose_by.value

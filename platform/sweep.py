@@ -12,6 +12,7 @@ from typing import Any
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.configuration import (
     ConfigurationError,
     TrialConfig,
@@ -194,6 +195,36 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
             trials.setdefault(trial.hash(""), trial)
     _check_one_vault(list(trials.values()))
     return list(trials.values())
+
+
+def with_canaries(
+    trials: Sequence[PlannedTrial],
+    *,
+    num_labels: int,
+    num_classes: int,
+    before: AuditSettings | None = None,
+) -> list[PlannedTrial]:
+    """Return trials with the numbers of canaries that nobody stated, as they are hashed.
+
+    Args:
+        trials: Planned trials of one sweep.
+        num_labels: N, labels to train on.
+        num_classes: K.
+        before: Of trials that the results folder holds: its labels are spoiled already, and stay
+            as they are where nobody states another number.
+    """
+
+    def settled(config: TrialConfig) -> TrialConfig:
+        audit = config.audit
+        if before is not None:
+            kept = {name: getattr(before, name) for name in ("canaries", "coin_canaries")}
+            audit = replace(
+                audit, **{name: n for name, n in kept.items() if getattr(audit, name) is None}
+            )
+        audit = audit.settled(num_labels=num_labels, num_classes=num_classes)
+        return replace(config, audit=audit)
+
+    return [replace(trial, config=settled(trial.config)) for trial in trials]
 
 
 def _check_one_vault(trials: list[PlannedTrial]) -> None:

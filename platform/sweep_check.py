@@ -6,10 +6,12 @@ from pathlib import Path
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.accuracy_figures import ChooseBy, resolve
+from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.cost import SweepCost, budget_of, check_budget, check_priors, cost_of
 from labeldp.platform.data_loading import load_data
+from labeldp.platform.earlier_starts import canaries_before
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.sweep import PlannedTrial, Sweep
+from labeldp.platform.sweep import PlannedTrial, Sweep, with_canaries
 from labeldp.platform.sweep_options import SweepOptions, prepare
 from labeldp.platform.trusted.audits import check_room
 from labeldp.trainers.data import LabelledData
@@ -45,6 +47,16 @@ class CheckedSweep:
         return list(self.plans.values())
 
     @property
+    def audit(self) -> AuditSettings:
+        """How every trial is attacked, both numbers of canaries settled."""
+        return self.trials[0].config.audit
+
+    @property
+    def num_labels(self) -> int:
+        """N, labels to train on."""
+        return len(self.data.train_labels)
+
+    @property
     def held_out(self) -> int:
         """H, how many labels are held out of training."""
         return 0 if self.data.held_out_labels is None else len(self.data.held_out_labels)
@@ -70,7 +82,14 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
     loaded = load_data(
         first.data, evaluation=first.evaluation, cache=beside(options.results) / "features"
     )
-    public = loaded.public
+    public, num_labels = loaded.public, len(loaded.train_labels)
+    trials = with_canaries(
+        trials,
+        num_labels=num_labels,
+        num_classes=public.num_classes,
+        before=canaries_before(options.results),
+    )
+    first = trials[0].config
     for trial in trials:
         trial.config.trainer.check_data(public)
     choose_by = resolve(
@@ -79,7 +98,7 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
         has_held_out=public.held_out_features is not None,
     )
     check_priors(trials, public)
-    check_room(first.audit, num_labels=len(loaded.train_labels))
+    check_room(first.audit, num_labels=num_labels)
     with_estimates = loaded.held_out_labels is not None and len(loaded.held_out_labels) > 0
     cost = cost_of(trials, num_classes=public.num_classes, with_estimates=with_estimates)
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)

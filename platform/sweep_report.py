@@ -1,13 +1,20 @@
 """Last step of a sweep: its report, its own run in tracking, and what is said of it as JSON."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from labeldp.platform.cost import paid_by_private
 from labeldp.platform.open_sweep import OpenSweep
+from labeldp.platform.publishing.folder_ledger import read_folder
+from labeldp.platform.publishing.ledger_words import sentences
 from labeldp.platform.records.recorder import ledger_json
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import TRACKING_ERRORS, shown
+from labeldp.platform.records.tracking_page import LOCAL_SERVER, description, links
+from labeldp.platform.reports.finding import finding
+from labeldp.platform.reports.page import AroundTrials
 from labeldp.platform.reports.pareto import front_rows
 from labeldp.platform.reports.report import Report, write_report
 from labeldp.platform.trusted.vault_home import LedgerSummary
@@ -18,7 +25,10 @@ class SweepOutcome:
     """What a sweep left behind; the JSON that `--json` prints.
 
     Of its `trials`, so many were `skipped` (finished before), `finished` now, `failed` (of which so
-    many asked for releases `over_budget`), and so many are `left` for the next run.
+    many asked for releases `over_budget`), and so many are `left` for the next run. `private` has
+    what the trials with noise paid by themselves, `labels` how many there are to train on and how
+    many of them were spoiled for audits; `finding`, `cost` and `spoiled` say it in words. `links`
+    lead into the tracking pages: of its server, or of the one that `labeldp ui` starts.
     """
 
     experiment: str
@@ -35,6 +45,12 @@ class SweepOutcome:
     ledger: dict[str, Any]
     report: str
     tracked: bool
+    private: dict[str, float] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+    finding: tuple[str, ...] = ()
+    cost: str = ""
+    spoiled: str = ""
+    links: dict[str, str] = field(default_factory=dict)
 
 
 def report(sweep: OpenSweep) -> SweepOutcome:
@@ -49,16 +65,25 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     summary = sweep.home.summary(checked.delta)
     ledger = _totals(summary)
     records = {**sweep.skipped, **recorder.records}
+    private = _private(sweep, summary)
+    facts = {**ledger, **private, **_labels(sweep)}
+    found = finding(list(records.values()), ledger=facts, choose_by=checked.choose_by)
     page = write_report(
         list(records.values()),
         folder=folder.path,
         title=name,
-        ledger=ledger,
+        ledger=facts,
         results=folder.path,
         choose_by=checked.choose_by,
+        around=AroundTrials(
+            releases=_releases(folder.path), left=len(checked.plans) - len(records)
+        ),
     )
-    tracked = recorder.replay(records) and _close(sweep, page, summary, records)
     tracker = recorder.tracker
+    complete = recorder.replay(records)
+    rows = front_rows(records.values(), choose_by=checked.choose_by, run_id=tracker.run_id)
+    note = description(found.text, rows=rows, run_id=tracker.parent_run_id)
+    tracked = complete and _close(sweep, page, summary, records, note=note)
     failed = [record for record in recorder.records.values() if not record.finished]
     return SweepOutcome(
         experiment=name,
@@ -71,11 +96,29 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         over_budget=sum(record.reason.startswith("BudgetExceeded") for record in failed),
         left=len(checked.plans) - len(records),
         results_dir=str(folder.path),
-        pareto=front_rows(records.values(), choose_by=checked.choose_by, run_id=tracker.run_id),
+        pareto=rows,
         ledger=ledger,
         report=str(page.html),
         tracked=tracked,
+        private=private,
+        finding=found.sentences,
+        cost=found.cost,
+        labels=_labels(sweep),
+        spoiled=found.spoiled,
+        links=links(
+            shown(tracker.uri) if tracker.uri.startswith("http") else LOCAL_SERVER,
+            experiment=tracker.experiment_id,
+            runs=[row["run_id"] for row in rows],
+        ),
     )
+
+
+def _releases(folder: Path) -> list[str]:
+    """The ledger in words; the sweep ends without them where it can't be read from the disk."""
+    try:
+        return sentences(read_folder(folder).lines)
+    except ValueError:
+        return []
 
 
 def _totals(summary: LedgerSummary) -> dict[str, Any]:
@@ -92,8 +135,27 @@ def _totals(summary: LedgerSummary) -> dict[str, Any]:
     }
 
 
+def _private(sweep: OpenSweep, summary: LedgerSummary) -> dict[str, float]:
+    """What the releases with noise cost together, apart from a baseline without any."""
+    checked = sweep.checked
+    every = checked.num_labels + checked.held_out
+    epsilon, delta = paid_by_private(summary.charges, num_labels=every, delta=checked.delta)
+    return {"epsilon_private": epsilon, "delta_private": delta}
+
+
+def _labels(sweep: OpenSweep) -> dict[str, int]:
+    """How many labels there are to train on, and how many of them are wrong on purpose."""
+    checked = sweep.checked
+    return {"num_labels": checked.num_labels, "spoiled_labels": checked.audit.spoiled}
+
+
 def _close(
-    sweep: OpenSweep, page: Report, summary: LedgerSummary, records: Mapping[str, TrialRecord]
+    sweep: OpenSweep,
+    page: Report,
+    summary: LedgerSummary,
+    records: Mapping[str, TrialRecord],
+    *,
+    note: str,
 ) -> bool:
     """Write the sweep's own run; returns whether tracking took it."""
     planned = len(sweep.checked.plans)
@@ -107,11 +169,14 @@ def _close(
                 "teachers_trained": identity.get("teachers_trained", 0),
                 "teachers_reused": identity.get("teachers_reused", 0),
                 **{key: float(value) for key, value in _totals(summary).items()},
+                **_private(sweep, summary),
+                **{key: float(value) for key, value in _labels(sweep).items()},
             },
             files=(page.html, page.pareto_png, page.pareto_csv),
             private=page.private,
             texts={"ledger.json": ledger_json(summary.charges)},
             finished=finished == planned,
+            note=note,
         )
     except TRACKING_ERRORS as error:
         sweep.recorder.lost(error)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
 from labeldp.platform.accuracy_figures import figures_of
 from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.evaluation import estimate
@@ -148,7 +150,12 @@ def _measured(
     measured |= trainer.figures()
     train_seconds, audited = clock.seconds, time.perf_counter()
     positions = vault.canary_positions()
-    confidences = trainer.predict(data.train_features[positions])
+    # Networks don't take batches of nothing.
+    confidences = (
+        trainer.predict(data.train_features[positions])
+        if len(positions)
+        else np.empty((0, data.num_classes))
+    )
     vault.audit(confidences, confidence=config.audit.confidence, delta=config.trainer.delta)
     audit_seconds = time.perf_counter() - audited
     # After the audit, which is about what the model was trained on: canaries are not held out.

@@ -37,7 +37,7 @@ SWEEP = Sweep(
     name="alibi_cifar10",
     base=TrialConfig(
         data=DataSettings(name="cifar10"),
-        audit=AuditSettings(canaries=1000),
+        audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=AlibiConfig(
             model=ModelName.WIDE_RESNET28, width=4, epochs=200, batch_size=128, augment=True
         ),

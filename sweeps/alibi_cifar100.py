@@ -42,7 +42,7 @@ SWEEP = Sweep(
     name="alibi_cifar100",
     base=TrialConfig(
         data=DataSettings(name="cifar100"),
-        audit=AuditSettings(canaries=1000),
+        audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=AlibiConfig(
             model=ModelName.WIDE_RESNET28, width=8, epochs=200, batch_size=128, augment=True
         ),

@@ -22,7 +22,7 @@ SWEEP = Sweep(
     name="alibi_fashion_mnist",
     base=TrialConfig(
         data=DataSettings(name="fashion_mnist"),
-        audit=AuditSettings(canaries=1000),
+        audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=AlibiConfig(
             model=ModelName.SMALL_CNN,
             epochs=12,

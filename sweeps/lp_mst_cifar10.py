@@ -55,7 +55,7 @@ SWEEP = Sweep(
     base=TrialConfig(
         method="lp_mst",
         data=DataSettings(name="cifar10"),
-        audit=AuditSettings(canaries=1000),
+        audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=LpMstConfig(
             model=ModelName.RESNET18,
             epochs=2 * EPOCHS_PER_STAGE,

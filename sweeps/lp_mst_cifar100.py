@@ -28,7 +28,7 @@ SWEEP = Sweep(
     base=TrialConfig(
         method="lp_mst",
         data=DataSettings(name="cifar100"),
-        audit=AuditSettings(canaries=1000),
+        audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=LpMstConfig(
             model=ModelName.RESNET18,
             epochs=400,

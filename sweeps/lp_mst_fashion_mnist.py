@@ -40,7 +40,7 @@ SWEEP = Sweep(
     base=TrialConfig(
         method="lp_mst",
         data=DataSettings(name="fashion_mnist"),
-        audit=AuditSettings(canaries=1000),
+        audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=LpMstConfig(
             model=ModelName.SMALL_CNN,
             epochs=18,

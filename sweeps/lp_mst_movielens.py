@@ -43,7 +43,7 @@ SWEEP = Sweep(
     base=TrialConfig(
         method="recommender",
         data=DataSettings(name="movielens_1m"),
-        audit=AuditSettings(canaries=1000),
+        audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=RecommenderConfig(epochs=20, batch_size=128),
     ),
     variants=[

@@ -32,7 +32,7 @@ SWEEP = Sweep(
     name="memorization",
     base=TrialConfig(
         data=DataSettings(name="fashion_mnist", limit=10_000),
-        audit=AuditSettings(canaries=1000),
+        audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=AlibiConfig(
             model=ModelName.SMALL_CNN, epochs=40, batch_size=128, learning_rate=0.05
         ),

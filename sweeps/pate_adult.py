@@ -27,7 +27,7 @@ SWEEP = Sweep(
     base=TrialConfig(
         method="pate",
         data=DataSettings(name="adult"),
-        audit=AuditSettings(canaries=1000),
+        audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=PateConfig(
             ensemble=EnsembleConfig(kind=TeacherKind.FOREST, teachers=250, queries=1500),
             threshold=300.0,

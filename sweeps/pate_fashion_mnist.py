@@ -23,7 +23,7 @@ SWEEP = Sweep(
     base=TrialConfig(
         method="pate",
         data=DataSettings(name="fashion_mnist", features=FeatureSet.PATCHES),
-        audit=AuditSettings(canaries=1000),
+        audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=PateConfig(
             ensemble=EnsembleConfig(queries=1000),
             student=StudentConfig(kind=StudentKind.PROBE),

@@ -33,7 +33,7 @@ SWEEP = Sweep(
     base=TrialConfig(
         method="pate",
         data=DataSettings(name="cifar10"),
-        audit=AuditSettings(canaries=1000),
+        audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=PateConfig(
             ensemble=EnsembleConfig(
                 kind=TeacherKind.FIXMATCH, fixmatch=FixMatchConfig(width=4, epochs=40)

@@ -31,7 +31,7 @@ SWEEP = Sweep(
     base=TrialConfig(
         method="pate",
         data=DataSettings(name="cifar100"),
-        audit=AuditSettings(canaries=1000),
+        audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=PateConfig(
             ensemble=EnsembleConfig(kind=TeacherKind.FIXMATCH, teachers=100, fixmatch=FIXMATCH),
             threshold=10.0,

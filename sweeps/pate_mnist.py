@@ -29,7 +29,7 @@ SWEEP = Sweep(
     base=TrialConfig(
         method="pate",
         data=DataSettings(name="mnist", features=FeatureSet.PATCHES),
-        audit=AuditSettings(canaries=1000),
+        audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=PateConfig(
             ensemble=EnsembleConfig(queries=1000),
             student=StudentConfig(kind=StudentKind.SELF_TRAINED),

@@ -255,7 +255,8 @@ class LpMst(OneNetwork):
         """Figures of the stages, from releases and the public test split alone.
 
         `stage_t_accuracy`; and for every stage t after the first `mean_top_k_stage_t`, the mean k*
-        of its part, `top_k_accuracy_stage_t`, how often a test label is among the k* classes that
+        of its part, `top_k_stage_t_share_k`, the share of its labels for which k* is k, for every k
+        that there is, `top_k_accuracy_stage_t`, how often a test label is among the k* classes that
         the stage before finds likeliest, and `dropped_before_stage_t`, the share of earlier labels
         that the filter dropped. Without a number: those of the second stage.
         """
@@ -320,12 +321,17 @@ class LpMst(OneNetwork):
     def _release(self, prior: NDArray[np.float64]) -> None:
         rows = self._parts[len(self._released)]
         noisy = self._labels.release(self._mechanism, prior, indices=rows).values
+        top_k = self._mechanism.top_k(prior)
+        if self._released:  # the first stage's, without a model before it, are all alike
+            stage = len(self._released) + 1
+            for k, count in zip(*np.unique(top_k, return_counts=True), strict=True):
+                self._figures[f"top_k_stage_{stage}_share_{k}"] = float(count / len(top_k))
         self._released.append(
             _Part(
                 rows=rows,
                 noisy=noisy,
                 evidence=evidence_of(noisy, prior, self._mechanism, self.config.loss),
-                mean_top_k=float(self._mechanism.top_k(prior).mean()),
+                mean_top_k=float(top_k.mean()),
             )
         )
 

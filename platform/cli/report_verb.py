@@ -1,27 +1,82 @@
-"""`labeldp report EXPERIMENT`: the report of a sweep that is in the tracking store."""
+"""`labeldp report WHAT`: the report of a results folder, or of a sweep in the tracking store."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from labeldp.platform.cli.verb import Verb
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("experiment", metavar="EXPERIMENT")
-    parser.add_argument("--tracking-uri", metavar="U", help="tracking store (default: the sweep's)")
-    parser.add_argument("--out", metavar="DIR", default=".", help="where to write")
+    parser.add_argument(
+        "experiment",
+        metavar="FOLDER|EXPERIMENT",
+        help="results folder, or name of a tracked experiment",
+    )
+    parser.add_argument(
+        "--tracking-uri",
+        metavar="U",
+        help="tracking store of the experiment (default: the sweep's)",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="where to write (default: the results folder; of an experiment, this folder)",
+    )
+
+    parser.add_argument(
+        "--edition",
+        choices=("owner", "public"),
+        default="owner",
+        help="for whom: the owner of the labels (default), or the public, in a folder of its own",
+    )
+
+
+def is_results(named: str) -> bool:
+    """Whether what somebody named is a folder of results, and not an experiment's name.
+
+    Raises:
+        ValueError: It is a path where there is no folder.
+    """
+    folder = Path(named).expanduser()
+    if any((folder / name).exists() for name in ("sweep.json", "trials", "vault.db")):
+        return True
+    if "/" not in named and named not in (".", "..", "~"):
+        return False
+    # Told before anything is imported that takes its time.
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {named}; name the results of a sweep")
+    return True
 
 
 def _report(options: argparse.Namespace) -> Any:
+    if options.edition == "public":
+        return _public(options)
+    if options.tracking_uri is None and is_results(options.experiment):
+        from labeldp.platform.cli.folder_report import report_folder
+
+        return report_folder(options.experiment, out=options.out)
     from labeldp.platform.cli.tracked_report import report
 
-    return report(options.experiment, tracking_uri=options.tracking_uri, out=options.out)
+    uri, out = options.tracking_uri, options.out or "."
+    return report(options.experiment, tracking_uri=uri, out=out)
+
+
+def _public(options: argparse.Namespace) -> Any:
+    if options.out is None or options.tracking_uri is not None:
+        raise ValueError(
+            "the public edition is made of a results folder and has a folder of its own, so that "
+            "nothing else goes out with it: labeldp report RESULTS --edition public --out DIR"
+        )
+    from labeldp.platform.publishing.public_report import public_report
+
+    return public_report(Path(options.experiment), to=Path(options.out))
 
 
 VERBS = (
     Verb(
         name="report",
-        summary="HTML, Pareto plot and CSV of a tracked sweep",
+        summary="HTML page, Pareto plot and CSV of a results folder or a tracked sweep",
         arguments=_arguments,
         run=_report,
     ),

@@ -107,14 +107,20 @@ def _code(outcome: "SweepOutcome") -> ExitCode:
 def summary(outcome: "SweepOutcome") -> str:
     """Return the sweep's outcome for a person."""
     ledger = outcome.ledger
+    total = f", epsilon {ledger['epsilon_total']:.4g} in all at delta {ledger['delta']:g}"
     lines = [
         f"{outcome.finished} trials finished, {outcome.failed} failed, {outcome.skipped} skipped",
-        f"{ledger['releases']} releases, epsilon {ledger['epsilon_total']:.4g} in all "
-        f"at delta {ledger['delta']:g}",
+        *outcome.finding,
+        f"{ledger['releases']} releases{f'. {outcome.cost}' if outcome.cost else total}",
+        *([outcome.spoiled] if outcome.spoiled else []),
         f"report: {outcome.report}",
         f"tracking: {outcome.tracking_uri}"
         + ("" if outcome.tracked else " (did not answer; run again to fill it)"),
     ]
+    if outcome.links and outcome.tracked:
+        if not outcome.tracking_uri.startswith("http"):
+            lines.append(f"to look at it: labeldp ui {outcome.results_dir}, and then")
+        lines += [f"  {name}: {outcome.links[name]}" for name in ("chart", "compare")]
     if outcome.over_budget:
         lines.insert(1, f"{outcome.over_budget} of them would have gone over the privacy budget")
     if outcome.left:

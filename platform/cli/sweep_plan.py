@@ -32,6 +32,8 @@ class PlanResult:
         gpu_hours: Of all trials, from the sweep's own estimate for one.
         fits: Whether this machine can hold a trial and the data are there.
         problems: What stands in the way.
+        labels: How many there are to train on; 0 where the data can't be read.
+        spoiled_labels: How many of them will be made wrong on purpose, for audits.
         configurations: Settings of each trial that differ between trials.
     """
 
@@ -43,6 +45,8 @@ class PlanResult:
     gpu_hours: float
     fits: bool
     problems: list[str]
+    labels: int
+    spoiled_labels: int
     configurations: list[dict[str, object]]
 
 
@@ -100,6 +104,8 @@ def plan(
         gpu_hours=0.0 if smoke else len(trials) * sized.gpu_hours_per_trial,
         fits=not problems,
         problems=problems,
+        labels=facts.num_labels,
+        spoiled_labels=facts.spoiled,
         configurations=[{"variant": trial.variant, **trial.point} for trial in trials],
     )
 
@@ -111,11 +117,15 @@ class _DataFacts:
     Attributes:
         num_classes: K; the least there can be where the data can't be read.
         with_estimates: Whether labels are held out to estimate accuracy by.
+        num_labels: N, to train on.
+        spoiled: How many of them are made wrong on purpose, for audits.
         problems: Why the trials can't be run on these data.
     """
 
     num_classes: int = 2
     with_estimates: bool = False
+    num_labels: int = 0
+    spoiled: int = 0
     problems: tuple[str, ...] = ()
 
 
@@ -129,7 +139,10 @@ def _look_at_data(trials: Sequence[PlannedTrial]) -> _DataFacts:
             num_classes=loaded.public.num_classes,
             with_estimates=loaded.held_out_labels is not None,
         )
-        check_room(first.audit, num_labels=len(loaded.train_labels))
+        size, classes = len(loaded.train_labels), loaded.public.num_classes
+        audit = first.audit.settled(num_labels=size, num_classes=classes)
+        facts = replace(facts, num_labels=size, spoiled=audit.spoiled)
+        check_room(audit, num_labels=size)
         check_priors(trials, loaded.public)
         for ensemble in ensembles_of(trials):
             ensemble.check_count(len(loaded.train_labels))

@@ -1,10 +1,14 @@
-"""The report of a sweep, rebuilt from the tracking store alone: what `labeldp report` does."""
+"""The report of a sweep, rebuilt from the tracking store.
+
+The store alone is enough; where it lies in the sweep's results folder, learning curves and releases
+in words are taken from there.
+"""
 
 import json
 import math
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,10 @@ from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.cli.folder_report import ReportFiles
 from labeldp.platform.private_files import owner_only
+from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
+from labeldp.platform.publishing.ledger_words import sentences
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import (
     TRACKING_ERRORS,
@@ -21,22 +28,8 @@ from labeldp.platform.records.tracking import (
     default_uri,
     shown,
 )
+from labeldp.platform.reports.page import AroundTrials
 from labeldp.platform.reports.report import write_report
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportFiles:
-    """What was written.
-
-    Attributes:
-        html: The page.
-        pareto_png: The figure.
-        rows: Lines of the table.
-    """
-
-    html: str
-    pareto_png: str
-    rows: int
 
 
 @owner_only()
@@ -70,24 +63,45 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
     try:
         folder.mkdir(parents=True, exist_ok=True)
         totals = {name: _infinite(value) for name, value in parent.data.metrics.items()}
-        ledger: dict[str, Any] = {
-            key: totals[key] for key in ("releases", "epsilon_total", "delta") if key in totals
-        }
+        needed = ("releases", "epsilon_total", "delta")
+        later = ("epsilon_private", "delta_private", "num_labels")
+        ledger: dict[str, Any] = {key: totals[key] for key in (*needed, *later) if key in totals}
+        kept = _kept_beside(uri, experiment)
         written = write_report(
-            [_record(child) for child in children],
+            [_with_curves(_record(child), kept) for child in children],
             folder=folder,
             title=experiment,
-            ledger={**ledger, "releases": int(ledger["releases"])} if len(ledger) == 3 else None,
+            ledger={**ledger, "releases": int(ledger["releases"])}
+            if all(key in ledger for key in needed)
+            else None,
             results=Path(uri.removeprefix("sqlite:///")).parent,
             choose_by=ChooseBy(by) if (by := parent.data.tags.get("choose_by")) else None,
+            around=AroundTrials(releases=() if kept is None else sentences(kept.lines)),
         )
     except OSError as error:
         raise ValueError(
             f"the report can't be written to {folder} ({error.strerror}); choose another --out DIR"
         ) from error
-    return ReportFiles(
-        html=str(written.html), pareto_png=str(written.pareto_png), rows=written.rows
-    )
+    return ReportFiles.of(written)
+
+
+def _kept_beside(uri: str, experiment: str) -> FolderLedger | None:
+    """The results folder of the experiment's sweep, if the store lies in it."""
+    if not uri.startswith("sqlite:///"):
+        return None
+    try:
+        found = read_folder(Path(uri.removeprefix("sqlite:///")).parent)
+    except ValueError:  # none, or a damaged one: the store is enough
+        return None
+    return found if found.results.sweep == experiment else None
+
+
+def _with_curves(record: TrialRecord, kept: FolderLedger | None) -> TrialRecord:
+    """A trial with its curves and the releases that it read, where they are kept."""
+    own = None if kept is None else kept.results.records.get(record.hash)
+    if own is None:
+        return record
+    return replace(record, curves=own.curves, release_keys=own.release_keys)
 
 
 def _beside_results(experiment: str) -> str:

@@ -16,6 +16,8 @@ from urllib.parse import unquote, urlsplit
 #: Making a new store takes MLflow seconds, on a swamped machine a minute.
 TIME_LIMIT_SECONDS = 300.0
 _PREFIX = "sqlite:///"
+#: Tables and columns with places of artifacts, below their experiment's.
+_PLACES = (("runs", "artifact_uri"), ("logged_models", "artifact_location"))
 
 
 def file_of(uri: str) -> Path | None:
@@ -90,11 +92,12 @@ def move_artifacts(uri: str, *, experiment: str, artifacts: Path, formerly: Path
             "UPDATE experiments SET artifact_location = ? WHERE experiment_id = ?",
             (after, experiment),
         )
-        connection.execute(
-            "UPDATE runs SET artifact_uri = ? || substr(artifact_uri, ?) "
-            "WHERE experiment_id = ? AND substr(artifact_uri, 1, ?) = ?",
-            (after, len(before) + 1, experiment, len(before) + 1, f"{before}/"),
-        )
+        for table, column in _PLACES:
+            connection.execute(
+                f"UPDATE {table} SET {column} = ? || substr({column}, ?) "
+                f"WHERE experiment_id = ? AND substr({column}, 1, ?) = ?",
+                (after, len(before) + 1, experiment, len(before) + 1, f"{before}/"),
+            )
         connection.execute("COMMIT")
 
 

@@ -23,6 +23,7 @@ from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, dumps
 from labeldp.platform.records.run_card import run_card
 from labeldp.platform.records.tracking import TRACKING_ERRORS, Tracker
+from labeldp.platform.records.tracking_page import run_names
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.platform.vault_owner import VaultOwner
 
@@ -44,6 +45,7 @@ class Recorder(tune.Callback):
         provenance: Provenance,
         progress: SweepProgress,
         vault: VaultOwner,
+        num_labels: int | None = None,
     ) -> None:
         """Stand ready.
 
@@ -54,11 +56,13 @@ class Recorder(tune.Callback):
             provenance: Code and machine of the trials that run now, kept in their records.
             progress: Told how each trial ended.
             vault: Lets each trial be audited once, has what was found, and the ledger's lines.
+            num_labels: N, labels to train on, for run cards.
         """
         self.folder, self.tracker, self.plans = folder, tracker, plans
         self.records: dict[str, TrialRecord] = {}
         self._provenance, self._progress = provenance, progress
-        self._vault = vault
+        self._vault, self._num_labels = vault, num_labels
+        self._names = run_names(plans)
         self._known_charges: Mapping[str, Charge] = {}
         self._curves: dict[str, list[dict[str, float]]] = {}
         self._unsent: dict[str, list[dict[str, float]]] = {}
@@ -136,9 +140,7 @@ class Recorder(tune.Callback):
             "variant": planned.variant,
             "point": dumps(planned.point),
         }
-        settings = (f"{key.split('.')[-1]}={value}" for key, value in planned.point.items())
-        name = " ".join([planned.variant, *settings])
-        return self.tracker.open_child(digest, name=name, tags=tags)
+        return self.tracker.open_child(digest, name=self._names[digest], tags=tags)
 
     def _with_figures(self, digest: str, end: dict[str, Any]) -> dict[str, Any]:
         """A trial's end with what the vault's side found; the trial itself was not told."""
@@ -225,7 +227,7 @@ class Recorder(tune.Callback):
             "curves.json": dumps(record.curves),
         }
         if record.finished:
-            texts["run_card.md"] = run_card(record, charges)
+            texts["run_card.md"] = run_card(record, charges, num_labels=self._num_labels)
         return texts
 
     def _tracking(self) -> "_TolerateTracking":

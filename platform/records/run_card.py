@@ -7,20 +7,22 @@ from typing import Any
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.accuracy_figures import estimate_of
+from labeldp.platform.audit_settings import spoiled_text
 from labeldp.platform.records.results import TrialRecord
 
 
-def run_card(record: TrialRecord, charges: Sequence[Charge]) -> str:
+def run_card(
+    record: TrialRecord, charges: Sequence[Charge], *, num_labels: int | None = None
+) -> str:
     """Return a trial's card as Markdown.
 
     Args:
         record: What the trial left behind.
         charges: The ledger's lines for the releases that it read.
+        num_labels: N, labels that it was trained on, where that is known.
     """
     metrics, config = record.metrics, record.config
     epsilon, delta = metrics["epsilon"], metrics["delta"]
-    attack = f"{metrics['epsilon_m_low']:.3f} to {_number(metrics['epsilon_m_high'])}"
-    attack += ", lower end at delta 0 only" if delta > 0 else ""
     lines = [
         f"# {record.variant}",
         "",
@@ -32,9 +34,7 @@ def run_card(record: TrialRecord, charges: Sequence[Charge]) -> str:
         *_accuracies(metrics),
         f"| epsilon, provable | {_number(epsilon)} |",
         f"| delta | {delta:g} |",
-        f"| epsilon_m, {config['audit.canaries']} canaries, confidence "
-        f"{config['audit.confidence']} | {attack} |",
-        f"| the most that so many canaries can certify | {metrics['epsilon_m_ceiling']:.3f} |",
+        *_attack(record),
         f"| training time | {metrics['train_seconds']:.1f} s |",
         "",
         "## What is guaranteed",
@@ -54,7 +54,11 @@ def run_card(record: TrialRecord, charges: Sequence[Charge]) -> str:
             f"charged {write_event(charge.event)}"
         )
     lines += _audits(record)
-    lines += ["", "## Notes", "", f"- {_about_the_attack(metrics)}"]
+    lines += ["", "## Notes", "", f"- {_about_the_attack(record)}"]
+    if record.canaries:
+        canaries, coins = record.canaries
+        told = spoiled_text(canaries=canaries, coin_canaries=coins, num_labels=num_labels)
+        lines.append(f"- Labels: {told}.")
     return "\n".join(lines) + "\n"
 
 
@@ -73,10 +77,25 @@ def _accuracies(metrics: Mapping[str, float]) -> list[str]:
     return lines
 
 
+def _attack(record: TrialRecord) -> list[str]:
+    """The memorization attack's interval, where there was one."""
+    metrics = record.metrics
+    if record.canaries and record.canaries[0] == 0:
+        return ["| epsilon_m | none: no label was spoiled for the attack |"]
+    attack = f"{metrics['epsilon_m_low']:.3f} to {_number(metrics['epsilon_m_high'])}"
+    attack += ", lower end at delta 0 only" if metrics["delta"] > 0 else ""
+    confidence = record.config["audit.confidence"]
+    return [
+        f"| epsilon_m, {record.config['audit.canaries']} canaries, confidence {confidence} | "
+        f"{attack} |",
+        f"| the most that so many canaries can certify | {metrics['epsilon_m_ceiling']:.3f} |",
+    ]
+
+
 def _audits(record: TrialRecord) -> list[str]:
     """What the audits found, all lines of which come from canaries' secret labels."""
     metrics = record.metrics
-    if "epsilon_m_paper_low" not in metrics:
+    if "epsilon_m_paper_low" not in metrics or record.canaries == (0, 0):
         return []
     paper = f"{metrics['epsilon_m_paper_low']:.3f} to {_number(metrics['epsilon_m_paper_high'])}"
     lines = [
@@ -121,8 +140,11 @@ def _audits(record: TrialRecord) -> list[str]:
     return lines
 
 
-def _about_the_attack(metrics: Mapping[str, float]) -> str:
+def _about_the_attack(record: TrialRecord) -> str:
     """What a reader of epsilon_m must know."""
+    metrics = record.metrics
+    if record.canaries and record.canaries[0] == 0:
+        return "There is no epsilon_m: this attack needs labels that are wrong on purpose."
     if metrics.get("epsilon_m_ceiling") == 0:
         return (
             "epsilon_m says nothing here: the attack compares a canary's wrong label with other "

@@ -19,6 +19,8 @@ from typing import Any
 # A server that is down must not hold a sweep up for long: what is missed is written again later.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+# Two lines of pictures and links for every run that ends; a sweep prints its own links, once.
+os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 # Progress of artifact uploads, one line per file, drowns the sweep's own.
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
@@ -35,6 +37,7 @@ from labeldp.platform.records.local_tracking import (
 )
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracked_models import log_model
+from labeldp.platform.records.tracking_page import NOTE, experiment_tags
 from labeldp.trainers.regular_files import FileRefused, open_regular
 
 for _name in ("alembic", "mlflow.store.db.utils"):
@@ -161,6 +164,7 @@ class Tracker:
                 run = self._client.create_run(self.experiment_id, run_name=name, tags=dict(tags))
                 run_id = str(run.info.run_id)
             self.parent_run_id = run_id
+            self._tag_experiment(experiment_tags())
             self.reconcile()
         except TRACKING_ERRORS as error:
             raise TrackingUnusable(_explain(self.uri, error)) from error
@@ -272,8 +276,9 @@ class Tracker:
         private: Sequence[Path] = (),
         texts: Mapping[str, str],
         finished: bool,
+        note: str = "",
     ) -> None:
-        """Write the sweep's own totals and its report.
+        """Write the sweep's own totals, its report, and `note` as its description.
 
         A start that was killed in here has written some of it. What is there is not written again;
         a total that has changed since then, by more trials, gets a point at the next step.
@@ -284,8 +289,18 @@ class Tracker:
         for path in private:
             self._client.log_artifact(self.parent_run_id, str(path), "private")
         self._log_texts(self.parent_run_id, texts)
+        if note:
+            self._client.set_tag(self.parent_run_id, NOTE, note)
+            self._tag_experiment({NOTE: note})
         status = _FINISHED if finished else _FAILED
         self._client.set_terminated(self.parent_run_id, status)
+
+    def _tag_experiment(self, tags: Mapping[str, str]) -> None:
+        """Write those tags of the experiment that it has not got."""
+        there = self._client.get_experiment(self.experiment_id).tags
+        for key, value in tags.items():
+            if there.get(key) != value:
+                self._client.set_experiment_tag(self.experiment_id, key, value)
 
     def _changed(self, metrics: Mapping[str, float]) -> list[Metric]:
         """Points for those of the parent's metrics whose last point is another one, or none."""

@@ -105,6 +105,13 @@ class TrialRecord:
         secure = str(self.config.get("noise.secure", False)).lower() == "true"
         return NoiseKind.SECURE if secure else NoiseKind.PLAIN
 
+    @property
+    def canaries(self) -> tuple[int, int] | None:
+        """Labels spoiled for the memorization attack and for the one-run audit, as far as known."""
+        kinds = ("audit.canaries", "audit.coin_canaries")
+        first, second = (str(self.config.get(kind)) for kind in kinds)
+        return (int(first), int(second)) if first.isdecimal() and second.isdecimal() else None
+
     @classmethod
     def read(cls, path: Path) -> "TrialRecord":
         """Read the record at `path`.

@@ -1,26 +1,38 @@
 """The owner's page: every audit of every trained model, in a table and two figures.
 
-It shows what comes from the labels that canaries were given, and is therefore not for release; it
-lies in the folder `private` beside the report, which only its owner may enter.
+It shows what comes from the labels that canaries were given, and how far PATE's teachers agreed,
+which is counted from secret votes, and is therefore not for release; it lies in the folder
+`private` beside the report, which only its owner may enter.
 """
 
 import base64
-import html
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from markupsafe import Markup
+
 from labeldp.platform.private_files import inner_folder, private_folder, replacing
+from labeldp.platform.records.consensus import BINS, Consensus, consensus_path
 from labeldp.platform.records.results import TrialRecord, write_text
 from labeldp.platform.reports.audit_figures import AuditedModel, audit_figure, confidence_figure
+from labeldp.platform.reports.glossary import GLOSSARY
+from labeldp.platform.reports.histograms import bars
+from labeldp.platform.reports.page import template
 from labeldp.platform.reports.pareto import points
+from labeldp.platform.reports.result_table import DAGGER
+from labeldp.platform.reports.stage_charts import MOST_CHARTS
+from labeldp.platform.reports.wording import number
 from labeldp.platform.trusted.audits import AttackEvidence, evidence_path
 
 #: More panels than this can't be read in one figure.
 _MOST_MODELS = 8
 
-#: Beside bounds that are proven at delta 0, of models whose epsilon holds at a larger one.
-DAGGER = "&dagger;"
+#: Of the glossary, those that this page uses.
+_WORDS = (
+    *("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published"),
+    "consensus",
+)
 
 _COLUMNS = (
     "model",
@@ -41,24 +53,6 @@ _COLUMNS = (
     "bound",
 )
 
-_EXPLANATION = (
-    "<p>epsilon is an upper bound that is proven; everything else here was measured on one trained "
-    "model. <b>epsilon_m as published</b> is the interval of Malek et al. 2021, an estimate. "
-    "<b>Corrected</b>, <b>one-run</b> and <b>f-DP</b> are lower bounds, each by itself valid at "
-    "the stated confidence: a mechanism that exceeds its provable epsilon there is broken. But "
-    "<b>corrected</b> is proven for delta 0 only: marked &dagger;, beside an epsilon at a larger "
-    "delta, it refutes nothing. f-DP "
-    "supposes the mechanism's own family of curves, and is missing where none is known; so do "
-    "<b>tight</b>, which looks at the model, and <b>release</b>, which looks at the noisy labels "
-    "by their likelihood ratio and no model: both are there where each label got noise of its own, "
-    "once. A lower "
-    "bound of 0 proves nothing, neither a leak nor its absence; no audit can prove more than its "
-    "<b>ceiling</b>. <b>Labels inferred</b> counts canaries whose label the model's surest wrong "
-    "guess names; <b>advantage</b> is how much that is above a blind guess among m labels, which "
-    "label DP bounds by e<sup>epsilon</sup> / (e<sup>epsilon</sup> + m - 1) - 1 / m, and a little "
-    "more where there is a delta. docs/audits.md says more.</p>"
-)
-
 
 def write_audits(
     records: Sequence[TrialRecord],
@@ -66,7 +60,6 @@ def write_audits(
     folder: Path,
     results: Path | None,
     title: str,
-    style: str,
 ) -> tuple[Path, ...]:
     """Write `private/audits.html`, `private/audits.png` and `private/confidence.png`.
 
@@ -75,27 +68,28 @@ def write_audits(
         folder: The report's folder.
         results: The sweep's results folder, where evidence lies; without it there are no violins.
         title: The sweep's name.
-        style: Style sheet of the page.
 
     Returns:
-        What was written; nothing if no trial was audited.
+        What was written; nothing if no trial was audited and no teacher voted.
     """
     audited = [r for r in records if r.finished and "label_inference_bound" in r.metrics]
-    if not audited:
+    agreement = [] if results is None else _agreement(records, results)
+    if not audited and not agreement:
         return ()
     private = folder / "private"
     inner_folder(private)
     private_folder(private)
     shown = [_model(record, results) for record in _representatives(audited)]
-    figures = [private / "audits.png"]
-    with replacing(figures[0]) as file:
-        audit_figure(shown, file=file)
+    figures = [private / "audits.png"] if shown else []
+    for path in figures:
+        with replacing(path) as file:
+            audit_figure(shown, file=file)
     if any(model.evidence is not None for model in shown):
         figures.append(private / "confidence.png")
-        with replacing(figures[1]) as file:
+        with replacing(figures[-1]) as file:
             confidence_figure(shown, file=file)
     page = private / "audits.html"
-    write_text(page, _page(audited, figures, title, style))
+    write_text(page, _page(audited, figures, agreement, title))
     return (page, *figures)
 
 
@@ -119,53 +113,75 @@ def _name(record: TrialRecord) -> str:
     return ", ".join([record.variant, *settings])
 
 
-def _page(records: Sequence[TrialRecord], figures: Sequence[Path], title: str, style: str) -> str:
-    images = (base64.b64encode(path.read_bytes()).decode() for path in figures)
+def _agreement(records: Sequence[TrialRecord], results: Path) -> list[Markup]:
+    """A histogram of the teachers' agreement for each trial that kept one, as far as they fit."""
+    charts: list[Markup] = []
+    for record in records:
+        kept = Consensus.read(consensus_path(results, record.hash)) if record.finished else None
+        if kept is not None and any((*kept.answered, *kept.refused)) and len(charts) < MOST_CHARTS:
+            charts.append(
+                bars(
+                    {"answered": kept.answered, "refused": kept.refused},
+                    edges=[100 * place / BINS for place in range(BINS + 1)],
+                    title=_name(record),
+                    along="teachers who agree, %",
+                )
+            )
+    return charts
+
+
+def _page(
+    records: Sequence[TrialRecord],
+    figures: Sequence[Path],
+    agreement: Sequence[Markup],
+    title: str,
+) -> str:
     ordered = sorted(records, key=lambda record: (record.metrics["epsilon"], record.variant))
-    return "\n".join(
-        [
-            "<!doctype html><html lang='en'><meta charset='utf-8'>",
-            f"<title>{html.escape(title)}: audits</title>",
-            f"<style>{style}</style><h1>{html.escape(title)}: how private is it really?</h1>",
-            "<p><b>For the owner of the labels, not for release:</b> these figures come from the "
-            "secret labels of canaries.</p>",
-            *(f"<img alt='audits' src='data:image/png;base64,{image}'>" for image in images),
-            "<table><tr>" + "".join(f"<th>{name}</th>" for name in _COLUMNS) + "</tr>",
-            *(_row(record) for record in ordered),
-            "</table>",
-            _EXPLANATION + "</html>\n",
-        ]
+    names = {
+        "audits.png": "All bounds on each model's epsilon on one axis; the table has the numbers.",
+        "confidence.png": "How sure the attacker was where it was right, and where it was wrong.",
+    }
+    return str(
+        template("audits.html.jinja").render(
+            title=title,
+            columns=_COLUMNS,
+            rows=[(_name(record), _cells(record)) for record in ordered],
+            figures=[
+                (names[path.name], base64.b64encode(path.read_bytes()).decode()) for path in figures
+            ],
+            agreement=agreement,
+            dagger=DAGGER,
+            glossary={word: GLOSSARY[word] for word in _WORDS},
+        )
     )
 
 
-def _row(record: TrialRecord) -> str:
-    def number(name: str) -> str:
+def _cells(record: TrialRecord) -> list[str]:
+    def figure(name: str) -> str:
         value = record.metrics.get(name)
         if value is None:
             return ""
-        return "&infin;" if math.isinf(value) else f"{value:.2f}"
+        return number(value) if math.isinf(value) else f"{value:.2f}"
 
     def interval(name: str) -> str:
-        return f"{number(name + '_low')} to {number(name + '_high')}"
+        return f"{figure(name + '_low')} to {figure(name + '_high')}"
 
     guesses = record.metrics.get("private/one_run_guesses")
     correct = record.metrics.get("private/one_run_correct")
-    cells = [
-        html.escape(_name(record)),
-        number("epsilon"),
+    return [
+        figure("epsilon"),
         interval("epsilon_m_paper"),
         interval("epsilon_m") + (DAGGER if record.metrics["delta"] > 0 else ""),
-        number("epsilon_m_ceiling"),
-        number("private/epsilon_one_run"),
-        number("epsilon_one_run_ceiling"),
-        number("private/epsilon_f_dp"),
-        number("epsilon_f_dp_ceiling"),
-        number("private/epsilon_tight"),
-        number("private/epsilon_release"),
-        number("epsilon_release_ceiling"),
+        figure("epsilon_m_ceiling"),
+        figure("private/epsilon_one_run"),
+        figure("epsilon_one_run_ceiling"),
+        figure("private/epsilon_f_dp"),
+        figure("epsilon_f_dp_ceiling"),
+        figure("private/epsilon_tight"),
+        figure("private/epsilon_release"),
+        figure("epsilon_release_ceiling"),
         "" if guesses is None or correct is None else f"{correct:.0f} of {guesses:.0f}",
-        number("private/label_inference_accuracy"),
-        number("private/label_inference_advantage"),
-        number("label_inference_bound"),
+        figure("private/label_inference_accuracy"),
+        figure("private/label_inference_advantage"),
+        figure("label_inference_bound"),
     ]
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"

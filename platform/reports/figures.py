@@ -10,10 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.reports.method_styles import MethodStyle, styles_of
 from labeldp.platform.reports.pareto import Point, front, same_epsilon
 
-_COLORS = ("#3465a4", "#cc4e4e", "#4e9a3d", "#a05cb0", "#d98c2b", "#3b9c9c", "#7a6248", "#888888")
-_MARKERS = "osD^vPX*"
 #: Up to here a legend fits into the axes.
 _FEW = 6
 
@@ -27,7 +26,8 @@ def pareto_figure(found: Sequence[Point], *, file: IO[bytes], title: str) -> Non
         title: Above the figure.
     """
     finite = [point for point in found if math.isfinite(point.epsilon)]
-    variants = list(dict.fromkeys(point.variant for point in finite))
+    styles = styles_of(found)
+    variants = [name for name, style in styles.items() if not style.baseline]
     beside_the_axes = len(variants) > _FEW
     figure = Figure(figsize=(10 if beside_the_axes else 8, 7.5), layout="constrained")
     FigureCanvasAgg(figure)
@@ -35,7 +35,7 @@ def pareto_figure(found: Sequence[Point], *, file: IO[bytes], title: str) -> Non
     ends = [end for p in found for end in (p.epsilon, p.epsilon_m_low, p.epsilon_m_high)]
     highest = max((end for end in ends if math.isfinite(end)), default=1.0)
     for number, variant in enumerate(variants):
-        style = style_of(number)
+        style = matplotlib_style(styles[variant])
         mine = [point for point in finite if point.variant == variant]
         spread = [100 * point.accuracy_std for point in mine]
         x = [point.epsilon for point in mine]
@@ -83,11 +83,11 @@ def as_written(name: str) -> str:
     return (" " if name.startswith("_") else "") + name.replace("$", r"\$")
 
 
-def style_of(number: int) -> dict[str, str]:
-    """Color and marker of the n-th variant: filled ones first, then hollow ones, then again."""
-    color, marker = _COLORS[number % len(_COLORS)], _MARKERS[number % len(_MARKERS)]
-    hollow = number // len(_COLORS) % 2 == 1
-    return {"color": color, "fmt": marker, "markerfacecolor": "white" if hollow else color}
+def matplotlib_style(style: MethodStyle) -> dict[str, str]:
+    """Return a method's color and marker as matplotlib takes them."""
+    color = style.color
+    face = "white" if style.hollow else color
+    return {"color": color, "fmt": style.marker, "markerfacecolor": face}
 
 
 def _intervals(

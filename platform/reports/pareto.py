@@ -4,7 +4,7 @@ Accuracy is that on the public test split, or that which was estimated on held-o
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
@@ -29,6 +29,8 @@ class Point:
             probability 1 - confidence; the largest of several fails more often, the smallest not,
             however the trials depend on each other. Proven at delta 0.
         epsilon_m_high: The largest upper end, for the same reason.
+        epsilon_m_ceiling: The most that the attack could have proved, of each of them; 0 where
+            there was no attack, or nothing for it to compare.
         hashes: The trials.
         noise: Where the trials' noise came from, each kind once.
         accuracy_by: Whether `accuracy` is measured on the test split or estimated.
@@ -46,6 +48,7 @@ class Point:
     epsilon_m_low: float
     epsilon_m_high: float
     hashes: tuple[str, ...]
+    epsilon_m_ceiling: float = 0.0
     noise: str = ""
     accuracy_by: ChooseBy = ChooseBy.TEST
     accuracy_test: float | None = None
@@ -53,7 +56,7 @@ class Point:
 
 
 def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None) -> list[Point]:
-    """Group finished trials that differ in seeds only, in order of epsilon.
+    """Group finished trials that differ in seeds only, in order of epsilon, method and accuracy.
 
     Args:
         records: Trials of one sweep.
@@ -69,7 +72,27 @@ def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None)
     for record in finished:
         groups[record.variant, dumps(_axes(record))].append(record)
     found = [_point(members, by) for members in groups.values()]
-    return sorted(found, key=lambda point: (point.epsilon, -point.accuracy))
+    return sorted(found, key=_order)
+
+
+def settings_beside_epsilon(found: Sequence[Point]) -> list[str]:
+    """Return axes of the search space in order, but for one that says again what epsilon is."""
+    keys = dict.fromkeys(key for point in found for key, _ in point.point)
+    return [key for key in keys if not _is_epsilon(key, found)]
+
+
+def _is_epsilon(key: str, found: Sequence[Point]) -> bool:
+    asked = [(dict(point.point).get(key), point.epsilon) for point in found]
+    return key.endswith("epsilon") and all(
+        isinstance(value, int | float) and same_epsilon(value) == same_epsilon(epsilon)
+        for value, epsilon in asked
+        if value is not None
+    )
+
+
+def _order(point: Point) -> tuple[float, str, str, float]:
+    """Methods follow each other alike within every epsilon, so that columns can be compared."""
+    return (same_epsilon(point.epsilon), point.variant.casefold(), point.variant, -point.accuracy)
 
 
 def same_epsilon(epsilon: float) -> float:
@@ -141,6 +164,7 @@ def _point(members: list[TrialRecord], by: ChooseBy) -> Point:
         delta=max(column("delta")),
         epsilon_m_low=min(column("epsilon_m_low")),
         epsilon_m_high=max(column("epsilon_m_high")),
+        epsilon_m_ceiling=min(r.metrics.get("epsilon_m_ceiling", 0.0) for r in members),
         hashes=tuple(record.hash for record in members),
         noise=", ".join(sorted({record.noise.value for record in members})),
         accuracy_by=by,

@@ -92,7 +92,7 @@ def run_blocks(sweep: Sweep, options: SweepOptions, *, blocks: int) -> BlockOutc
     audit = prepare(sweep, options)[1][0].config.audit
     if audit.canary_block is not None:
         raise ConfigurationError("audit.canary_block is set, but this command runs every block")
-    if audit.canaries % blocks:
+    if not audit.canaries or audit.canaries % blocks:
         raise ConfigurationError(
             f"audit.canaries is {audit.canaries}, which {blocks} blocks can't share evenly; take a "
             f"multiple of {blocks}"
@@ -242,6 +242,12 @@ def _outcome(
         "report": str(root / "blocks.md"),
         "tracked": all(outcome.tracked for outcome in every),
         "ledger": ledger,
+        "private": {},
+        "labels": {},
+        "finding": (),
+        "cost": "",
+        "spoiled": "",
+        "links": {},
     }
     for count in ("trials", "finished", "failed", "skipped", "over_budget", "left"):
         shared[count] = sum(getattr(outcome, count) for outcome in every)

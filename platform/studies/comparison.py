@@ -126,7 +126,7 @@ def comparison(name: str, *, dataset: str) -> Sweep:
         name=name,
         base=TrialConfig(
             data=DataSettings(name=dataset, features=FeatureSet.PATCHES),
-            audit=AuditSettings(canaries=1000),
+            audit=AuditSettings(canaries=1000, coin_canaries=100),
             trainer=AlibiConfig(),
         ),
         variants=[

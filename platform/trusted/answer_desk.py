@@ -18,6 +18,7 @@ from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.pate.releases import (
     BY_TEACHERS,
     LABEL,
+    NOT_LOOKED_AT,
     AnsweredRequest,
     PateAnswers,
     PublishedCost,
@@ -28,6 +29,7 @@ from labeldp.mechanisms.pate.vote_counts import count_votes
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.mechanisms.vault_part import VaultPart
+from labeldp.platform.records.consensus import Consensus
 from labeldp.platform.trusted.vote_store import VoteJournal, VoteStore
 from labeldp.trainers.pate import teachers
 from labeldp.trainers.pate.teachers import EnsembleConfig
@@ -71,11 +73,13 @@ class DeskAnswers:
         keys: The releases that were read.
         figures: Name -> number; those of the owner alone begin with `private/`, and the contract's
             `ensemble_accuracy` and `vote_label_accuracy` are the owner's too.
+        consensus: How far teachers agreed; for the owner alone.
     """
 
     values: NDArray[np.int64]
     keys: tuple[str, ...]
     figures: Mapping[str, float]
+    consensus: Consensus | None = None
 
 
 class AnswerDesk:
@@ -163,7 +167,12 @@ class AnswerDesk:
             if cost is not None:
                 key, figures["epsilon_sanitized"] = cost
                 keys.append(key)
-        return DeskAnswers(values=released, keys=tuple(keys), figures=figures)
+        return DeskAnswers(
+            values=released,
+            keys=tuple(keys),
+            figures=figures,
+            consensus=_consensus(rounds, released, teachers=ensemble.teachers),
+        )
 
     def _rounds(
         self,
@@ -244,3 +253,12 @@ class AnswerDesk:
             votes = file.journal().votes()
             self._counts[file.key] = count_votes(votes, num_classes=self._vault.num_classes)
         return self._counts[file.key]
+
+
+def _consensus(
+    rounds: Sequence[AnsweredRequest], released: NDArray[np.int64], *, teachers: int
+) -> Consensus:
+    """Count the queries that were looked at by how far the teachers agreed."""
+    shares = np.concatenate([each.votes.max(1) for each in rounds]) / teachers
+    seen = released[:, BY_TEACHERS] != NOT_LOOKED_AT
+    return Consensus.of(shares[seen], answered=released[seen, BY_TEACHERS] == 1)

@@ -6,7 +6,8 @@ figures go out. Figures that depend on the canaries' labels are the owner's alon
 `private/`, except the three `epsilon_m_*` that the contract names.
 
 >>> labels = np.arange(600) % 10
->>> planted = PlantedCanaries.draw(labels, num_classes=10, settings=AuditSettings(), secret=b"key")
+>>> settings = AuditSettings(canaries=100, coin_canaries=100)
+>>> planted = PlantedCanaries.draw(labels, num_classes=10, settings=settings, secret=b"key")
 >>> planted.positions.size, np.unique(planted.positions).size
 (200, 200)
 >>> int((planted.plant(labels) != labels).sum())
@@ -113,12 +114,12 @@ class PlantedCanaries:
     """The canaries of a sweep and the truth about them; it never leaves the vault's home.
 
     Attributes:
-        mislabeled: For the memorization attack.
+        mislabeled: For the memorization attack; None if it is off.
         coins: For the one-run audit, on other examples; None if it is off.
         num_classes: K.
     """
 
-    mislabeled: Canaries
+    mislabeled: Canaries | None
     coins: CoinCanaries | None
     num_classes: int
 
@@ -136,18 +137,20 @@ class PlantedCanaries:
         Args:
             labels: True labels [N].
             num_classes: K.
-            settings: How many, and which block.
+            settings: How many, and which block; numbers that nobody stated are settled.
             secret: Decides the coins and their examples: the same secret, the same coins. Who knows
                 it knows the coins.
 
         Raises:
             ValueError: More canaries than examples; labels out of range.
         """
+        settings = settings.settled(num_labels=len(labels), num_classes=num_classes)
         check_room(settings, num_labels=len(labels))
         mislabeled = _mislabeled(labels, num_classes, settings)
         coins = None
         if settings.coin_canaries:
-            free = np.setdiff1d(np.arange(len(labels)), mislabeled.positions)
+            taken = [] if mislabeled is None else mislabeled.positions
+            free = np.setdiff1d(np.arange(len(labels)), taken)
             drawn = CoinCanaries.draw(
                 labels[free],
                 num_classes=num_classes,
@@ -164,14 +167,15 @@ class PlantedCanaries:
     @property
     def positions(self) -> NDArray[np.int64]:
         """Which training examples are canaries [M + C], the mislabeled ones first."""
-        if self.coins is None:
-            return self.mislabeled.positions
-        return np.concatenate([self.mislabeled.positions, self.coins.positions])
+        kinds = [kind.positions for kind in (self.mislabeled, self.coins) if kind is not None]
+        return np.concatenate([np.empty(0, dtype=np.int64), *kinds])
 
     def plant(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a copy of the labels [N] with both kinds in their places."""
-        planted: NDArray[np.int64] = self.mislabeled.plant(labels)
-        return planted if self.coins is None else np.asarray(self.coins.plant(planted))
+        planted = labels.copy()
+        for kind in (self.mislabeled, self.coins):
+            planted = planted if kind is None else np.asarray(kind.plant(planted))
+        return planted
 
     def audit(
         self,
@@ -196,6 +200,10 @@ class PlantedCanaries:
         Raises:
             ValueError: Rows that are no probabilities, or not one for each canary.
         """
+        if len(self.positions) == len(confidences) == 0:
+            nobody = np.empty(0)
+            evidence = AttackEvidence(own=nobody, others=nobody[:, None], coin_margins=nobody)
+            return AuditFindings(figures=dict(_NO_ATTACK), evidence=evidence)
         rows = _validate.probabilities(
             confidences, name="confidences", num_classes=self.num_classes
         )
@@ -203,8 +211,8 @@ class PlantedCanaries:
             raise ValueError(
                 f"confidences has {len(rows)} rows for {len(self.positions)} canaries; one each"
             )
-        size = len(self.mislabeled.positions)
-        own, others = self._pairs(rows[:size])
+        own, others = self._pairs(rows)
+        size = len(own)
         figures = _memorization(own, others, confidence)
         figures["label_inference_bound"] = advantage_bound(
             epsilon=epsilon, candidates=self._candidates, delta=delta
@@ -223,10 +231,13 @@ class PlantedCanaries:
     @property
     def _candidates(self) -> int:
         """From how many labels one that is guessed was drawn: K - 1 wrong ones, or 2 by a coin."""
-        return max(2, self.num_classes - 1)
+        return 2 if self.mislabeled is None else max(2, self.num_classes - 1)
 
     def _pairs(self, rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Confidences in the planted labels [M], and in the other wrong ones [M, K - 2]."""
+        if self.mislabeled is None:
+            return np.empty(0), np.empty((0, self.num_classes - 2))
+        rows = rows[: len(self.mislabeled.positions)]
         every = np.arange(len(rows))
         other = np.ones(rows.shape, dtype=bool)
         other[every, self.mislabeled.labels] = other[every, self.mislabeled.true_labels] = False
@@ -238,13 +249,16 @@ class PlantedCanaries:
         Labels that were drawn at random are the only ones for which the best guess without the
         model is known: no stand-in for it is needed, and the advantage has no bias.
         """
-        size = len(self.mislabeled.positions)
-        if self.num_classes > 2:
+        size = 0 if self.mislabeled is None else len(self.mislabeled.positions)
+        if self.num_classes > 2 and self.mislabeled is not None:
             wrong = rows[:size].copy()
             wrong[np.arange(size), self.mislabeled.true_labels] = -1.0
             guesses, planted = wrong.argmax(axis=1), self.mislabeled.labels
         elif self.coins is not None:  # of two classes one is wrong: nothing is left to guess
-            guesses, planted = rows[size:].argmax(axis=1), self.coins.labels
+            both = np.full_like(rows[size:], -1.0)
+            candidates = self.coins.candidates
+            np.put_along_axis(both, candidates, np.take_along_axis(rows[size:], candidates, 1), 1)
+            guesses, planted = both.argmax(axis=1), self.coins.labels
         else:
             return {}
         # Any guess without the model is as good as the next, on average.
@@ -286,7 +300,7 @@ def check_room(settings: AuditSettings, *, num_labels: int) -> None:
     Raises:
         ValueError: The message says how many there can be.
     """
-    if settings.canaries + settings.coin_canaries > num_labels:
+    if settings.spoiled > num_labels:
         raise ValueError(
             f"audit.canaries is {settings.canaries} and audit.coin_canaries is "
             f"{settings.coin_canaries}, but there are {num_labels} training examples; each canary "
@@ -294,8 +308,12 @@ def check_room(settings: AuditSettings, *, num_labels: int) -> None:
         )
 
 
-def _mislabeled(labels: NDArray[np.int64], num_classes: int, settings: AuditSettings) -> Canaries:
+def _mislabeled(
+    labels: NDArray[np.int64], num_classes: int, settings: AuditSettings
+) -> Canaries | None:
     size, seed, block = settings.canaries, settings.canary_seed, settings.canary_block
+    if not size:
+        return None
     if block is None:
         return Canaries.draw(labels, num_classes=num_classes, num_canaries=size, seed=seed)
     blocks = Canaries.draw_blocks(
@@ -314,13 +332,22 @@ def _keyed_generator(secret: bytes, stream: bytes) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
+#: What is known of epsilon_m where there was no attack, or none that could have found anything.
+_NO_ATTACK = {
+    "epsilon_m_low": 0.0,
+    "epsilon_m_high": math.inf,
+    "epsilon_m_ceiling": 0.0,
+    "epsilon_m_paper_low": 0.0,
+    "epsilon_m_paper_high": math.inf,
+}
+
+
 def _memorization(
     own: NDArray[np.float64], others: NDArray[np.float64], confidence: float
 ) -> dict[str, float]:
-    if others.shape[1] == 0:  # two classes: a wrong label is the only one, no other to compare with
-        names = ("epsilon_m_low", "epsilon_m_ceiling", "epsilon_m_paper_low")
-        nothing = dict.fromkeys(names, 0.0)
-        return {**nothing, "epsilon_m_high": math.inf, "epsilon_m_paper_high": math.inf}
+    # Of two classes one is wrong: there is no other wrong label to compare it with.
+    if own.size == 0 or others.shape[1] == 0:
+        return dict(_NO_ATTACK)
     interval = memorization_interval_from_pairs(own, others, confidence)
     return {
         "epsilon_m_low": interval.corrected.epsilon_low,

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.platform.private_files import inner_folder
+from labeldp.platform.records.consensus import Consensus, consensus_path
 from labeldp.platform.records.results import write_json
 from labeldp.platform.trusted.audits import AuditFindings, evidence_path
 
@@ -59,7 +60,12 @@ class FigureBook:
         self._write(checked_trial(trial), {})
 
     def keep_answers(
-        self, trial: str, *, keys: Iterable[str], figures: Mapping[str, float]
+        self,
+        trial: str,
+        *,
+        keys: Iterable[str],
+        figures: Mapping[str, float],
+        consensus: Consensus | None = None,
     ) -> None:
         """Keep what is known of all answers that a trial has read so far, instead of the earlier.
 
@@ -67,12 +73,15 @@ class FigureBook:
             trial: Its hash.
             keys: The releases that the answers are in.
             figures: Name -> number.
+            consensus: How far teachers agreed; kept for the owner's page, and told to nobody.
 
         Raises:
             ValueError: The driver has not begun it.
         """
         answers = {"keys": list(keys), "figures": dict(figures)}
         self._write(trial, {**self._page_of(trial), "answers": answers})
+        if consensus is not None and self._results is not None:
+            consensus.write(consensus_path(self._results, checked_trial(trial)))
 
     def audit(self, trial: str, *, digest: str, find: Callable[[], AuditFindings]) -> None:
         """Audit a trial, or do nothing if it was audited with what has the same digest.

@@ -203,8 +203,10 @@ class VaultHome:
             publish_cost=publish_cost,
             noise=noise,
         )
-        self._book.keep_answers(trial, keys=reply.keys, figures=reply.figures)
-        return replace(reply, figures={})
+        self._book.keep_answers(
+            trial, keys=reply.keys, figures=reply.figures, consensus=reply.consensus
+        )
+        return replace(reply, figures={}, consensus=None)
 
     def release(
         self,

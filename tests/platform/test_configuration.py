@@ -113,7 +113,6 @@ def test_enums_are_read_by_name_and_by_value(spelling: object) -> None:
         ({"trainer.learning_rate": math.inf}, ["learning_rate is inf"]),
         ({"trainer.momentum": 1.0}, ["momentum is 1.0", "below 1"]),
         ({"data.limit": 0}, ["limit is 0", "at least 1"]),
-        ({"audit.canaries": 0}, ["canaries is 0", "at least 1"]),
         ({"audit.confidence": 95}, ["confidence is 95", "between 0 and 1"]),
         ({"noise.seed": -1}, ["seed is -1", "at least 0"]),
         ({"noise.draw": -1}, ["draw is -1", "at least 0"]),

@@ -1,6 +1,6 @@
 """sweep_check: what is refused by plan, data or budget leaves no folder behind."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +8,11 @@ import pytest
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.records.results import write_json
 from labeldp.platform.sweep import Sweep
 from labeldp.platform.sweep_check import check
 from labeldp.platform.sweep_options import SweepOptions
-from tests.platform.examples import a_sweep
+from tests.platform.examples import a_record, a_sweep
 
 
 def small() -> Sweep:
@@ -55,3 +56,28 @@ def test_what_is_refused_leaves_no_folder(
     with pytest.raises(error, match=words):
         check(small(), options(tmp_path, **settings))
     assert not (tmp_path / "results").exists()
+
+
+def audit_of(folder: Path, **overrides: int | None) -> tuple[int | None, int | None]:
+    changes = {f"audit.{name}": value for name, value in overrides.items()}
+    audit = check(small(), options(folder, overrides=changes)).audit
+    return audit.canaries, audit.coin_canaries
+
+
+def test_canaries_that_nobody_states_are_a_share_and_hashed_as_the_number(tmp_path: Path) -> None:
+    unstated = {"canaries": None, "coin_canaries": None}
+    assert audit_of(tmp_path, **unstated) == (14, 0)  # of 1,437 digits
+    overrides = {"audit.canaries": 14, "audit.coin_canaries": 0}
+    stated = check(small(), options(tmp_path, overrides=overrides))
+    nothing_said = {f"audit.{name}": value for name, value in unstated.items()}
+    assert check(small(), options(tmp_path, overrides=nothing_said)).plans == stated.plans
+
+
+def test_a_folder_that_was_begun_with_other_canaries_keeps_them(tmp_path: Path) -> None:
+    trials = tmp_path / "results" / "trials"
+    trials.mkdir(parents=True)
+    before = {"audit.canaries": 100, "audit.coin_canaries": 100}
+    write_json(trials / f"{'a' * 16}.json", asdict(a_record("a" * 16, changes=before)))
+    assert audit_of(tmp_path, canaries=None, coin_canaries=None) == (100, 100)
+    assert audit_of(tmp_path, canaries=50, coin_canaries=None) == (50, 100)
+    assert audit_of(tmp_path, canaries=0, coin_canaries=0) == (0, 0)

@@ -137,6 +137,9 @@ def test_a_second_stage_keeps_more_labels_than_randomized_response() -> None:
     assert kept > plain + 0.15
     assert 1 < figures["mean_top_k"] < 5
     assert figures["mean_top_k"] == figures["mean_top_k_stage_2"]
+    shares = {k: figures.get(f"top_k_stage_2_share_{k}", 0.0) for k in range(1, 11)}
+    assert sum(shares.values()) == pytest.approx(1)
+    assert sum(k * share for k, share in shares.items()) == pytest.approx(figures["mean_top_k"])
     assert figures["top_k_accuracy"] > figures["stage_1_accuracy"] - 0.05
     assert figures["stage_2_accuracy"] == trainer.evaluate() > 0.75
 

@@ -1,10 +1,12 @@
-"""report_verb: stores and experiments that are not there are named."""
+"""report_verb: stores and experiments that are not there are named; editions."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.platform.cli.asked import refusal
+from labeldp.platform.cli.report_verb import is_results
+from tests.platform.cli.asked import answer, refusal
+from tests.platform.publishing.folders import a_folder
 from tests.platform.stores import new_store
 
 
@@ -14,3 +16,26 @@ def test_an_experiment_that_is_not_there(
     uri = new_store(tmp_path)
     line = refusal(capsys, "report", "quickstart", "--tracking-uri", uri)
     assert "has no experiment 'quickstart'" in line
+
+
+def test_the_public_edition_has_a_folder_of_its_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    a_folder(tmp_path / "results", epsilon=2.0)
+    asked = ("report", str(tmp_path / "results"), "--edition", "public")
+    assert "--edition public --out DIR" in refusal(capsys, *asked)
+    found = answer(capsys, *asked, "--out", "out")
+    assert (found["trials"], found["epsilon"]) == (1, 2.0)
+    assert "public edition" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_names_of_experiments_are_no_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quickstart").mkdir()
+    assert not is_results("quickstart")
+    (tmp_path / "quickstart" / "trials").mkdir()
+    assert is_results("quickstart") and is_results("./quickstart") and is_results(".")
+    with pytest.raises(ValueError, match="there is no folder nowhere/at/all"):
+        is_results("nowhere/at/all")

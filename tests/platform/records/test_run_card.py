@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.accuracy_figures import figures_of
@@ -81,3 +82,21 @@ def test_an_estimated_accuracy_stands_with_its_error_and_interval() -> None:
     alone = {key: value for key, value in record.metrics.items() if key != "accuracy"}
     card = run_card(replace(record, metrics=alone), [a_charge()])
     assert "public test split, last epoch" not in card and "held-out labels" in card
+
+
+@pytest.mark.parametrize(
+    ("canaries", "coins", "words"),
+    [
+        (0, 0, "none of 800 labels was made wrong"),
+        (0, 14, "14 of 800 labels were made wrong"),
+        (20, 20, "40 of 800 labels were made wrong"),
+    ],
+)
+def test_the_card_says_how_many_labels_were_spoiled(canaries: int, coins: int, words: str) -> None:
+    changes = {"audit.canaries": canaries, "audit.coin_canaries": coins}
+    figures = {"epsilon_m_paper_low": 0.0, "epsilon_m_paper_high": 1.0}
+    card = run_card(a_record(changes=changes, figures=figures), [a_charge()], num_labels=800)
+    assert words in card
+    assert ("| epsilon_m | none" in card) == (canaries == 0)
+    assert ("no epsilon_m: this attack" in card) == (canaries == 0)
+    assert ("## Audits, for the owner" in card) == (canaries + coins > 0)

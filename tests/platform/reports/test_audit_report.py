@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from labeldp.platform.records.consensus import Consensus, consensus_path
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.run_card import run_card
 from labeldp.platform.reports.report import write_report
 from labeldp.platform.trusted.audits import AttackEvidence, evidence_path
 from tests.platform.examples import a_charge, a_record
+from tests.platform.reports.reading import Page
 
 AUDITS: dict[str, Any] = {
     "epsilon_m_paper_low": 0.5,
@@ -85,17 +87,28 @@ def test_the_owners_page(tmp_path: Path) -> None:
         "0.14",
         "0.50 to 1.25",
     ):
-        assert f"<td>{cell}</td>" in text
-    assert "0.50 to &infin;" in text
-    assert text.count("<tr><td>") == 2
-    report = re.sub(r"base64,[^']*", "", written.html.read_text())
-    assert "epsilon of 3.00 at most, and the one-run audit of 3.49" in report
-    assert not re.search(r"0\.7654|0\.77|0\.8768|0\.88|0\.9173|0\.92|0\.9589", report)
+        assert f">{cell}</td>" in text
+    assert "0.50 to ∞" in text
+    assert len(Page(text).tables[0]) == 3
+    report = Page(written.html.read_text())
+    assert "audits.html in the folder for private things" in report.text
+    assert not re.search(r"0\.7654|0\.77|0\.8768|0\.88|0\.9173|0\.92|0\.9589", report.text)
 
 
 def test_without_audits_there_is_no_page(tmp_path: Path) -> None:
     written = write_report([a_record()], folder=tmp_path, title="small", results=tmp_path)
     assert written.private == () and not (tmp_path / "private").exists()
+
+
+def test_teachers_agreement_is_on_the_owners_page_alone(tmp_path: Path) -> None:
+    shares, answered = np.array([0.9, 0.4, 0.9]), np.array([True, False, True])
+    Consensus.of(shares, answered=answered).write(consensus_path(tmp_path, "a"))
+    for record in (a_record("a"), audited("a")):
+        written = write_report([record], folder=tmp_path, title="small", results=tmp_path)
+        page = written.private[0].read_text()
+        assert "answered: 2" in page and "refused: 1" in page
+        assert "How far the teachers agreed" in page
+        assert "refused" not in written.html.read_text()
 
 
 def test_without_evidence_there_are_no_violins(tmp_path: Path) -> None:
@@ -108,7 +121,7 @@ def test_many_models_are_thinned_in_the_figure_and_not_in_the_table(tmp_path: Pa
         a_record(str(n), point={"trainer.epsilon": n}, epsilon=n, **AUDITS) for n in range(1, 31)
     ]
     written = write_report(records, folder=tmp_path, title="small")
-    assert written.private[0].read_text().count("<tr><td>") == 30
+    assert len(Page(written.private[0].read_text()).tables[0]) == 31
 
 
 @pytest.mark.parametrize("missing", ["private/epsilon_f_dp", "private/epsilon_one_run"])
@@ -116,7 +129,7 @@ def test_audits_that_do_not_apply_are_left_out(missing: str, tmp_path: Path) -> 
     metrics = {name: value for name, value in AUDITS.items() if name != missing}
     record = a_record(**metrics)
     written = write_report([record], folder=tmp_path, title="small")
-    assert "<td></td>" in written.private[0].read_text()
+    assert "" in Page(written.private[0].read_text()).tables[0][1]
     card = run_card(record, [a_charge()])
     assert ("if the mechanism has the curve" in card) == (missing != "private/epsilon_f_dp")
 
@@ -142,8 +155,8 @@ def test_a_bound_at_delta_0_is_marked_where_epsilon_holds_at_a_larger_one(tmp_pa
         written = write_report([audited("a", delta=delta)], folder=tmp_path / name, title="small")
         report, page = written.html.read_text(), written.private[0].read_text()
         card = run_card(audited("a", delta=delta), [a_charge()])
-        assert ("0.25 to 1.5&dagger;</td>" in report) == (delta > 0)
+        assert ("0.25 to 1.5†</td>" in report) == (delta > 0)
         assert ("The lower end is proven for delta 0 only" in report) == (delta > 0)
-        assert ("0.25 to 1.50&dagger;</td>" in page) == (delta > 0)
+        assert ("0.25 to 1.50†</td>" in page) == (delta > 0)
         assert "proven for delta 0 only" in page
         assert ("0.250 to 1.5, lower end at delta 0 only |" in card) == (delta > 0)

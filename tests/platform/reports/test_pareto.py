@@ -12,7 +12,8 @@ import pytest
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.reports.figures import pareto_figure, style_of
+from labeldp.platform.reports.figures import matplotlib_style, pareto_figure
+from labeldp.platform.reports.method_styles import MethodStyle
 from labeldp.platform.reports.pareto import Point, front, front_rows, points
 from tests.platform.examples import a_record
 
@@ -119,7 +120,7 @@ def test_epsilons_that_differ_in_their_last_digits_are_one_on_the_front() -> Non
 
 
 def test_sixteen_variants_can_be_told_apart_in_a_figure(tmp_path: Path) -> None:
-    styles = [tuple(style_of(number).values()) for number in range(16)]
+    styles = [tuple(matplotlib_style(MethodStyle(number=number)).values()) for number in range(16)]
     assert len(set(styles)) == 16
     found = [
         replace(a_point(epsilon, accuracy), variant=f"method {number}")

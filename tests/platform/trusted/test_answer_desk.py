@@ -86,6 +86,13 @@ def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
     assert figures["private/epsilon_expected"] == costs.expected
     assert figures["epsilon_realised"] == costs.realised_data_independent
     assert 0 < costs.realised < figures["epsilon_sanitized"]
+    seen = reply.values[:, 1] >= 0
+    assert reply.consensus is not None
+    assert sum(reply.consensus.answered) == 40
+    assert sum(reply.consensus.refused) == seen.sum() - 40
+    shares = votes[seen].max(1) / ENSEMBLE.teachers
+    together = np.add(reply.consensus.answered, reply.consensus.refused)
+    np.testing.assert_array_equal(together, np.histogram(shares, len(together), (0, 1))[0])
 
 
 def test_a_canary_counts_as_what_it_truly_is(tmp_path: Path) -> None:
@@ -290,6 +297,7 @@ def test_what_is_known_of_answers_goes_to_the_driver_alone(tmp_path: Path) -> No
     home.begin(b"driver", "ab12")
     reply = home.answers("ab12", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
     assert reply.figures == {} and reply.values.shape == (REQUEST.queries, 2)
+    assert reply.consensus is None
     home.audit("ab12", np.full((60, 3), 1 / 3), 0.95, list(reply.keys), 1e-5)
     prices = {"epsilon_realised", "epsilon_sanitized", "private/epsilon_data_dependent"}
     known = home.figures(b"driver", "ab12", reply.keys)

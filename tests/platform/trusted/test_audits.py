@@ -42,6 +42,7 @@ from labeldp.trainers.data import load
 
 DRIVER = b"the driver's token"
 LABELS = np.random.default_rng(1).integers(10, size=4000)
+HUNDREDS = AuditSettings(canaries=100, coin_canaries=100)
 
 
 def planted(
@@ -51,7 +52,7 @@ def planted(
     secret: bytes = b"a secret",
     **settings: Any,
 ) -> PlantedCanaries:
-    audit = AuditSettings(**settings)
+    audit = AuditSettings(**{"canaries": 100, "coin_canaries": 100, **settings})
     return PlantedCanaries.draw(labels, num_classes=num_classes, settings=audit, secret=secret)
 
 
@@ -71,7 +72,7 @@ def confident_in(labels: NDArray[np.int64], num_classes: int, mass: float) -> ND
 
 def start(folder: Path | None, *, labels: NDArray[np.int64] = LABELS, **extra: Any) -> VaultHome:
     settings: dict[str, Any] = {
-        "audit": AuditSettings(),
+        "audit": HUNDREDS,
         "coin_seed": None,
         "places": HomePlaces(
             store=None if folder is None else folder / "vault.db", votes=Path("votes")
@@ -259,7 +260,7 @@ def test_the_home_plants_the_same_coins_whenever_it_opens_the_store(tmp_path: Pa
     (tmp_path / "other").mkdir()
     assert (start(tmp_path / "other").canary_positions() != first).any()
     with pytest.raises(StoreUnusable, match="other canaries"):
-        start(tmp_path, audit=AuditSettings(coin_canaries=50))
+        start(tmp_path, audit=AuditSettings(canaries=100, coin_canaries=50))
     with pytest.raises(StoreUnusable, match=r"noise\.seed"):
         start(tmp_path, coin_seed=1)
 
@@ -350,9 +351,9 @@ def test_a_trial_has_every_audit_and_spends_little_on_them(noise: Noise) -> None
 
 
 def test_more_canaries_than_examples_are_refused() -> None:
-    check_room(AuditSettings(), num_labels=200)
+    check_room(HUNDREDS, num_labels=200)
     with pytest.raises(ValueError, match=r"canaries is 100.*199 training examples.*at most 199"):
-        check_room(AuditSettings(), num_labels=199)
+        check_room(HUNDREDS, num_labels=199)
     with pytest.raises(ValueError, match="at most 150"):
         planted(LABELS[:150])
 

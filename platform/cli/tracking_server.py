@@ -1,0 +1,177 @@
+"""MLflow's server on results folders until somebody ends it: what `labeldp ui` does."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlflow.tracking import MlflowClient
+
+from labeldp.platform.records.tracking import TrackingUnusable
+from labeldp.platform.records.tracking_page import links
+from labeldp.platform.records.tracking_view import store_to_show
+
+_HOST = "127.0.0.1"
+_PORT = 5000
+#: MLflow's server takes half a minute on a quiet machine.
+_PATIENCE_SECONDS = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What was shown.
+
+    Attributes:
+        address: Of the server, which has ended.
+        experiments: How many there were on its pages.
+    """
+
+    address: str
+    experiments: int
+
+
+def serve(results: Sequence[str], *, port: int | None = None) -> Shown:
+    """Show results folders until Ctrl-C or SIGTERM.
+
+    Args:
+        results: The folders; of several, or of one that was moved, a copy of the stores is shown.
+        port: Of this machine; 5000 if that is free, else any that is.
+
+    Raises:
+        TrackingUnusable: A folder without a store, a port in use, a server that does not start.
+    """
+    port = _checked(port) if port is not None else _free()
+    with tempfile.TemporaryDirectory(prefix="labeldp-ui-") as scratch:
+        uri = store_to_show([Path(each) for each in results], scratch=Path(scratch))
+        said = _pages(uri, f"http://{_HOST}:{port}")
+        print("starting MLflow's pages, which takes half a minute ...", file=sys.stderr, flush=True)
+        with _server(uri, port=port, folder=Path(scratch)) as server:
+            print("\n".join(said), file=sys.stderr, flush=True)
+            _wait_for_the_end(server)
+    return Shown(address=f"http://{_HOST}:{port}", experiments=len(said) // 3)
+
+
+def _pages(uri: str, address: str) -> list[str]:
+    """What to click: three lines for each experiment."""
+    client = MlflowClient(tracking_uri=uri)
+    lines = []
+    for experiment in client.search_experiments(order_by=["experiment_id ASC"]):
+        if experiment.name == "Default":
+            continue
+        found = client.search_runs(
+            [experiment.experiment_id],
+            "tags.config_hash LIKE '%' AND attributes.status = 'FINISHED'",
+            order_by=["metrics.epsilon ASC"],
+            max_results=10,
+        )
+        pages = links(
+            address,
+            experiment=experiment.experiment_id,
+            runs=[run.info.run_id for run in found],
+        )
+        lines += [
+            f"{experiment.name}: {pages['table']}",
+            f"  charts: {pages['chart']}",
+            f"  side by side: {pages['compare']}",
+        ]
+    if len(lines) > 3:
+        lines.append("several folders are shown as they were when this began")
+    lines.append("Ctrl-C ends it. Other users of this machine can open these pages, too.")
+    return lines
+
+
+def _free() -> int:
+    """Port 5000, or one that the system picks."""
+    for port in (_PORT, 0):
+        try:
+            return _checked(port)
+        except TrackingUnusable:
+            continue
+    raise TrackingUnusable(f"no port of {_HOST} is free")
+
+
+def _checked(port: int) -> int:
+    if not 0 <= port < 2**16:
+        raise TrackingUnusable(f"--port is {port}; a port is a number from 1 to 65535")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except OSError as error:
+            raise TrackingUnusable(
+                f"port {port} can't be used ({error.strerror}); leave --port out to get a free one"
+            ) from error
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _server(uri: str, *, port: int, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A server that answers; its whole group of processes is ended at the end."""
+    command = [sys.executable, "-m", "mlflow", "server", "--host", _HOST, "--port", str(port)]
+    command += ["--workers", "1", "--backend-store-uri", uri]
+    log = folder / "server.log"
+    with open(log, "wb") as output:
+        server = subprocess.Popen(
+            command,
+            # Ctrl-C is for us alone to hear: we end the server when we have told so.
+            start_new_session=True,
+            cwd=folder,
+            env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        _wait_for_an_answer(server, port, log)
+        yield server
+    finally:
+        _end(server)
+
+
+def _wait_for_an_answer(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://{_HOST}:{port}/health", timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.3)
+    last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it says nothing"]
+    raise TrackingUnusable(
+        f"MLflow's server does not answer on port {port} ({last[0]:.300}); try another --port, or "
+        "`labeldp doctor`"
+    )
+
+
+def _wait_for_the_end(server: subprocess.Popen[bytes]) -> None:
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        server.wait()
+    except KeyboardInterrupt:
+        print("ended", file=sys.stderr)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """End the server and the processes that it started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(server.pid, number)
+            server.wait(timeout=10)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue

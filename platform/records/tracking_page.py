@@ -1,0 +1,180 @@
+"""What MLflow's own pages show of a sweep: kind and description, a saved view, links into it.
+
+MLflow has no setting for the columns of its table. What it has is views that somebody saved: a tag
+of the experiment, which a link names (MLflow 3.17). This writes one with the columns and the chart
+that a sweep is about; who opens the experiment without the link gets MLflow's own columns, and the
+saved view in a menu.
+
+Everything here is the same whenever it is written again, so a start that was killed in between
+leaves nothing twice.
+
+>>> links("http://127.0.0.1:5000", experiment="1", runs=["a", "b"])["table"]
+'http://127.0.0.1:5000/#/experiments/1/runs?viewStateShareKey=labeldp'
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from labeldp.platform.sweep import PlannedTrial
+
+#: Id of the saved view: part of a tag's name and of the link.
+VIEW = "labeldp"
+#: Where `make ui` and, if nothing else is there, `labeldp ui` show a store that is a file.
+LOCAL_SERVER = "http://127.0.0.1:5000"
+#: The tag that is the description of a run or an experiment.
+NOTE = "mlflow.note.content"
+#: Values of `mlflow.experimentKind` are MLflow's; this one is "model training" on its pages.
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
+#: What a description may hold: MLflow refuses tags of an experiment above 5,000 characters.
+_NOTE_LENGTH = 4500
+#: A link with more runs than this is longer than browsers take.
+_MOST_COMPARED = 50
+
+_METRICS = ("accuracy", "epsilon", "epsilon_m_low", "epsilon_m_high")
+_COLUMNS = (*(f"metrics.`{name}`" for name in _METRICS), "params.`method`", "tags.`variant`")
+_CHARTS, _SECTION = "Accuracy, epsilon, epsilon_m", "labeldp-section"
+
+
+def experiment_tags() -> dict[str, str]:
+    """Return an experiment's tags: that it trains models, and its saved view."""
+    return {**_KIND, f"mlflow.sharedViewState.{VIEW}": _saved_view()}
+
+
+def description(text: str, *, rows: Sequence[Mapping[str, Any]], run_id: str) -> str:
+    """Return a sweep's description as Markdown: what it found, its best rows, its figure.
+
+    Args:
+        text: What it found, and cost.
+        rows: Of the Pareto front, as in the sweep's JSON.
+        run_id: The sweep's run, whose artifact the figure is.
+    """
+    figure = f"get-artifact?path=pareto.png&run_uuid={run_id}"
+    head = [text, "", f"![accuracy against epsilon]({figure})", ""]
+    table = [
+        "| best at its epsilon | accuracy | epsilon | epsilon_m, proven |",
+        "|---|---|---|---|",
+        *map(_row, rows),
+    ]
+    tail = ["", f"[report.html](get-artifact?path=report.html&run_uuid={run_id}) has every row."]
+    while sum(len(line) + 1 for line in (*head, *table, *tail)) > _NOTE_LENGTH:
+        table.pop()
+    return "\n".join([*head, *table, *tail])
+
+
+def links(server: str, *, experiment: str, runs: Sequence[str]) -> dict[str, str]:
+    """Return addresses of a sweep's table, charts and comparison on a server.
+
+    Args:
+        server: Its address.
+        experiment: Id of the experiment.
+        runs: Ids of the runs to compare.
+    """
+    place = f"{server.rstrip('/')}/#/experiments/{experiment}/runs?viewStateShareKey={VIEW}"
+    compared = quote(json.dumps(list(runs)[:_MOST_COMPARED], separators=(",", ":")))
+    experiments = quote(json.dumps([experiment]))
+    return {
+        "table": place,
+        "chart": f"{place}&compareRunsMode=CHART",
+        "compare": f"{server.rstrip('/')}/#/compare-runs?runs={compared}&experiments={experiments}",
+    }
+
+
+def run_names(plans: Mapping[str, PlannedTrial]) -> dict[str, str]:
+    """Name each trial by its line and by what differs among the trials of that line.
+
+    Args:
+        plans: Trials by hash.
+
+    Returns:
+        Hash -> name, such as `ALIBI epsilon=2 seed=1`.
+    """
+    values: dict[str, dict[str, set[str]]] = {}
+    for trial in plans.values():
+        for key, value in trial.point.items():
+            values.setdefault(trial.variant, {}).setdefault(key, set()).add(_short(value))
+    every = {key for axes in values.values() for key in axes}
+    names = {}
+    for digest, trial in plans.items():
+        axes = values.get(trial.variant, {})
+        differing = [key for key in trial.point if len(axes[key]) > 1]
+        parts = [f"{_last(key, every)}={_short(trial.point[key])}" for key in differing]
+        names[digest] = " ".join([trial.variant, *parts])
+    return names
+
+
+def _last(key: str, every: set[str]) -> str:
+    """The last part of a key; as many as it takes to tell it from the others."""
+    parts = key.split(".")
+    for count in range(1, len(parts)):
+        ending = ".".join(parts[-count:])
+        if sum(f".{other}".endswith(f".{ending}") for other in every) == 1:
+            return ending
+    return key
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    def cell(name: str, scale: float = 1.0, digits: str = ".3g") -> str:
+        return f"{scale * row[name]:{digits}}" if name in row else ""
+
+    accuracy = cell("accuracy", 100, ".1f") or cell("accuracy_estimated", 100, ".1f")
+    proven = f"{cell('epsilon_m_low')} to {cell('epsilon_m_high')}"
+    variant = str(row["variant"]).replace("|", r"\|")
+    return f"| {variant} | {accuracy} | {cell('epsilon')} | {proven} |"
+
+
+def _saved_view() -> str:
+    """A view as MLflow's page saves it: an envelope, and the page's state as text inside."""
+    state = {
+        # Trials and not the sweep's own run, which has no accuracy.
+        "searchFilter": "tags.config_hash LIKE '%'",
+        "orderByKey": "metrics.`epsilon`",
+        "orderByAsc": True,
+        "selectedColumns": list(_COLUMNS),
+        "runsHiddenMode": "SHOW_ALL",
+        "compareRunSections": [
+            {
+                "uuid": _SECTION,
+                "name": _CHARTS,
+                "display": True,
+                "isReordered": False,
+                "deleted": False,
+                "isGenerated": False,
+            }
+        ],
+        "compareRunCharts": [
+            _chart("accuracy", "SCATTER", xaxis=_axis("epsilon"), yaxis=_axis("accuracy")),
+            _chart("leaks", "SCATTER", xaxis=_axis("epsilon"), yaxis=_axis("epsilon_m_low")),
+            _chart(
+                "all",
+                "PARALLEL",
+                selectedParams=["trainer.epsilon"],
+                selectedMetrics=["epsilon_m_low", "accuracy"],
+                showAllRuns=True,
+            ),
+        ],
+        "isAccordionReordered": False,
+    }
+    # A time that is always the same, or every start would write another tag.
+    return json.dumps({"name": VIEW, "createdAt": 0, "updatedAt": 0, "state": json.dumps(state)})
+
+
+def _axis(metric: str) -> dict[str, str]:
+    return {"key": metric, "type": "METRIC"}
+
+
+def _chart(name: str, kind: str, **settings: Any) -> dict[str, Any]:
+    return {
+        "uuid": f"labeldp-{name}",
+        "type": kind,
+        "runsCountToCompare": 100,
+        "metricSectionId": _SECTION,
+        "deleted": False,
+        "isGenerated": False,
+        **settings,
+    }

@@ -1,0 +1,55 @@
+"""Pages as tests read them: tables as rows of words, and what the rest says."""
+
+from html.parser import HTMLParser
+
+
+class Page(HTMLParser):
+    """A page, taken apart.
+
+    Attributes:
+        tables: Rows of cells' words, heads first.
+        text: All words that a reader sees, in one line.
+        tags: Each element's name and attributes.
+    """
+
+    def __init__(self, source: str) -> None:
+        """Read it."""
+        super().__init__()
+        self.tables: list[list[list[str]]] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self._words: list[str] = []
+        self._silent, self._in_cell = 0, False
+        self.feed(source)
+        self.text = " ".join(" ".join(self._words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Open an element."""
+        self.tags.append((tag, dict(attrs)))
+        self._silent += tag in ("style", "script")
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+            self._in_cell = True
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close one."""
+        self._silent -= tag in ("style", "script")
+        self._in_cell = self._in_cell and tag not in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        """Take words."""
+        if self._silent:
+            return
+        self._words.append(data)
+        if self._in_cell:
+            cell = f"{self.tables[-1][-1][-1]} {data}"
+            self.tables[-1][-1][-1] = " ".join(cell.split())
+
+    def column(self, title: str) -> list[str]:
+        """Return a column of the first table."""
+        heads, *rows = self.tables[0]
+        place = heads.index(title)
+        return [row[place] for row in rows]
