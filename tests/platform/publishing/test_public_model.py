@@ -169,8 +169,8 @@ def test_models_of_all_methods_predict_the_same_bits(tmp_path: Path) -> None:
     for number, example in enumerate(examples(tmp_path)):
         origin = load_model(keep_a_model(tmp_path / str(number), a_record(epsilon=2.0))).origin
         folder = tmp_path / str(number) / "models" / "0123456789abcdef"
-        sizes = {"num_classes": example.model.origin.num_classes, "classes": None}
-        replace(example.model, origin=replace(origin, **sizes)).save(folder)
+        origin = replace(origin, num_classes=example.model.origin.num_classes, classes=None)
+        replace(example.model, origin=origin).save(folder)
         again = written(published(folder), tmp_path / f"out {number}")
         rows = example.rows["rows"] if "rows" in example.rows else pd.DataFrame(example.rows)
         np.testing.assert_array_equal(again.predict_proba(rows), example.measured, example.name)
