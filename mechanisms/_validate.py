@@ -63,10 +63,17 @@ def whole(*, minimum: int = 0, **values: int) -> None:
             raise ValueError(f"{name} is {value}; it must be at least {minimum}")
 
 
-def members(settings: Any) -> None:
-    """Refuse a dataclass whose fields with an enum's member as default hold anything else."""
+def members(settings: Any, **also: type) -> None:
+    """Refuse a dataclass whose fields with an enum's member as default hold anything else.
+
+    Args:
+        settings: The dataclass.
+        also: Name of a field -> what it may hold beside members.
+    """
     for field in fields(settings):
         value, kind = getattr(settings, field.name), type(field.default)
+        if isinstance(value, also.get(field.name, ())):
+            continue
         if issubclass(kind, Enum) and not isinstance(value, kind):
             names = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
             raise ValueError(f"{field.name} is {value!r}; it must be one of {names}")

@@ -4,6 +4,7 @@ Keys are typed and checked by OmegaConf; every section validates its own values.
 by a line in `METHODS`.
 """
 
+import copy
 import difflib
 import hashlib
 import json
@@ -227,7 +228,7 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
                 f"{', '.join(k for k in known if k.startswith(key + '.'))}"
             )
         try:
-            OmegaConf.update(tree, key, value, force_add=False)
+            OmegaConf.update(tree, key, _in_plain_text(value), force_add=False)
         except (OmegaConfBaseException, OverflowError) as error:
             raise ConfigurationError(_explain(tree, key, value, error)) from error
     try:
@@ -324,9 +325,22 @@ def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:
 
 
 def _tree(config: TrialConfig) -> DictConfig:
-    tree: DictConfig = OmegaConf.structured(config)
+    tree: DictConfig = OmegaConf.structured(_in_plain_text(config))
     _unlock(tree)
     return tree
+
+
+def _in_plain_text(value: Any) -> Any:
+    """Return settings with texts of a kind of their own (`OwnModel`) as texts and no more.
+
+    OmegaConf takes no other; what is made of its tree checks them anew.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        same = copy.copy(value)
+        for entry in fields(value):
+            object.__setattr__(same, entry.name, _in_plain_text(getattr(value, entry.name)))
+        return same
+    return str(value) if isinstance(value, str) and not isinstance(value, Enum) else value
 
 
 def _unlock(node: Any) -> None:

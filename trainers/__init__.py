@@ -9,7 +9,7 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 | What is left when it is trained? | `trained_model`: `predictors`, `closed_forms` |
 | Where do features and labels come from? | `data`, the door to the room `data_sets` |
 | Which features? What makes them of raw rows? | `features`, `patch_encoder`; `preprocessing` |
-| Which networks? | `models`, `two_branch` |
+| Which networks? | `models`, `two_branch`; the user's own: `own_models` |
 | How is it trained? | `schedules`, `sgd`, `losses`, `targets`, `augmentation`, `performance` |
 | Noise on labels, Bayes' rule in training | `alibi`, `alibi_prior`, `bit_flip` |
 | Randomized response with learned priors | `lp_mst`, `consensus`, `recommender` |

@@ -20,6 +20,7 @@ from labeldp.trainers.augmentation import CropAndFlip
 from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.evaluation import Evaluation, logits_of
 from labeldp.trainers.models import ModelName
+from labeldp.trainers.own_models import OwnModel, chosen_model
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.predictors import NetworkPredictor, NetworkSettings, Pixels
 from labeldp.trainers.schedules import (
@@ -41,7 +42,7 @@ class LearnerConfig:
     """How a network is trained: plain fields, for trainers to inherit.
 
     Attributes:
-        model: Which network.
+        model: Which network; `module:Name` for one of the user's own (`own_models`).
         width: Its width, see `ModelName`; None takes the network's own.
         epochs: Passes over the training examples.
         batch_size: Examples in a step.
@@ -57,7 +58,7 @@ class LearnerConfig:
         dropout: Share of hidden units that each step leaves out; for the MLP.
     """
 
-    model: ModelName = ModelName.MLP
+    model: ModelName | str = ModelName.MLP
     width: int | None = None
     epochs: int = 30
     batch_size: int = 128
@@ -73,7 +74,8 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        _validate.members(self)
+        object.__setattr__(self, "model", chosen_model(self.model))
+        _validate.members(self, model=OwnModel)
         if self.width is not None:
             _validate.whole(minimum=1, width=self.width)
         _validate.whole(minimum=1, epochs=self.epochs, batch_size=self.batch_size)
@@ -88,6 +90,14 @@ class LearnerConfig:
         for name in ("momentum", "warmup", "dropout"):
             if getattr(self, name) >= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be below 1")
+
+    def check_data(self, data: PublicData) -> None:
+        """Refuse a network of the user's that can't be built for these data.
+
+        Raises:
+            ValueError: Says why.
+        """
+        NetworkSettings.check_own(data, model=self.model, width=self.width)
 
     def learner(self, **changes: Any) -> "LearnerConfig":
         """Return how a network is trained, less what a trainer adds to it, with some changes."""

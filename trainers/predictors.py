@@ -26,7 +26,8 @@ from torch import Tensor, nn
 from labeldp.trainers.augmentation import normalize
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.evaluation import batched_logits, probabilities_of
-from labeldp.trainers.models import ModelName, build_model
+from labeldp.trainers.models import ModelName
+from labeldp.trainers.own_models import OwnModel, build, chosen_model
 from labeldp.trainers.performance import Device, Performance, Precision
 
 #: What modules keep beside weights, such as a generator of dropout: nothing that predicts.
@@ -103,7 +104,7 @@ class NetworkSettings:
         cardinalities: See `PublicData`.
     """
 
-    model: ModelName
+    model: ModelName | OwnModel
     input_shape: tuple[int, ...]
     num_classes: int
     width: int | None = None
@@ -111,16 +112,26 @@ class NetworkSettings:
 
     @classmethod
     def for_data(
-        cls, data: PublicData, *, model: ModelName, width: int | None
+        cls, data: PublicData, *, model: ModelName | str, width: int | None
     ) -> "NetworkSettings":
         """Return what a network is built of that takes these features and tells these classes."""
         return cls(
-            model=model,
+            model=chosen_model(model),
             input_shape=tuple(data.train_features.shape[1:]),
             num_classes=data.num_classes,
             width=width,
             cardinalities=data.cardinalities,
         )
+
+    @classmethod
+    def check_own(cls, data: PublicData, *, model: ModelName | str, width: int | None) -> None:
+        """Refuse a network of the user's that can't be built for these data; ours say so later.
+
+        Raises:
+            ValueError: Says why.
+        """
+        if isinstance(model, OwnModel):
+            cls.for_data(data, model=model, width=width).build()
 
     def build(self) -> nn.Module:
         """Return the network with weights that are to be replaced; dropout has none."""
@@ -128,7 +139,7 @@ class NetworkSettings:
 
     def seeded(self, seed: int, *, dropout: float = 0.0) -> nn.Module:
         """Return the network with weights that depend on the seed; see `build_model`."""
-        return build_model(
+        return build(
             self.model,
             input_shape=self.input_shape,
             num_classes=self.num_classes,
@@ -169,7 +180,7 @@ class NetworkPredictor:
         settings, cardinalities = self.settings, self.settings.cardinalities
         return {
             "kind": self.kind,
-            "model": settings.model.value,
+            "model": str(settings.model),
             "input_shape": list(settings.input_shape),
             "num_classes": settings.num_classes,
             "width": settings.width,
@@ -195,7 +206,7 @@ class NetworkPredictor:
         """Return what `described` and `arrays` were taken of, on the CPU."""
         cardinalities = described["cardinalities"]
         settings = NetworkSettings(
-            model=ModelName(described["model"]),
+            model=chosen_model(described["model"]),
             input_shape=tuple(described["input_shape"]),
             num_classes=described["num_classes"],
             width=described["width"],
@@ -206,10 +217,14 @@ class NetworkPredictor:
             precision=Precision(described["precision"]),
             channels_last=described["channels_last"],
         )
-        # Without memory at first: sizes are compared before any of that of the file is believed.
-        with torch.device("meta"):
+        if isinstance(settings.model, OwnModel):
             network = settings.build()
-        network.load_state_dict(dict(arrays), assign=True)
+            _take_weights(network, arrays)
+        else:
+            # Without memory at first: sizes are compared before a number of the file is believed.
+            with torch.device("meta"):
+                network = settings.build()
+            network.load_state_dict(dict(arrays), assign=True)
         return cls(
             network=network.to(memory_format=performance.memory_format()),
             settings=settings,
@@ -261,6 +276,17 @@ class MeanPredictor:
             for number, its in enumerate(described["parts"])
         )
         return cls(parts=tuple(parts))
+
+
+def _take_weights(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:
+    """Load weights into a network of the user's, which may keep more than weights."""
+    found = network.load_state_dict(dict(arrays), strict=False)
+    missing = [name for name in found.missing_keys if not name.endswith(_NO_WEIGHTS)]
+    if missing or found.unexpected_keys:
+        raise ValueError(
+            f"the network has {', '.join(missing) or 'nothing'} that the file has not, and the "
+            f"file {', '.join(found.unexpected_keys) or 'nothing'} that it has not: it was changed"
+        )
 
 
 class UnknownArchitecture(ValueError):

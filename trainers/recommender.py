@@ -33,7 +33,7 @@ class RecommenderConfig(LpMstConfig):
     loss; trained on noisy ratings as if they were true, it would be drawn to the middle.
     """
 
-    model: ModelName = ModelName.TWO_BRANCH
+    model: ModelName | str = ModelName.TWO_BRANCH
     epochs: int = 20
     learning_rate: float = 0.1
     schedule: Schedule = Schedule.COSINE

@@ -40,6 +40,7 @@ from safetensors.torch import save as written_arrays
 
 import labeldp
 from labeldp.mechanisms import _validate
+from labeldp.trainers.own_models import OwnModelMissing
 from labeldp.trainers.predictors import Predictor, UnknownArchitecture, below, restored
 from labeldp.trainers.preprocessing import Preprocessing
 from labeldp.trainers.regular_files import FileRefused, open_regular, read_bytes
@@ -232,6 +233,11 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
         )
     except ModelFileError:
         raise
+    except OwnModelMissing as error:
+        raise ModelFileError(
+            f"{description} was trained with a network of its user's own, whose module has to be "
+            f"here to read it: {error}"
+        ) from error
     except OSError as error:
         raise ModelFileError(f"{path} can't be read ({error.strerror})") from error
     except UnknownArchitecture as error:

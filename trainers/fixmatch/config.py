@@ -12,6 +12,7 @@ from enum import StrEnum
 from labeldp.mechanisms import _validate
 from labeldp.trainers.fixmatch.views import TableViews
 from labeldp.trainers.models import ModelName
+from labeldp.trainers.own_models import OwnModel, chosen_model
 
 
 class WeakBranch(StrEnum):
@@ -31,7 +32,7 @@ class FixMatchConfig:
     """Settings of FixMatch; the defaults are those of PATE-FM's teachers on CIFAR-10.
 
     Attributes:
-        model: Which network.
+        model: Which network; `module:Name` for one of the user's own (`own_models`).
         width: Its width, see `ModelName`; None takes the network's own.
         epochs: How many.
         steps_per_epoch: None for (unlabeled examples) / batch_size, as published.
@@ -53,7 +54,7 @@ class FixMatchConfig:
         masked_share: Of strong views of tables.
     """
 
-    model: ModelName = ModelName.WIDE_RESNET28
+    model: ModelName | str = ModelName.WIDE_RESNET28
     width: int | None = None
     epochs: int = 40
     steps_per_epoch: int | None = None
@@ -76,7 +77,8 @@ class FixMatchConfig:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        _validate.members(self)
+        object.__setattr__(self, "model", chosen_model(self.model))
+        _validate.members(self, model=OwnModel)
         for name in ("width", "steps_per_epoch"):
             if getattr(self, name) is not None:
                 _validate.whole(minimum=1, **{name: getattr(self, name)})

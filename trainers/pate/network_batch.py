@@ -19,8 +19,9 @@ from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.augmentation import normalize
 from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.learner import LearnerConfig, seeds_of
-from labeldp.trainers.models import ModelName, build_model
+from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.predictors import NetworkSettings
 from labeldp.trainers.schedules import TrainingDiverged, batches, rate_factor
 from labeldp.trainers.sgd import Group, Sgd
 
@@ -107,16 +108,8 @@ class _Networks:
             self._device
         )
         both = [seeds_of(seed) for seed in seeds]
-        models: list[nn.Module] = [
-            build_model(
-                config.model,
-                input_shape=tuple(data.train_features.shape[1:]),
-                num_classes=data.num_classes,
-                seed=initial,
-                width=config.width,
-            )
-            for initial, _ in both
-        ]
+        settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
+        models: list[nn.Module] = [settings.seeded(initial) for initial, _ in both]
         self._generators = [torch.Generator().manual_seed(order) for _, order in both]
         stacked, _ = stack_module_state(models)
         self._parameters: dict[str, Tensor] = {

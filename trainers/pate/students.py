@@ -25,7 +25,7 @@ from labeldp.trainers.one_network import OneNetwork
 from labeldp.trainers.pate.forests import ForestSettings, fit_forest
 from labeldp.trainers.pate.probes import train_probes
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.predictors import Predictor
+from labeldp.trainers.predictors import NetworkSettings, Predictor
 from labeldp.trainers.schedules import EpochMetrics
 
 
@@ -86,6 +86,9 @@ class StudentConfig:
         Raises:
             ValueError: A probe of images.
         """
+        if self.kind in (StudentKind.NETWORK, StudentKind.FIXMATCH):
+            trained = self.network if self.kind is StudentKind.NETWORK else self.fixmatch
+            NetworkSettings.check_own(data, model=trained.model, width=trained.width)
         if self.kind in (StudentKind.PROBE, StudentKind.SELF_TRAINED) and (
             data.kind is FeatureKind.IMAGE
         ):

@@ -24,6 +24,7 @@ from labeldp.trainers.pate.forests import ForestSettings, fit_forest
 from labeldp.trainers.pate.network_batch import fits_one_batch, train_and_vote
 from labeldp.trainers.pate.probes import MOST_CLASSES, train_probes, vote
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.predictors import NetworkSettings
 
 #: Raised when the same settings would give other votes than before.
 VERSION = 1
@@ -107,6 +108,9 @@ class EnsembleConfig:
                 f"{data.name} has {data.num_classes} classes, but a vote is kept in one byte, so "
                 f"that teachers tell {MOST_CLASSES} classes apart at most; take another method"
             )
+        if self.kind in (TeacherKind.NETWORK, TeacherKind.FIXMATCH):
+            trained = self.network if self.kind is TeacherKind.NETWORK else self.fixmatch
+            NetworkSettings.check_own(data, model=trained.model, width=trained.width)
         if self.kind is TeacherKind.PROBE and data.kind is FeatureKind.IMAGE:
             raise ValueError(
                 f"{data.name} holds images, and a probe is linear in its features; set "
