@@ -11,6 +11,7 @@ from pathlib import Path
 from labeldp.platform.publishing.folder_ledger import FolderLedger
 from labeldp.platform.publishing.selection import NotPublishable
 from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.trainers.own_models import OwnModel
 
 #: Text of the owner's that is shorter may stand in a card by chance.
 _LONG_ENOUGH = 8
@@ -51,7 +52,8 @@ def _owners(folder: FolderLedger, records: Iterable[TrialRecord]) -> Iterator[tu
     for record in records:
         yield "the hash of a trial", record.hash
         for key, value in record.config.items():
-            if isinstance(value, str) and any(mark in value for mark in _OF_PLACES):
+            place = isinstance(value, str) and any(mark in value for mark in _OF_PLACES)
+            if place and not _names_a_network(key, value):
                 yield f"the value of {key}", value
     yield "the place of the results", str(folder.path)
     for name in ("path", "tracking_uri", "vault", "sweep_id", "parent_run_id"):
@@ -61,6 +63,17 @@ def _owners(folder: FolderLedger, records: Iterable[TrialRecord]) -> Iterator[tu
     for name, value in os.environ.items():
         if any(part in name.upper() for part in _SECRET_NAMES):
             yield f"the value of the environment's {name}", value
+
+
+def _names_a_network(key: str, value: str) -> bool:
+    """Whether a setting is the address of a network of the owner's: it goes with the model.
+
+    Nobody could load the model without; it is a module and a class, and no place on a disk.
+    """
+    try:
+        return key.endswith(".model") and bool(OwnModel(value))
+    except ValueError:
+        return False
 
 
 def check_target(to: Path, *, results: Path) -> None:

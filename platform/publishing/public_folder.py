@@ -20,10 +20,11 @@ from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
 from labeldp.platform.publishing.outbox import check_target, search, write_folder
 from labeldp.platform.publishing.public_card import CardFacts, public_card
 from labeldp.platform.publishing.public_ledger import public_lines
-from labeldp.platform.publishing.public_model import model_folder, public_model
+from labeldp.platform.publishing.public_model import public_model
 from labeldp.platform.publishing.public_values import PublicTrial, public_trial
 from labeldp.platform.publishing.selection import Reservation, Selected, selected
 from labeldp.platform.records.json_files import dumps
+from labeldp.platform.records.kept_models import kept_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,10 +122,10 @@ def _files(
 ) -> dict[str, bytes]:
     """Content of every file by its place in the folder."""
     lines = folder.lines_of(chosen.record.release_keys)
-    kept = None
-    if with_model and chosen.record.finished:
-        place = model_folder(folder.path, chosen.record.hash)
-        kept = public_model(place, record=chosen.record, trial=trial, cost=chosen.cost)
+    place = kept_model(folder.path / "models", chosen.record.hash)
+    model: Mapping[str, bytes] = {}
+    if with_model and chosen.record.finished and place is not None:
+        model = public_model(place, record=chosen.record, trial=trial, cost=chosen.cost)
     card = public_card(
         CardFacts(
             trial=trial,
@@ -132,7 +133,7 @@ def _files(
             cost=chosen.cost,
             choice=chosen.choice,
             num_labels=folder.num_labels,
-            has_model=kept is not None,
+            has_model=bool(model),
         )
     )
     config = {
@@ -160,7 +161,7 @@ def _files(
         "run_card.md": card.encode(),
         "config.json": _json(config),
         "ledger.json": _json({"releases": public_lines(lines)}),
-        **{f"model/{name}": content for name, content in (kept or {}).items()},
+        **{f"model/{name}": content for name, content in model.items()},
     }
 
 

@@ -27,14 +27,9 @@ _WORDS = ("kind", "model", "precision")
 _COLUMNS = ("kind", "name", "names", "categories")
 
 
-def model_folder(results: Path, trial: str) -> Path:
-    """Where a results folder keeps the model of a trial."""
-    return results / "models" / trial
-
-
 def public_model(
     folder: Path, *, record: TrialRecord, trial: PublicTrial, cost: Total
-) -> dict[str, bytes] | None:
+) -> dict[str, bytes]:
     """Return the files of a trial's model as they may leave the house, by name.
 
     Args:
@@ -43,15 +38,10 @@ def public_model(
         trial: Its public values.
         cost: What the releases that it read cost, by the ledger.
 
-    Returns:
-        The files; None where no model was kept.
-
     Raises:
-        ModelFileError: There is one that can't be read.
+        ModelFileError: It can't be read.
         NotPublishable: It is another trial's, or holds text where none belongs.
     """
-    if not folder.exists():
-        return None
     model = load_model(folder)
     _check(model, folder, record=record, trial=trial, cost=cost)
     origin = replace(

@@ -2,6 +2,8 @@
 
 import json
 import os
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,24 @@ def test_places_are_found_however_they_are_written(form: str, folder: FolderLedg
 def test_words_that_are_no_places_are_not_looked_for(folder: FolderLedger) -> None:
     record = a_record(changes={"data.name": "own", "data.label_column": "accuracy"})
     search({"page": b"accuracy, own"}, folder=folder, records=[record])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "found"),
+    [
+        ("trainer.model", "networks.wide:Wide", False),
+        ("trainer.model", "/home/ada/networks:Wide", True),
+        ("trainer.prior.path", "networks.wide:Wide", True),
+    ],
+)
+def test_a_network_of_ones_own_is_named_with_the_model(
+    key: str, value: str, found: bool, folder: FolderLedger
+) -> None:
+    record = a_record()
+    record = replace(record, config={**record.config, key: value})
+    files = {"model.json": json.dumps({"model": value}).encode()}
+    with pytest.raises(NotPublishable) if found else nullcontext():
+        search(files, folder=folder, records=[record])
 
 
 @pytest.mark.parametrize("name", ["path", "vault"])
