@@ -113,15 +113,18 @@ def _checked(port: int) -> int:
         return int(probe.getsockname()[1])
 
 
+def _command(uri: str, port: int) -> list[str]:
+    where = ["--host", _HOST, "--port", str(port), "--backend-store-uri", uri]
+    return [sys.executable, "-m", "mlflow", "server", "--workers", "1", *where]
+
+
 @contextmanager
 def _server(uri: str, *, port: int, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A server that answers; its whole group of processes is ended at the end."""
-    command = [sys.executable, "-m", "mlflow", "server", "--host", _HOST, "--port", str(port)]
-    command += ["--workers", "1", "--backend-store-uri", uri]
     log = folder / "server.log"
     with open(log, "wb") as output:
         server = subprocess.Popen(
-            command,
+            _command(uri, port),
             # Ctrl-C is for us alone to hear: we end the server when we have told so.
             start_new_session=True,
             cwd=folder,

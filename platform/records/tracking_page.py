@@ -8,8 +8,8 @@ saved view in a menu.
 Everything here is the same whenever it is written again, so a start that was killed in between
 leaves nothing twice.
 
->>> links("http://127.0.0.1:5000", experiment="1", runs=["a", "b"])["table"]
-'http://127.0.0.1:5000/#/experiments/1/runs?viewStateShareKey=labeldp'
+>>> links("http://127.0.0.1:5000", experiment="1", runs=["a"])["compare"]
+'http://127.0.0.1:5000/#/compare-runs?runs=%5B%22a%22%5D&experiments=%5B%221%22%5D'
 """
 
 import json
@@ -71,7 +71,9 @@ def links(server: str, *, experiment: str, runs: Sequence[str]) -> dict[str, str
         experiment: Id of the experiment.
         runs: Ids of the runs to compare.
     """
-    place = f"{server.rstrip('/')}/#/experiments/{experiment}/runs?viewStateShareKey={VIEW}"
+    # The second parameter opens MLflow's menu for model training instead of that for agents.
+    view = f"viewStateShareKey={VIEW}&workflowType=machine_learning"
+    place = f"{server.rstrip('/')}/#/experiments/{experiment}/runs?{view}"
     compared = quote(json.dumps(list(runs)[:_MOST_COMPARED], separators=(",", ":")))
     experiments = quote(json.dumps([experiment]))
     return {

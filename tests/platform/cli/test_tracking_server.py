@@ -1,0 +1,103 @@
+"""tracking_server: a free port, what to click, and nothing left behind; MLflow is played."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from labeldp.platform.cli import tracking_server
+from labeldp.platform.records.tracking import Tracker, TrackingUnusable, default_uri
+from tests.platform.examples import a_record
+from tests.platform.stores import new_store
+
+#: Answers on a port, starts a process of its own, and does not listen to Ctrl-C.
+PLAYED = """
+import http.server, signal, subprocess, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+child = subprocess.Popen(["sleep", "600"])
+open(sys.argv[2], "w").write(str(child.pid))
+class Yes(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers(); self.wfile.write(b"OK")
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Yes).serve_forever()
+"""
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    new_store(folder)
+    uri = default_uri(folder)
+    tracker = Tracker(uri=uri, experiment="small", artifacts=folder / "artifacts")
+    tracker.open_parent("small", tags={}, run_id=None)
+    run_id = tracker.open_child("a" * 16, name="a trial", tags={})
+    tracker.close_child(a_record("a" * 16), run_id=run_id, texts={})
+    return folder
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_until_it_is_ended_and_leaves_nothing(
+    results: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    ended_by: signal.Signals,
+) -> None:
+    child = tmp_path / "child"
+    monkeypatch.setattr(
+        tracking_server,
+        "_command",
+        lambda uri, port: [sys.executable, "-c", PLAYED, str(port), str(child)],
+    )
+    # Only when it says that it serves: a signal before that would end the test and not the server.
+    waiting, wait = threading.Event(), tracking_server._wait_for_the_end
+
+    def waits(server: object) -> None:
+        waiting.set()
+        wait(server)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tracking_server, "_wait_for_the_end", waits)
+
+    def end() -> None:
+        waiting.wait(60)
+        time.sleep(0.2)
+        os.kill(os.getpid(), ended_by)
+
+    threading.Thread(target=end, daemon=True).start()
+    shown = tracking_server.serve([str(results)])
+    said = capsys.readouterr().err
+    assert shown.experiments == 1
+    assert f"small: {shown.address}/#/experiments/1/runs?viewStateShareKey=labeldp" in said
+    assert "compareRunsMode=CHART" in said and "/#/compare-runs?runs=" in said
+    assert "Ctrl-C ends it" in said and said.rstrip().endswith("ended")
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):
+            os.kill(int(child.read_text()), 0)
+            time.sleep(0.05)
+
+
+def test_a_server_that_does_not_start_says_why(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        tracking_server, "_command", lambda uri, port: [sys.executable, "-c", "exit('no disk')"]
+    )
+    with pytest.raises(TrackingUnusable, match="does not answer on port .*no disk"):
+        tracking_server.serve([str(results)])
+
+
+def test_a_port_in_use_is_refused_if_it_was_asked_for(results: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(TrackingUnusable, match=f"port {port} can't be used"):
+            tracking_server.serve([str(results)], port=port)
+    with pytest.raises(TrackingUnusable, match="--port is 70000"):
+        tracking_server.serve([str(results)], port=70000)

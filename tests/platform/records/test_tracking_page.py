@@ -1,0 +1,85 @@
+"""tracking_page: names by what differs, a description that fits, a view that MLflow reads."""
+
+import json
+import math
+from typing import Any
+
+from labeldp.platform.configuration import TrialConfig
+from labeldp.platform.records.tracking_page import (
+    NOTE,
+    VIEW,
+    description,
+    experiment_tags,
+    links,
+    run_names,
+)
+from labeldp.platform.sweep import PlannedTrial
+
+
+def names(*trials: tuple[str, dict[str, Any]]) -> list[str]:
+    plans = {
+        str(number): PlannedTrial(variant=variant, config=TrialConfig(), point=point)
+        for number, (variant, point) in enumerate(trials)
+    }
+    return list(run_names(plans).values())
+
+
+def test_a_run_is_named_by_what_differs() -> None:
+    found = names(
+        ("ALIBI", {"trainer.epsilon": 1.0, "seed": 0, "trainer.epochs": 5}),
+        ("ALIBI", {"trainer.epsilon": 2.0, "seed": 1, "trainer.epochs": 5}),
+        ("no privacy", {}),
+    )
+    assert found == ["ALIBI epsilon=1 seed=0", "ALIBI epsilon=2 seed=1", "no privacy"]
+
+
+def test_long_numbers_are_cut_and_keys_that_end_alike_told_apart() -> None:
+    found = names(
+        ("a", {"trainer.teacher.epochs": 1, "trainer.student.epochs": 2, "x.rate": 0.123456789}),
+        ("a", {"trainer.teacher.epochs": 2, "trainer.student.epochs": 1, "x.rate": 0.2}),
+    )
+    assert found[0] == "a teacher.epochs=1 student.epochs=2 rate=0.1235"
+
+
+def test_the_view_has_the_columns_that_a_sweep_is_about() -> None:
+    tags = experiment_tags()
+    assert tags["mlflow.experimentKind"] == "custom_model_development"
+    text = tags[f"mlflow.sharedViewState.{VIEW}"]
+    assert len(text) < 5000, "MLflow takes no longer tag of an experiment"
+    envelope = json.loads(text)
+    assert isinstance(envelope["createdAt"], int) and envelope["name"] == VIEW
+    state = json.loads(envelope["state"])
+    for column in ("accuracy", "epsilon", "epsilon_m_low", "epsilon_m_high"):
+        assert f"metrics.`{column}`" in state["selectedColumns"]
+    assert "params.`method`" in state["selectedColumns"]
+    assert "private" not in text
+    assert experiment_tags() == tags, "written again, it is the same"
+
+
+ROW = {
+    "variant": "A|B",
+    "accuracy": 0.9,
+    "epsilon": 1.0,
+    "epsilon_m_low": 0.0,
+    "epsilon_m_high": math.inf,
+}
+
+
+def test_a_description_has_finding_figure_and_table() -> None:
+    said = description("It leaks.", rows=[ROW], run_id="r1")
+    assert said.startswith("It leaks.\n")
+    assert "](get-artifact?path=pareto.png&run_uuid=r1)" in said
+    assert r"| A\|B | 90.0 | 1 | 0 to inf |" in said
+
+
+def test_a_description_of_many_rows_fits() -> None:
+    said = description("It leaks.", rows=[ROW] * 1000, run_id="r1")
+    assert 4000 < len(said) <= 4500 and said.endswith("has every row.")
+    assert NOTE == "mlflow.note.content"
+
+
+def test_links_open_the_view_and_compare_runs() -> None:
+    found = links("http://here:1/", experiment="7", runs=[str(number) for number in range(99)])
+    assert found["table"].startswith("http://here:1/#/experiments/7/runs?viewStateShareKey=labeldp")
+    assert found["chart"] == found["table"] + "&compareRunsMode=CHART"
+    assert len(found["compare"]) < 2000
