@@ -6,7 +6,7 @@ from pathlib import Path
 from labeldp.platform.configuration import DataSettings, EvaluationSettings, FeatureSet
 from labeldp.trainers import data as data_sets
 from labeldp.trainers.data import LabelledData
-from labeldp.trainers.features import label_free_features
+from labeldp.trainers.features import described_by_features
 from labeldp.trainers.held_out import set_aside
 
 
@@ -36,9 +36,7 @@ def load_data(
         classes=settings.stated_classes,
     )
     if settings.features is not FeatureSet.AS_THEY_ARE:
-        features = label_free_features(loaded.public, folder=cache)
-        public = replace(loaded.public, train_features=features.train, test_features=features.test)
-        loaded = replace(loaded, public=public)
+        loaded = replace(loaded, public=described_by_features(loaded.public, folder=cache))
     evaluation = evaluation or EvaluationSettings()
     share = evaluation.share(has_test_split=loaded.public.has_test_split)
     if share is None:

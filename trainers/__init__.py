@@ -7,7 +7,7 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 | What is a trainer? | `trainer`; for most of them `one_network`, the base around a `learner` |
 | How is a network judged? | `evaluation` |
 | Where do features and labels come from? | `data`, the door to the room `data_sets` |
-| Which features? | `features`, `patch_encoder` |
+| Which features? What makes them of raw rows? | `features`, `patch_encoder`; `preprocessing` |
 | Which networks? | `models`, `two_branch` |
 | How is it trained? | `schedules`, `sgd`, `losses`, `targets`, `augmentation`, `performance` |
 | Noise on labels, Bayes' rule in training | `alibi`, `alibi_prior`, `bit_flip` |

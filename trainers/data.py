@@ -27,6 +27,7 @@ from labeldp.trainers.data_sets.catalog import find
 from labeldp.trainers.data_sets.files import Splits, data_root, fixed_order
 from labeldp.trainers.data_sets.own_data import read_own
 from labeldp.trainers.data_sets.own_rows import HoldOut, StatedClasses
+from labeldp.trainers.preprocessing import NOTHING, Preprocessing, as_given
 
 _CHUNK_ROWS = 8192
 #: In the order in which the fingerprint reads them.
@@ -55,6 +56,9 @@ class PublicData:
         class_names: Of the K classes, if they have names.
         held_out_features: Of examples whose labels nobody trains on and nobody sees, which accuracy
             is estimated on [H, ...]; None where there are none.
+        preprocessing: What made these features of rows as people have them, fitted on public
+            features alone; without steps, rows are taken as they are. It is no part of the
+            fingerprint, which is of what it made.
     """
 
     name: str
@@ -64,6 +68,7 @@ class PublicData:
     test_labels: NDArray[np.int64]
     class_names: tuple[str, ...] | None = None
     held_out_features: Tensor | None = None
+    preprocessing: Preprocessing = NOTHING
 
     def __post_init__(self) -> None:
         """Check shapes, types and values."""
@@ -93,6 +98,14 @@ class PublicData:
             )
         _same_length(self.name, "test", self.test_features, labels)
         object.__setattr__(self, "test_labels", labels.astype(np.int64))
+        if not self.preprocessing.steps:
+            object.__setattr__(self, "preprocessing", as_given(self.train_features))
+        if self.preprocessing.shape != tuple(self.train_features.shape[1:]):
+            raise ValueError(
+                f"{self.name}: its preprocessing makes rows of shape {self.preprocessing.shape}, "
+                f"and a row of train_features has {tuple(self.train_features.shape[1:])}; who "
+                "changes the features says how (preprocessing)"
+            )
         if self.class_names is not None and len(self.class_names) != self.num_classes:
             raise ValueError(
                 f"{self.name}: there are {len(self.class_names)} class_names for "
@@ -293,6 +306,7 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
     Raises:
         ValueError: Anything that is no data set; the first bad row is named.
     """
+    made_by = splits.preprocessing
     public = PublicData(
         name=name,
         num_classes=splits.num_classes,
@@ -300,6 +314,7 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
         test_features=torch.from_numpy(splits.test_features),
         test_labels=splits.test_labels,
         class_names=splits.class_names,
+        preprocessing=Preprocessing(steps=() if made_by is None else (made_by,)),
     )
     data = LabelledData(public=public, train_labels=splits.train_labels)
     if (data.train_labels == data.train_labels[0]).all():

@@ -14,20 +14,116 @@ images these are patches described by k-means (`PatchFeatures`), for tables stan
 import hashlib
 import os
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO, Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.trainers.data import FeatureKind, PublicData
-from labeldp.trainers.patch_encoder import PatchFeatures
+from labeldp.trainers.patch_encoder import PatchEncoder, PatchFeatures
+from labeldp.trainers.preprocessing import Step
 
-__all__ = ["Features", "PatchFeatures", "label_free_features"]
+__all__ = ["Features", "PatchFeatures", "described_by_features", "label_free_features"]
 
 #: Counted up when the same settings give other features, so that stale files are not read.
 _VERSION = 1
+#: Of an encoder of patches.
+_MATRICES = ("mean", "whitening", "centers", "shift", "projection")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PatchStep:
+    """Images described by an encoder of patches, as a step of a preprocessing.
+
+    Attributes:
+        encoder: What was learned of the training images.
+    """
+
+    kind: ClassVar[str] = "patches"
+
+    encoder: PatchEncoder
+
+    def __call__(self, rows: Any) -> Tensor:
+        """Return features, single precision [N, D], of images uint8 [N, C, H, W]."""
+        return self.encoder(torch.as_tensor(rows))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row that comes out."""
+        assert self.encoder.projection is not None, "it is fitted"
+        return (self.encoder.projection.shape[1],)
+
+    def described(self) -> dict[str, Any]:
+        """Return what is no array."""
+        return {"patch": self.encoder.patch, "cells": self.encoder.cells}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the encoder's matrices by name."""
+        return {name: getattr(self.encoder, name).numpy() for name in _MATRICES}
+
+    @classmethod
+    def restored(
+        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> "PatchStep":
+        """Return what `described` and `arrays` were taken of."""
+        matrices = {name: torch.from_numpy(np.array(arrays[name])) for name in _MATRICES}
+        return cls(
+            encoder=PatchEncoder(patch=described["patch"], cells=described["cells"], **matrices)
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScaledStep:
+    """Columns centered and scaled to a mean squared norm of 1 in all, likewise.
+
+    Attributes:
+        center: Mean of each column of the training rows, single precision [D].
+        factor: What is multiplied with afterwards [D].
+    """
+
+    kind: ClassVar[str] = "scaled"
+
+    center: Tensor
+    factor: Tensor
+
+    @classmethod
+    def fit(cls, train: Tensor) -> "ScaledStep":
+        """Learn from the training rows [N, D]."""
+        std, mean = torch.std_mean(train.double(), 0, correction=0)
+        varying = std > 0
+        scale = torch.where(varying, 1 / std, 0.0) / varying.sum().clamp(min=1).sqrt()
+        return cls(center=mean.float(), factor=scale.float())
+
+    def __call__(self, rows: Any) -> Tensor:
+        """Return features, single precision [N, D], of numbers [N, D]."""
+        return (torch.as_tensor(rows) - self.center) * self.factor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row that comes out."""
+        return (len(self.center),)
+
+    def described(self) -> dict[str, Any]:
+        """Return what is no array: nothing."""
+        return {}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name."""
+        return {"center": self.center.numpy(), "factor": self.factor.numpy()}
+
+    @classmethod
+    def restored(
+        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> "ScaledStep":
+        """Return what `arrays` were taken of."""
+        del described
+        center, factor = (torch.from_numpy(np.array(arrays[name])) for name in ("center", "factor"))
+        return cls(center=center, factor=factor)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +133,25 @@ class Features:
     Attributes:
         train: Single precision [N, D].
         test: Single precision [M, D].
+        step: What makes them of the set's own features, and of further rows.
     """
 
     train: Tensor
     test: Tensor
+    step: Step
+
+
+def described_by_features(
+    data: PublicData, settings: PatchFeatures | None = None, *, folder: Path | None = None
+) -> PublicData:
+    """Return the same data, its features replaced by label-free ones; see `label_free_features`."""
+    found = label_free_features(data, settings, folder=folder)
+    return replace(
+        data,
+        train_features=found.train,
+        test_features=found.test,
+        preprocessing=data.preprocessing.then(found.step),
+    )
 
 
 def label_free_features(
@@ -59,30 +170,52 @@ def label_free_features(
     """
     data.require_numbers(user="data.features=patches")
     settings = settings or PatchFeatures()
-    examples = len(data.train_features)
-    path = None if folder is None else folder / f"features-{_key(data, settings)}.npy"
-    if path is not None and path.exists():
-        # Copied on write: processes on one machine share the pages.
-        values = torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))
-        return Features(train=values[:examples], test=values[examples:])
+    files = None if folder is None else _Files.of(folder, _key(data, settings))
+    kept = None if files is None else files.read(len(data.train_features))
+    if kept is not None:
+        return kept
     train, test = data.train_features.cpu(), data.test_features.cpu()
+    step: PatchStep | ScaledStep
     if data.kind is FeatureKind.IMAGE:
-        encoder = settings.fit(train)
-        features = Features(train=encoder(train), test=encoder(test))
+        step = PatchStep(encoder=settings.fit(train))
     else:
-        features = _standardized(train, test)
-    if path is not None:
-        _write(path, torch.cat((features.train, features.test)))
+        step = ScaledStep.fit(train)
+    features = Features(train=step(train), test=step(test), step=step)
+    if files is not None:
+        files.write(features, step)
     return features
 
 
-def _standardized(train: Tensor, test: Tensor) -> Features:
-    """Center and scale columns [N, D] by the training rows; a mean squared norm of 1 in all."""
-    std, mean = torch.std_mean(train.double(), 0, correction=0)
-    varying = std > 0
-    scale = torch.where(varying, 1 / std, 0.0) / varying.sum().clamp(min=1).sqrt()
-    center, factor = mean.float(), scale.float()
-    return Features(train=(train - center) * factor, test=(test - center) * factor)
+@dataclass(frozen=True, kw_only=True)
+class _Files:
+    """Where features are kept: their values, and beside them the step that made them."""
+
+    values: Path
+    step: Path
+
+    @classmethod
+    def of(cls, folder: Path, key: str) -> "_Files":
+        return cls(values=folder / f"features-{key}.npy", step=folder / f"features-{key}.step.npz")
+
+    def read(self, examples: int) -> Features | None:
+        """Features of a set with so many training examples; None if they are not all here."""
+        if not (self.values.exists() and self.step.exists()):
+            return None
+        with np.load(self.step, allow_pickle=False) as archive:
+            arrays = dict(archive)
+        kind = PatchStep if "patch" in arrays else ScaledStep
+        described = {name: int(arrays[name]) for name in ("patch", "cells") if name in arrays}
+        # Copied on write: processes on one machine share the pages.
+        values = torch.from_numpy(np.load(self.values, mmap_mode="c", allow_pickle=False))
+        step: Step = kind.restored(described, arrays)
+        return Features(train=values[:examples], test=values[examples:], step=step)
+
+    def write(self, features: Features, step: PatchStep | ScaledStep) -> None:
+        """Keep them, for readers who want both files."""
+        values = torch.cat((features.train, features.test)).numpy()
+        _write(self.values, lambda file: np.save(file, values, allow_pickle=False))
+        parts: dict[str, Any] = {**step.arrays(), **step.described()}
+        _write(self.step, lambda file: np.savez(file, **parts))
 
 
 def _key(data: PublicData, settings: PatchFeatures) -> str:
@@ -90,13 +223,13 @@ def _key(data: PublicData, settings: PatchFeatures) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _write(path: Path, values: Tensor) -> None:
+def _write(path: Path, save: Callable[[IO[bytes]], None]) -> None:
     """Write under another name first: nobody ever reads half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
         with os.fdopen(descriptor, "wb") as file:
-            np.save(file, values.numpy(), allow_pickle=False)
+            save(file)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

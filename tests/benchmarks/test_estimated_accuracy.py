@@ -19,7 +19,7 @@ from labeldp.mechanisms.vault_part import VaultPart, divided
 from labeldp.platform.evaluation_settings import DEFAULT_SHARE, EvaluationSettings
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.data import LabelledData, load
-from labeldp.trainers.features import label_free_features
+from labeldp.trainers.features import described_by_features
 from labeldp.trainers.held_out import set_aside
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.schedules import Schedule
@@ -37,8 +37,7 @@ ALLOWED = 0.5
 def data(tmp_path_factory: pytest.TempPathFactory) -> LabelledData:
     """Fashion-MNIST as features that no label went into, a tenth of its labels held out."""
     loaded = load("fashion_mnist", root=real_data_root("fashion_mnist"))
-    features = label_free_features(loaded.public, folder=tmp_path_factory.mktemp("features"))
-    public = replace(loaded.public, train_features=features.train, test_features=features.test)
+    public = described_by_features(loaded.public, folder=tmp_path_factory.mktemp("features"))
     return set_aside(replace(loaded, public=public), share=DEFAULT_SHARE)
 
 

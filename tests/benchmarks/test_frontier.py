@@ -13,7 +13,7 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.alibi_prior import PriorLabelsConfig
 from labeldp.trainers.data import LabelledData, load
-from labeldp.trainers.features import label_free_features
+from labeldp.trainers.features import described_by_features
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
@@ -37,9 +37,7 @@ def described(
 
 def with_features(name: str, folder: Path) -> LabelledData:
     data = load(name, root=real_data_root(name))
-    features = label_free_features(data.public, folder=folder)
-    public = replace(data.public, train_features=features.train, test_features=features.test)
-    return replace(data, public=public)
+    return replace(data, public=described_by_features(data.public, folder=folder))
 
 
 def accuracy(config: LpMstConfig | PriorLabelsConfig, data: LabelledData, *, seed: int) -> float:

@@ -7,4 +7,5 @@
 | What downloads them? | `fetch` and nothing else, in the ways of `downloads` |
 | How is a published file read? | `files` for all, `images`, `tables`, `movielens` |
 | What of a user's own file? | `own_data`, with `own_parquet` and `own_rows` |
+| What of rows that a model is asked about? | `raw_rows` |
 """

@@ -10,12 +10,15 @@ import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.regular_files import FileRefused, open_regular
+
+if TYPE_CHECKING:  # it knows of readers, which import this
+    from labeldp.trainers.preprocessing import Step
 
 #: Of the rows that come without a split, one in so many is held out for testing.
 HELD_OUT = 5
@@ -75,6 +78,8 @@ class Splits:
         test_labels: Public labels [M].
         num_classes: K.
         class_names: Of the K classes, if they have any.
+        preprocessing: What made the features of rows as people have them; None where features are
+            such rows, or images.
     """
 
     train_features: NDArray[Any]
@@ -83,6 +88,7 @@ class Splits:
     test_labels: NDArray[Any]
     num_classes: int
     class_names: tuple[str, ...] | None = None
+    preprocessing: "Step | None" = None
 
 
 def data_root(root: str | os.PathLike[str] | None) -> Path:

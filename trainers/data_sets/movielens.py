@@ -11,20 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.data_sets.files import DataFileError, Splits, held_out, read_lines
+from labeldp.trainers.preprocessing import Places
 
 STARS = ("1", "2", "3", "4", "5")
 _COLUMNS = ("user", "movie", "stars", "seconds")
 #: What fits into an int64.
 _MOST_DIGITS = 18
-#: Place of users and movies that no training row has.
-UNKNOWN = 0
 
 
 def read_movielens(folder: Path) -> Splits:
     """Return the ratings of `ratings.dat`, one in five held out for testing.
 
     A row of features is (user, movie), as places counted from 1 among those of the training rows;
-    a user or movie that only testing rows have is `UNKNOWN`. Classes are stars less 1.
+    a user or movie that only testing rows have is 0. Classes are stars less 1.
 
     Raises:
         DatasetMissing: The file is not there.
@@ -34,22 +33,16 @@ def read_movielens(folder: Path) -> Splits:
     path = folder / "ratings.dat"
     ids, stars = _read_ratings(path)
     test = held_out(len(stars))
-    places = np.stack([_places(column, test) for column in ids.T], axis=1)
+    fitted = Places.fit(ids[~test])
     return Splits(
-        train_features=places[~test],
+        train_features=fitted(ids[~test]),
         train_labels=stars[~test],
-        test_features=places[test],
+        test_features=fitted(ids[test]),
         test_labels=stars[test],
         num_classes=len(STARS),
         class_names=STARS,
+        preprocessing=fitted,
     )
-
-
-def _places(ids: NDArray[np.int64], test: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Places [N] of ids [N] among the sorted ones of the training rows, from 1."""
-    known = np.unique(ids[~test])
-    nearest = np.searchsorted(known, ids).clip(max=len(known) - 1)
-    return np.where(known[nearest] == ids, nearest + 1, UNKNOWN)
 
 
 def _read_ratings(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

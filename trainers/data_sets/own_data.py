@@ -29,7 +29,7 @@ from labeldp.trainers.data_sets.own_rows import (
     rows_for_testing,
     stated_classes,
 )
-from labeldp.trainers.data_sets.tables import refuse_not_finite, standardize
+from labeldp.trainers.data_sets.tables import Numbers, refuse_not_finite
 from labeldp.trainers.regular_files import FileRefused, check_unpacked, open_regular
 
 _FOUR = ("train_features", "train_labels", "test_features", "test_labels")
@@ -93,7 +93,7 @@ def _read_npz(file: Path, hold_out: HoldOut | None, classes: StatedClasses | Non
             f"{file} holds {', '.join(arrays) or 'nothing'}; it must hold {', '.join(_FOUR)}, or "
             "features and labels"
         )
-    train_features, test_features = _features(file, train, test)
+    train_features, test_features, fitted = _features(file, train, test)
     return Splits(
         train_features=train_features,
         train_labels=train_labels,
@@ -101,6 +101,7 @@ def _read_npz(file: Path, hold_out: HoldOut | None, classes: StatedClasses | Non
         test_labels=test_labels,
         num_classes=num_classes,
         class_names=class_names,
+        preprocessing=fitted,
     )
 
 
@@ -140,7 +141,8 @@ def _npz_arrays(file: Path) -> dict[str, NDArray[Any]]:
 
 def _features(
     file: Path, train: NDArray[Any], test: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[Any]]:
+) -> tuple[NDArray[Any], NDArray[Any], Numbers | None]:
+    """Features of both parts; and what prepares a table's rows, while images need nothing."""
     if train.shape[1:] != test.shape[1:]:
         raise DataFileError(
             f"{file}: a training row has shape {train.shape[1:]} and a testing row "
@@ -150,9 +152,15 @@ def _features(
         np.issubdtype(part.dtype, np.number) or part.dtype == bool for part in (train, test)
     )
     if train.ndim == 2 and numbers and not np.iscomplexobj(train) and train.shape[1]:
-        return standardize(_as_floats(train), _as_floats(test))
+        train, test = _as_floats(train), _as_floats(test)
+        fitted = Numbers.fit(train)
+        return (
+            fitted(train, what="training features"),
+            fitted(test, what="testing features"),
+            fitted,
+        )
     if train.ndim in (3, 4) and train.dtype == test.dtype == np.uint8:
-        return _channels_first(file, train), _channels_first(file, test)
+        return _channels_first(file, train), _channels_first(file, test), None
     if train.ndim in (3, 4):
         raise DataFileError(
             f"{file}: images are {train.dtype} and {test.dtype}; they must be uint8, 0 to 255 "

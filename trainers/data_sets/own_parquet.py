@@ -17,7 +17,7 @@ from labeldp.trainers.data_sets.own_rows import (
     rows_for_testing,
     stated_classes,
 )
-from labeldp.trainers.data_sets.tables import encode, refuse_not_finite
+from labeldp.trainers.data_sets.tables import Columns, refuse_not_finite
 from labeldp.trainers.regular_files import FileRefused, check_unpacked, open_regular
 
 _LABEL_COLUMN = "label"
@@ -58,25 +58,27 @@ def read_parquet(
     num_classes, names = stated_classes(file, in_file=in_file, said=classes)
     labels = _as_numbers(file, label_column, columns.pop(label_column), names)
     _validate.labels(labels, num_classes=num_classes, name=f"{file}: labels", secret=True)
-    split = columns.get(SPLIT)
+    beside, split = [label_column], columns.get(SPLIT)
     if split is not None and split.dtype.kind == "U" and set(split) <= {"train", "test"}:
         del columns[SPLIT]
+        beside.append(SPLIT)
     else:
         split = None
     if not columns:
         raise DataFileError(f"{file} has no column of features besides the labels")
     test_rows = rows_for_testing(file, split, len(labels), hold_out=hold_out)
-    train_features, test_features = encode(
-        {name: column[~test_rows] for name, column in columns.items()},
-        {name: column[test_rows] for name, column in columns.items()},
+    train, test = (
+        {name: column[rows] for name, column in columns.items()} for rows in (~test_rows, test_rows)
     )
+    fitted = Columns.fit(train, beside=beside)
     return Splits(
-        train_features=train_features,
+        train_features=fitted(train, what="training features"),
         train_labels=labels[~test_rows],
-        test_features=test_features,
+        test_features=fitted(test, what="testing features"),
         test_labels=labels[test_rows],
         num_classes=num_classes,
         class_names=names,
+        preprocessing=fitted,
     )
 
 
