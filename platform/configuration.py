@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from enum import Enum, StrEnum
+from enum import Enum
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -18,6 +18,8 @@ from omegaconf.errors import OmegaConfBaseException
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.audit_settings import AuditSettings as AuditSettings
+from labeldp.platform.data_settings import DataSettings as DataSettings
+from labeldp.platform.data_settings import FeatureSet as FeatureSet
 from labeldp.platform.evaluation_settings import EvaluationSettings as EvaluationSettings
 from labeldp.platform.records.trial_record import NoiseKind
 from labeldp.trainers.alibi import AlibiConfig
@@ -25,7 +27,6 @@ from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
 from labeldp.trainers.bit_flip import BitFlipConfig
 from labeldp.trainers.consensus import ConsensusConfig
 from labeldp.trainers.convex import ConvexConfig
-from labeldp.trainers.data_sets.own_rows import HoldOut, StatedClasses
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.pate.pate_fm import PateConfig
 from labeldp.trainers.performance import Performance
@@ -49,6 +50,12 @@ METHODS: dict[str, type] = {
 _LATER_KEYS: dict[str, Any] = {
     "data.hold_out": None,
     "data.classes": None,
+    "data.labels": None,
+    "data.split_column": None,
+    "data.drop": None,
+    "data.test_path": None,
+    "data.test_labels": None,
+    "data.hold_out_seed": 0,
     "evaluation.held_out_share": None,
     "evaluation.held_out_seed": 0,
     "evaluation.estimate": "COUNT",
@@ -62,55 +69,6 @@ _LOCAL_KEYS = ("data.root",)
 
 class ConfigurationError(ValueError):
     """A key or value that can't be used; the message names it and the nearest one that can."""
-
-
-class FeatureSet(StrEnum):
-    """What models see: features AS_THEY_ARE, or PATCHES, k-means features that need no labels."""
-
-    AS_THEY_ARE = "as_they_are"
-    PATCHES = "patches"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSettings:
-    """Which data set.
-
-    Attributes:
-        name: A name of `labeldp data list`; `own` for the user's own features and labels.
-        root: Folder that holds the sets; the environment's LABELDP_DATA if not given.
-        path: The user's own file, for `own`.
-        label_column: Its column of labels, for `.parquet`.
-        limit: Use that many training examples only, chosen at random once and for all.
-        features: What models see of the set.
-        hold_out: What becomes of labels for testing where the user's own file brings no split:
-            PUBLIC **publishes** one in five of them, NONE publishes none. Without a word such a
-            file is refused.
-        classes: How many classes the user's own file has, or their names in order, separated by
-            commas; not needed where the file says it.
-    """
-
-    name: str = "digits"
-    root: str | None = None
-    path: str | None = None
-    label_column: str | None = None
-    limit: int | None = None
-    features: FeatureSet = FeatureSet.AS_THEY_ARE
-    hold_out: HoldOut | None = None
-    classes: str | None = None
-
-    def __post_init__(self) -> None:
-        """Check the limit."""
-        if self.limit is not None:
-            _validate.whole(limit=self.limit, minimum=1)
-
-    @property
-    def stated_classes(self) -> StatedClasses | None:
-        """The number of classes, or their names, as far as these settings say."""
-        if self.classes is None:
-            return None
-        if self.classes.isdecimal():
-            return int(self.classes)
-        return tuple(name.strip() for name in self.classes.split(","))
 
 
 @dataclass(frozen=True, kw_only=True)

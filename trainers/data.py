@@ -15,6 +15,7 @@ import os
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ from labeldp.trainers.data_sets.catalog import find
 from labeldp.trainers.data_sets.files import Splits, data_root, fixed_order
 from labeldp.trainers.data_sets.own_data import read_own
 from labeldp.trainers.data_sets.own_rows import HoldOut, StatedClasses
+from labeldp.trainers.data_sets.own_source import OwnSource
+from labeldp.trainers.mapped_features import FileOfFeatures, as_tensor, file_of, take_rows
 from labeldp.trainers.preprocessing import NOTHING, Preprocessing, as_given
 
 _CHUNK_ROWS = 8192
@@ -120,9 +123,15 @@ class PublicData:
         ]
         return f"PublicData(name={self.name!r}, num_classes={self.num_classes}, {', '.join(shown)})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Send features that lie in a file by its name."""
+        files = {part: file_of(self.__dict__[part]) for part in _PARTS}
+        return {**self.__dict__, **{part: file for part, file in files.items() if file}}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take arrays from an object store as our own: there they are read-only, torch warns."""
-        self.__dict__.update(state, test_labels=state["test_labels"].copy())
+        files = {k: v.tensor() for k, v in state.items() if isinstance(v, FileOfFeatures)}
+        self.__dict__.update({**state, **files}, test_labels=state["test_labels"].copy())
 
     @property
     def kind(self) -> FeatureKind:
@@ -269,8 +278,8 @@ def load(
     Args:
         name: One of `data_sets.catalog.DATASETS`, or `own` for a file of the user's.
         root: Folder of the data sets; LABELDP_DATA, or else `data` right here, if not given.
-        path: The user's `.npz` or `.parquet`, for `own` only.
-        label_column: Which column of a `.parquet` holds the labels.
+        path: The user's file, for `own` only; `load_own` takes all that can be said of one.
+        label_column: Which column of a table holds the labels.
         limit: Keep at most so many training examples: the same ones every time, in an order of
             their own, a smaller limit's among those of a larger one.
         hold_out: What becomes of labels for testing where a user's file brings no split; refused
@@ -285,14 +294,32 @@ def load(
         _validate.whole(limit=limit, minimum=1)
     data_set = find(name)
     if name == "own":
-        splits = read_own(path, label_column=label_column, hold_out=hold_out, classes=classes)
-    elif any(said is not None for said in (path, label_column, hold_out, classes)):
+        source = OwnSource(path=path, label_column=label_column, hold_out=hold_out, classes=classes)
+        return load_own(source, limit=limit)
+    if any(said is not None for said in (path, label_column, hold_out, classes)):
         raise ValueError(
             f"path, label_column, hold_out and classes are for the data set own, not for {name}"
         )
-    else:
-        splits = data_set.read(data_root(root))
-    return labelled(name, splits, limit=limit)
+    return labelled(name, data_set.read(data_root(root)), limit=limit)
+
+
+def load_own(
+    source: OwnSource, *, limit: int | None = None, folder: Path | None = None
+) -> LabelledData:
+    """Read the user's own files.
+
+    Args:
+        source: Which files, and what they leave open.
+        limit: As in `load`.
+        folder: Where features go that are too large for memory; a temporary one if not given.
+
+    Raises:
+        DatasetMissing: One is not there.
+        ValueError: One is damaged, or its content is no data set.
+    """
+    if limit is not None:
+        _validate.whole(limit=limit, minimum=1)
+    return labelled("own", read_own(source, folder=folder), limit=limit)
 
 
 def labelled(name: str, splits: Splits, *, limit: int | None = None) -> LabelledData:
@@ -310,8 +337,8 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
     public = PublicData(
         name=name,
         num_classes=splits.num_classes,
-        train_features=torch.from_numpy(splits.train_features),
-        test_features=torch.from_numpy(splits.test_features),
+        train_features=as_tensor(splits.train_features),
+        test_features=as_tensor(splits.test_features),
         test_labels=splits.test_labels,
         class_names=splits.class_names,
         preprocessing=Preprocessing(steps=() if made_by is None else (made_by,)),
@@ -325,7 +352,7 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
     if limit is None or limit >= len(data.train_labels):
         return data
     rows = fixed_order(len(data.train_labels), seed=1)[:limit]
-    fewer = replace(public, train_features=public.train_features[torch.from_numpy(rows)])
+    fewer = replace(public, train_features=take_rows(public.train_features, rows))
     return LabelledData(public=fewer, train_labels=data.train_labels[rows])
 
 

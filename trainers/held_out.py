@@ -6,11 +6,11 @@ Which ones depends on public numbers alone.
 from dataclasses import replace
 
 import numpy as np
-import torch
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data import LabelledData
 from labeldp.trainers.data_sets.files import fixed_order
+from labeldp.trainers.mapped_features import take_rows
 
 #: Other orders of examples (the split, a limit) have the seeds below.
 _FIRST_SEED = 2
@@ -44,8 +44,8 @@ def set_aside(data: LabelledData, *, share: float, seed: int = 0) -> LabelledDat
     features = data.public.train_features
     public = replace(
         data.public,
-        train_features=features[torch.from_numpy(rest)],
-        held_out_features=features[torch.from_numpy(out)],
+        train_features=take_rows(features, rest),
+        held_out_features=take_rows(features, out),
     )
     return LabelledData(
         public=public,

@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # it knows of readers, which import this
 
 #: Of the rows that come without a split, one in so many is held out for testing.
 HELD_OUT = 5
+#: Where the seeds of further choices begin, away from those of other orders of the same rows.
+_HOLD_OUT_SEEDS = 1_000_000
 
 
 class DatasetMissing(FileNotFoundError, ValueError):
@@ -105,10 +107,16 @@ def fixed_order(count: int, *, seed: int) -> NDArray[np.intp]:
     return np.argsort(np.random.PCG64(seed).random_raw(count), kind="stable")
 
 
-def held_out(count: int) -> NDArray[np.bool_]:
-    """Return which of `count` rows are for testing, where nobody has said: one in five [count]."""
+def held_out(count: int, *, seed: int = 0) -> NDArray[np.bool_]:
+    """Return which of `count` rows are for testing, where nobody has said: one in five [count].
+
+    Args:
+        count: N.
+        seed: Numbers several choices; public.
+    """
     test = np.zeros(count, dtype=bool)
-    test[fixed_order(count, seed=0)[: max(1, count // HELD_OUT)]] = True
+    order = fixed_order(count, seed=seed and _HOLD_OUT_SEEDS + seed)
+    test[order[: max(1, count // HELD_OUT)]] = True
     return test
 
 

@@ -1,9 +1,13 @@
-"""The user's own data: a `.npz` of arrays, or a `.parquet` table with a column of labels.
+"""The user's own data: files of arrays or of a table, read, split and made features.
 
-A `.npz` holds `train_features`, `train_labels`, `test_features` and `test_labels`, or `features`
-and `labels` that are split here (by `split`, rows of `train` or `test`), and `num_classes` or
-`class_names`. Images are uint8 [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1 or 3; tables are
-numbers [N, D].
+| file | holds |
+|---|---|
+| `.csv` | a line of names, then a line per row; a column of labels |
+| `.parquet` | the same; its metadata may state the classes |
+| `.npz` | `features` and `labels`, or those of `train_` and `test_`; it may state the classes |
+| `.npy` and `.npy` | features in one, labels in the other; large features stay on disk |
+
+Images are uint8 [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1 or 3; tables are numbers [N, D].
 
 **Labels of testing rows count as public**, as the set of classes does. So neither is made up here:
 without a split the user says what to hold out (`HoldOut`), and the classes are stated in the file
@@ -11,180 +15,172 @@ or by the user, never read off the labels.
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data_sets.files import DataFileError, DatasetMissing, Splits
+from labeldp.trainers.data_sets.own_arrays import read_npy, read_npz
+from labeldp.trainers.data_sets.own_columns import LABEL
+from labeldp.trainers.data_sets.own_csv import read_csv
+from labeldp.trainers.data_sets.own_features import prepared, refuse_not_finite_numbers
+from labeldp.trainers.data_sets.own_labels import label_numbers
 from labeldp.trainers.data_sets.own_parquet import read_parquet
 from labeldp.trainers.data_sets.own_rows import (
-    SPLIT,
-    HoldOut,
-    StatedClasses,
-    one_label_each,
+    OwnRows,
     refuse_hold_out,
     rows_for_testing,
     stated_classes,
 )
-from labeldp.trainers.data_sets.tables import Numbers, refuse_not_finite
-from labeldp.trainers.regular_files import FileRefused, check_unpacked, open_regular
+from labeldp.trainers.data_sets.own_source import OwnSource
 
-_FOUR = ("train_features", "train_labels", "test_features", "test_labels")
+#: How a file of the user's is told from the name of a data set.
+OWN_FILES = (".csv", ".npy", ".npz", ".parquet")
 
 
-def read_own(
-    path: str | os.PathLike[str] | None,
-    *,
-    label_column: str | None = None,
-    hold_out: HoldOut | None = None,
-    classes: StatedClasses | None = None,
-) -> Splits:
-    """Return the arrays of a user's file.
+def read_own(source: OwnSource, *, folder: Path | None = None) -> Splits:
+    """Return the arrays of a user's files.
 
     Args:
-        path: `.npz` or `.parquet`.
-        label_column: Of the `.parquet`; `label` if not given.
-        hold_out: What becomes of labels for testing where the file brings no split.
-        classes: How many there are, or their names in order; not needed where the file says it.
+        source: Which files, and what they leave open.
+        folder: Where features go that are too large for memory; a temporary one if not given.
 
     Raises:
         DatasetMissing: There is no such file.
         DataFileError: It can't be read, or does not hold what it should.
         ValueError: Features or labels that can't be used.
     """
-    if path is None:
-        raise ValueError("name=own needs a path: data.path=FILE.npz or data.path=FILE.parquet")
+    if source.path is None:
+        raise ValueError(
+            "name=own needs a path: data.path=FILE.csv (or .parquet, .npz; or .npy with "
+            "data.labels=FILE.npy)"
+        )
+    file = Path(source.path).expanduser()
+    rows = read_rows(source)
+    if source.test_path is not None:
+        rows = _with_second_file(rows, source, file)
+    return splits_of(rows, source, where=file, folder=folder)
+
+
+def read_rows(source: OwnSource, *, testing: bool = False) -> OwnRows:
+    """Return what a file holds as it is, before anything is decided about it.
+
+    Args:
+        source: Which file.
+        testing: Whether the second file is meant, of rows for testing.
+
+    Raises:
+        DatasetMissing: There is no such file.
+        DataFileError: It can't be read, or does not hold what it should.
+    """
+    path, labels = source.path, source.labels
+    if testing:
+        path, labels = source.test_path, source.test_labels
+    assert path is not None
+    file = _there(path, key="data.test_path" if testing else "data.path")
+    match file.suffix.lower():
+        case ".csv":
+            return read_csv(file, source)
+        case ".parquet":
+            return read_parquet(file, source)
+        case ".npz":
+            return read_npz(file, source)
+        case ".npy":
+            assert labels is not None
+            key = "data.test_labels" if testing else "data.labels"
+            return read_npy(file, _there(labels, key=key), source)
+        case _:
+            raise DataFileError(
+                f"{file} is none of {', '.join(OWN_FILES)}; save the data as one of them"
+            )
+
+
+def splits_of(
+    rows: OwnRows, source: OwnSource, *, where: Path | str, folder: Path | None = None
+) -> Splits:
+    """Return rows as features and labels, for training and for testing.
+
+    Args:
+        rows: As they were read.
+        source: What they leave open.
+        where: What holds them, for messages.
+        folder: As in `read_own`.
+
+    Raises:
+        DataFileError: No classes are stated, or nothing is said of rows for testing.
+        ValueError: Features or labels that can't be used.
+    """
+    num_classes, names = stated_classes(where, in_file=rows.stated, said=source.classes)
+    rows = _numbered(rows, names, source, where=where)
+    if rows.test is None:
+        matrix = isinstance(rows.features, np.ndarray) and rows.features.ndim == 2
+        if matrix and not isinstance(rows.features, np.memmap):
+            # Before the rows are split: here a message can name the row that the file has it in.
+            refuse_not_finite_numbers(rows.features, what=f"{where}: features")
+        assert rows.labels is not None
+        _validate.labels(rows.labels, num_classes=num_classes, name=f"{where}: labels", secret=True)
+        chosen = rows_for_testing(
+            where, rows.split, len(rows), hold_out=source.hold_out, seed=source.hold_out_seed
+        )
+        train, test = rows.only(~chosen), rows.only(chosen)
+    else:
+        refuse_hold_out(where, source.hold_out)
+        train, test = (
+            part.mapped()
+            for part in (rows, _numbered(rows.test, names, source, where=source.test_path or where))
+        )
+    features = prepared(
+        train.features, test.features, where=where, beside=rows.beside, folder=folder
+    )
+    assert train.labels is not None and test.labels is not None
+    return Splits(
+        train_features=features.train,
+        train_labels=train.labels,
+        test_features=features.test,
+        test_labels=test.labels,
+        num_classes=num_classes,
+        class_names=names,
+        preprocessing=features.preprocessing,
+    )
+
+
+def _numbered(
+    rows: OwnRows, names: tuple[str, ...] | None, source: OwnSource, *, where: Any
+) -> OwnRows:
+    """The same rows with whole numbers for labels."""
+    assert rows.labels is not None
+    table = isinstance(rows.features, dict)
+    column = f"column {source.label_column or LABEL!r}" if table else "array 'labels'"
+    labels = label_numbers(rows.labels, names, where=where, column=column)
+    return replace(rows, labels=labels)
+
+
+def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:
+    """The rows of training with those that a second file has for testing."""
+    if rows.split is not None or rows.test is not None:
+        raise DataFileError(
+            f"{file} brings a test split of its own, and data.test_path={source.test_path} "
+            "another; leave one of them out"
+        )
+    other = read_rows(source, testing=True)
+    if other.split is not None or other.test is not None:
+        raise DataFileError(
+            f"{source.test_path} brings a split of its own, but all of its rows are for testing "
+            "(data.test_path); take the split out of it"
+        )
+    if rows.stated is not None and other.stated is not None and rows.stated != other.stated:
+        raise DataFileError(
+            f"{file} states the classes as {rows.stated!r} and {source.test_path} as "
+            f"{other.stated!r}; they must agree"
+        )
+    return replace(rows, test=other, stated=rows.stated if other.stated is None else other.stated)
+
+
+def _there(path: str | os.PathLike[str], *, key: str) -> Path:
     file = Path(path).expanduser()
     if not file.exists():
-        raise DatasetMissing(f"{file.absolute()} is not there; check data.path")
-    if file.suffix == ".npz":
-        if label_column is not None:
-            raise ValueError(f"label_column is for .parquet; {file.name} holds labels by key")
-        return _read_npz(file, hold_out, classes)
-    if file.suffix == ".parquet":
-        return read_parquet(file, label_column=label_column, hold_out=hold_out, classes=classes)
-    raise DataFileError(f"{file} is no .npz or .parquet; save the data as one of them")
-
-
-def _read_npz(file: Path, hold_out: HoldOut | None, classes: StatedClasses | None) -> Splits:
-    arrays = _npz_arrays(file)
-    if set(_FOUR) <= set(arrays):
-        refuse_hold_out(file, hold_out)
-        train, train_labels, test, test_labels = (arrays[key] for key in _FOUR)
-        one_label_each(file, train, train_labels)
-        one_label_each(file, test, test_labels)
-        num_classes, class_names = stated_classes(file, in_file=_stated(file, arrays), said=classes)
-    elif {"features", "labels"} <= set(arrays):
-        features, labels = arrays["features"], arrays["labels"]
-        # Before the rows are split: here a message can name the row that the file has it in.
-        one_label_each(file, features, labels)
-        if np.issubdtype(features.dtype, np.floating) and features.ndim == 2:
-            refuse_not_finite(features, what=f"{file}: features")
-        num_classes, class_names = stated_classes(file, in_file=_stated(file, arrays), said=classes)
-        _validate.labels(labels, num_classes=num_classes, name=f"{file}: labels", secret=True)
-        test_rows = rows_for_testing(file, arrays.get(SPLIT), len(features), hold_out=hold_out)
-        train, train_labels = features[~test_rows], labels[~test_rows]
-        test, test_labels = features[test_rows], labels[test_rows]
-    else:
-        raise DataFileError(
-            f"{file} holds {', '.join(arrays) or 'nothing'}; it must hold {', '.join(_FOUR)}, or "
-            "features and labels"
-        )
-    train_features, test_features, fitted = _features(file, train, test)
-    return Splits(
-        train_features=train_features,
-        train_labels=train_labels,
-        test_features=test_features,
-        test_labels=test_labels,
-        num_classes=num_classes,
-        class_names=class_names,
-        preprocessing=fitted,
-    )
-
-
-def _stated(file: Path, arrays: dict[str, NDArray[Any]]) -> StatedClasses | None:
-    """Number of classes or their names, as far as the file says."""
-    names = None
-    if "class_names" in arrays:
-        names = tuple(str(name) for name in arrays["class_names"].ravel())
-    value = arrays.get("num_classes")
-    if value is None:
-        return names
-    if value.size != 1 or not np.issubdtype(value.dtype, np.integer):
-        raise DataFileError(f"{file}: num_classes is {value!r}; it must be one whole number")
-    if names is not None and len(names) != int(value.item()):
-        raise DataFileError(
-            f"{file}: there are {len(names)} class_names for {int(value.item())} classes; give one "
-            "each or none"
-        )
-    return int(value.item()) if names is None else names
-
-
-def _npz_arrays(file: Path) -> dict[str, NDArray[Any]]:
-    try:
-        # Opened here, since NumPy leaves damaged files open.
-        with open_regular(file) as opened, np.load(opened, allow_pickle=False) as archive:
-            check_unpacked(file, sum(member.file_size for member in archive.zip.infolist()))
-            return {key: archive[key] for key in archive.files}
-    except FileRefused:
-        raise
-    except Exception as error:  # NumPy and zipfile raise many kinds on damaged files
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise DataFileError(
-            f"{file} ({file.stat().st_size:,} bytes) can't be read ({first}); write it with "
-            "numpy.savez, numbers and strings only, no Python objects"
-        ) from error
-
-
-def _features(
-    file: Path, train: NDArray[Any], test: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[Any], Numbers | None]:
-    """Features of both parts; and what prepares a table's rows, while images need nothing."""
-    if train.shape[1:] != test.shape[1:]:
-        raise DataFileError(
-            f"{file}: a training row has shape {train.shape[1:]} and a testing row "
-            f"{test.shape[1:]}; they must agree"
-        )
-    numbers = all(
-        np.issubdtype(part.dtype, np.number) or part.dtype == bool for part in (train, test)
-    )
-    if train.ndim == 2 and numbers and not np.iscomplexobj(train) and train.shape[1]:
-        train, test = _as_floats(train), _as_floats(test)
-        fitted = Numbers.fit(train)
-        return (
-            fitted(train, what="training features"),
-            fitted(test, what="testing features"),
-            fitted,
-        )
-    if train.ndim in (3, 4) and train.dtype == test.dtype == np.uint8:
-        return _channels_first(file, train), _channels_first(file, test), None
-    if train.ndim in (3, 4):
-        raise DataFileError(
-            f"{file}: images are {train.dtype} and {test.dtype}; they must be uint8, 0 to 255 "
-            "(for images in 0..1: (255 * images).round().astype(numpy.uint8))"
-        )
-    raise DataFileError(
-        f"{file}: features are {train.dtype} of shape {train.shape}; tables must be real numbers "
-        "[N, D], images uint8 [N, H, W] or [N, C, H, W]"
-    )
-
-
-def _as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers and truth values as floating-point ones; the others as they are."""
-    return matrix if np.issubdtype(matrix.dtype, np.floating) else matrix.astype(np.float64)
-
-
-def _channels_first(file: Path, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    if images.ndim == 3:
-        return np.ascontiguousarray(images[:, None])
-    if images.shape[1] in (1, 3):
-        return np.ascontiguousarray(images)
-    if images.shape[3] in (1, 3):
-        return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
-    raise DataFileError(
-        f"{file}: images have shape {images.shape}; with 1 or 3 channels that is [N, C, H, W] or "
-        "[N, H, W, C]"
-    )
+        raise DatasetMissing(f"{file.absolute()} is not there; check {key}")
+    return file

@@ -5,6 +5,7 @@ in silence would publish their labels, and to count the classes would publish wh
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,27 @@ SPLIT = "split"
 StatedClasses = int | Sequence[str]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MappedRows:
+    """Rows of a matrix that stays on disk.
+
+    Attributes:
+        matrix: A file's numbers [N, D], mapped.
+        rows: Which of them [M], ascending.
+    """
+
+    matrix: "np.memmap[Any, Any]"
+    rows: NDArray[np.intp]
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.rows)
+
+
+#: Numbers or images [N, ...], or name of a column -> numbers or text [N].
+RawFeatures = NDArray[Any] | MappedRows | dict[str, NDArray[Any]]
+
+
 class HoldOut(StrEnum):
     """What becomes of labels for testing where a file brings no split of its own.
 
@@ -33,8 +55,61 @@ class HoldOut(StrEnum):
     NONE = "none"
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnRows:
+    """A user's rows as they are read, before anything is decided about them.
+
+    Attributes:
+        features: See `RawFeatures`.
+        labels: Whole numbers, or text [N]; never shown. None where none were asked for.
+        split: `train` or `test` [N], if it is said.
+        stated: The classes, if they are said.
+        test: Rows for testing where they are kept apart, with public labels.
+        beside: Names of the table's columns that are no features.
+    """
+
+    features: RawFeatures
+    labels: NDArray[Any] | None = field(default=None, repr=False)
+    split: NDArray[Any] | None = None
+    stated: StatedClasses | None = None
+    test: "OwnRows | None" = None
+    beside: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """How many rows there are, those for testing not among them."""
+        if isinstance(self.features, dict):
+            return len(next(iter(self.features.values())))
+        return len(self.features)
+
+    def only(self, chosen: NDArray[np.bool_]) -> "OwnRows":
+        """Return features and labels of the chosen rows [N]."""
+        assert self.labels is not None
+        if isinstance(self.features, dict):
+            few: RawFeatures = {name: column[chosen] for name, column in self.features.items()}
+        elif isinstance(self.features, np.memmap) and chosen.any():
+            few = MappedRows(matrix=self.features, rows=np.flatnonzero(chosen))
+        else:
+            assert isinstance(self.features, np.ndarray)
+            few = self.features[chosen]
+        return replace(self, features=few, labels=self.labels[chosen], split=None)
+
+
+    def mapped(self) -> "OwnRows":
+        """The same, where a matrix on disk says so."""
+        if not isinstance(self.features, np.memmap):
+            return self
+        return replace(
+            self, features=MappedRows(matrix=self.features, rows=np.arange(len(self.features)))
+        )
+
+
 def rows_for_testing(
-    file: Path, split: NDArray[Any] | None, count: int, *, hold_out: HoldOut | None
+    file: Path | str,
+    split: NDArray[Any] | None,
+    count: int,
+    *,
+    hold_out: HoldOut | None,
+    seed: int = 0,
 ) -> NDArray[np.bool_]:
     """Return which rows are a public test split [N].
 
@@ -43,6 +118,7 @@ def rows_for_testing(
         split: `train` or `test` for each row [N]; None if the file brings none.
         count: N.
         hold_out: What to do where the file brings none.
+        seed: Which rows are held out; public.
 
     Raises:
         DataFileError: Another word, another length, or not both kinds; neither a split nor a word
@@ -52,11 +128,14 @@ def rows_for_testing(
         if hold_out is None:
             raise DataFileError(
                 f"{file} brings no test split, and labels are not made public without a word: mark "
-                f"rows as train or test in the file ({SPLIT}), or say data.hold_out=public (one "
+                f"rows as train or test in the file ({SPLIT}, or data.split_column=NAME), name a "
+                "second file (data.test_path=FILE), or say data.hold_out=public (one "
                 f"row in {HELD_OUT} is held out and its label published) or data.hold_out=none "
                 "(no label is; accuracy is estimated from what is released)"
             )
-        return held_out(count) if hold_out is HoldOut.PUBLIC else np.zeros(count, dtype=bool)
+        if hold_out is HoldOut.PUBLIC:
+            return held_out(count, seed=seed)
+        return np.zeros(count, dtype=bool)
     refuse_hold_out(file, hold_out)
     if split.shape != (count,):
         raise DataFileError(f"{file}: {SPLIT} has shape {split.shape}; it must be [{count}]")
@@ -74,7 +153,7 @@ def rows_for_testing(
     return test
 
 
-def refuse_hold_out(file: Path, hold_out: HoldOut | None) -> None:
+def refuse_hold_out(file: Path | str, hold_out: HoldOut | None) -> None:
     """Refuse a word on holding out where the file brings a public test split."""
     if hold_out is not None:
         raise DataFileError(
@@ -83,7 +162,7 @@ def refuse_hold_out(file: Path, hold_out: HoldOut | None) -> None:
         )
 
 
-def one_label_each(file: Path, features: NDArray[Any], labels: NDArray[Any]) -> None:
+def one_label_each(file: Path | str, features: NDArray[Any], labels: NDArray[Any]) -> None:
     """Refuse labels that are not one for each of at least one row."""
     if features.ndim == 0 or labels.ndim != 1 or len(features) != len(labels):
         raise DataFileError(
@@ -95,7 +174,7 @@ def one_label_each(file: Path, features: NDArray[Any], labels: NDArray[Any]) -> 
 
 
 def stated_classes(
-    file: Path, *, in_file: StatedClasses | None, said: StatedClasses | None
+    file: Path | str, *, in_file: StatedClasses | None, said: StatedClasses | None
 ) -> tuple[int, tuple[str, ...] | None]:
     """Return K and the classes' names, as the file and the user state them.
 

@@ -1,0 +1,122 @@
+"""The user's own table in a `.csv` file: a line of names, then a line per row.
+
+Types are found over the whole file: a column is numbers if all of it is. The delimiter is that one
+of comma, semicolon and tab that the first line has most of. Labels are read as text and turned into
+classes elsewhere, for Arrow's own messages quote what they can't convert.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from labeldp.trainers.data_sets.files import DataFileError
+from labeldp.trainers.data_sets.own_columns import LABEL, refuse_unknown_column, rows_of_table
+from labeldp.trainers.data_sets.own_rows import SPLIT, OwnRows
+from labeldp.trainers.data_sets.own_source import OwnSource
+from labeldp.trainers.regular_files import open_regular
+
+#: Types are found within a block; Arrow takes no larger ones.
+_LARGEST_BLOCK = 1 << 30
+#: A line of names that is longer is none.
+_LONGEST_HEADER = 1 << 20
+_DELIMITERS = ",;\t"
+
+
+def read_csv(file: Path, source: OwnSource, *, labels: bool = True) -> OwnRows:
+    """Return the rows of a table.
+
+    Args:
+        file: The `.csv`, UTF-8.
+        source: Which columns hold what.
+        labels: Whether a column of labels is asked for.
+
+    Raises:
+        DataFileError: It can't be read, or a column can't be used.
+        FileRefused: It is no regular file, its strings are too long, or it is larger than this
+            machine's memory.
+    """
+    label_column = (source.label_column or LABEL) if labels else None
+    table = csv_table(file, text=[label_column, source.split_column or SPLIT])
+    if label_column is not None and label_column not in table.column_names:
+        _refuse_values_for_names(file, table.column_names)
+        refuse_unknown_column(label_column, table.column_names, where=file, key="data.label_column")
+    if table.num_rows < 2:
+        raise DataFileError(f"{file} has {table.num_rows} rows; at least 2 are needed")
+    return rows_of_table(
+        table,
+        where=file,
+        label_column=label_column,
+        split_column=source.split_column,
+        drop=source.drop,
+    )
+
+
+def csv_table(file: Path, *, text: list[str | None]) -> Any:
+    """Return a `pyarrow.Table`; the columns in `text` stay text whatever is in them.
+
+    Raises:
+        DataFileError: It is no table; no message quotes a line, for labels stand there.
+        FileRefused: It is no regular file, or larger than this machine's memory.
+    """
+    import pyarrow as pa
+    from pyarrow import csv
+
+    bad: list[Any] = []
+
+    def note(row: Any) -> str:
+        bad.append(row)
+        return "skip"
+
+    with open_regular(file) as opened:
+        size = opened.seek(0, 2)
+        opened.seek(0)
+        header = opened.readline(_LONGEST_HEADER)
+        opened.seek(0)
+        delimiter = max(_DELIMITERS, key=lambda mark: header.count(mark.encode()))
+        try:
+            table = csv.read_csv(
+                opened,
+                # On one thread, which alone numbers the lines.
+                csv.ReadOptions(use_threads=False, block_size=min(size + 1, _LARGEST_BLOCK)),
+                csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note),
+                csv.ConvertOptions(
+                    column_types={name: pa.string() for name in text if name is not None}
+                ),
+            )
+        except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
+            raise DataFileError(
+                f"{file} ({size:,} bytes) can't be read as CSV ({_reason(error)}); write it as "
+                "UTF-8 text with a first line of names"
+            ) from None
+    for row in bad[:1]:
+        raise DataFileError(
+            f"{file} line {row.number} has {row.actual_columns} fields, but the first line names "
+            f"{row.expected_columns} columns ({len(bad)} such lines); quote what holds the "
+            "delimiter, or correct the line"
+        )
+    return table
+
+
+def _reason(error: Exception) -> str:
+    """What Arrow says as far as it says nothing of what the file holds."""
+    said = str(error)
+    for known in ("Empty CSV file", "invalid UTF8 data", "straddling object"):
+        if known in said:
+            return known
+    return type(error).__name__
+
+
+def _refuse_values_for_names(file: Path, names: list[str]) -> None:
+    """Refuse a first line that looks like a row: a message must not quote it, a label is in it."""
+    if any(_is_number(name) for name in names):
+        raise DataFileError(
+            f"{file}: the first line holds numbers where names of columns belong; write a first "
+            "line that names them, and the column of labels among them"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
