@@ -167,6 +167,10 @@ class PrivacyLedger:
         twin._failures = self._failures.copy()
         return twin
 
+    def histories(self) -> tuple[Counter[Event], ...]:
+        """Return how often which event touched a label, each history that some label has once."""
+        return tuple(history.copy() for history in self._histories)
+
     @property
     def failure_probability(self) -> float:
         """That of any charge failing, a part of delta, whichever labels it touched."""

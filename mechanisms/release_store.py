@@ -26,6 +26,10 @@ _EVENTS: dict[str, Any] = {
 }
 
 
+class OtherLabels(ValueError):
+    """A store that holds releases of other labels than those it is asked to keep."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Charge:
     """One line of the ledger.
@@ -122,7 +126,7 @@ class MemoryStore:
     def bind(self, labels_digest: str) -> None:
         """Tie the store to the labels of this digest."""
         if self._labels_digest not in (None, labels_digest):
-            raise ValueError("this store holds releases of other labels; use one store per vault")
+            raise OtherLabels("this store holds releases of other labels; use one store per vault")
         self._labels_digest = labels_digest
 
     def salt(self) -> bytes:

@@ -84,9 +84,17 @@ def plan(
     Raises:
         ConfigurationError: A key or value that can't be used.
     """
-    sweep = load_sweep(path)
     changes = {**(read_yaml(Path(config)) if config else {}), **parse_overrides(list(overrides))}
-    sized, trials = prepare(sweep, SweepOptions(smoke=smoke, results=Path(), overrides=changes))
+    return plan_of(load_sweep(path), SweepOptions(smoke=smoke, results=Path(), overrides=changes))
+
+
+def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
+    """List a sweep's trials and their cost, as it would be run with these options.
+
+    Raises:
+        ConfigurationError: A key or value that can't be used.
+    """
+    sized, trials = prepare(sweep, options)
     facts = _look_at_data(trials)
     cost = cost_of(trials, num_classes=facts.num_classes, with_estimates=facts.with_estimates)
     problems = [*facts.problems]
@@ -101,7 +109,7 @@ def plan(
         releases=cost.releases,
         epsilon_total=cost.epsilon_total,
         delta=cost.delta,
-        gpu_hours=0.0 if smoke else len(trials) * sized.gpu_hours_per_trial,
+        gpu_hours=0.0 if options.smoke else len(trials) * sized.gpu_hours_per_trial,
         fits=not problems,
         problems=problems,
         labels=facts.num_labels,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.release_store import read_event, write_event
+from labeldp.mechanisms.release_store import OtherLabels, read_event, write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.private_files import NotOurs, private_file
 from labeldp.platform.trusted import vault_identity
@@ -37,6 +37,10 @@ CREATE TABLE IF NOT EXISTS charges (
     event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL, failure_probability REAL,
     made TEXT);
 """
+
+
+class StoreOfOtherLabels(StoreUnusable, OtherLabels):
+    """A vault store whose releases are of other labels."""
 
 
 class SqliteStore:
@@ -132,14 +136,14 @@ class SqliteStore:
         """Tie a new store to the labels of this digest.
 
         Raises:
-            StoreUnusable: The store holds releases of other labels.
+            StoreOfOtherLabels: The store holds releases of other labels.
         """
         with self._telling_of_damage(), self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("UPDATE vault SET labels = ? WHERE labels IS NULL", (labels_digest,))
             bound = connection.execute("SELECT labels FROM vault").fetchone()[0]
         if bound != labels_digest:
-            raise StoreUnusable(
+            raise StoreOfOtherLabels(
                 f"{self.path} holds the releases and the ledger of other labels (another data set, "
                 "data.limit, noise.seed or other canaries); choose another folder with --results"
             )

@@ -1,0 +1,70 @@
+"""The ledger in words: what was released of which labels, at what price.
+
+>>> from labeldp.mechanisms.accounting import PureEvent
+>>> mechanism = {"name": "LaplaceNoise", "noise": {"name": "OsEntropy", "draw": 0}}
+>>> charge = Charge(key="9a", event=PureEvent(epsilon=2.0), indices=None, mechanism=mechanism,
+...                 failure_probability=0.0)
+>>> print(line_of(charge, num_labels=800, delta=1e-5))
+one release of Laplace noise: epsilon 2 for each of 800 labels, paid now
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.release_store import Charge
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaidRelease:
+    """One release, and what it cost each label that it touches.
+
+    Attributes:
+        key: Of the release; empty for what was published without one.
+        mechanism: What was done to the labels.
+        labels: How many of them.
+        epsilon: Of this release alone.
+        delta: At which it holds; 0 where it is pure.
+        seeded: Whether its noise came from a seed, which takes it off again.
+        new: Whether it was paid for now; else an earlier fit paid, and it was read again for free.
+    """
+
+    key: str
+    mechanism: str
+    labels: int
+    epsilon: float
+    delta: float
+    seeded: bool
+    new: bool
+
+    def __str__(self) -> str:
+        """Return the line for people."""
+        from labeldp.platform.publishing.ledger_words import price, what_of
+
+        paid = "paid now" if self.new else "paid by an earlier fit and read again"
+        seeded = "; noise from a seed: no guarantee for who knows it" if self.seeded else ""
+        what = what_of(self.mechanism) if self.key else self.mechanism
+        cost = price(self.epsilon, self.delta)
+        return f"{what}: {cost} for each of {self.labels:,} labels, {paid}{seeded}"
+
+
+def line_of(charge: Charge, *, num_labels: int, delta: float, new: bool = True) -> PaidRelease:
+    """Return a charge as a line.
+
+    Args:
+        charge: Of the ledger.
+        num_labels: N, what `indices` None stands for.
+        delta: At which it is stated where it is not pure.
+        new: Whether it was paid for now.
+    """
+    at = delta_of_total([charge], delta=delta)
+    noise: Any = charge.mechanism.get("noise", {})
+    return PaidRelease(
+        key=charge.key,
+        mechanism=str(charge.mechanism.get("name", "unknown")),
+        labels=num_labels if charge.indices is None else len(charge.indices),
+        epsilon=epsilon_of_prices([charge], delta=at),
+        delta=at,
+        seeded=noise.get("name") == "SeededNoise",
+        new=new,
+    )

@@ -1,0 +1,201 @@
+"""One ledger for many fits in one process or several: who paid for what, and what that is together.
+
+A fit is told by its public side: its rows and its classes. Fits on the same rows with the same
+labels have one vault, so that what one has released the next one reads, and pays nothing. All else
+is charged anew, and what fits have cost adds up (`mechanisms/joint_ledger.py`): label by label
+where fits say which label each row is, and as if one label had been in all of them where none do.
+
+Rows count as the same to the last bit, and in the same order: a label that was corrected, a row
+that was left out or features that were scaled otherwise make another fit.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.joint_ledger import LedgerPart, joint_delta, joint_epsilon
+from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
+from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.private_files import inner_folder, private_folder, replacing
+from labeldp.platform.trusted.vault_store import SqliteStore
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicSide:
+    """What everybody may know of the labels of a fit.
+
+    Attributes:
+        rows: Digest of the features.
+        classes: Digest of the classes, in order.
+        num_labels: N.
+        people: Which label each row is, in words or numbers that mean the same in every fit [N];
+            None where nobody says.
+    """
+
+    rows: str
+    classes: str
+    num_labels: int
+    people: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Check `people`."""
+        if self.people is None:
+            return
+        if self.people.shape != (self.num_labels,) or self.people.dtype.kind not in "iuU":
+            raise ValueError(
+                f"rows has shape {self.people.shape} and type {self.people.dtype} for "
+                f"{self.num_labels} labels; it must name each of them by a whole number or a text, "
+                "the same one in every fit"
+            )
+        if len(np.unique(self.people)) < self.num_labels:
+            raise ValueError("rows names one label twice; every row has a label of its own")
+
+    @property
+    def key(self) -> str:
+        """A name for files."""
+        people = None if self.people is None else self.people.astype(str).tolist()
+        facts = [self.rows, self.classes, self.num_labels, people]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
+
+
+@dataclass(kw_only=True)
+class _Place:
+    """Where one vault is."""
+
+    side: PublicSide
+    store: ReleaseStore
+
+
+class SharedVault:
+    """The ledger of all fits that were given it, and the releases that they share.
+
+    Give it, or the name of its folder, to `LabelPrivateClassifier(vault=...)`.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        """Open it.
+
+        Args:
+            folder: Where it lies, for its owner alone, for good and for several processes; in
+                memory, for this process only, if not given.
+
+        Raises:
+            NotOurs: The folder belongs to somebody else.
+        """
+        self.folder = None if folder is None else Path(folder).expanduser().absolute()
+        self._memory: dict[str, _Place] = {}
+        self._lock = threading.RLock()
+        if self.folder is not None:
+            private_folder(self.folder)
+            inner_folder(self.folder / "fits")
+
+    def __repr__(self) -> str:
+        """Say where it is."""
+        return "SharedVault()" if self.folder is None else f"SharedVault({str(self.folder)!r})"
+
+    def __deepcopy__(self, memo: Any) -> "SharedVault":
+        """Stay one: scikit-learn copies what an estimator is given, and a copy would forget."""
+        return self
+
+    def __reduce__(self) -> Any:
+        """Travel as the name of a folder, or not at all."""
+        if self.folder is None:
+            raise TypeError(
+                "a SharedVault in memory can't go to another process, where it would be a second "
+                "one that knows nothing of this one's ledger: give it a folder, SharedVault(FOLDER)"
+            )
+        return (SharedVault, (str(self.folder),))
+
+    @property
+    def votes(self) -> Path | None:
+        """Where ensembles' votes are kept; None for a vault in memory."""
+        return None if self.folder is None else self.folder / "votes"
+
+    def lock_away(self, side: PublicSide, lock: Callable[[ReleaseStore], LabelVault]) -> LabelVault:
+        """Return the vault of a fit's labels: the one that is there, or a new one.
+
+        Args:
+            side: What is public of the fit.
+            lock: Puts the labels into a vault on a store.
+
+        Raises:
+            StoreUnusable: A store that is damaged, or a copy.
+        """
+        with self._lock:
+            for number in itertools.count():
+                try:
+                    return lock(self._store(side, number))
+                except OtherLabels:
+                    continue  # the same rows, but a label is another now
+        raise AssertionError("counting never ends")
+
+    def parts(self) -> list[LedgerPart]:
+        """Return the ledger of every fit that released something, over people numbered alike."""
+        places = [place for place in self._places() if place.store.charges()]
+        named = [place.side.people.astype(str) for place in places if place.side.people is not None]
+        everybody = np.unique(np.concatenate(named)) if named else np.empty(0, dtype=str)
+        return [
+            LedgerPart(
+                charges=place.store.charges(),
+                num_labels=place.side.num_labels,
+                people=None
+                if place.side.people is None
+                else np.searchsorted(everybody, place.side.people.astype(str)),
+            )
+            for place in places
+        ]
+
+    def charges(self) -> list[Charge]:
+        """Return every line of every fit's ledger."""
+        return [charge for part in self.parts() for charge in part.charges]
+
+    def total(self, *, delta: float = 1e-5) -> tuple[float, float]:
+        """Epsilon of the label that has paid most over all fits, and the delta at which it holds.
+
+        Args:
+            delta: At which it is asked for; 0 is enough where every release is pure.
+        """
+        parts = self.parts()
+        at = joint_delta(parts, delta=delta)
+        return joint_epsilon(parts, delta=at), at
+
+    def epsilon(self, *, delta: float = 1e-5) -> float:
+        """Epsilon of the label that has paid most over all fits; see `total`."""
+        return self.total(delta=delta)[0]
+
+    def _store(self, side: PublicSide, number: int) -> ReleaseStore:
+        name = f"{side.key}-{number}"
+        if self.folder is None:
+            place = self._memory.setdefault(name, _Place(side=side, store=MemoryStore()))
+            return place.store
+        folder = self.folder / "fits" / name
+        inner_folder(folder)
+        if not (folder / "fit.json").exists():
+            if side.people is not None:
+                with replacing(folder / "people.npy") as file:
+                    np.save(file, side.people, allow_pickle=False)
+            facts = {"rows": side.rows, "classes": side.classes, "num_labels": side.num_labels}
+            with replacing(folder / "fit.json") as file:
+                file.write(json.dumps(facts).encode())
+        return SqliteStore(folder / "vault.db")
+
+    def _places(self) -> Iterator[_Place]:
+        if self.folder is None:
+            yield from list(self._memory.values())
+            return
+        for folder in sorted((self.folder / "fits").iterdir()):
+            if not (folder / "vault.db").exists():
+                continue  # a fit that was cut off before it asked for anything
+            people = folder / "people.npy"
+            known = np.load(people, allow_pickle=False) if people.exists() else None
+            side = PublicSide(**json.loads((folder / "fit.json").read_text()), people=known)
+            yield _Place(side=side, store=SqliteStore(folder / "vault.db"))
