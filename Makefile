@@ -23,10 +23,9 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/python sweeps/quickstart.py
 
-## make ui       the tracking UI on 127.0.0.1, on the store that the demo wrote
+## make ui       tracking pages on 127.0.0.1 of what the demo wrote; says what to click
 ui: $(STAMP)
-	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow server --host 127.0.0.1 --port 5000 --workers 1 \
-		--backend-store-uri sqlite:///results/quickstart/mlflow.db
+	$(BIN)/labeldp ui results/quickstart
 
 ## make test     the test suite, faults included, on two processes
 test: $(STAMP)

@@ -64,9 +64,8 @@ def canaries_before(results: Path) -> AuditSettings | None:
     first = min((results.expanduser() / "trials").glob("*.json"), default=None)
     if first is None:
         return None
-    config = TrialRecord.read(first).config
-    names = ("canaries", "coin_canaries")
-    return AuditSettings(**{name: config.get(f"audit.{name}") for name in names})
+    kept = TrialRecord.read(first).canaries
+    return None if kept is None else AuditSettings(canaries=kept[0], coin_canaries=kept[1])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -149,8 +149,9 @@ class PlantedCanaries:
         mislabeled = _mislabeled(labels, num_classes, settings)
         coins = None
         if settings.coin_canaries:
-            taken = [] if mislabeled is None else mislabeled.positions
-            free = np.setdiff1d(np.arange(len(labels)), taken)
+            free = np.arange(len(labels))
+            if mislabeled is not None:
+                free = np.setdiff1d(free, mislabeled.positions)
             drawn = CoinCanaries.draw(
                 labels[free],
                 num_classes=num_classes,

@@ -88,7 +88,7 @@ def test_a_server_that_does_not_start_says_why(
     monkeypatch.setattr(
         tracking_server, "_command", lambda uri, port: [sys.executable, "-c", "exit('no disk')"]
     )
-    with pytest.raises(TrackingUnusable, match="does not answer on port .*no disk"):
+    with pytest.raises(TrackingUnusable, match=r"does not answer on port .*no disk"):
         tracking_server.serve([str(results)])
 
 

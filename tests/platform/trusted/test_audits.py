@@ -93,6 +93,7 @@ def test_both_kinds_are_planted_on_different_examples() -> None:
     labels = canaries.plant(LABELS)
     changed = np.flatnonzero(labels != LABELS)
     assert set(changed) == set(canaries.positions)  # of 10 classes no candidate is the true one
+    assert canaries.mislabeled is not None
     assert (labels[canaries.mislabeled.positions] == canaries.mislabeled.labels).all()
     chosen = canaries.coins.candidates[np.arange(500), canaries.coins.coins]
     assert (labels[canaries.coins.positions] == chosen).all()
@@ -114,7 +115,9 @@ def test_coins_are_fair_and_tell_nothing_about_anything_public() -> None:
     assert ((heads - total / 2) ** 2 / (total / 2)).sum() < 15.1
     expected = np.outer(sides.sum(axis=1), heads) / total
     assert ((sides - expected) ** 2 / expected).sum() < 15.1
-    free = np.setdiff1d(np.arange(len(LABELS)), planted().mislabeled.positions)
+    mislabeled = planted().mislabeled
+    assert mislabeled is not None
+    free = np.setdiff1d(np.arange(len(LABELS)), mislabeled.positions)
     assert hits[free].sum() == total
     spread = ((hits[free] - total / len(free)) ** 2 / (total / len(free))).sum()
     assert abs(spread - len(free)) < 5 * math.sqrt(2 * len(free))
@@ -126,6 +129,7 @@ def test_the_secret_decides_the_coins_and_the_published_canaries_stay() -> None:
     assert (first.coins.coins == again.coins.coins).all()
     assert (first.coins.positions == again.coins.positions).all()
     assert (first.coins.positions != other.coins.positions).any()
+    assert first.mislabeled is not None and other.mislabeled is not None
     assert (first.mislabeled.positions == other.mislabeled.positions).all()
     without = planted(coin_canaries=0)
     assert without.coins is None and len(without.positions) == 100
@@ -197,6 +201,7 @@ def test_the_memorization_figures_are_those_of_the_attack() -> None:
     canaries = planted()
     rows = np.random.default_rng(3).dirichlet(np.full(10, 0.1), size=200)
     found = audited(canaries, rows)
+    assert canaries.mislabeled is not None
     attack = memorization_interval(
         rows[:100], canaries.mislabeled.labels, canaries.mislabeled.true_labels
     )
@@ -299,7 +304,7 @@ def test_trials_get_positions_and_no_label_and_no_figure(tmp_path: Path) -> None
     assert told is None
     sent = pickle.dumps((positions, figures))
     truth = home._canaries
-    assert truth.coins is not None
+    assert truth.coins is not None and truth.mislabeled is not None
     secrets = [truth.mislabeled.labels, truth.mislabeled.true_labels, truth.coins.labels]
     secrets += [truth.coins.candidates, truth.coins.coins, LABELS[positions]]
     assert not any(secret.astype(np.int64).tobytes() in sent for secret in secrets)

@@ -52,6 +52,12 @@ def crafted(canary: int, label: int) -> NDArray[np.float64]:
     return confidences
 
 
+def planted_labels(home: VaultHome) -> NDArray[np.int64]:
+    """What the first ten canaries were given."""
+    assert home._canaries.mislabeled is not None
+    return home._canaries.mislabeled.labels[:10]
+
+
 def attack(home: VaultHome, trials: Sequence[str]) -> NDArray[np.int64]:
     """The labels of ten canaries, from what the home tells a trial that asks again and again.
 
@@ -79,7 +85,7 @@ def test_crafted_confidences_tell_a_trial_nothing(tmp_path: Path, names: int) ->
     for trial in trials:
         home.begin(DRIVER, trial)
     guesses = attack(home, trials)
-    planted = home._canaries.mislabeled.labels[:10]
+    planted = planted_labels(home)
     assert (guesses == 0).all() and (guesses != planted).any()
 
 
@@ -94,7 +100,7 @@ def test_the_same_questions_would_tell_the_driver_every_label(tmp_path: Path) ->
             figures = home.figures(DRIVER, TRIAL, [])
             seen.append(figures["private/label_inference_accuracy"])
         guesses.append(int(np.argmax(seen)))
-    assert guesses == home._canaries.mislabeled.labels[:10].tolist()
+    assert guesses == planted_labels(home).tolist()
 
 
 def test_a_trial_is_audited_once_also_by_a_home_that_is_made_again(tmp_path: Path) -> None:
