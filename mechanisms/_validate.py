@@ -68,8 +68,10 @@ def members(settings: Any) -> None:
     for field in fields(settings):
         value, kind = getattr(settings, field.name), type(field.default)
         if issubclass(kind, Enum) and not isinstance(value, kind):
-            names = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
-            raise ValueError(f"{field.name} is {value!r}; it must be one of {names}")
+            names = ", ".join(str(member.value) for member in kind)
+            raise ValueError(
+                f"{field.name} is {value!r}; it must be a {kind.__name__}, one of {names}"
+            )
 
 
 def labels(

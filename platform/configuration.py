@@ -56,6 +56,14 @@ _LATER_KEYS: dict[str, Any] = {
     "noise.secure": False,
 }
 
+#: What papers call a setting, by the end of a key: where it is here.
+_OTHER_NAMES = {
+    "lambda": "ALIBI's Laplace noise of scale lambda has epsilon = 2 / lambda: set trainer.epsilon",
+    "lr": "the learning rate is learning_rate: set trainer.learning_rate",
+    "sigma": "Gaussian noise follows from its price: set trainer.noise=gaussian, trainer.epsilon "
+    "and trainer.delta (`labeldp epsilon gaussian --noise-std S --delta D` says what S costs)",
+}
+
 #: Keys that say where things lie on one machine and not what is computed.
 _LOCAL_KEYS = ("data.root",)
 
@@ -345,6 +353,8 @@ def near_miss(given: str, known: Mapping[str, Any]) -> str:
     """Return a hint at the names of `known` that may have been meant."""
     names = list(known)
     last = given.rpartition(".")[2]
+    if last in _OTHER_NAMES and last not in {name.rpartition(".")[2] for name in names}:
+        return _OTHER_NAMES[last]
     # The right name in the wrong section comes before a name that only looks alike.
     same = [name for name in names if name.rpartition(".")[2] == last]
     close = difflib.get_close_matches(given, names, n=2, cutoff=0.5)

@@ -89,8 +89,13 @@ def _walk(section: Any, prefix: str) -> Iterator[KeyFacts]:
         if is_dataclass(value):
             yield from _walk(value, f"{key}.")
         elif key == "method":
-            facts = {"type": _one_of(METHODS), "default": TrialConfig().method, "bounds": ""}
-            yield KeyFacts(key=key, meaning=meanings[field.name], **facts)
+            yield KeyFacts(
+                key=key,
+                type=_one_of(METHODS),
+                default=TrialConfig().method,
+                bounds="",
+                meaning=meanings[field.name],
+            )
         else:
             yield KeyFacts(
                 key=key,

@@ -1,6 +1,7 @@
 """`labeldp config [METHOD]`: every configuration key with type, default, bounds and meaning."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from labeldp.platform.cli.verb import Verb
@@ -39,7 +40,7 @@ def _text(found: dict[str, Any]) -> str:
     width = max(60, get_terminal_size((120, 24)).columns)
     rows = []
     for each in keys:
-        value = f"{each['type']}, {each['bounds']}" if each["bounds"] else each["type"]
+        value = _value(each["type"], each["bounds"])
         of = f" [{', '.join(each['methods'])}]" if several and each["methods"] else ""
         rows.append((each["key"], value, each["default"], each["meaning"] + of))
     if width >= _TABLE_WIDTH:
@@ -54,7 +55,15 @@ def _text(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _table(rows: list[tuple[str, ...]], width: int) -> str:
+def _value(kind: str, bounds: str) -> str:
+    """What a value may be: type and bounds in one."""
+    left_open = ", or null" if kind.endswith(", or null") else ""
+    kind = kind.removesuffix(left_open)
+    bounds = bounds.removeprefix("a finite number").removeprefix(",").strip()
+    return f"{kind}, {bounds}{left_open}" if bounds else f"{kind}{left_open}"
+
+
+def _table(rows: Sequence[tuple[str, ...]], width: int) -> str:
     from io import StringIO
 
     from rich.console import Console

@@ -15,7 +15,7 @@ from labeldp.platform.configuration import ConfigurationError, FeatureSet
 from labeldp.platform.cost import budget_of, check_budget, check_priors, cost_of
 from labeldp.platform.driver import SweepOptions, load_data, prepare
 from labeldp.platform.overrides import parse_overrides, read_yaml
-from labeldp.platform.search.stand_ins import DataFacts, learned
+from labeldp.platform.search.stand_ins import DataFacts, Search, learned
 from labeldp.platform.sweep import PlannedTrial, Sweep
 from labeldp.platform.trusted.audits import check_room
 from labeldp.platform.trusted.ensembles import ensembles_of
@@ -35,7 +35,7 @@ class PlanResult:
         gpu_hours: Of all trials, from the sweep's own estimate for one.
         fits: Whether this machine can hold a trial and the data are there.
         problems: What stands in the way.
-        configurations: Settings of each trial that differ between trials.
+        configurations: Settings of each trial that differ between trials; of a search its axes.
         over_budget: Whether nothing but the budget stands in the way.
     """
 
@@ -110,7 +110,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         except ValueError as error:
             problems.append(str(error))
     budget = options.max_epsilon_total is not None or sized.budget is not None
-    trials, _ = learned(
+    trials, search = learned(
         sized,
         listed,
         facts,
@@ -138,15 +138,26 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         gpu_hours=0.0 if options.smoke else cost.trials * sized.gpu_hours_per_trial,
         fits=not problems,
         problems=problems,
-        configurations=[_configuration(trial) for trial in trials],
+        configurations=_configurations(trials, search),
         over_budget=over_budget and len(problems) == 1,
     )
 
 
-def _configuration(trial: PlannedTrial) -> dict[str, object]:
-    """A line of the plan; of a search what is priced in place of its trials."""
-    stands_for = {"stands_for": trial.stands_for} if trial.stands_for != 1 else {}
-    return {"variant": trial.variant, **trial.point, **stands_for}
+def _configurations(
+    trials: Sequence[PlannedTrial], search: Search | None
+) -> list[dict[str, object]]:
+    """A row for each trial; of a search for each of its strands, with the axes."""
+    if search is None:
+        return [{"variant": trial.variant, **trial.point} for trial in trials]
+    return [
+        {
+            "variant": strand.line.variant.name,
+            **strand.point,
+            **{key: repr(axis) for key, axis in strand.axes.items()},
+            "trials": strand.size,
+        }
+        for strand in search.strands
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,5 +211,5 @@ def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
         )
     asked = any(trial.config.performance.device is Device.CUDA for trial in trials)
     if asked and not torch.cuda.is_available():
-        problems.append("performance.device is CUDA, but this machine has no GPU")
+        problems.append("performance.device is cuda, but this machine has no GPU")
     return problems

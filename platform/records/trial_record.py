@@ -113,7 +113,7 @@ class TrialRecord:
         """Read the record at `path`.
 
         Raises:
-            ResultsFolderError: It is none; the message says where and why.
+            ResultsFolderError: It holds no record; the message says where and why.
         """
         fields = read_json(path)
         for name in _NO_LONGER_KEPT:
