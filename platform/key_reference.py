@@ -106,7 +106,6 @@ def _walk(section: Any, prefix: str) -> Iterator[KeyFacts]:
             )
 
 
-@cache
 def _meanings(section: type) -> dict[str, str]:
     """Field -> what the docstrings of a dataclass, and of those it inherits from, say of it."""
     found: dict[str, str] = {}
