@@ -151,7 +151,8 @@ def _parser(sweep: "Sweep") -> argparse.ArgumentParser:
         allow_abbrev=False,
         description=f"Run sweep {sweep.name!r}.",
         epilog="key=value fixes a setting (trainer.epochs=5); key=[a,b] makes it an axis. "
-        "`labeldp plan FILE` lists trials and costs without starting anything.",
+        "`labeldp plan FILE` lists trials and costs without starting anything, `labeldp config` "
+        "every setting; docs/glossary.md explains the words.",
     )
     add_plan_arguments(parser)
     parser.add_argument(
