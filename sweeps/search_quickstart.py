@@ -8,8 +8,8 @@ those labels alone. What any label pays is the larger of the two sums: 4. The pu
 takes no part in the search.
 
 Expect: random draws at first, then rates near the best; docs/search.md has the figures of a run.
-`--stop asha evaluation.epsilon=0.05` ends trials that fall behind, and asks each for three further
-counts to do so, 80 of .05 in all.
+`--stop asha evaluation.estimate=release` ends trials that fall behind: one release of the held-out
+labels tells how far along everybody is, at every rung, and costs 4 once, again paid by them alone.
 
 Hardware: two cores, about two minutes.
 """
