@@ -75,8 +75,10 @@ def members(settings: Any, **also: type) -> None:
         if isinstance(value, also.get(field.name, ())):
             continue
         if issubclass(kind, Enum) and not isinstance(value, kind):
-            names = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
-            raise ValueError(f"{field.name} is {value!r}; it must be one of {names}")
+            names = ", ".join(str(member.value) for member in kind)
+            raise ValueError(
+                f"{field.name} is {value!r}; it must be a {kind.__name__}, one of {names}"
+            )
 
 
 def labels(

@@ -85,6 +85,14 @@ _LATER_KEYS: dict[str, Any] = {
 #: keeps the hash that it had. Trials are hashed with the number that the share comes to.
 _FORMER_DEFAULTS: dict[str, Any] = {"audit.canaries": 100, "audit.coin_canaries": 100}
 
+#: What papers call a setting, by the end of a key: where it is here.
+_OTHER_NAMES = {
+    "lambda": "ALIBI's Laplace noise of scale lambda has epsilon = 2 / lambda: set trainer.epsilon",
+    "lr": "the learning rate is learning_rate: set trainer.learning_rate",
+    "sigma": "Gaussian noise follows from its price: set trainer.noise=gaussian, trainer.epsilon "
+    "and trainer.delta (`labeldp epsilon gaussian --noise-std S --delta D` says what S costs)",
+}
+
 #: Keys that say where things lie on one machine, or what is kept, and not what is computed.
 _LOCAL_KEYS = ("data.root", "models.keep")
 
@@ -167,7 +175,7 @@ class TrialConfig:
         kind = METHODS.get(self.method)
         if kind is None:
             raise ConfigurationError(
-                f"method is {self.method!r}; {_near_miss(self.method, METHODS)}"
+                f"method is {self.method!r}; {near_miss(self.method, METHODS)}"
             )
         if not isinstance(self.trainer, kind):
             raise ConfigurationError(
@@ -192,14 +200,14 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
     method = changes.get("method", config.method)
     if method != config.method:
         if not isinstance(method, str) or method not in METHODS:
-            raise ConfigurationError(f"method is {method!r}; {_near_miss(str(method), METHODS)}")
+            raise ConfigurationError(f"method is {method!r}; {near_miss(str(method), METHODS)}")
         tree.method = method
         tree.trainer = OmegaConf.structured(METHODS[method]())
         _unlock(tree)
     known = flatten(tree)
     for key, value in changes.items():
         if key not in known and key not in _sections(known):
-            raise ConfigurationError(f"there is no key {key!r}; {_near_miss(key, known)}")
+            raise ConfigurationError(f"there is no key {key!r}; {near_miss(key, known)}")
         if isinstance(value, Mapping) or key not in known:
             raise ConfigurationError(
                 f"{key} is a section, not a value; set one of its keys: "
@@ -336,9 +344,12 @@ def _sections(keys: Mapping[str, Any]) -> set[str]:
     return {key[:end] for key in keys for end in range(len(key)) if key[end] == "."}
 
 
-def _near_miss(given: str, known: Mapping[str, Any]) -> str:
+def near_miss(given: str, known: Mapping[str, Any]) -> str:
+    """Return a hint at the names of `known` that may have been meant."""
     names = list(known)
     last = given.rpartition(".")[2]
+    if last in _OTHER_NAMES and last not in {name.rpartition(".")[2] for name in names}:
+        return _OTHER_NAMES[last]
     # The right name in the wrong section comes before a name that only looks alike.
     same = [name for name in names if name.rpartition(".")[2] == last]
     close = difflib.get_close_matches(given, names, n=2, cutoff=0.5)

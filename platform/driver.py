@@ -42,11 +42,12 @@ def run(sweep: OpenSweep) -> None:
         EnsembleIncomplete: Teachers that failed again and again.
         VaultLost: The vault is gone.
     """
-    checked, left = sweep.checked, sweep.left
+    checked = sweep.checked
+    left = list(sweep.left.values()) if sweep.book is None else checked.trials
     data = ray.put(checked.data.public)
     try:
         ensembles = train_missing(
-            list(left.values()),
+            left if sweep.unfinished else [],
             home=sweep.home,
             data=data,
             each=sweep.sizes.teacher,
@@ -59,15 +60,7 @@ def run(sweep: OpenSweep) -> None:
                 teachers_trained=ensembles.teachers_trained,
                 teachers_reused=ensembles.teachers_reused,
             )
-        if left:
-            run_trials(
-                left,
-                data=checked.data.public,
-                home=sweep.home,
-                each=sweep.sizes.trial,
-                recorder=sweep.recorder,
-                progress=sweep.progress,
-                max_minutes=checked.options.max_minutes,
-            )
+        if sweep.unfinished:
+            run_trials(sweep)
     finally:
         sweep.progress.close()

@@ -21,7 +21,7 @@ from ray._common.utils import get_default_system_temp_dir
 from ray._private import ray_constants
 
 #: The exporters of the autoscaler's monitor and of the dashboard's process have no switch. Given a
-#: port that is none they say so in their log and go on, as where another cluster holds the port.
+#: port that does not exist they say so in their log and go on, as where another cluster holds it.
 _NO_PORT = {"AUTOSCALER_METRIC_PORT": "-1", "DASHBOARD_METRIC_PORT": "-1"}
 
 

@@ -1,7 +1,7 @@
 """First step of a sweep: all that can be refused without its results folder and a cluster."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labeldp.mechanisms.ledger import Budget
@@ -11,6 +11,7 @@ from labeldp.platform.cost import SweepCost, budget_of, check_budget, check_prio
 from labeldp.platform.data_loading import load_data
 from labeldp.platform.earlier_starts import canaries_before
 from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.search.stand_ins import DataFacts, Search, learned
 from labeldp.platform.sweep import PlannedTrial, Sweep, with_canaries
 from labeldp.platform.sweep_options import SweepOptions, prepare
 from labeldp.platform.trusted.audits import check_room
@@ -30,6 +31,7 @@ class CheckedSweep:
         budget: The most that a label may pay.
         choose_by: Which accuracy trials are compared by.
         folder: The results folder; not held yet.
+        search: Whose trials are not known beforehand; then `plans` is empty.
     """
 
     sweep: Sweep
@@ -40,11 +42,17 @@ class CheckedSweep:
     budget: Budget | None
     choose_by: ChooseBy
     folder: ResultsFolder
+    search: Search | None = None
 
     @property
     def trials(self) -> list[PlannedTrial]:
-        """Every trial, in order."""
-        return list(self.plans.values())
+        """Every trial, in order; of a search what stands in for them."""
+        return list(self.plans.values()) if self.search is None else self.search.trials
+
+    @property
+    def total(self) -> int:
+        """How many trials there are."""
+        return sum(trial.stands_for for trial in self.trials)
 
     @property
     def audit(self) -> AuditSettings:
@@ -90,16 +98,29 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
         before=canaries_before(options.results),
     )
     first = trials[0].config
+    numbers = {name: getattr(first.audit, name) for name in ("canaries", "coin_canaries")}
+    # Trials that a search comes up with start from there, and are hashed with those numbers too.
+    sized = replace(sized, base=replace(sized.base, audit=replace(sized.base.audit, **numbers)))
     for trial in trials:
         trial.config.trainer.check_data(public)
     choose_by = resolve(
         options.choose_by or sized.choose_by,
         has_test_split=public.has_test_split,
         has_held_out=public.held_out_features is not None,
+        learns=sized.learns,
     )
     check_priors(trials, public)
     check_room(first.audit, num_labels=num_labels)
     with_estimates = loaded.held_out_labels is not None and len(loaded.held_out_labels) > 0
+    trials, search = learned(
+        sized,
+        trials,
+        DataFacts(num_classes=public.num_classes, with_estimates=with_estimates),
+        by=choose_by,
+        overrides=options.overrides,
+        budgeted=options.max_epsilon_total is not None or sized.budget is not None,
+        fingerprint=public.fingerprint,
+    )
     cost = cost_of(trials, num_classes=public.num_classes, with_estimates=with_estimates)
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     check_budget(cost, budget)
@@ -107,11 +128,12 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
         sweep=sized,
         options=options,
         data=loaded,
-        plans={trial.hash(public.fingerprint): trial for trial in trials},
+        plans={} if search else {trial.hash(public.fingerprint): trial for trial in trials},
         cost=cost,
         budget=budget,
         choose_by=choose_by,
         folder=ResultsFolder(options.results, sweep=sweep.name),
+        search=search,
     )
 
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from labeldp.platform.cost import paid_by_private
+from labeldp.platform.cost import SweepCost, paid_by_private
 from labeldp.platform.open_sweep import OpenSweep
 from labeldp.platform.publishing.folder_ledger import read_folder
 from labeldp.platform.publishing.ledger_words import sentences
 from labeldp.platform.records.recorder import ledger_json
-from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import TRACKING_ERRORS, shown
 from labeldp.platform.records.tracking_page import LOCAL_SERVER, description, links
 from labeldp.platform.reports.finding import finding
@@ -63,7 +63,7 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     checked, recorder = sweep.checked, sweep.recorder
     folder, name = checked.folder, checked.sweep.name
     summary = sweep.home.summary(checked.delta)
-    ledger = _totals(summary)
+    ledger = _totals(summary, learned=checked.cost if checked.sweep.learns else None)
     records = {**sweep.skipped, **recorder.records}
     private = _private(sweep, summary)
     facts = {**ledger, **private, **_labels(sweep)}
@@ -75,26 +75,24 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         ledger=facts,
         results=folder.path,
         choose_by=checked.choose_by,
-        around=AroundTrials(
-            releases=_releases(folder.path), left=len(checked.plans) - len(records)
-        ),
+        around=AroundTrials(releases=_releases(folder.path), left=checked.total - len(records)),
     )
     tracker = recorder.tracker
     complete = recorder.replay(records)
     rows = front_rows(records.values(), choose_by=checked.choose_by, run_id=tracker.run_id)
     note = description(found.text, rows=rows, run_id=tracker.parent_run_id)
-    tracked = complete and _close(sweep, page, summary, records, note=note)
+    tracked = complete and _close(sweep, page, facts, ledger_json(summary.charges), note=note)
     failed = [record for record in recorder.records.values() if not record.finished]
     return SweepOutcome(
         experiment=name,
         tracking_uri=shown(tracker.uri),
         parent_run_id=tracker.parent_run_id,
-        trials=len(checked.plans),
+        trials=checked.total,
         finished=len(recorder.records) - len(failed),
         failed=len(failed),
         skipped=len(sweep.skipped),
         over_budget=sum(record.reason.startswith("BudgetExceeded") for record in failed),
-        left=len(checked.plans) - len(records),
+        left=checked.total - len(records),
         results_dir=str(folder.path),
         pareto=rows,
         ledger=ledger,
@@ -121,17 +119,28 @@ def _releases(folder: Path) -> list[str]:
         return []
 
 
-def _totals(summary: LedgerSummary) -> dict[str, Any]:
-    """Totals of the sweep's ledger, for its JSON, its report and its run."""
+def _totals(summary: LedgerSummary, *, learned: SweepCost | None) -> dict[str, Any]:
+    """Totals of the sweep's ledger, for its JSON, its report and its run.
+
+    Every release is charged, whichever trial is picked in the end: choosing among them by the
+    public test split, or by estimates of accuracy that are among those releases, is post-processing
+    and costs nothing more. Where what trials found decides what is asked next, the sum of what was
+    asked is itself an outcome and no guarantee: the dearest way that the sweep could have gone is
+    one, and the difference is the price of choosing.
+
+    Args:
+        summary: Of the ledger.
+        learned: What the plan says of a sweep that learns; None for one whose trials were listed.
+    """
+    total, delta = summary.epsilon, summary.delta
+    if learned is not None:
+        total, delta = max(total, learned.epsilon_total), max(delta, learned.delta)
     return {
         "releases": len(summary.charges),
         "epsilon_releases": summary.epsilon,
-        # Every release is charged, whichever trial is picked in the end: choosing among them by the
-        # public test split, or by estimates of accuracy that are among those releases, is
-        # post-processing and costs nothing more.
-        "epsilon_selection": 0.0,
-        "epsilon_total": summary.epsilon,
-        "delta": summary.delta,
+        "epsilon_selection": total - summary.epsilon if isfinite(total) else 0.0,
+        "epsilon_total": total,
+        "delta": delta,
     }
 
 
@@ -150,15 +159,11 @@ def _labels(sweep: OpenSweep) -> dict[str, int]:
 
 
 def _close(
-    sweep: OpenSweep,
-    page: Report,
-    summary: LedgerSummary,
-    records: Mapping[str, TrialRecord],
-    *,
-    note: str,
+    sweep: OpenSweep, page: Report, facts: Mapping[str, Any], charged: str, *, note: str
 ) -> bool:
     """Write the sweep's own run; returns whether tracking took it."""
-    planned = len(sweep.checked.plans)
+    records = {**sweep.skipped, **sweep.recorder.records}
+    planned = sweep.checked.total
     finished = sum(record.finished for record in records.values())
     identity = sweep.checked.folder.identity()
     try:
@@ -168,13 +173,11 @@ def _close(
                 "finished": finished,
                 "teachers_trained": identity.get("teachers_trained", 0),
                 "teachers_reused": identity.get("teachers_reused", 0),
-                **{key: float(value) for key, value in _totals(summary).items()},
-                **_private(sweep, summary),
-                **{key: float(value) for key, value in _labels(sweep).items()},
+                **{key: float(value) for key, value in facts.items()},
             },
             files=(page.html, page.pareto_png, page.pareto_csv),
             private=page.private,
-            texts={"ledger.json": ledger_json(summary.charges)},
+            texts={"ledger.json": charged},
             finished=finished == planned,
             note=note,
         )

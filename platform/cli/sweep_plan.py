@@ -3,16 +3,19 @@
 import importlib.util
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 
+from labeldp.mechanisms.ledger import BudgetExceeded
+from labeldp.platform.accuracy_figures import ChooseBy, resolve
 from labeldp.platform.cli.sweep_command import sweep_file
 from labeldp.platform.configuration import ConfigurationError, FeatureSet
-from labeldp.platform.cost import check_budget, check_priors, cost_of
+from labeldp.platform.cost import budget_of, check_budget, check_priors, cost_of
 from labeldp.platform.driver import SweepOptions, load_data, prepare
 from labeldp.platform.overrides import parse_overrides, read_yaml
+from labeldp.platform.search.stand_ins import DataFacts, Search, learned
 from labeldp.platform.sweep import PlannedTrial, Sweep
 from labeldp.platform.trusted.audits import check_room
 from labeldp.platform.trusted.ensembles import ensembles_of
@@ -34,7 +37,8 @@ class PlanResult:
         problems: What stands in the way.
         labels: How many there are to train on; 0 where the data can't be read.
         spoiled_labels: How many of them will be made wrong on purpose, for audits.
-        configurations: Settings of each trial that differ between trials.
+        configurations: Settings of each trial that differ between trials; of a search its axes.
+        over_budget: Whether nothing but the budget stands in the way.
     """
 
     trials: int
@@ -48,6 +52,7 @@ class PlanResult:
     labels: int
     spoiled_labels: int
     configurations: list[dict[str, object]]
+    over_budget: bool = False
 
 
 def load_sweep(path: str) -> Sweep:
@@ -94,69 +99,117 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     Raises:
         ConfigurationError: A key or value that can't be used.
     """
-    sized, trials = prepare(sweep, options)
-    facts = _look_at_data(trials)
+    sized, listed = prepare(sweep, options)
+    seen = _look_at_data(listed)
+    facts, problems = seen.facts, list(seen.problems)
+    by = options.choose_by or sized.choose_by or ChooseBy.TEST
+    if sized.learns and not problems:
+        try:
+            by = resolve(
+                options.choose_by or sized.choose_by,
+                has_test_split=seen.has_test_split,
+                has_held_out=facts.with_estimates,
+                learns=True,
+            )
+        except ValueError as error:
+            problems.append(str(error))
+    budget = options.max_epsilon_total is not None or sized.budget is not None
+    trials, search = learned(
+        sized,
+        listed,
+        facts,
+        by=by,
+        overrides=options.overrides,
+        budgeted=budget,
+        fingerprint="",
+    )
     cost = cost_of(trials, num_classes=facts.num_classes, with_estimates=facts.with_estimates)
-    problems = [*facts.problems]
+    over_budget = False
     try:
-        check_budget(cost, sized.budget)
-    except ValueError as error:
+        most = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
+        check_budget(cost, most)
+    except BudgetExceeded as error:
+        over_budget = not problems
         problems.append(str(error))
     problems += _lacking(sized, trials)
     return PlanResult(
-        trials=len(trials),
-        epsilons=sorted(set(cost.epsilons)),
+        trials=cost.trials,
+        # Calibrated noise has 3.9999999999999276 where 4 was asked for.
+        epsilons=sorted({float(f"{epsilon:.12g}") for epsilon in cost.epsilons}),
         releases=cost.releases,
         epsilon_total=cost.epsilon_total,
         delta=cost.delta,
-        gpu_hours=0.0 if options.smoke else len(trials) * sized.gpu_hours_per_trial,
+        gpu_hours=0.0 if options.smoke else cost.trials * sized.gpu_hours_per_trial,
         fits=not problems,
         problems=problems,
-        labels=facts.num_labels,
-        spoiled_labels=facts.spoiled,
-        configurations=[{"variant": trial.variant, **trial.point} for trial in trials],
+        labels=seen.num_labels,
+        spoiled_labels=seen.spoiled,
+        configurations=_configurations(trials, search),
+        over_budget=over_budget and len(problems) == 1,
     )
 
 
+def _configurations(
+    trials: Sequence[PlannedTrial], search: Search | None
+) -> list[dict[str, object]]:
+    """A row for each trial; of a search for each of its strands, with the axes."""
+    if search is None:
+        return [{"variant": trial.variant, **trial.point} for trial in trials]
+    return [
+        {
+            "variant": strand.line.variant.name,
+            **strand.point,
+            **{key: repr(axis) for key, axis in strand.axes.items()},
+            "trials": strand.size,
+        }
+        for strand in search.strands
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
-class _DataFacts:
-    """What the price depends on, as far as it could be found out.
+class _Seen:
+    """What was found out of the data.
 
     Attributes:
-        num_classes: K; the least there can be where the data can't be read.
-        with_estimates: Whether labels are held out to estimate accuracy by.
+        facts: What the price depends on; the least there can be where the data can't be read.
+        has_test_split: Whether test labels are public.
         num_labels: N, to train on.
         spoiled: How many of them are made wrong on purpose, for audits.
         problems: Why the trials can't be run on these data.
     """
 
-    num_classes: int = 2
-    with_estimates: bool = False
+    facts: DataFacts = field(default_factory=lambda: DataFacts(num_classes=2, with_estimates=False))
+    has_test_split: bool = True
     num_labels: int = 0
     spoiled: int = 0
     problems: tuple[str, ...] = ()
 
 
-def _look_at_data(trials: Sequence[PlannedTrial]) -> _DataFacts:
-    facts, first = _DataFacts(), trials[0].config
+def _look_at_data(trials: Sequence[PlannedTrial]) -> _Seen:
+    seen, first = _Seen(), trials[0].config
     try:
         # How many examples there are does not depend on features, which take minutes to compute.
         raw = replace(first.data, features=FeatureSet.AS_THEY_ARE)
         loaded = load_data(raw, evaluation=first.evaluation)
-        facts = _DataFacts(
+        facts = DataFacts(
             num_classes=loaded.public.num_classes,
             with_estimates=loaded.held_out_labels is not None,
         )
         size, classes = len(loaded.train_labels), loaded.public.num_classes
         audit = first.audit.settled(num_labels=size, num_classes=classes)
-        facts = replace(facts, num_labels=size, spoiled=audit.spoiled)
+        seen = _Seen(
+            facts=facts,
+            has_test_split=loaded.public.has_test_split,
+            num_labels=size,
+            spoiled=audit.spoiled,
+        )
         check_room(audit, num_labels=size)
         check_priors(trials, loaded.public)
         for ensemble in ensembles_of(trials):
             ensemble.check_count(len(loaded.train_labels))
     except (ValueError, FileNotFoundError) as error:
-        return replace(facts, problems=(str(error),))
-    return facts
+        return replace(seen, problems=(str(error),))
+    return seen
 
 
 def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
@@ -175,5 +228,5 @@ def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
         )
     asked = any(trial.config.performance.device is Device.CUDA for trial in trials)
     if asked and not torch.cuda.is_available():
-        problems.append("performance.device is CUDA, but this machine has no GPU")
+        problems.append("performance.device is cuda, but this machine has no GPU")
     return problems

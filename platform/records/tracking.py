@@ -339,7 +339,7 @@ class Tracker:
 
 
 def check_file(uri: str) -> None:
-    """Refuse a SQLite store whose file is none; MLflow would try for minutes.
+    """Refuse a SQLite store whose file is no database; MLflow would try for minutes.
 
     Raises:
         TrackingUnusable: A folder, pipe, socket or device is there.

@@ -195,7 +195,7 @@ def digest_of(confidences: NDArray[Any], facts: Any) -> str:
 
 
 def checked_trial(trial: str) -> str:
-    """Return a trial's hash, or refuse what is none: it names files.
+    """Return a trial's hash, or refuse what is no hash: it names files.
 
     Raises:
         ValueError: No hash, or no hexadecimal one.

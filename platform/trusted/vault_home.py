@@ -312,7 +312,7 @@ class VaultHome:
 
 
 class HomeActor(VaultHome):
-    """A home that can say why it is none: an actor that raises while it is made tells nobody."""
+    """A home that can say what it lacks: an actor that raises while it is made tells nobody."""
 
     def __init__(self, labels: SecretLabels, **settings: Any) -> None:
         """Make the home, or keep what it was refused with until somebody asks."""

@@ -1,6 +1,7 @@
 """configuration: overrides, YAML, near misses, wrong types and values, hashes."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -279,3 +280,18 @@ def test_settings_that_came_later_leave_older_trials_what_they_were() -> None:
     for said in ({"data.hold_out": "none"}, {"data.classes": "2"}):
         other = with_changes(TrialConfig(), said)
         assert config_hash(other, data_fingerprint="f") != "de109d069c06635f"
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [("trainer.lambda", "epsilon = 2 / lambda"), ("trainer.lr", "trainer.learning_rate")],
+)
+def test_what_papers_call_a_setting_is_known(key: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(words)):
+        with_changes(TrialConfig(), {key: 1.0})
+
+
+def test_members_are_named_as_they_are_typed() -> None:
+    with pytest.raises(ValueError, match="must be a ModelName, one of mlp, small_cnn, ") as refused:
+        AlibiConfig(model="mlpp")  # type: ignore[arg-type]
+    assert "ModelName.MLP" not in str(refused.value)

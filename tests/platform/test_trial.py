@@ -18,7 +18,7 @@ from labeldp.platform.cost import check_priors, cost_of
 from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.sweep import PlannedTrial
-from labeldp.platform.trial import run_trial
+from labeldp.platform.trial import Rungs, TrialOutcome, run_trial
 from labeldp.platform.trusted.ensembles import ensembles_of
 from labeldp.platform.vault_client import VaultClient
 from labeldp.trainers.data import PublicData
@@ -111,6 +111,39 @@ def test_a_trial_that_goes_on_in_a_later_stage_counts_the_releases_of_all_stages
     )
     assert len(vault.charges()) == 2
     assert sorted(outcome.release_keys) == sorted(charge.key for charge in vault.charges())
+
+
+def test_a_trial_stops_where_it_is_told_to_and_stays_stopped_when_it_starts_again() -> None:
+    """Its worker died after the word and before the end: it trains no further epoch."""
+    data, _ = digits(train=200)
+    vault = LabelVault(labels=np.arange(200) % 10, num_classes=10)
+    config = with_changes(TrialConfig(), {"trainer.epochs": 5, "trainer.width": 8})
+    told: list[float] = []
+
+    def rungs(*, stopped: bool) -> Rungs:
+        def judged(figures: Mapping[str, float]) -> bool:
+            told.append(figures["epoch"])
+            return figures["epoch"] == 3
+
+        return Rungs(epochs=(1, 3), estimated=False, judged=judged, stopped=lambda: stopped)
+
+    states, seen = States(), list[int]()
+
+    def run(*, stopped: bool) -> TrialOutcome:
+        return run_trial(
+            config,
+            data=data,
+            vault=NearVault(vault),
+            on_epoch=lambda metrics: seen.append(metrics.epoch),
+            checkpoints=states,
+            rungs=rungs(stopped=stopped),
+        )
+
+    first = run(stopped=False)
+    assert (first.stopped_early, told, seen) == (3, [1, 3], [2])
+    again = run(stopped=True)
+    assert (again.stopped_early, told, seen) == (3, [1, 3], [2, 1, 2, 3])
+    assert again.metrics["accuracy"] == first.metrics["accuracy"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,6 +36,16 @@ LEDGER = {
 }
 #: The bound beside the advantage was up to three times too high until it was corrected.
 CORRECTED_SINCE = "label_inference_bound"
+#: Audits that there were none of.
+ADDED_SINCE = {
+    "private/epsilon_tight",
+    "epsilon_tight_ceiling",
+    "private/epsilon_release",
+    "private/epsilon_release_one_run",
+    "private/release_guesses",
+    "private/release_correct",
+    "epsilon_release_ceiling",
+}
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -73,3 +74,19 @@ def test_durations_read_well(seconds: float, text: str) -> None:
     from dataclasses import replace
 
     assert outcome(replace(a_record(), seconds=seconds)).endswith(text)
+
+
+def test_quiet_says_how_trials_failed_and_nothing_else() -> None:
+    stream = io.StringIO()
+    progress = SweepProgress(total=3, skipped=0, stream=stream, quiet=True)
+    progress.say("quickstart: 3 trials")
+    progress.ended(a_record())
+    progress.ended(a_record(finished=False, reason="out of memory"))
+    progress.close()
+    assert stream.getvalue().startswith("[2/3] ALIBI: failed: out of memory")
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_an_early_stop_is_said() -> None:
+    assert outcome(replace(a_record(), stopped_early=1)).startswith("stopped early after 1 epoch, ")
+    assert "after 4 epochs" in outcome(replace(a_record(), stopped_early=4))

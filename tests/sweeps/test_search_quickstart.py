@@ -1,0 +1,85 @@
+"""A search under Tune itself: one start of Ray; what is lost of it is run again without one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labeldp.platform.cli.sweep_plan import load_sweep
+from labeldp.platform.driver import SweepOptions, run_sweep
+from labeldp.platform.records.results import ResultsFolder, TrialRecord
+from labeldp.platform.search.search_settings import AshaStop, OptunaSearch
+from tests.faults.without_cluster import without_cluster
+
+pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(600)]
+
+SWEEP_FILE = Path(__file__).resolve().parents[2] / "sweeps" / "search_quickstart.py"
+SETTINGS: dict[str, Any] = {"trainer.epochs": 6, "evaluation.epsilon": 8.0}
+
+
+def records(results: Path) -> dict[str, TrialRecord]:
+    return ResultsFolder(results, sweep="search_quickstart").records()
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("search")
+    command = [sys.executable, str(SWEEP_FILE), "--smoke", "--trials", "6", "--stop", "asha"]
+    command += ["--quiet", "--json", "--results", str(folder / "results")]
+    command += [f"{key}={value}" for key, value in SETTINGS.items()]
+    gone = ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "LABELDP_DATA")
+    environment = {name: value for name, value in os.environ.items() if name not in gone}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stderr
+    assert "accuracy" not in done.stderr, "--quiet says nothing of trials that finish"
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_every_trial_ends_as_a_whole_record(outcome: dict[str, Any]) -> None:
+    assert (outcome["trials"], outcome["finished"], outcome["left"]) == (6, 6, 0)
+    found = list(records(Path(outcome["results_dir"])).values())
+    assert len(found) == 6
+    for record in found:
+        assert len(record.curves) == (record.stopped_early or 6)
+        assert "epsilon_m_low" in record.metrics and "accuracy_estimated" in record.metrics
+        assert "accuracy_estimated" in record.curves[0], "its rung after the first epoch"
+    # Somebody was behind: rates from 1e-4 to 1 are no narrow range, and counts of 8 are exact.
+    assert any(record.stopped_early for record in found)
+
+
+def test_the_price_is_that_of_the_dearest_way(outcome: dict[str, Any]) -> None:
+    """Six trials could have asked at the epochs 1 and 4, and at their ends: 18 counts of 8."""
+    ledger = outcome["ledger"]
+    assert ledger["epsilon_total"] == 144.0
+    assert ledger["epsilon_releases"] + ledger["epsilon_selection"] == 144.0
+    assert ledger["epsilon_selection"] > 0
+
+
+def test_a_lost_record_is_run_again_and_no_other(outcome: dict[str, Any]) -> None:
+    results = Path(outcome["results_dir"])
+    before = records(results)
+    lost = max((results / "trials").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    lost.unlink()
+    with without_cluster():
+        again = run_sweep(
+            load_sweep(str(SWEEP_FILE)),
+            SweepOptions(
+                results=results,
+                overrides=SETTINGS,
+                smoke=True,
+                quiet=True,
+                search=OptunaSearch(trials=6),
+                stop=AshaStop(),
+            ),
+        )
+    assert (again.trials, again.skipped, again.finished, again.left) == (6, 5, 1, 0)
+    after = records(results)
+    assert set(after) == set(before)
+    assert dict(after[lost.stem].point) == dict(before[lost.stem].point)
