@@ -14,7 +14,6 @@ torch.Size([64, 10])
 from dataclasses import dataclass
 
 import torch
-from sklearn.cluster import MiniBatchKMeans
 from torch import Tensor
 
 from labeldp.mechanisms import _validate
@@ -72,6 +71,8 @@ class PatchFeatures:
         centered = patches - mean
         values, vectors = torch.linalg.eigh((centered.mT @ centered / len(centered)).double())
         whitening = (vectors * (values + _WHITENING).rsqrt() @ vectors.mT).float()
+        from sklearn.cluster import MiniBatchKMeans  # a second, which most trials have no use for
+
         clusters = MiniBatchKMeans(
             self.centers, batch_size=4096, max_iter=10, n_init=1, random_state=self.seed
         ).fit((centered @ whitening).numpy())

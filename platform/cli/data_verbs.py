@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from labeldp.platform.cli.verb import Group, Verb
 
 if TYPE_CHECKING:
+    from labeldp.platform.cli.tables import Table
     from labeldp.trainers.data import LabelledData
     from labeldp.trainers.data_sets.data_set import DataSet
 
@@ -216,6 +217,25 @@ def _list(options: argparse.Namespace) -> SetList:
     return SetList(root=str(data_root(options.root).absolute()), sets=list_sets(options.root))
 
 
+def _listed(found: SetList) -> "list[Table | str]":
+    from labeldp.platform.cli.tables import Mood, Table
+
+    table = Table(
+        columns=("name", "there", "what it is", "where, or how to get it"),
+        rows=tuple(
+            (
+                entry.name,
+                "yes" if entry.present else "no",
+                entry.description,
+                entry.path if entry.present else entry.command,
+            )
+            for entry in found.sets
+        ),
+        moods={row: Mood.ASIDE for row, entry in enumerate(found.sets) if not entry.present},
+    )
+    return [f"data sets below {found.root}", table]
+
+
 def _check(options: argparse.Namespace) -> SetCheck:
     return check_set(
         options.name,
@@ -246,7 +266,14 @@ def _set_to_check(parser: argparse.ArgumentParser) -> None:
 
 
 VERBS = (
-    Verb(group=DATA, name="list", summary="what there is", arguments=_root_of_sets, run=_list),
+    Verb(
+        group=DATA,
+        name="list",
+        summary="what there is",
+        arguments=_root_of_sets,
+        run=_list,
+        tables=_listed,
+    ),
     Verb(
         group=DATA,
         name="fetch",

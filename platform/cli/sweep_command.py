@@ -18,8 +18,9 @@ from labeldp.platform.cli.verb import Verb, explained
 from labeldp.trainers.regular_files import FileRefused, read_bytes
 
 if TYPE_CHECKING:
-    from labeldp.platform.driver import SweepOptions, SweepOutcome
     from labeldp.platform.sweep import Sweep
+    from labeldp.platform.sweep_options import SweepOptions
+    from labeldp.platform.sweep_report import SweepOutcome
 
     Runner = Callable[[Sweep, SweepOptions], SweepOutcome]
 
@@ -66,9 +67,9 @@ def _results(sweep: "Sweep", options: argparse.Namespace) -> Path:
 
 def _sweep_options(options: argparse.Namespace, *, results: Path) -> "SweepOptions":
     from labeldp.platform.accuracy_figures import ChooseBy
-    from labeldp.platform.driver import SweepOptions
     from labeldp.platform.earlier_starts import Resume
     from labeldp.platform.overrides import parse_overrides
+    from labeldp.platform.sweep_options import SweepOptions
 
     return SweepOptions(
         smoke=options.smoke,

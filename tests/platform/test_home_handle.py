@@ -14,7 +14,9 @@ from tests.source_tree import named, sources
 
 CALLS = sorted(name for name in vars(HomeHandle) if not name.startswith("_"))
 HERE = {"end"}  # of the actor itself
-RAYS_OWN = "_ray_trace_ctx"  # added to the class's methods once this process has made an actor of it
+RAYS_OWN = (
+    "_ray_trace_ctx"  # added to the class's methods once this process has made an actor of it
+)
 
 
 def test_every_call_is_the_homes_own() -> None:

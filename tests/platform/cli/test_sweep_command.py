@@ -9,8 +9,9 @@ import pytest
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cluster import CannotFit
-from labeldp.platform.driver import SweepOptions, SweepOutcome
 from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep_options import SweepOptions
+from labeldp.platform.sweep_report import SweepOutcome
 from labeldp.platform.trusted.teacher_pool import EnsembleIncomplete
 from labeldp.platform.vault_client import VaultLost
 from labeldp.trainers.data_sets.files import DatasetMissing
