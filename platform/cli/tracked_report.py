@@ -6,22 +6,21 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from mlflow.entities import Run
-from mlflow.tracking import MlflowClient
+from typing import TYPE_CHECKING, Any
 
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.private_files import owner_only
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.records.tracking import (
-    TRACKING_ERRORS,
+from labeldp.platform.records.tracking_address import (
     TrackingUnusable,
     check_file,
     default_uri,
     shown,
 )
-from labeldp.platform.reports.report import write_report
+
+if TYPE_CHECKING:  # two seconds, which a mistyped name should not cost
+    from mlflow.entities import Run
+    from mlflow.tracking import MlflowClient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +57,11 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
         # MLflow would make a new one there.
         raise TrackingUnusable(f"there is no file {path}; check --tracking-uri")
     check_file(uri)
+    from mlflow.tracking import MlflowClient
+
+    from labeldp.platform.records.tracking import TRACKING_ERRORS
+    from labeldp.platform.reports.report import write_report
+
     try:
         parent, children = _latest(MlflowClient(tracking_uri=uri), uri, experiment)
     except TRACKING_ERRORS as error:
@@ -101,7 +105,7 @@ def _beside_results(experiment: str) -> str:
     )
 
 
-def _latest(client: MlflowClient, uri: str, experiment: str) -> tuple[Run, list[Run]]:
+def _latest(client: "MlflowClient", uri: str, experiment: str) -> "tuple[Run, list[Run]]":
     found = client.get_experiment_by_name(experiment)
     if found is None:
         names = ", ".join(e.name for e in client.search_experiments() if e.name != "Default")
@@ -126,7 +130,7 @@ def _latest(client: MlflowClient, uri: str, experiment: str) -> tuple[Run, list[
     return parent, sorted(children, key=lambda run: run.info.start_time)
 
 
-def _record(run: Run) -> TrialRecord:
+def _record(run: "Run") -> TrialRecord:
     tags = run.data.tags
     try:
         return TrialRecord(
