@@ -31,12 +31,30 @@ class ChooseBy(StrEnum):
         return "accuracy" if self is ChooseBy.TEST else _ESTIMATED
 
 
-def resolve(asked: ChooseBy | None, *, has_test_split: bool, has_held_out: bool) -> ChooseBy:
+def resolve(
+    asked: ChooseBy | None, *, has_test_split: bool, has_held_out: bool, learns: bool = False
+) -> ChooseBy:
     """Return what trials are compared by: what was asked, or TEST where that is possible.
+
+    Args:
+        asked: By the user or the sweep, if they did.
+        has_test_split: Whether test labels are public.
+        has_held_out: Whether labels are held out of training.
+        learns: Whether the sweep decides by it what to run: that tunes on the labels it looks at,
+            so that test labels are looked at only where somebody asks.
 
     Raises:
         ValueError: There is nothing to compare by as asked.
     """
+    if asked is None and learns:
+        if has_held_out:
+            return ChooseBy.ESTIMATED
+        raise ValueError(
+            "a search, and stopping trials early, learn from the accuracy that they look at, and "
+            "no labels are held out to look at: set evaluation.held_out_share=0.1 (each trial asks "
+            "for a count of right answers, charged to those labels alone), or tune on the public "
+            "test labels (--choose-by test)"
+        )
     if asked is ChooseBy.TEST and not has_test_split:
         raise ValueError(
             "trials can't be chosen by test accuracy: these data have no public test split; choose "

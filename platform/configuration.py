@@ -185,7 +185,7 @@ class TrialConfig:
         kind = METHODS.get(self.method)
         if kind is None:
             raise ConfigurationError(
-                f"method is {self.method!r}; {_near_miss(self.method, METHODS)}"
+                f"method is {self.method!r}; {near_miss(self.method, METHODS)}"
             )
         if not isinstance(self.trainer, kind):
             raise ConfigurationError(
@@ -210,14 +210,14 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
     method = changes.get("method", config.method)
     if method != config.method:
         if not isinstance(method, str) or method not in METHODS:
-            raise ConfigurationError(f"method is {method!r}; {_near_miss(str(method), METHODS)}")
+            raise ConfigurationError(f"method is {method!r}; {near_miss(str(method), METHODS)}")
         tree.method = method
         tree.trainer = OmegaConf.structured(METHODS[method]())
         _unlock(tree)
     known = flatten(tree)
     for key, value in changes.items():
         if key not in known and key not in _sections(known):
-            raise ConfigurationError(f"there is no key {key!r}; {_near_miss(key, known)}")
+            raise ConfigurationError(f"there is no key {key!r}; {near_miss(key, known)}")
         if isinstance(value, Mapping) or key not in known:
             raise ConfigurationError(
                 f"{key} is a section, not a value; set one of its keys: "
@@ -341,7 +341,8 @@ def _sections(keys: Mapping[str, Any]) -> set[str]:
     return {key[:end] for key in keys for end in range(len(key)) if key[end] == "."}
 
 
-def _near_miss(given: str, known: Mapping[str, Any]) -> str:
+def near_miss(given: str, known: Mapping[str, Any]) -> str:
+    """Return a hint at the names of `known` that may have been meant."""
     names = list(known)
     last = given.rpartition(".")[2]
     # The right name in the wrong section comes before a name that only looks alike.

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
@@ -35,12 +35,14 @@ class SweepCost:
         releases: How many different releases the trials read.
         epsilon_total: Of a label that all releases touch: all of them composed.
         delta: At which the total holds; 0 where every release is pure.
+        trials: How many there are.
     """
 
     epsilons: tuple[float, ...]
     releases: int
     epsilon_total: float
     delta: float
+    trials: int
 
 
 def cost_of(
@@ -62,22 +64,23 @@ def cost_of(
     epsilons: list[float] = []
     charges: dict[tuple[object, ...], PlannedCharge] = {}
     estimates: dict[tuple[object, ...], PlannedCharge] = {}
-    for trial in trials:
+    for number, trial in enumerate(trials):
         config = trial.config
-        charge = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
-        epsilons.append(0.0)
+        copies: list[object] = [0]
+        if trial.own_releases:
+            copies = [(number, copy) for copy in range(trial.own_releases)]
+        own = releases_of(trial, num_classes=num_classes)
+        epsilon = epsilon_of_prices(own.values(), delta=config.trainer.delta)
+        charges |= {(*key, copy): part for key, part in own.items() for copy in copies}
         if with_estimates:
             asked = planned_evaluation(config, num_classes=num_classes)
-            estimates[asked.release, config.noise] = asked
-            epsilons[-1] = epsilon_of_prices([asked], delta=config.trainer.delta)
-        if charge is None:
-            continue
-        own = epsilon_of_prices(charge.chain(), delta=config.trainer.delta)
-        epsilons[-1] = max(epsilons[-1], own)
-        # Another device or precision trains another model, and so asks for a release of its own
-        # wherever a model has a say in the release; where none has, one too many is planned.
-        how = config.performance
-        charges |= {(part.release, config.noise, how): part for part in charge.chain()}
+            each = 1
+            if config.evaluation.estimate is Estimate.COUNT:
+                copies, each = list(range(trial.estimates)), trial.estimates_each
+            estimates |= {(asked.release, config.noise, copy): asked for copy in copies}
+            shown = epsilon_of_prices([asked] * each, delta=config.trainer.delta)
+            epsilon = max(epsilon, shown)
+        epsilons.append(epsilon)
     every = [*charges.values(), *estimates.values()]
     delta = delta_of_total(every, delta=max(trial.config.trainer.delta for trial in trials))
     return SweepCost(
@@ -87,7 +90,27 @@ def cost_of(
             epsilon_of_prices(part.values(), delta=delta) for part in (charges, estimates)
         ),
         delta=delta,
+        trials=sum(trial.stands_for for trial in trials),
     )
+
+
+def releases_of(
+    trial: PlannedTrial, *, num_classes: int
+) -> dict[tuple[Hashable, ...], PlannedCharge]:
+    """Return what a trial will ask of labels to train on; equal keys are one release.
+
+    Args:
+        trial: Planned, or a stand-in.
+        num_classes: K of its data set.
+    """
+    config = trial.config
+    charge = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
+    if charge is None:
+        return {}
+    # Another device or precision trains another model, and so asks for a release of its own
+    # wherever a model has a say in the release; where none has, one too many is planned.
+    how = config.performance
+    return {(part.release, config.noise, how): part for part in charge.chain()}
 
 
 def check_priors(trials: Sequence[PlannedTrial], data: PublicData) -> None:
@@ -139,7 +162,7 @@ def check_budget(cost: SweepCost, budget: Budget | None) -> None:
             budget=budget,
             spent=0.0,
             requested=math.inf if impure else cost.epsilon_total,
-            request=f"a sweep of {len(cost.epsilons)} trials with {cost.releases} releases",
+            request=f"a sweep of {cost.trials} trials with {cost.releases} releases",
         )
 
 
@@ -175,14 +198,19 @@ def check_what_is_left(
     apart = [charge for charge in earlier if _is_held_out(charge, num_labels)]
     paid = {_line(each.mechanism) for each in earlier if not _is_held_out(each, num_labels)}
     planned: dict[str, Charge] = {}
+    unforeseen: list[Charge] = []
+    labels = np.arange(num_labels)
     for trial in trials:
-        config = trial.config
-        charge = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
-        for part in charge.chain() if charge is not None else ():
-            if is_dataclass(part.release) and not isinstance(part.release, type):
-                mechanism = describe(part.release, config.noise.source())
-                planned[_line(mechanism)] = _planned(part, mechanism, np.arange(num_labels))
-    new = [charge for line, charge in planned.items() if line not in paid]
+        for part in releases_of(trial, num_classes=num_classes).values():
+            if trial.own_releases:
+                kind = {"stands_for": repr(part.release)}
+                first = len(unforeseen)
+                numbers = range(first, first + trial.own_releases)
+                unforeseen += [_planned(part, kind, labels, number=each) for each in numbers]
+            elif is_dataclass(part.release) and not isinstance(part.release, type):
+                mechanism = describe(part.release, trial.config.noise.source())
+                planned[_line(mechanism)] = _planned(part, mechanism, labels)
+    new = unforeseen + [charge for line, charge in planned.items() if line not in paid]
     every = num_labels + held_out
     if held_out:
         rows = np.arange(num_labels, every)
@@ -194,7 +222,8 @@ def check_what_is_left(
             budget=budget,
             spent=epsilon_at(earlier, num_labels=every, delta=budget.delta),
             requested=requested,
-            request=f"a sweep with {len(trials)} trials left and {len(new)} releases that are new",
+            request=f"a sweep with {sum(trial.stands_for for trial in trials)} trials left and "
+            f"{len(new)} releases that are new",
         )
 
 
@@ -221,13 +250,16 @@ def _new_estimates(
         description = describe(mechanism, trial.config.noise.source())
         line = _line(description)
         if trial.config.evaluation.estimate is Estimate.COUNT:
-            begun[line] -= 1
-            is_new = begun[line] < 0
+            begun[line] -= trial.estimates
+            fresh = min(max(-begun[line], 0), trial.estimates)
+        elif trial.own_releases:
+            fresh = trial.own_releases
         else:
-            is_new = line not in known
+            fresh = int(line not in known)
             known.add(line)
-        if is_new:
-            new.append(_planned(asked, description, rows, number=len(new)))
+        first = len(new)
+        numbers = range(first, first + fresh)
+        new += [_planned(asked, description, rows, number=each) for each in numbers]
     return new
 
 

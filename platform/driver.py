@@ -27,7 +27,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
         BudgetExceeded: The sweep would cost more than its budget.
         KeyboardInterrupt: As it came; what has finished is kept.
     """
-    steps = Steps()
+    steps = Steps(quiet=options.quiet)
     steps.say(f"{sweep.name}: planning trials, reading and checking data")
     checked = check(sweep, options)
     from labeldp.platform.open_sweep import opened
@@ -53,11 +53,12 @@ def run(sweep: "OpenSweep") -> None:
     from labeldp.platform.trial_runs import run_trials
     from labeldp.platform.trusted.ensembles import train_missing
 
-    checked, left = sweep.checked, sweep.left
+    checked = sweep.checked
+    left = list(sweep.left.values()) if sweep.book is None else checked.trials
     data = ray.put(checked.data.public)
     try:
         ensembles = train_missing(
-            list(left.values()),
+            left if sweep.unfinished else [],
             home=sweep.home,
             data=data,
             each=sweep.sizes.teacher,
@@ -70,15 +71,7 @@ def run(sweep: "OpenSweep") -> None:
                 teachers_trained=ensembles.teachers_trained,
                 teachers_reused=ensembles.teachers_reused,
             )
-        if left:
-            run_trials(
-                left,
-                data=checked.data.public,
-                home=sweep.home,
-                each=sweep.sizes.trial,
-                recorder=sweep.recorder,
-                progress=sweep.progress,
-                max_minutes=checked.options.max_minutes,
-            )
+        if sweep.unfinished:
+            run_trials(sweep)
     finally:
         sweep.progress.close()

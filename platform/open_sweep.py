@@ -23,6 +23,7 @@ from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.steps import Steps
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, shown
+from labeldp.platform.search.search_book import SearchBook
 from labeldp.platform.sweep import PlannedTrial, Resources
 from labeldp.platform.sweep_check import CheckedSweep, beside
 from labeldp.platform.trusted import vault_home
@@ -53,6 +54,7 @@ class OpenSweep:
         home: The vault's home.
         recorder: Keeps records, and mirrors them to tracking.
         progress: Told how it goes.
+        book: Of a search: what it has suggested.
     """
 
     checked: CheckedSweep
@@ -62,12 +64,18 @@ class OpenSweep:
     home: HomeHandle
     recorder: "Recorder"
     progress: SweepProgress
+    book: SearchBook | None = None
 
     @property
     def left(self) -> dict[str, PlannedTrial]:
-        """The trials that are still to be run, by hash."""
-        plans = self.checked.plans
+        """The trials that are still to be run, by hash; of a search those that it has suggested."""
+        plans = self.recorder.plans
         return {digest: plans[digest] for digest in plans if digest not in self.skipped}
+
+    @property
+    def unfinished(self) -> int:
+        """How many trials are still to be run."""
+        return self.checked.total - len(self.skipped)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +88,16 @@ class Sizes:
 
 @dataclass(frozen=True, kw_only=True)
 class _Earlier:
-    """What earlier starts left: finished trials, the folder's facts, the vault's id, the budget."""
+    """What earlier starts left: finished trials, the folder's facts, the vault's id, the budget.
+
+    And what a search has suggested.
+    """
 
     done: Mapping[str, TrialRecord]
     identity: Mapping[str, Any]
     vault: str | None
     budget: Budget | None
+    book: SearchBook | None
 
 
 @contextmanager
@@ -107,7 +119,8 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
         opening = _tracking(checked, earlier, steps=steps)
         with _waited_for(opening), _cluster(checked, steps=steps) as capacity:
             sizes = _sizes(checked, capacity)
-            plans = checked.plans
+            book = earlier.book
+            plans = checked.plans if book is None else book.plans
             skipped = {digest: earlier.done[digest] for digest in plans if digest in earlier.done}
             steps.say("opening the vault and the tracking store")
             tracker = opening.result()
@@ -116,7 +129,9 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
             owner = _owner(checked, budget=earlier.budget)
             provenance = Provenance.now()
             _identify(checked, earlier, tracker, commit=provenance.git_commit)
-            progress = SweepProgress(total=len(plans), skipped=len(skipped))
+            progress = SweepProgress(
+                total=checked.total, skipped=len(skipped), quiet=checked.options.quiet
+            )
             from labeldp.platform.records.recorder import Recorder
 
             recorder = Recorder(
@@ -128,7 +143,7 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
                 vault=owner,
             )
             progress.say(
-                f"{checked.sweep.name}: {len(plans)} trials ({len(skipped)} finished before), "
+                f"{checked.sweep.name}: {checked.total} trials ({len(skipped)} finished before), "
                 f"{checked.cost.releases} releases, results in {checked.folder.path}"
             )
             warning = other_code(skipped.values(), commit=provenance.git_commit)
@@ -142,6 +157,7 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
                 home=owner.home,
                 recorder=recorder,
                 progress=progress,
+                book=book,
             )
             owner.home.end()  # another sweep may follow on this cluster
 
@@ -177,8 +193,14 @@ def _earlier(checked: CheckedSweep) -> _Earlier:
     if not all_pure(charge.event for charge in known.charges):
         later = max(checked.cost.delta, checked.delta)
         budget = budget_of(checked.sweep.budget, options.max_epsilon_total, delta=later)
+    book = None
+    left = [trial for digest, trial in checked.plans.items() if digest not in done]
+    if checked.search is not None:
+        book = SearchBook(folder.path / "search.json", checked.search)
+        suggested = [trial for digest, trial in book.plans.items() if digest not in done]
+        left = [*suggested, *book.rest]
     check_what_is_left(
-        [trial for digest, trial in checked.plans.items() if digest not in done],
+        left,
         known.charges,
         num_classes=public.num_classes,
         num_labels=len(checked.data.train_labels),
@@ -186,7 +208,9 @@ def _earlier(checked: CheckedSweep) -> _Earlier:
         read={key for record in done.values() for key in record.release_keys},
         budget=budget,
     )
-    return _Earlier(done=done, identity=folder.identity(), vault=known.vault, budget=budget)
+    return _Earlier(
+        done=done, identity=folder.identity(), vault=known.vault, budget=budget, book=book
+    )
 
 
 def _tracking(checked: CheckedSweep, earlier: _Earlier, *, steps: Steps) -> "Future[Tracker]":

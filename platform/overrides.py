@@ -1,16 +1,29 @@
 """Settings as people give them: `key=value` on the command line, and YAML files."""
 
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from labeldp.platform.configuration import ConfigurationError, flatten, refuse_interpolations
+from labeldp.platform.space import Choice, LogUniform, RandomAxis, Uniform
 from labeldp.trainers.regular_files import FileRefused, read_bytes
+
+#: Axes of random draws, as they are written on the command line.
+_KINDS: Mapping[str, Callable[..., RandomAxis]] = {
+    "loguniform": LogUniform,
+    "uniform": Uniform,
+    "choice": Choice,
+}
+_AXIS = re.compile(rf"({'|'.join(_KINDS)})\((.*)\)")
 
 
 def parse_overrides(arguments: list[str]) -> dict[str, Any]:
     """Return `key=value` arguments as a mapping; values are typed as in YAML.
+
+    `key=loguniform(low, high)`, `key=uniform(low, high)` and `key=choice(a, b)` are axes.
 
     Raises:
         ConfigurationError: An argument without `=`, an empty key, a value that YAML can't read, or
@@ -22,6 +35,10 @@ def parse_overrides(arguments: list[str]) -> dict[str, Any]:
         if not equals or not key:
             raise ConfigurationError(f"{argument!r} is not of the form key=value")
         refuse_interpolations({key: text})
+        drawn = _AXIS.fullmatch(text.strip())
+        if drawn:
+            changes[key] = _axis(argument, *drawn.groups())
+            continue
         try:
             node = OmegaConf.from_dotlist([f"value={text}"])
             value = OmegaConf.to_container(node, resolve=False)["value"]  # type: ignore[index, call-overload]
@@ -30,6 +47,19 @@ def parse_overrides(arguments: list[str]) -> dict[str, Any]:
         refuse_interpolations({key: value})
         changes[key] = value
     return changes
+
+
+def _axis(argument: str, kind: str, inside: str) -> RandomAxis:
+    """The axis that `key=kind(values)` names."""
+    values = OmegaConf.to_container(OmegaConf.from_dotlist([f"value=[{inside}]"]), resolve=False)
+    refuse_interpolations({argument: values})
+    try:
+        return _KINDS[kind](*values["value"])  # type: ignore[index, call-overload]
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{argument!r} is no axis: {error}; loguniform and uniform take two numbers, choice "
+            "any values"
+        ) from error
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

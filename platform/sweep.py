@@ -19,7 +19,8 @@ from labeldp.platform.configuration import (
     flatten,
     with_changes,
 )
-from labeldp.platform.space import Axis, Grid, points
+from labeldp.platform.search.search_settings import AshaStop, OptunaSearch
+from labeldp.platform.space import Axis, Choice, Grid, LogUniform, Uniform, points
 
 #: One sweep asks one vault: what decides its labels is the same in every trial.
 FIXED_SECTIONS = ("data.", "audit.canar", "audit.coin", "evaluation.held_out")
@@ -84,7 +85,10 @@ class Sweep:
         budget: The most that any label may pay in the whole sweep.
         gpu_hours_per_trial: An estimate for the full size; 0 where a CPU does.
         choose_by: Which accuracy trials are compared by; that on the public test split, where there
-            is one, if not given.
+            is one, if not given. A search asks for one that needs no test labels, unless it is
+            told to look at them.
+        search: Learns where to draw the random axes next, in place of `samples`.
+        stop: Ends trials early that fall behind others on the same releases.
     """
 
     name: str
@@ -99,6 +103,8 @@ class Sweep:
     budget: Budget | None = None
     gpu_hours_per_trial: float = 0.0
     choose_by: ChooseBy | None = None
+    search: OptunaSearch | None = None
+    stop: AshaStop | None = None
 
     def __post_init__(self) -> None:
         """Check the name: results go to a folder of that name, and to nowhere else."""
@@ -107,6 +113,11 @@ class Sweep:
                 f"a sweep can't be called {self.name!r}: its results lie in a folder of that name; "
                 "use letters, digits, '_', '-' and '.'"
             )
+
+    @property
+    def learns(self) -> bool:
+        """Whether what trials find decides what is run."""
+        return self.search is not None or self.stop is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,11 +128,24 @@ class PlannedTrial:
         variant: Name of its line in the comparison.
         config: Everything that decides its numbers.
         point: The values of the axes, by dotted key.
+        stands_for: How many trials are priced by this one, where they are not known yet; 0 for
+            another price that those of the one before may have.
+        own_releases: How many trials may ask for such releases of their own; 0 where all share
+            them.
+        estimates: How often trials ask how accurate they are, all together.
     """
 
     variant: str
     config: TrialConfig
     point: Mapping[str, Any]
+    stands_for: int = 1
+    own_releases: int = 0
+    estimates: int = 1
+
+    @property
+    def estimates_each(self) -> int:
+        """How often one trial asks how accurate it is."""
+        return self.estimates // (self.own_releases or self.stands_for)
 
     def hash(self, data_fingerprint: str) -> str:
         """Return the trial's identity."""
@@ -147,16 +171,81 @@ def smoke_sized(sweep: Sweep) -> Sweep:
         variants=variants,
         space={**sweep.space, **own},
         samples=smoke.samples,
+        search=sweep.search and replace(sweep.search, trials=smoke.samples),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A variant with the axes and fixed values that are its own in the end.
+
+    Attributes:
+        variant: What it changes.
+        axes: Dotted key -> axis.
+        fixed: Dotted key -> value, on top of the variant's changes.
+    """
+
+    variant: Variant
+    axes: Mapping[str, Axis]
+    fixed: Mapping[str, Any]
+
+    def config(self, base: TrialConfig, point: Mapping[str, Any]) -> TrialConfig:
+        """Return the configuration at a point of the axes.
+
+        Raises:
+            ConfigurationError: A key or value that can't be used.
+        """
+        return with_changes(base, {**self.variant.changes, **point, **self.fixed})
+
+
+def lines(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Line]:
+    """Return a sweep's variants as overrides leave them.
+
+    Args:
+        sweep: What to run.
+        overrides: Dotted key -> value. A single value fixes the key, also where the sweep has an
+            axis for it; a list makes it an axis, and an axis takes its place.
+
+    Raises:
+        ConfigurationError: An axis that no sweep can have.
+    """
+    overrides = overrides or {}
+    empty = [key for key, value in overrides.items() if value == []]
+    if empty:
+        raise ConfigurationError(f"{empty[0]} is an empty list; name at least one value")
+    moved: dict[str, Axis] = {}
+    for key, value in overrides.items():
+        if isinstance(value, list):
+            moved[key] = Grid(*value)
+        elif isinstance(value, Grid | Choice | Uniform | LogUniform):
+            moved[key] = value
+    fixed = {key: value for key, value in overrides.items() if key not in moved}
+    variants = sweep.variants or (Variant(name=sweep.name),)
+    spaces = [{**sweep.space, **variant.space} for variant in variants]
+    taken = {key for space in spaces for key in space}
+    found = []
+    for variant, space in zip(variants, spaces, strict=True):
+        for key, axis in moved.items():
+            # An axis that only some variants have (the baseline has no epsilon) stays theirs.
+            if key in space or key not in taken:
+                space[key] = axis
+        axes = {key: axis for key, axis in space.items() if key not in fixed}
+        for key in axes:
+            if key.startswith(FIXED_SECTIONS):
+                raise ConfigurationError(
+                    f"{key} can't be an axis: one sweep asks one vault about one set of "
+                    "labels; run a sweep for each value"
+                )
+        found.append(Line(variant=variant, axes=axes, fixed=fixed))
+    return found
 
 
 def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[PlannedTrial]:
     """List a sweep's trials, each with its resolved and checked configuration.
 
     Args:
-        sweep: What to run.
-        overrides: Dotted key -> value. A single value fixes the key, also where the sweep has an
-            axis for it; a list makes it an axis.
+        sweep: What to run; a search that it names is not asked.
+        overrides: As for `lines`.
 
     Returns:
         The trials in order, without repetitions.
@@ -164,39 +253,23 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     Raises:
         ConfigurationError: A key or value that can't be used.
     """
-    overrides = overrides or {}
-    fixed = {key: value for key, value in overrides.items() if not isinstance(value, list)}
-    lists = {
-        key: Grid(*value) for key, value in overrides.items() if isinstance(value, list) and value
-    }
-    empty = [key for key, value in overrides.items() if value == []]
-    if empty:
-        raise ConfigurationError(f"{empty[0]} is an empty list; name at least one value")
-    variants = sweep.variants or (Variant(name=sweep.name),)
-    spaces = [{**sweep.space, **variant.space} for variant in variants]
-    taken = {key for space in spaces for key in space}
     trials: dict[str, PlannedTrial] = {}
-    for variant, space in zip(variants, spaces, strict=True):
-        for key, grid in lists.items():
-            # An axis that only some variants have (the baseline has no epsilon) stays theirs.
-            if key in space or key not in taken:
-                space[key] = grid
-        axes = {key: axis for key, axis in space.items() if key not in fixed}
-        for point in points(axes, samples=sweep.samples, seed=sweep.sample_seed):
-            for key in point:
-                if key.startswith(FIXED_SECTIONS):
-                    raise ConfigurationError(
-                        f"{key} can't be an axis: one sweep asks one vault about one set of "
-                        "labels; run a sweep for each value"
-                    )
-            config = with_changes(sweep.base, {**variant.changes, **point, **fixed})
-            trial = PlannedTrial(variant=variant.name, config=config, point=point)
+    for line in lines(sweep, overrides):
+        for point in points(line.axes, samples=sweep.samples, seed=sweep.sample_seed):
+            config = line.config(sweep.base, point)
+            trial = PlannedTrial(variant=line.variant.name, config=config, point=point)
             trials.setdefault(trial.hash(""), trial)
-    _check_one_vault(list(trials.values()))
+    check_one_vault(list(trials.values()))
     return list(trials.values())
 
 
-def _check_one_vault(trials: list[PlannedTrial]) -> None:
+def check_one_vault(trials: Sequence[PlannedTrial]) -> None:
+    """Refuse trials that are of different labels.
+
+    Raises:
+        ConfigurationError: Names the key and the variant.
+    """
+
     def vault_of(trial: PlannedTrial) -> dict[str, Any]:
         flat = flatten(trial.config)
         return {key: value for key, value in flat.items() if key.startswith(FIXED_SECTIONS)}

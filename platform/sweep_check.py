@@ -9,6 +9,7 @@ from labeldp.platform.accuracy_figures import ChooseBy, resolve
 from labeldp.platform.cost import SweepCost, budget_of, check_budget, check_priors, cost_of
 from labeldp.platform.data_loading import load_data
 from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.search.stand_ins import DataFacts, Search, learned
 from labeldp.platform.sweep import PlannedTrial, Sweep
 from labeldp.platform.sweep_options import SweepOptions, prepare
 from labeldp.platform.trusted.audits import check_room
@@ -28,6 +29,7 @@ class CheckedSweep:
         budget: The most that a label may pay.
         choose_by: Which accuracy trials are compared by.
         folder: The results folder; not held yet.
+        search: Whose trials are not known beforehand; then `plans` is empty.
     """
 
     sweep: Sweep
@@ -38,11 +40,17 @@ class CheckedSweep:
     budget: Budget | None
     choose_by: ChooseBy
     folder: ResultsFolder
+    search: Search | None = None
 
     @property
     def trials(self) -> list[PlannedTrial]:
-        """Every trial, in order."""
-        return list(self.plans.values())
+        """Every trial, in order; of a search what stands in for them."""
+        return list(self.plans.values()) if self.search is None else self.search.trials
+
+    @property
+    def total(self) -> int:
+        """How many trials there are."""
+        return sum(trial.stands_for for trial in self.trials)
 
     @property
     def held_out(self) -> int:
@@ -77,10 +85,20 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
         options.choose_by or sized.choose_by,
         has_test_split=public.has_test_split,
         has_held_out=public.held_out_features is not None,
+        learns=sized.learns,
     )
     check_priors(trials, public)
     check_room(first.audit, num_labels=len(loaded.train_labels))
     with_estimates = loaded.held_out_labels is not None and len(loaded.held_out_labels) > 0
+    trials, search = learned(
+        sized,
+        trials,
+        DataFacts(num_classes=public.num_classes, with_estimates=with_estimates),
+        by=choose_by,
+        overrides=options.overrides,
+        budgeted=options.max_epsilon_total is not None or sized.budget is not None,
+        fingerprint=public.fingerprint,
+    )
     cost = cost_of(trials, num_classes=public.num_classes, with_estimates=with_estimates)
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     check_budget(cost, budget)
@@ -88,11 +106,12 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
         sweep=sized,
         options=options,
         data=loaded,
-        plans={trial.hash(public.fingerprint): trial for trial in trials},
+        plans={} if search else {trial.hash(public.fingerprint): trial for trial in trials},
         cost=cost,
         budget=budget,
         choose_by=choose_by,
         folder=ResultsFolder(options.results, sweep=sweep.name),
+        search=search,
     )
 
 

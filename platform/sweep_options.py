@@ -1,13 +1,17 @@
 """How to run a sweep: which size, from where on, into which folder, at most for how much."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms import _validate
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.earlier_starts import Resume
+from labeldp.platform.line_choice import LineChoice
+from labeldp.platform.search.search_settings import AshaStop, OptunaSearch
+from labeldp.platform.search.strands import strands_of
+from labeldp.platform.search.suggestions import check_installed
 from labeldp.platform.sweep import PlannedTrial, Sweep, plan_trials, smoke_sized
 
 
@@ -28,6 +32,10 @@ class SweepOptions:
         moved: The results folder was moved to another disk or restored from a copy, and no other
             copy of it will be used any more. (One that was renamed is known to be the same.)
         choose_by: Which accuracy trials are compared by; the sweep's own choice if not given.
+        search: In place of the sweep's own.
+        stop: In place of the sweep's own.
+        lines: Which of the sweep's variants.
+        quiet: Say nothing of how it goes.
     """
 
     smoke: bool = False
@@ -41,6 +49,10 @@ class SweepOptions:
     max_minutes: float | None = None
     moved: bool = False
     choose_by: ChooseBy | None = None
+    search: OptunaSearch | None = None
+    stop: AshaStop | None = None
+    lines: LineChoice = field(default_factory=LineChoice)
+    quiet: bool = False
 
     def __post_init__(self) -> None:
         """Check the limits; that of epsilon is checked as a budget."""
@@ -53,14 +65,29 @@ class SweepOptions:
 def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTrial]]:
     """Return the sweep at the size asked for, and its trials.
 
+    Those of a search are not known beforehand: in their place come settings that it may choose.
+
     Raises:
         ConfigurationError: A key or value that can't be used, or too many trials.
     """
     sized = smoke_sized(sweep) if options.smoke else sweep
-    trials = plan_trials(sized, options.overrides)
-    if options.max_trials is not None and len(trials) > options.max_trials:
+    sized = replace(
+        sized,
+        variants=options.lines.of(sized),
+        search=options.search or sized.search,
+        stop=options.stop or sized.stop,
+    )
+    if sized.search is None:
+        trials = plan_trials(sized, options.overrides)
+        number = len(trials)
+    else:
+        check_installed()
+        strands = strands_of(sized, options.overrides)
+        trials = [trial for strand in strands for trial in strand.probed.values()]
+        number = sum(strand.size for strand in strands)
+    if options.max_trials is not None and number > options.max_trials:
         raise ValueError(
-            f"sweep {sweep.name!r} has {len(trials)} trials, more than the {options.max_trials} "
+            f"sweep {sweep.name!r} has {number} trials, more than the {options.max_trials} "
             "that --max-trials allows; fix an axis with key=value or raise the limit"
         )
     return sized, trials

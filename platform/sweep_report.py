@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
+from labeldp.platform.cost import SweepCost
 from labeldp.platform.open_sweep import OpenSweep
 from labeldp.platform.records.recorder import ledger_json
-from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import TRACKING_ERRORS, shown
 from labeldp.platform.reports.pareto import front_rows
 from labeldp.platform.reports.report import Report, write_report
@@ -47,7 +48,7 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     checked, recorder = sweep.checked, sweep.recorder
     folder, name = checked.folder, checked.sweep.name
     summary = sweep.home.summary(checked.delta)
-    ledger = _totals(summary)
+    ledger = _totals(summary, learned=checked.cost if checked.sweep.learns else None)
     records = {**sweep.skipped, **recorder.records}
     page = write_report(
         list(records.values()),
@@ -57,19 +58,20 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         results=folder.path,
         choose_by=checked.choose_by,
     )
-    tracked = recorder.replay(records) and _close(sweep, page, summary, records)
+    charged = ledger_json(summary.charges)
+    tracked = recorder.replay(records) and _close(sweep, page, ledger, charged)
     tracker = recorder.tracker
     failed = [record for record in recorder.records.values() if not record.finished]
     return SweepOutcome(
         experiment=name,
         tracking_uri=shown(tracker.uri),
         parent_run_id=tracker.parent_run_id,
-        trials=len(checked.plans),
+        trials=checked.total,
         finished=len(recorder.records) - len(failed),
         failed=len(failed),
         skipped=len(sweep.skipped),
         over_budget=sum(record.reason.startswith("BudgetExceeded") for record in failed),
-        left=len(checked.plans) - len(records),
+        left=checked.total - len(records),
         results_dir=str(folder.path),
         pareto=front_rows(records.values(), choose_by=checked.choose_by, run_id=tracker.run_id),
         ledger=ledger,
@@ -78,25 +80,35 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     )
 
 
-def _totals(summary: LedgerSummary) -> dict[str, Any]:
-    """Totals of the sweep's ledger, for its JSON, its report and its run."""
+def _totals(summary: LedgerSummary, *, learned: SweepCost | None) -> dict[str, Any]:
+    """Totals of the sweep's ledger, for its JSON, its report and its run.
+
+    Every release is charged, whichever trial is picked in the end: choosing among them by the
+    public test split, or by estimates of accuracy that are among those releases, is post-processing
+    and costs nothing more. Where what trials found decides what is asked next, the sum of what was
+    asked is itself an outcome and no guarantee: the dearest way that the sweep could have gone is
+    one, and the difference is the price of choosing.
+
+    Args:
+        summary: Of the ledger.
+        learned: What the plan says of a sweep that learns; None for one whose trials were listed.
+    """
+    total, delta = summary.epsilon, summary.delta
+    if learned is not None:
+        total, delta = max(total, learned.epsilon_total), max(delta, learned.delta)
     return {
         "releases": len(summary.charges),
         "epsilon_releases": summary.epsilon,
-        # Every release is charged, whichever trial is picked in the end: choosing among them by the
-        # public test split, or by estimates of accuracy that are among those releases, is
-        # post-processing and costs nothing more.
-        "epsilon_selection": 0.0,
-        "epsilon_total": summary.epsilon,
-        "delta": summary.delta,
+        "epsilon_selection": total - summary.epsilon if isfinite(total) else 0.0,
+        "epsilon_total": total,
+        "delta": delta,
     }
 
 
-def _close(
-    sweep: OpenSweep, page: Report, summary: LedgerSummary, records: Mapping[str, TrialRecord]
-) -> bool:
+def _close(sweep: OpenSweep, page: Report, ledger: Mapping[str, Any], charged: str) -> bool:
     """Write the sweep's own run; returns whether tracking took it."""
-    planned = len(sweep.checked.plans)
+    records = {**sweep.skipped, **sweep.recorder.records}
+    planned = sweep.checked.total
     finished = sum(record.finished for record in records.values())
     identity = sweep.checked.folder.identity()
     try:
@@ -106,11 +118,11 @@ def _close(
                 "finished": finished,
                 "teachers_trained": identity.get("teachers_trained", 0),
                 "teachers_reused": identity.get("teachers_reused", 0),
-                **{key: float(value) for key, value in _totals(summary).items()},
+                **{key: float(value) for key, value in ledger.items()},
             },
             files=(page.html, page.pareto_png, page.pareto_csv),
             private=page.private,
-            texts={"ledger.json": ledger_json(summary.charges)},
+            texts={"ledger.json": charged},
             finished=finished == planned,
         )
     except TRACKING_ERRORS as error:

@@ -23,10 +23,30 @@ class TrialOutcome:
     Attributes:
         metrics: Name -> number; what the vault's side found is added by the driver.
         release_keys: The releases that were read.
+        stopped_early: After how many epochs it was stopped; 0 if it was not.
     """
 
     metrics: Mapping[str, float]
     release_keys: list[str]
+    stopped_early: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rungs:
+    """Where a trial is compared with others, and may be told to stop.
+
+    Attributes:
+        epochs: After which of them.
+        estimated: Whether it is compared by an estimate, which is asked for there, and paid.
+        judged: Takes the figures of such an epoch, in place of `on_epoch`, and says whether to
+            stop.
+        stopped: Whether it has been told to, before its worker died.
+    """
+
+    epochs: tuple[int, ...]
+    estimated: bool
+    judged: Callable[[Mapping[str, float]], bool]
+    stopped: Callable[[], bool]
 
 
 def run_trial(
@@ -36,6 +56,7 @@ def run_trial(
     vault: VaultClient,
     on_epoch: Callable[[EpochMetrics], Any],
     checkpoints: Checkpoints | None = None,
+    rungs: Rungs | None = None,
 ) -> TrialOutcome:
     """Run one trial to its end.
 
@@ -46,6 +67,7 @@ def run_trial(
         on_epoch: Called after each epoch; for a trial that goes on after its worker was lost, with
             the earlier epochs first.
         checkpoints: Where states are kept and found; the trial runs through in one go if not given.
+        rungs: Where it may be told to stop; nowhere if not given.
 
     Raises:
         BudgetExceeded: A release would take a label over the budget.
@@ -58,9 +80,16 @@ def run_trial(
     epochs = _resume(trainer, checkpoints, vault=vault, clock=clock)
     for metrics in epochs:
         on_epoch(metrics)
-    while len(epochs) < config.trainer.epochs:
+    stopped = rungs is not None and bool(epochs) and rungs.stopped()
+    while len(epochs) < config.trainer.epochs and not stopped:
         epochs.append(trainer.epoch())
-        on_epoch(epochs[-1])
+        if rungs is not None and len(epochs) in rungs.epochs:
+            figures = _plain(epochs[-1])
+            if rungs.estimated:
+                figures |= figures_of(estimate(config, trainer, data=data, vault=vault))
+            stopped = rungs.judged(figures)
+        else:
+            on_epoch(epochs[-1])
         if checkpoints is not None and checkpoints.due():
             checkpoints.keep(
                 {
@@ -73,6 +102,7 @@ def run_trial(
     return TrialOutcome(
         metrics=_measured(config, trainer, data=data, vault=vault, clock=clock),
         release_keys=vault.keys,
+        stopped_early=len(epochs) if stopped else 0,
     )
 
 

@@ -15,12 +15,24 @@ from labeldp.platform.cli.verb import Verb
 
 def main(arguments: list[str] | None = None) -> int:
     """Perform one verb and return the exit code, which `ExitCode` explains."""
-    options = parser().parse_args(arguments)
+    options = _parsed(arguments)
     if not hasattr(options, "verb"):
         options.parser.print_help()
         return ExitCode.BAD_INPUT
     verb: Verb = options.verb
     return verb.perform(options)
+
+
+def _parsed(arguments: list[str] | None) -> argparse.Namespace:
+    """Parse arguments; `key=value` may stand anywhere among the others of a verb that takes it."""
+    top = parser()
+    options, rest = top.parse_known_args(arguments)
+    settings = [each for each in rest if "=" in each and not each.startswith("-")]
+    if hasattr(options, "overrides") and len(settings) == len(rest):
+        options.overrides += settings
+    elif rest:
+        top.error(f"unrecognized arguments: {' '.join(rest)}")
+    return options
 
 
 def all_verbs() -> list[Verb]:

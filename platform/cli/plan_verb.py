@@ -1,8 +1,12 @@
 """`labeldp plan SWEEP.py`: what a sweep would run and cost; nothing is started or released."""
 
 import argparse
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labeldp.platform.cli.exit_codes import ExitCode
+from labeldp.platform.cli.sweep_arguments import add_plan_arguments, plan_options
 from labeldp.platform.cli.sweep_command import sweep_file
 from labeldp.platform.cli.verb import Verb
 
@@ -13,18 +17,25 @@ if TYPE_CHECKING:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sweep", metavar="SWEEP.py")
-    parser.add_argument("overrides", nargs="*", metavar="key=value")
-    parser.add_argument("--smoke", action="store_true", help="the sweep's small size")
+    add_plan_arguments(parser)
     parser.add_argument("--config", metavar="FILE.yaml", help="settings, below key=value")
 
 
 def _plan(options: argparse.Namespace) -> Any:
     sweep_file(options.sweep)  # the next line takes ten seconds
-    from labeldp.platform.cli.sweep_plan import plan
+    from labeldp.platform.cli.sweep_plan import load_sweep, plan_of
+    from labeldp.platform.overrides import read_yaml
 
-    return plan(
-        options.sweep, overrides=options.overrides, smoke=options.smoke, config=options.config
-    )
+    sweep = load_sweep(options.sweep)
+    asked = plan_options(sweep, options, results=Path())
+    below = read_yaml(Path(options.config)) if options.config else {}
+    return plan_of(sweep, replace(asked, overrides={**below, **asked.overrides}))
+
+
+def _code(found: Any) -> ExitCode:
+    if found.over_budget:
+        return ExitCode.OVER_BUDGET
+    return ExitCode.DONE if found.fits else ExitCode.CANNOT_FIT
 
 
 def _told(plan: "PlanResult") -> "list[Table | str]":
@@ -66,5 +77,6 @@ VERBS = (
         arguments=_arguments,
         run=_plan,
         tables=_told,
+        code=_code,
     ),
 )

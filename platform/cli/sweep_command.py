@@ -9,11 +9,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from labeldp.platform.cli.exit_codes import ExitCode
+from labeldp.platform.cli.sweep_arguments import add_plan_arguments, plan_options
 from labeldp.platform.cli.verb import Verb, explained
 from labeldp.trainers.regular_files import FileRefused, read_bytes
 
@@ -46,7 +48,7 @@ def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None)
     def carry_out(options: argparse.Namespace) -> "SweepOutcome":
         from labeldp.platform.driver import run_sweep
 
-        return (runner or run_sweep)(sweep, _sweep_options(options, results=results))
+        return (runner or run_sweep)(sweep, _sweep_options(sweep, options, results=results))
 
     return Verb(
         name=sweep.name,
@@ -65,24 +67,17 @@ def _results(sweep: "Sweep", options: argparse.Namespace) -> Path:
     return folder.with_name(f"{folder.name}-smoke") if options.smoke else folder
 
 
-def _sweep_options(options: argparse.Namespace, *, results: Path) -> "SweepOptions":
-    from labeldp.platform.accuracy_figures import ChooseBy
+def _sweep_options(sweep: "Sweep", options: argparse.Namespace, *, results: Path) -> "SweepOptions":
     from labeldp.platform.earlier_starts import Resume
-    from labeldp.platform.overrides import parse_overrides
-    from labeldp.platform.sweep_options import SweepOptions
 
-    return SweepOptions(
-        smoke=options.smoke,
+    return replace(
+        plan_options(sweep, options, results=results),
         resume=Resume(options.resume),
-        results=results,
         address=options.address,
         tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
-        overrides=parse_overrides(options.overrides),
-        max_epsilon_total=options.max_epsilon_total,
-        max_trials=options.max_trials,
         max_minutes=options.max_minutes,
         moved=options.moved,
-        choose_by=ChooseBy(options.choose_by) if options.choose_by else None,
+        quiet=options.quiet,
     )
 
 
@@ -159,7 +154,7 @@ def _parser(sweep: "Sweep") -> argparse.ArgumentParser:
         epilog="key=value fixes a setting (trainer.epochs=5); key=[a,b] makes it an axis. "
         "`labeldp plan FILE` lists trials and costs without starting anything.",
     )
-    parser.add_argument("--smoke", action="store_true", help="the small size: minutes on two cores")
+    add_plan_arguments(parser)
     parser.add_argument(
         "--resume",
         choices=("auto", "must", "never"),
@@ -174,15 +169,10 @@ def _parser(sweep: "Sweep") -> argparse.ArgumentParser:
     )
     parser.add_argument("--address", metavar="ADDR", help="Ray cluster (default: a private one)")
     parser.add_argument("--json", action="store_true", help="print one JSON object, last")
-    parser.add_argument("--max-epsilon-total", type=float, metavar="E", help="budget of the sweep")
-    parser.add_argument("--max-trials", type=int, metavar="N", help="refuse a larger sweep")
     parser.add_argument(
-        "--choose-by",
-        choices=("test", "estimated"),
-        help="accuracy that trials are compared by (default: test, where there is a test split)",
+        "--quiet", action="store_true", help="say nothing until the end but what goes wrong"
     )
     parser.add_argument("--max-minutes", type=float, metavar="M", help="stop after so long")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="change the settings")
     return parser
 
 

@@ -3,16 +3,19 @@
 import importlib.util
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 
+from labeldp.mechanisms.ledger import BudgetExceeded
+from labeldp.platform.accuracy_figures import ChooseBy, resolve
 from labeldp.platform.cli.sweep_command import sweep_file
 from labeldp.platform.configuration import ConfigurationError, FeatureSet
-from labeldp.platform.cost import check_budget, check_priors, cost_of
+from labeldp.platform.cost import budget_of, check_budget, check_priors, cost_of
 from labeldp.platform.data_loading import load_data
 from labeldp.platform.overrides import parse_overrides, read_yaml
+from labeldp.platform.search.stand_ins import DataFacts, learned
 from labeldp.platform.sweep import PlannedTrial, Sweep
 from labeldp.platform.sweep_options import SweepOptions, prepare
 from labeldp.platform.trusted.audits import check_room
@@ -34,6 +37,7 @@ class PlanResult:
         fits: Whether this machine can hold a trial and the data are there.
         problems: What stands in the way.
         configurations: Settings of each trial that differ between trials.
+        over_budget: Whether nothing but the budget stands in the way.
     """
 
     trials: int
@@ -45,6 +49,7 @@ class PlanResult:
     fits: bool
     problems: list[str]
     configurations: list[dict[str, object]]
+    over_budget: bool = False
 
 
 def load_sweep(path: str) -> Sweep:
@@ -81,62 +86,103 @@ def plan(
     Raises:
         ConfigurationError: A key or value that can't be used.
     """
-    sweep = load_sweep(path)
     changes = {**(read_yaml(Path(config)) if config else {}), **parse_overrides(list(overrides))}
-    sized, trials = prepare(sweep, SweepOptions(smoke=smoke, results=Path(), overrides=changes))
-    facts = _look_at_data(trials)
+    return plan_of(load_sweep(path), SweepOptions(smoke=smoke, results=Path(), overrides=changes))
+
+
+def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
+    """List a sweep's trials and their cost, as it would be run with these options.
+
+    Raises:
+        ConfigurationError: A key or value that can't be used.
+    """
+    sized, listed = prepare(sweep, options)
+    seen = _look_at_data(listed)
+    facts, problems = seen.facts, list(seen.problems)
+    by = options.choose_by or sized.choose_by or ChooseBy.TEST
+    if sized.learns and not problems:
+        try:
+            by = resolve(
+                options.choose_by or sized.choose_by,
+                has_test_split=seen.has_test_split,
+                has_held_out=facts.with_estimates,
+                learns=True,
+            )
+        except ValueError as error:
+            problems.append(str(error))
+    budget = options.max_epsilon_total is not None or sized.budget is not None
+    trials, _ = learned(
+        sized,
+        listed,
+        facts,
+        by=by,
+        overrides=options.overrides,
+        budgeted=budget,
+        fingerprint="",
+    )
     cost = cost_of(trials, num_classes=facts.num_classes, with_estimates=facts.with_estimates)
-    problems = [*facts.problems]
+    over_budget = False
     try:
-        check_budget(cost, sized.budget)
-    except ValueError as error:
+        most = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
+        check_budget(cost, most)
+    except BudgetExceeded as error:
+        over_budget = not problems
         problems.append(str(error))
     problems += _lacking(sized, trials)
     return PlanResult(
-        trials=len(trials),
-        epsilons=sorted(set(cost.epsilons)),
+        trials=cost.trials,
+        # Calibrated noise has 3.9999999999999276 where 4 was asked for.
+        epsilons=sorted({float(f"{epsilon:.12g}") for epsilon in cost.epsilons}),
         releases=cost.releases,
         epsilon_total=cost.epsilon_total,
         delta=cost.delta,
-        gpu_hours=0.0 if smoke else len(trials) * sized.gpu_hours_per_trial,
+        gpu_hours=0.0 if options.smoke else cost.trials * sized.gpu_hours_per_trial,
         fits=not problems,
         problems=problems,
-        configurations=[{"variant": trial.variant, **trial.point} for trial in trials],
+        configurations=[_configuration(trial) for trial in trials],
+        over_budget=over_budget and len(problems) == 1,
     )
 
 
+def _configuration(trial: PlannedTrial) -> dict[str, object]:
+    """A line of the plan; of a search what is priced in place of its trials."""
+    stands_for = {"stands_for": trial.stands_for} if trial.stands_for != 1 else {}
+    return {"variant": trial.variant, **trial.point, **stands_for}
+
+
 @dataclass(frozen=True, kw_only=True)
-class _DataFacts:
-    """What the price depends on, as far as it could be found out.
+class _Seen:
+    """What was found out of the data.
 
     Attributes:
-        num_classes: K; the least there can be where the data can't be read.
-        with_estimates: Whether labels are held out to estimate accuracy by.
+        facts: What the price depends on; the least there can be where the data can't be read.
+        has_test_split: Whether test labels are public.
         problems: Why the trials can't be run on these data.
     """
 
-    num_classes: int = 2
-    with_estimates: bool = False
+    facts: DataFacts = field(default_factory=lambda: DataFacts(num_classes=2, with_estimates=False))
+    has_test_split: bool = True
     problems: tuple[str, ...] = ()
 
 
-def _look_at_data(trials: Sequence[PlannedTrial]) -> _DataFacts:
-    facts, first = _DataFacts(), trials[0].config
+def _look_at_data(trials: Sequence[PlannedTrial]) -> _Seen:
+    seen, first = _Seen(), trials[0].config
     try:
         # How many examples there are does not depend on features, which take minutes to compute.
         raw = replace(first.data, features=FeatureSet.AS_THEY_ARE)
         loaded = load_data(raw, evaluation=first.evaluation)
-        facts = _DataFacts(
+        facts = DataFacts(
             num_classes=loaded.public.num_classes,
             with_estimates=loaded.held_out_labels is not None,
         )
+        seen = _Seen(facts=facts, has_test_split=loaded.public.has_test_split)
         check_room(first.audit, num_labels=len(loaded.train_labels))
         check_priors(trials, loaded.public)
         for ensemble in ensembles_of(trials):
             ensemble.check_count(len(loaded.train_labels))
     except (ValueError, FileNotFoundError) as error:
-        return replace(facts, problems=(str(error),))
-    return facts
+        return replace(seen, problems=(str(error),))
+    return seen
 
 
 def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:

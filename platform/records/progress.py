@@ -14,20 +14,24 @@ from labeldp.platform.records.results import TrialRecord
 class SweepProgress:
     """Says what has ended, and how long the rest may take."""
 
-    def __init__(self, *, total: int, skipped: int, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, *, total: int, skipped: int, stream: TextIO | None = None, quiet: bool = False
+    ) -> None:
         """Start counting.
 
         Args:
             total: Trials of the sweep.
             skipped: Of those, the ones that an earlier start has finished.
             stream: Where to write; standard error if not given.
+            quiet: Say nothing but how trials failed.
         """
         self._console = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True)
         self._total, self._ended, self._failed = total, skipped, 0
         self._skipped, self._started = skipped, time.monotonic()
         self._bar: Progress | None = None
         self._task: Any = None
-        if self._console.is_terminal:
+        self._quiet = quiet
+        if self._console.is_terminal and not quiet:
             self._bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -40,7 +44,8 @@ class SweepProgress:
 
     def say(self, text: str) -> None:
         """Print one line."""
-        self._console.print(text, markup=False)
+        if not self._quiet:
+            self._console.print(text, markup=False)
 
     def ended(self, record: TrialRecord) -> None:
         """Say how a trial ended."""
@@ -48,7 +53,10 @@ class SweepProgress:
         self._failed += not record.finished
         width = len(str(self._total))
         head = f"[{self._ended:>{width}}/{self._total}] {record.variant}{_point(record)}"
-        self.say(f"{head}: {outcome(record)}{self._time_left()}")
+        line = f"{head}: {outcome(record)}{self._time_left()}"
+        if self._quiet and not record.finished:
+            self._console.print(line, markup=False)
+        self.say(line)
         if self._bar is not None:
             self._bar.update(self._task, completed=self._ended)
 
@@ -70,7 +78,9 @@ def outcome(record: TrialRecord) -> str:
     if not record.finished:
         return f"failed: {record.reason}"
     metrics = record.metrics
-    return (
+    epochs = record.stopped_early
+    early = f"stopped early after {epochs} epoch{'s' * (epochs > 1)}, " if epochs else ""
+    return early + (
         f"accuracy {accuracy_text(metrics)}, epsilon {metrics['epsilon']:.3g}, "
         f"epsilon_m [{metrics['epsilon_m_low']:.2f}, {metrics['epsilon_m_high']:.2f}], "
         f"{_duration(record.seconds)}"

@@ -49,7 +49,7 @@ class Recorder(tune.Callback):
         Args:
             folder: Where records are kept.
             tracker: Where runs are mirrored to.
-            plans: Every trial by hash.
+            plans: Every trial by hash; of a search those that it has suggested so far.
             provenance: Code and machine of the trials that run now, kept in their records.
             progress: Told how each trial ended.
             vault: Lets each trial be audited once, has what was found, and the ledger's lines.

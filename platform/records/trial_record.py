@@ -48,6 +48,7 @@ class TrialRecord:
         seconds: Wall time.
         git_commit: Of the code that ran it; empty in records of before this was kept.
         environment: Versions and devices that it ran on; empty likewise.
+        stopped_early: After how many epochs a sweep's `stop` ended it; 0 where nothing did.
     """
 
     hash: str
@@ -62,6 +63,7 @@ class TrialRecord:
     seconds: float = 0.0
     git_commit: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    stopped_early: int = 0
 
     def __post_init__(self) -> None:
         """Check every field.
@@ -73,6 +75,7 @@ class TrialRecord:
             _need(name, getattr(self, name), isinstance(getattr(self, name), str), "a text")
         _need("finished", self.finished, isinstance(self.finished, bool), "true or false")
         _need("seconds", self.seconds, _is_number(self.seconds), "a number")
+        _need("stopped_early", self.stopped_early, type(self.stopped_early) is int, "a number")
         for name in ("config", "point", "metrics", "environment"):
             value = getattr(self, name)
             named = isinstance(value, Mapping) and all(isinstance(key, str) for key in value)

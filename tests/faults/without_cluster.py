@@ -4,7 +4,7 @@ Ray takes most of the time of a tiny sweep. Tests that are about the driver's ow
 tracking, a hundred starts long, do without.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -12,13 +12,15 @@ from unittest.mock import patch
 
 import ray
 from ray import tune
+from ray._private.dict import flatten_dict
 
 from labeldp.platform import home_handle, open_sweep, trial_runs, tune_adapter
 from labeldp.platform.cluster import Capacity
 from labeldp.platform.home_handle import HomeHandle
+from labeldp.platform.open_sweep import OpenSweep
 from labeldp.platform.records import checkpoints
-from labeldp.platform.records.recorder import Recorder
-from labeldp.platform.sweep import PlannedTrial
+from labeldp.platform.search.early_stops import BoardHandle, StopBoard
+from labeldp.platform.search.tune_search import HandOut
 from labeldp.platform.trusted import vault_home
 from labeldp.platform.trusted.vault_home import SecretLabels
 
@@ -39,6 +41,7 @@ def without_cluster() -> Iterator[None]:
     with (
         patch.object(open_sweep, "connected", _connected),
         patch.object(trial_runs, "run_trials", _run_trials),
+        patch.object(trial_runs, "start_board", _board),
         patch.object(ray, "put", _itself),
         patch.object(ray, "get", _itself),
         patch.object(ray, "kill", _itself),
@@ -61,23 +64,41 @@ def _start(labels: SecretLabels, **settings: Any) -> HomeHandle:
     return HomeHandle(Here(vault_home.VaultHome(labels, **settings)))
 
 
-def _run_trials(
-    plans: Mapping[str, PlannedTrial],
-    *,
-    recorder: Recorder,
-    data: Any,
-    home: HomeHandle,
-    **others: Any,
-) -> None:
+def _run_trials(sweep: OpenSweep) -> None:
+    """What Tune does, one trial at a time."""
+    recorder = sweep.recorder
     keeper = checkpoints.KeeperHandle(Here(checkpoints.Keeper(str(recorder.folder.checkpoints))))
-    for digest in plans:
-        trial = SimpleNamespace(config={"hash": digest})
+    hand_out = trial_runs.hand_out_of(sweep)
+    stops = trial_runs.stops_of(sweep)
+    scheduler = None if stops is None else trial_runs.scheduler_of(sweep, stops)
+    for config in _configs(sweep, hand_out):
+        trial = SimpleNamespace(config=config)
         recorder.on_trial_start(0, [], trial)
 
-        def report(result: dict[str, Any], trial: Any = trial) -> None:
+        def told(result: dict[str, Any], trial: Any = trial) -> None:
+            if scheduler is not None:
+                scheduler.on_trial_result(None, trial, flatten_dict(result))
             recorder.on_trial_result(0, [], trial, result)
 
-        with patch.object(tune, "report", report):
+        with patch.object(tune, "report", told):
             tune_adapter.tune_trial(
-                trial.config, plans=plans, data=data, home=home, keeper=keeper, cpus=1
+                config,
+                plans=trial_runs.plans_of(sweep),
+                data=sweep.checked.data.public,
+                home=sweep.home,
+                keeper=keeper,
+                cpus=1,
+                stops=stops,
             )
+
+
+def _configs(sweep: OpenSweep, hand_out: HandOut | None) -> Iterator[dict[str, Any]]:
+    if hand_out is None:
+        yield from ({"hash": digest} for digest in list(sweep.left))
+        return
+    while isinstance(config := hand_out.suggest("next"), dict):
+        yield config
+
+
+def _board() -> BoardHandle:
+    return BoardHandle(Here(StopBoard()))

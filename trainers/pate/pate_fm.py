@@ -187,7 +187,6 @@ class PateConfig(TrainerDefaults):
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
         """Return what a trial will pay for its answers, and for publishing what they cost."""
-        del seed
         rounds = self.rounds
         published = None
         if self.publish_cost and len(rounds) == 1:
@@ -198,8 +197,10 @@ class PateConfig(TrainerDefaults):
                 delta=self.delta,
             )
         paid: list[Priced] = [*rounds, *([] if published is None else [published])]
-        # A student that knows a prior shows other scores to the teachers in an interactive round.
-        known = (self.prior, self.prior_epsilon, self.prior_trusted) if len(rounds) > 1 else None
+        known: tuple[object, ...] | None = None
+        if len(rounds) > 1:
+            # Each student shows scores of its own to the teachers in an interactive round.
+            known = (self.prior, self.prior_epsilon, self.prior_trusted, self.student, seed)
         return PlannedCharge(
             event=composed([each.event for each in paid]),
             failure_probability=sum(each.failure_probability for each in paid),

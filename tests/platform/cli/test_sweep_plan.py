@@ -1,9 +1,13 @@
 """sweep_plan: what it says of sweeps that can be run, that can't, and that are none."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from labeldp.platform.cli.command_line import main
+from labeldp.platform.cli.exit_codes import ExitCode
 from tests.platform.cli.asked import answer, refusal
 
 SWEEPS = Path(__file__).resolve().parents[3] / "sweeps"
@@ -20,11 +24,12 @@ def test_plan(capsys: pytest.CaptureFixture[str]) -> None:
 def test_plan_says_what_stands_in_the_way(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    found = answer(capsys, "plan", QUICKSTART, "data.name=mnist", "performance.device=cuda")
+    asked = ("data.name=mnist", "performance.device=cuda")
+    found = answer(capsys, "plan", QUICKSTART, *asked, code=ExitCode.CANNOT_FIT)
     assert not found["fits"]
     problems = " ".join(found["problems"])
     assert "labeldp data fetch mnist" in problems
-    found = answer(capsys, "plan", QUICKSTART, "audit.canaries=100000")
+    found = answer(capsys, "plan", QUICKSTART, "audit.canaries=100000", code=ExitCode.CANNOT_FIT)
     assert not found["fits"] and "100000" in " ".join(found["problems"])
     (tmp_path / "settings.yaml").write_text("trainer:\n  epsilon: 3\n  noise: laplace\n")
     found = answer(capsys, "plan", QUICKSTART, "--config", "settings.yaml")
@@ -35,12 +40,19 @@ def test_plan_says_what_stands_in_the_way(
 PLANNED = sorted(path.name for path in SWEEPS.glob("*.py") if "SWEEP = " in path.read_text())
 
 
+def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """A plan, whether or not its data are there: the exit code says which."""
+    code = main(["plan", *arguments, "--json"])
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert code == (ExitCode.DONE if found["fits"] else ExitCode.CANNOT_FIT)
+    return found
+
+
 @pytest.mark.parametrize("sweep", PLANNED)
 def test_every_sweep_can_be_planned_at_both_sizes(
     capsys: pytest.CaptureFixture[str], sweep: str
 ) -> None:
-    full = answer(capsys, "plan", str(SWEEPS / sweep))
-    smoke = answer(capsys, "plan", str(SWEEPS / sweep), "--smoke")
+    full, smoke = (planned(capsys, str(SWEEPS / sweep), *size) for size in ([], ["--smoke"]))
     assert 1 <= smoke["trials"] <= full["trials"]
 
 
@@ -53,3 +65,61 @@ def test_a_broken_sweep_file_is_named(capsys: pytest.CaptureFixture[str], tmp_pa
     }.items():
         (tmp_path / "broken.py").write_text(content)
         assert words in refusal(capsys, "plan", "broken.py")
+
+
+def test_settings_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("trainer.noise=laplace", "--smoke", "trainer.epsilon=[1,2]")
+    found = answer(capsys, "plan", QUICKSTART, *asked)
+    assert found["epsilons"] == [1.0, 2.0]
+    assert "unrecognized arguments: --smok" in refusal(capsys, "plan", QUICKSTART, "--smok", "a=1")
+
+
+def test_a_budget_that_all_but_the_baseline_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    limits = ("plan", QUICKSTART, "--max-epsilon-total", "60")
+    found = answer(capsys, *limits, code=ExitCode.OVER_BUDGET)
+    assert not found["fits"] and "budget" in " ".join(found["problems"])
+    found = answer(capsys, *limits, "--without", "no privacy")
+    assert (found["trials"], found["fits"]) == (15, True)
+    assert found["epsilons"] == [0.5, 1.0, 2.0, 4.0, 8.0]
+
+
+SEARCH = ("plan", QUICKSTART, "--only", "ALIBI", "--search", "optuna", "--trials", "12")
+RATES = "trainer.learning_rate=loguniform(0.01,0.3)"
+
+
+def test_a_search_is_planned_by_what_stands_in_for_its_trials(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one = ("trainer.epsilon=1", RATES)
+    found = answer(capsys, *SEARCH, *one, "--choose-by", "test")
+    assert (found["trials"], found["releases"], found["epsilon_total"]) == (12, 1, 1.0)
+    # Each trial's count of right answers is charged to labels that pay for nothing else: 12 x .05,
+    # and with stops after 1, 4 and 16 of 30 epochs four times as much.
+    held_out = ("evaluation.held_out_share=0.1", *one)
+    found = answer(capsys, *SEARCH, *held_out)
+    assert (found["releases"], found["epsilon_total"]) == (13, 1.0)
+    found = answer(capsys, *SEARCH, *held_out, "--stop", "asha")
+    assert (found["releases"], found["epsilon_total"]) == (49, pytest.approx(2.4))
+
+
+def test_a_search_is_refused_where_it_would_tune_on_test_labels_unasked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = answer(capsys, *SEARCH, "trainer.epsilon=1", RATES, code=ExitCode.CANNOT_FIT)
+    assert "--choose-by test" in " ".join(found["problems"])
+
+
+def test_an_axis_that_touches_a_release_needs_a_budget_for_the_dearest_way(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = (*SEARCH, "--choose-by", "test", "trainer.epsilon=loguniform(0.5,2)")
+    assert "trainer.epsilon of ALIBI can't be searched" in refusal(capsys, *asked)
+    found = answer(capsys, *asked, "--max-epsilon-total", "24")
+    assert (found["epsilon_total"], found["releases"], found["fits"]) == (24.0, 12, True)
+    found = answer(capsys, *asked, "--max-epsilon-total", "23", code=ExitCode.OVER_BUDGET)
+    assert not found["fits"]
+
+
+def test_a_search_needs_something_to_search(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "nothing to search" in refusal(capsys, *SEARCH, "--choose-by", "test")
+    assert "--search optuna" in refusal(capsys, "plan", QUICKSTART, "--trials", "3")

@@ -1,0 +1,254 @@
+"""What a search may cost before it has chosen anything, and which of its axes touch a release.
+
+Trials that read one stored release pay for it once, whatever they were chosen by: what is computed
+from a release is post-processing. So an axis that no release depends on may be searched at no cost.
+Whether one does is asked of `planned_charge` itself, at probes of the axes and again at every
+setting that is suggested (`Search.planned`): no list of names decides, and what was not foreseen
+is not run.
+
+An axis that does touch a release makes every trial ask for another one, and which ones depends on
+what came out before. Such a search is held to the dearest way that it could go, and that has to fit
+a budget beforehand.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
+from labeldp.mechanisms.ledger import epsilon_of_prices
+from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.configuration import ConfigurationError
+from labeldp.platform.cost import releases_of
+from labeldp.platform.evaluation import planned_evaluation
+from labeldp.platform.evaluation_settings import Estimate
+from labeldp.platform.search.search_settings import AshaStop
+from labeldp.platform.search.strands import Numbers, Strand, strands_of
+from labeldp.platform.sweep import PlannedTrial, Sweep
+
+#: What a trial asks of the vault, but for counts of right answers, which all trials ask anew.
+Asked = frozenset[Hashable]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataFacts:
+    """What trials ask depends on, beside their settings.
+
+    Attributes:
+        num_classes: K.
+        with_estimates: Whether labels are held out, and each trial asks how accurate it is.
+    """
+
+    num_classes: int
+    with_estimates: bool
+
+
+def asked_by(trial: PlannedTrial, facts: DataFacts) -> Asked:
+    """Return what a trial will ask of the vault; trials with equal answers share all of it."""
+    config = trial.config
+    asked: set[Hashable] = set(releases_of(trial, num_classes=facts.num_classes))
+    asked.add(config.trainer.ensemble)
+    if facts.with_estimates:
+        estimate = planned_evaluation(config, num_classes=facts.num_classes)
+        shared = config.evaluation.estimate is Estimate.RELEASE
+        asked.add(("estimate", estimate.release if shared else estimate.event, config.noise))
+    return frozenset(asked)
+
+
+def touching(strand: Strand, facts: DataFacts) -> list[str]:
+    """Return the axes on which a strand's releases depend; all of them if only together."""
+    found = {numbers: asked_by(trial, facts) for numbers, trial in strand.probed.items()}
+    if len(set(found.values())) == 1:
+        return []
+    guilty = []
+    for place, key in enumerate(strand.axes):
+        others: dict[Numbers, set[Asked]] = {}
+        for numbers, asked in found.items():
+            rest = (*numbers[:place], *numbers[place + 1 :])
+            others.setdefault(rest, set()).add(asked)
+        if any(len(different) > 1 for different in others.values()):
+            guilty.append(key)
+    return guilty or list(strand.axes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """Searches whose price is known.
+
+    Attributes:
+        strands: One search each.
+        stand_ins: For each strand, what is priced in place of its trials.
+        foreseen: What each strand's trials ask of the vault; None where a budget covers whatever
+            they may ask.
+        facts: What that depends on beside their settings.
+        by: The accuracy that is learned from.
+        fingerprint: Of the public data.
+    """
+
+    strands: Sequence[Strand]
+    stand_ins: Sequence[Sequence[PlannedTrial]]
+    foreseen: Sequence[Asked | None]
+    facts: DataFacts
+    by: ChooseBy
+    fingerprint: str
+
+    @property
+    def trials(self) -> list[PlannedTrial]:
+        """All stand-ins."""
+        return [trial for each in self.stand_ins for trial in each]
+
+    def planned(self, place: int, numbers: Numbers) -> PlannedTrial:
+        """Return a trial of the strand at `place`.
+
+        Raises:
+            ConfigurationError: It can't be used, or asks for a release that its search was not
+                priced with.
+        """
+        trial, foreseen = self.strands[place].planned(numbers), self.foreseen[place]
+        if foreseen is not None and asked_by(trial, self.facts) != foreseen:
+            raise ConfigurationError(
+                f"the search suggests {dict(trial.point)}, which asks for another release of the "
+                "labels than the plan has; it is not run. Make the axis a grid, or give the sweep "
+                "a budget with --max-epsilon-total"
+            )
+        return replace(trial, estimates=self.stand_ins[place][0].estimates_each)
+
+    def rest(self, place: int, number: int) -> list[PlannedTrial]:
+        """Return what stands in for the trials of a strand that come after `number` of them."""
+        left = self.strands[place].size - number
+        return [
+            replace(
+                each,
+                stands_for=left if each.stands_for else 0,
+                own_releases=left if each.own_releases else 0,
+                estimates=left * each.estimates_each,
+            )
+            for each in self.stand_ins[place]
+            if left
+        ]
+
+
+def priced(
+    strands: Sequence[Strand],
+    facts: DataFacts,
+    *,
+    by: ChooseBy,
+    stop: AshaStop | None,
+    budgeted: bool,
+    fingerprint: str,
+) -> Search:
+    """Find out what searches may ask for.
+
+    Args:
+        strands: The searches.
+        facts: Of the data.
+        by: The accuracy that is learned from.
+        stop: What stops trials early; by estimates it asks for one at each rung.
+        budgeted: Whether there is a budget that the dearest way has to fit.
+        fingerprint: Of the public data.
+
+    Raises:
+        ConfigurationError: An axis touches a release, and there is no budget.
+    """
+    trials: list[list[PlannedTrial]] = []
+    foreseen: list[Asked | None] = []
+    for strand in strands:
+        guilty = touching(strand, facts)
+        if guilty and not budgeted:
+            raise ConfigurationError(
+                f"{' and '.join(guilty)} of {strand.name} can't be searched without a budget: each "
+                f"of {strand.size} trials could ask for another release of the labels, at a price "
+                "that depends on what came out before; make it a grid ([a,b,c]), or say what the "
+                "dearest way may cost with --max-epsilon-total"
+            )
+        probes = list(strand.probed.values())
+        foreseen.append(None if guilty else asked_by(probes[0], facts))
+        dearest = _dearest(probes, facts) if guilty else probes[:1]
+        epochs = max(probe.config.trainer.epochs for probe in probes)
+        counted = stop is not None and by is ChooseBy.ESTIMATED
+        each = 1 + len(stop.rungs(epochs)) if stop is not None and counted else 1
+        size = strand.size
+        trials.append(
+            [
+                replace(
+                    trial,
+                    stands_for=0 if number else size,
+                    own_releases=size if guilty else 0,
+                    estimates=size * each,
+                )
+                for number, trial in enumerate(dearest)
+            ]
+        )
+    return Search(
+        strands=strands,
+        stand_ins=trials,
+        foreseen=foreseen,
+        facts=facts,
+        by=by,
+        fingerprint=fingerprint,
+    )
+
+
+def learned(
+    sized: Sweep,
+    listed: Sequence[PlannedTrial],
+    facts: DataFacts,
+    *,
+    by: ChooseBy,
+    overrides: Mapping[str, Any],
+    budgeted: bool,
+    fingerprint: str,
+) -> tuple[list[PlannedTrial], Search | None]:
+    """Return the trials that a sweep is priced by, and its search if it has one.
+
+    Args:
+        sized: At the size asked for.
+        listed: Its trials, where there is no search.
+        facts: Of the data.
+        by: The accuracy that is learned from.
+        overrides: Dotted key -> value, list or axis.
+        budgeted: Whether there is a budget.
+        fingerprint: Of the public data.
+
+    Raises:
+        ConfigurationError: An axis touches a release, and there is no budget.
+    """
+    if sized.search is not None:
+        search = priced(
+            strands_of(sized, overrides),
+            facts,
+            by=by,
+            stop=sized.stop,
+            budgeted=budgeted,
+            fingerprint=fingerprint,
+        )
+        return search.trials, search
+    if sized.stop is None:
+        return list(listed), None
+    return [asking_at(trial, sized.stop, by=by) for trial in listed], None
+
+
+def asking_at(trial: PlannedTrial, stop: AshaStop, *, by: ChooseBy) -> PlannedTrial:
+    """Return a trial with the estimates that it asks for at its rungs, beside that at its end."""
+    if by is ChooseBy.TEST:
+        return trial
+    return replace(trial, estimates=1 + len(stop.rungs(trial.config.trainer.epochs)))
+
+
+def _dearest(probes: Sequence[PlannedTrial], facts: DataFacts) -> list[PlannedTrial]:
+    """Return the dearest of every kind of price: prices of one kind are ordered, others are not."""
+    found: dict[Hashable, tuple[float, PlannedTrial]] = {}
+    for probe in probes:
+        own = list(releases_of(probe, num_classes=facts.num_classes).values())
+        events = [part.event for part in own]
+        kind: Hashable = tuple(events)
+        if all(isinstance(event, PureEvent) for event in events):
+            kind = PureEvent
+        elif len(events) == 1 and isinstance(events[0], GaussianEvent):
+            kind = GaussianEvent
+        counted = probe.config.evaluation
+        price = epsilon_of_prices(own, delta=probe.config.trainer.delta)
+        kind = (kind, counted.estimate, counted.epsilon)
+        if kind not in found or price > found[kind][0]:
+            found[kind] = (price, probe)
+    return [probe for _, probe in found.values()]
