@@ -112,7 +112,6 @@ UNMIRRORED = {
         ("platform/data_loading.py", "sweeps/test_own_labels.py", "a whole sweep on a user's file"),
         ("platform/evaluation_settings.py", "platform/test_evaluation.py", "with what it decides"),
         ("platform/overrides.py", "platform/test_configuration.py", "settings as people give them"),
-        ("platform/private_cluster.py", "faults/test_private_cluster.py", "needs Ray of its own"),
         ("platform/vault_owner.py", "sweeps/test_quickstart.py", "needs a home in Ray"),
         ("platform/records/json_files.py", "platform/records/test_results.py", "what records are"),
         (
