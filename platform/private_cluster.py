@@ -28,6 +28,11 @@ _ASK_AGAIN_SECONDS = 0.2
 #: A start that failed after so long failed for want of time.
 _SLOW_SECONDS = 20.0
 
+#: What is smaller travels within the request. The vault's home is made from labels, a byte each: by
+#: Ray's own bound, 100 KB, those of 100,000 rows would lie in its object store instead, where they
+#: can be lost, and Ray says at each start that the home could then not be made again.
+INLINED_BYTES = 4 * 2**20
+
 #: The exporters of the autoscaler's monitor and of the dashboard's process have no switch. Given a
 #: port that is none they say so in their log and go on, as where another cluster holds the port.
 _NO_PORT = {"AUTOSCALER_METRIC_PORT": "-1", "DASHBOARD_METRIC_PORT": "-1"}
@@ -47,7 +52,10 @@ def start() -> None:
             log_to_driver=False,
             logging_level=logging.ERROR,
             configure_logging=False,
-            _system_config={"enable_metrics_collection": False},
+            _system_config={
+                "enable_metrics_collection": False,
+                "max_direct_call_object_size": INLINED_BYTES,
+            },
             _temp_dir=str(_closed_folder() / "ray"),
         )
     node: Any = ray._private.worker._global_node
@@ -115,7 +123,8 @@ def _patient() -> Iterator[None]:
     Raises:
         RuntimeError: It did not come up in `START_SECONDS`.
     """
-    ask, started = services.get_node, time.monotonic()
+    ask: Any = services.get_node
+    started = time.monotonic()
 
     def ask_until(gcs_address: str, node_id: str) -> Any:
         while True:
