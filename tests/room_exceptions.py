@@ -124,7 +124,6 @@ UNMIRRORED = {
             "platform/reports/test_report.py",
             "a page's part",
         ),
-        ("platform/driver.py", "sweeps/test_quickstart.py", "a whole sweep, and its resumption"),
         ("platform/open_sweep.py", "platform/test_cluster.py", "placed; whole in every sweep"),
         ("platform/sweep_report.py", "sweeps/test_quickstart.py", "the end of a whole sweep"),
         ("platform/trial_runs.py", "sweeps/test_quickstart.py", "needs Ray and a whole sweep"),
