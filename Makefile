@@ -15,8 +15,7 @@ install: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "labeldp needs Python 3.11 to 3.13, but %s is %d.%d: make PYTHON=python3.11" % (sys.executable, *v))'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
+	infra/install.sh $(VENV)
 	touch $@
 
 ## make demo     a sweep of ALIBI, AGIBI and randomized response on an embedded data set

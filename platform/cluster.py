@@ -102,8 +102,10 @@ def _connection(named: str | None) -> Iterator[Capacity]:
         # Which versions differ stands in the lines after the first.
         lines = [line.strip() for line in str(error).strip().splitlines()[:6]]
         why = " ".join(lines)[:400] or type(error).__name__
+        if named in (None, "", "local"):
+            raise ClusterUnusable(f"Ray can't be started on this machine: {why}") from error
         raise ClusterUnusable(
-            f"the Ray cluster at {named or 'local'} can't be used ({why}); check the address and "
+            f"the Ray cluster at {named} can't be used ({why}); check the address and "
             "that it runs the same versions of Ray and Python, or leave --address and RAY_ADDRESS "
             "out for a private one"
         ) from error

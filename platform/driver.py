@@ -1,25 +1,24 @@
 """Run a sweep from its plan to its report; resume one that was cut off.
 
-The order matters: everything that can be refused is refused before the first label is released.
+The order matters: everything that can be refused is refused before the first label is released, and
+what can be refused without Ray and MLflow before those are loaded, which takes seconds.
 """
 
-import ray
+from typing import TYPE_CHECKING
 
-from labeldp.platform.data_loading import load_data as load_data
-from labeldp.platform.open_sweep import OpenSweep, opened
 from labeldp.platform.private_files import owner_only
+from labeldp.platform.records.steps import Steps
 from labeldp.platform.sweep import Sweep
 from labeldp.platform.sweep_check import check
 from labeldp.platform.sweep_options import SweepOptions as SweepOptions
-from labeldp.platform.sweep_options import prepare as prepare
-from labeldp.platform.sweep_report import SweepOutcome as SweepOutcome
-from labeldp.platform.sweep_report import report
-from labeldp.platform.trial_runs import run_trials
-from labeldp.platform.trusted.ensembles import train_missing
+
+if TYPE_CHECKING:
+    from labeldp.platform.open_sweep import OpenSweep
+    from labeldp.platform.sweep_report import SweepOutcome
 
 
 @owner_only()
-def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
+def run_sweep(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
     """Run a sweep's unfinished trials and report on all of them.
 
     Raises:
@@ -28,12 +27,19 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
         BudgetExceeded: The sweep would cost more than its budget.
         KeyboardInterrupt: As it came; what has finished is kept.
     """
-    with opened(check(sweep, options)) as open_sweep:
+    steps = Steps(quiet=options.quiet)
+    steps.say(f"{sweep.name}: planning trials, reading and checking data")
+    checked = check(sweep, options)
+    from labeldp.platform.open_sweep import opened
+
+    with opened(checked, steps=steps) as open_sweep:
         run(open_sweep)
+        from labeldp.platform.sweep_report import report
+
         return report(open_sweep)
 
 
-def run(sweep: OpenSweep) -> None:
+def run(sweep: "OpenSweep") -> None:
     """Train the teachers whose votes are missing, then run the trials that are left.
 
     Raises:
@@ -42,6 +48,11 @@ def run(sweep: OpenSweep) -> None:
         EnsembleIncomplete: Teachers that failed again and again.
         VaultLost: The vault is gone.
     """
+    import ray
+
+    from labeldp.platform.trial_runs import run_trials
+    from labeldp.platform.trusted.ensembles import train_missing
+
     checked = sweep.checked
     left = list(sweep.left.values()) if sweep.book is None else checked.trials
     data = ray.put(checked.data.public)

@@ -3,12 +3,14 @@
 What is refused here, is refused before the first label is released.
 """
 
+import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import Future, wait
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labeldp.mechanisms.ledger import Budget, all_pure
 from labeldp.platform.audit_settings import spoiled_text
@@ -16,11 +18,12 @@ from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.cost import budget_of, check_what_is_left
 from labeldp.platform.earlier_starts import finished_before, known_ledger, other_code
 from labeldp.platform.home_handle import HomeHandle
+from labeldp.platform.meanwhile import load, meanwhile
 from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import SweepProgress
-from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.records.tracking import Tracker, TrackingUnusable, default_uri, shown
+from labeldp.platform.records.steps import Steps
+from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, shown
 from labeldp.platform.search.search_book import SearchBook
 from labeldp.platform.sweep import PlannedTrial, Resources
 from labeldp.platform.sweep_check import CheckedSweep, beside
@@ -30,6 +33,14 @@ from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels
 from labeldp.platform.trusted.vault_store import SqliteStore
 from labeldp.platform.vault_owner import VaultOwner
 from labeldp.trainers.performance import Device
+
+if TYPE_CHECKING:  # they load MLflow and Tune, for which Ray's start leaves time
+    from labeldp.platform.records.recorder import Recorder
+    from labeldp.platform.records.tracking import Tracker
+
+#: What is loaded while Ray starts, and what while the vault does.
+_FIGURES = ("labeldp.platform.reports.report",)
+_TRIALS = ("labeldp.platform.trial_runs", "labeldp.platform.sweep_report")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +63,7 @@ class OpenSweep:
     capacity: Capacity
     sizes: "Sizes"
     home: HomeHandle
-    recorder: Recorder
+    recorder: "Recorder"
     progress: SweepProgress
     book: SearchBook | None = None
 
@@ -91,8 +102,12 @@ class _Earlier:
 
 
 @contextmanager
-def opened(checked: CheckedSweep) -> Iterator[OpenSweep]:
+def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[OpenSweep]:
     """Open a sweep; folder and cluster are let go at the end, however it comes.
+
+    Args:
+        checked: What is to be run.
+        steps: Told what is being done meanwhile.
 
     Raises:
         ValueError: A results folder, tracking store, cluster or labels that can't be used.
@@ -100,22 +115,26 @@ def opened(checked: CheckedSweep) -> Iterator[OpenSweep]:
         BudgetExceeded: What is left would cost more than the budget has left.
     """
     with checked.folder.held():
+        steps = steps or Steps(quiet=True)
         earlier = _earlier(checked)
-        tracker = _tracker(checked, earlier)
-        with connected(checked.options.address) as capacity:
-            check_one_writer(tracker.uri, capacity)
+        opening = _tracking(checked, earlier, steps=steps)
+        with _waited_for(opening), _cluster(checked, steps=steps) as capacity:
             sizes = _sizes(checked, capacity)
+            book = earlier.book
+            plans = checked.plans if book is None else book.plans
+            skipped = {digest: earlier.done[digest] for digest in plans if digest in earlier.done}
+            steps.say("opening the vault and the tracking store")
+            tracker = opening.result()
+            check_one_writer(tracker.uri, capacity)
+            meanwhile(lambda: load(*_TRIALS))
             owner = _owner(checked, budget=earlier.budget)
             provenance = Provenance.now()
             _identify(checked, earlier, tracker, commit=provenance.git_commit)
-            book, plans = (
-                earlier.book,
-                checked.plans if earlier.book is None else earlier.book.plans,
-            )
-            skipped = {digest: earlier.done[digest] for digest in plans if digest in earlier.done}
             progress = SweepProgress(
                 total=checked.total, skipped=len(skipped), quiet=checked.options.quiet
             )
+            from labeldp.platform.records.recorder import Recorder
+
             recorder = Recorder(
                 folder=checked.folder,
                 tracker=tracker,
@@ -152,6 +171,28 @@ def opened(checked: CheckedSweep) -> Iterator[OpenSweep]:
             owner.home.end()  # another sweep may follow on this cluster
 
 
+@contextmanager
+def _cluster(checked: CheckedSweep, *, steps: Steps) -> Iterator[Capacity]:
+    """Start Ray or connect to it, and say so."""
+    address = checked.options.address
+    named = address or os.environ.get("RAY_ADDRESS")
+    text = f"connecting to Ray at {named}" if named else "starting Ray on this machine"
+    with ExitStack() as stack:
+        with steps.during(text, hint="; a busy machine takes a minute or two"):
+            meanwhile(lambda: load(*_FIGURES))
+            capacity = stack.enter_context(connected(address))
+        yield capacity
+
+
+@contextmanager
+def _waited_for(opening: "Future[Tracker]") -> Iterator[None]:
+    """Leave no thread at work in a folder that is let go."""
+    try:
+        yield
+    finally:
+        wait([opening])
+
+
 def _earlier(checked: CheckedSweep) -> _Earlier:
     """Find what earlier starts left, and refuse a plan that can't be paid beside it."""
     folder, options, budget = checked.folder, checked.options, checked.budget
@@ -181,7 +222,23 @@ def _earlier(checked: CheckedSweep) -> _Earlier:
     )
 
 
-def _tracker(checked: CheckedSweep, earlier: _Earlier) -> Tracker:
+def _tracking(checked: CheckedSweep, earlier: _Earlier, *, steps: Steps) -> "Future[Tracker]":
+    """Open tracking: a store that is there before Ray is started, a new one beside its start.
+
+    MLflow takes seconds to make one, and can't refuse a file of its own in a folder that is held.
+    """
+    store = checked.folder.path / "mlflow.db"
+    if checked.options.tracking_uri is None and not earlier.identity and not os.path.lexists(store):
+        return meanwhile(lambda: _tracker(checked, earlier))
+    opening: Future[Tracker] = Future()
+    with steps.during("opening the tracking store"):
+        opening.set_result(_tracker(checked, earlier))
+    return opening
+
+
+def _tracker(checked: CheckedSweep, earlier: _Earlier) -> "Tracker":
+    from labeldp.platform.records.tracking import Tracker
+
     folder, identity = checked.folder, earlier.identity
     tracker = Tracker(
         uri=checked.options.tracking_uri or default_uri(folder.path),
@@ -250,7 +307,7 @@ def _coin_seed(trials: list[PlannedTrial]) -> int | None:
     return None if None in seeds else min(seed for seed in seeds if seed is not None)
 
 
-def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: Tracker, *, commit: str) -> None:
+def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: "Tracker", *, commit: str) -> None:
     """Write down which vault and which run are the folder's, and open that run."""
     folder, sweep, public = checked.folder, checked.sweep, checked.data.public
     # Written before tracking hears of it, and before the first release: a start that is killed in

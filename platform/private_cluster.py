@@ -10,6 +10,7 @@ import logging
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
@@ -18,7 +19,19 @@ from typing import Any
 
 import ray
 from ray._common.utils import get_default_system_temp_dir
-from ray._private import ray_constants
+from ray._private import ray_constants, services
+
+#: How long Ray may take to start. It gives its own node 30 seconds, which a machine
+#: with other work, or with a cold disk, does not keep to.
+START_SECONDS = 180.0
+_ASK_AGAIN_SECONDS = 0.2
+#: A start that failed after so long failed for want of time.
+_SLOW_SECONDS = 20.0
+
+#: What is smaller travels within the request. The vault's home is made from labels, a byte each: by
+#: Ray's own bound, 100 KB, those of 100,000 rows would lie in its object store instead, where they
+#: can be lost, and Ray says at each start that the home could then not be made again.
+INLINED_BYTES = 4 * 2**20
 
 #: The exporters of the autoscaler's monitor and of the dashboard's process have no switch. Given a
 #: port that does not exist they say so in their log and go on, as where another cluster holds it.
@@ -29,17 +42,20 @@ def start() -> None:
     """Start a cluster that only this user's processes on this machine can reach.
 
     Raises:
-        RuntimeError: This version of Ray listens beyond loopback all the same.
+        RuntimeError: This version of Ray listens beyond loopback all the same, or it did not start.
     """
     tighten_token()
-    with _node_on_loopback(), _environment(_NO_PORT), _files_for_the_owner():
+    with _node_on_loopback(), _environment(_NO_PORT), _files_for_the_owner(), _patient():
         ray.init(
             address="local",
             include_dashboard=False,
             log_to_driver=False,
             logging_level=logging.ERROR,
             configure_logging=False,
-            _system_config={"enable_metrics_collection": False},
+            _system_config={
+                "enable_metrics_collection": False,
+                "max_direct_call_object_size": INLINED_BYTES,
+            },
             _temp_dir=str(_closed_folder() / "ray"),
         )
     node: Any = ray._private.worker._global_node
@@ -98,6 +114,43 @@ def _node_on_loopback() -> Iterator[None]:
         yield
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextmanager
+def _patient() -> Iterator[None]:
+    """Have Ray ask for its own node again and again; after half a minute it would give up.
+
+    Raises:
+        RuntimeError: It did not come up in `START_SECONDS`.
+    """
+    ask: Any = services.get_node
+    started = time.monotonic()
+
+    def ask_until(gcs_address: str, node_id: str) -> Any:
+        while True:
+            try:
+                return ask(gcs_address, node_id)
+            except RuntimeError:
+                if time.monotonic() - started > START_SECONDS:
+                    raise
+                time.sleep(_ASK_AGAIN_SECONDS)
+
+    given = os.environ.get("RAY_gcs_server_port_wait_time_s")
+    services.get_node = ask_until
+    try:
+        with _environment({"RAY_gcs_server_port_wait_time_s": given or f"{START_SECONDS:.0f}"}):
+            yield
+    except Exception as error:
+        if time.monotonic() - started < _SLOW_SECONDS or isinstance(error, ValueError):
+            raise
+        load, _, _ = os.getloadavg()
+        raise RuntimeError(
+            f"Ray did not start within {time.monotonic() - started:.0f} s: the load of this "
+            f"machine is {load:.0f} on {os.cpu_count()} cores; wait until it has less to do, or "
+            f"look into {_closed_folder()}/ray/session_latest/logs"
+        ) from error
+    finally:
+        services.get_node = ask
 
 
 @contextmanager

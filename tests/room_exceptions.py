@@ -138,7 +138,6 @@ UNMIRRORED = {
         ("platform/evaluation_settings.py", "platform/test_evaluation.py", "with what it decides"),
         ("platform/model_settings.py", "platform/test_configuration.py", "one switch"),
         ("platform/overrides.py", "platform/test_configuration.py", "settings as people give them"),
-        ("platform/private_cluster.py", "faults/test_private_cluster.py", "needs Ray of its own"),
         ("platform/vault_owner.py", "sweeps/test_quickstart.py", "needs a home in Ray"),
         ("platform/records/json_files.py", "platform/records/test_results.py", "what records are"),
         (
@@ -170,7 +169,6 @@ UNMIRRORED = {
             "platform/reports/test_page.py",
             "doctests, and every number of a page",
         ),
-        ("platform/driver.py", "sweeps/test_quickstart.py", "a whole sweep, and its resumption"),
         ("platform/open_sweep.py", "platform/test_cluster.py", "placed; whole in every sweep"),
         ("platform/sweep_report.py", "sweeps/test_quickstart.py", "the end of a whole sweep"),
         ("platform/trial_runs.py", "sweeps/test_quickstart.py", "needs Ray and a whole sweep"),

@@ -74,6 +74,7 @@ class PatchFeatures:
         centered = patches - mean
         values, vectors = torch.linalg.eigh((centered.mT @ centered / len(centered)).double())
         whitening = (vectors * (values + _WHITENING).rsqrt() @ vectors.mT).float()
+
         clusters = MiniBatchKMeans(
             self.centers, batch_size=4096, max_iter=10, n_init=1, random_state=self.seed
         ).fit((centered @ whitening).numpy())

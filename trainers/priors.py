@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import MiniBatchKMeans
 from torch import Tensor
 
 from labeldp.mechanisms import _validate
@@ -207,6 +206,8 @@ def clusters_of(features: Tensor, *, clusters: int, seed: int) -> NDArray[np.int
     _validate.whole(seed=seed)
     _check_count(clusters, examples=len(features))
     rows = features.flatten(1).float().cpu().numpy()
+    from sklearn.cluster import MiniBatchKMeans  # a second, which most trials have no use for
+
     means = MiniBatchKMeans(
         clusters, batch_size=max(4096, 2 * clusters), max_iter=20, n_init=1, random_state=seed
     )

@@ -13,6 +13,7 @@ from labeldp.platform.cli.verb import Group, Verb, plain_text
 
 if TYPE_CHECKING:
     from labeldp.platform.cli.own_check import OwnCheck
+    from labeldp.platform.cli.tables import Table
     from labeldp.trainers.data_sets.data_set import DataSet
     from labeldp.trainers.data_sets.own_source import OwnSource
 
@@ -183,6 +184,25 @@ def _list(options: argparse.Namespace) -> SetList:
     return SetList(root=str(data_root(options.root).absolute()), sets=list_sets(options.root))
 
 
+def _listed(found: SetList) -> "list[Table | str]":
+    from labeldp.platform.cli.tables import Mood, Table
+
+    table = Table(
+        columns=("name", "there", "what it is", "where, or how to get it"),
+        rows=tuple(
+            (
+                entry.name,
+                "yes" if entry.present else "no",
+                entry.description,
+                entry.path if entry.present else entry.command,
+            )
+            for entry in found.sets
+        ),
+        moods={row: Mood.ASIDE for row, entry in enumerate(found.sets) if not entry.present},
+    )
+    return [f"data sets below {found.root}", table]
+
+
 def _check(options: argparse.Namespace) -> "SetCheck | OwnCheck":
     from labeldp.trainers.data_sets.own_data import OWN_FILES
 
@@ -255,7 +275,14 @@ def _set_to_check(parser: argparse.ArgumentParser) -> None:
 
 
 VERBS = (
-    Verb(group=DATA, name="list", summary="what there is", arguments=_root_of_sets, run=_list),
+    Verb(
+        group=DATA,
+        name="list",
+        summary="what there is",
+        arguments=_root_of_sets,
+        run=_list,
+        tables=_listed,
+    ),
     Verb(
         group=DATA,
         name="fetch",

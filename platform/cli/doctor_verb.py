@@ -8,8 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labeldp.platform.cli.verb import Verb
+
+if TYPE_CHECKING:
+    from labeldp.platform.cli.tables import Table
 
 #: Package -> lowest version that works, as in pyproject.toml.
 _NEEDED = {
@@ -184,10 +188,27 @@ def _data() -> list[Check]:
     ]
 
 
+def _told(examination: Examination) -> "list[Table | str]":
+    from labeldp.platform.cli.tables import Mood, Table
+
+    checks = examination.checks
+    bad = [check for check in checks if not check.ok]
+    table = Table(
+        columns=("what", "ok", "found"),
+        rows=tuple((check.name, "yes" if check.ok else "NO", check.detail) for check in checks),
+        moods={row: Mood.BAD for row, check in enumerate(checks) if not check.ok},
+    )
+    if not bad:
+        return [table, "all is well"]
+    fixes = tuple((check.name, check.fix) for check in bad)
+    return [table, Table(title="what to do", columns=("what", "fix"), rows=fixes)]
+
+
 VERBS = (
     Verb(
         name="doctor",
         summary="versions, devices, Ray, tracking, data sets; what is missing",
         run=lambda options: examine(),
+        tables=_told,
     ),
 )

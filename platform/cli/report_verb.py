@@ -1,10 +1,17 @@
 """`labeldp report WHAT`: the report of a results folder, or of a sweep in the tracking store."""
 
 import argparse
+import csv
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labeldp.platform.cli.verb import Verb
+from labeldp.trainers.regular_files import open_regular
+
+if TYPE_CHECKING:
+    from labeldp.platform.cli.folder_report import ReportFiles
+    from labeldp.platform.cli.tables import Table
+    from labeldp.platform.publishing.public_report import PublicReport
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,11 +80,39 @@ def _public(options: argparse.Namespace) -> Any:
     return public_report(Path(options.experiment), to=Path(options.out))
 
 
+def _told(written: "ReportFiles | PublicReport") -> "list[Table | str]":
+    from labeldp.platform.cli.folder_report import ReportFiles
+    from labeldp.platform.cli.tables import Table
+
+    if not isinstance(written, ReportFiles):
+        return [
+            f"{written.trials} trials in the public page {written.html}; {written.left_out} left "
+            f"out; epsilon {written.epsilon:.6g} at delta {written.delta:g}"
+        ]
+    files = written
+    page = Path(files.html)
+    with open_regular(page.with_name("pareto.csv")) as file:
+        lines = list(csv.reader(file.read().decode().splitlines()))
+    said = [f"{files.rows} rows in the page {page}", f"figure: {files.pareto_png}"]
+    if not lines:
+        return [*said]
+    columns, rows = tuple(lines[0]), tuple(tuple(map(_cell, line)) for line in lines[1:])
+    return [Table(title="accuracy against epsilon", columns=columns, rows=rows), *said]
+
+
+def _cell(text: str) -> str:
+    try:
+        return f"{float(text):.4g}"
+    except ValueError:
+        return text
+
+
 VERBS = (
     Verb(
         name="report",
         summary="HTML page, Pareto plot and CSV of a results folder or a tracked sweep",
         arguments=_arguments,
         run=_report,
+        tables=_told,
     ),
 )

@@ -6,6 +6,7 @@ Exit codes are those of `labeldp`: 0 every trial finished, 1 some failed, 2 bad 
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -20,8 +21,9 @@ from labeldp.platform.cli.verb import Verb, explained
 from labeldp.trainers.regular_files import FileRefused, read_bytes
 
 if TYPE_CHECKING:
-    from labeldp.platform.driver import SweepOptions, SweepOutcome
     from labeldp.platform.sweep import Sweep
+    from labeldp.platform.sweep_options import SweepOptions
+    from labeldp.platform.sweep_report import SweepOutcome
 
     Runner = Callable[[Sweep, SweepOptions], SweepOutcome]
 
@@ -53,7 +55,7 @@ def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None)
         name=sweep.name,
         summary=f"Run sweep {sweep.name!r}.",
         run=carry_out,
-        explain=lambda error: _explained(error, results=results),
+        explain=lambda error: _explained(error, results=results, arguments=arguments),
         text=summary,
         code=_code,
     ).perform(options)
@@ -80,11 +82,12 @@ def _sweep_options(sweep: "Sweep", options: argparse.Namespace, *, results: Path
     )
 
 
-def _explained(error: BaseException, *, results: Path) -> str:
+def _explained(error: BaseException, *, results: Path, arguments: list[str]) -> str:
     if isinstance(error, KeyboardInterrupt):
+        again = shlex.join(["python", os.path.relpath(sys.argv[0]), *arguments])
         return (
             f"interrupted; what has finished is kept in {results}, run the same command again to "
-            "finish the rest"
+            f"finish the rest: {again}"
         )
     if isinstance(error, OSError) and not isinstance(error, ValueError | FileNotFoundError):
         hint = "free the disk or make the folder writable, and run the same command again"

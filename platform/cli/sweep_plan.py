@@ -13,10 +13,11 @@ from labeldp.platform.accuracy_figures import ChooseBy, resolve
 from labeldp.platform.cli.sweep_command import sweep_file
 from labeldp.platform.configuration import ConfigurationError, FeatureSet
 from labeldp.platform.cost import budget_of, check_budget, check_priors, cost_of
-from labeldp.platform.driver import SweepOptions, load_data, prepare
+from labeldp.platform.data_loading import load_data
 from labeldp.platform.overrides import parse_overrides, read_yaml
 from labeldp.platform.search.stand_ins import DataFacts, Search, learned
 from labeldp.platform.sweep import PlannedTrial, Sweep
+from labeldp.platform.sweep_options import SweepOptions, prepare
 from labeldp.platform.trusted.audits import check_room
 from labeldp.platform.trusted.ensembles import ensembles_of
 from labeldp.trainers.performance import Device

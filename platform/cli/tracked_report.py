@@ -10,10 +10,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from mlflow.entities import Run
-from mlflow.tracking import MlflowClient
+from typing import TYPE_CHECKING, Any
 
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.cli.folder_report import ReportFiles
@@ -21,8 +18,7 @@ from labeldp.platform.private_files import owner_only
 from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
 from labeldp.platform.publishing.ledger_words import sentences
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.records.tracking import (
-    TRACKING_ERRORS,
+from labeldp.platform.records.tracking_address import (
     TrackingUnusable,
     check_file,
     default_uri,
@@ -30,6 +26,10 @@ from labeldp.platform.records.tracking import (
 )
 from labeldp.platform.reports.page import AroundTrials
 from labeldp.platform.reports.report import write_report
+
+if TYPE_CHECKING:  # two seconds, which a mistyped name should not cost
+    from mlflow.entities import Run
+    from mlflow.tracking import MlflowClient
 
 
 @owner_only()
@@ -51,6 +51,10 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
         # MLflow would make a new one there.
         raise TrackingUnusable(f"there is no file {path}; check --tracking-uri")
     check_file(uri)
+    from mlflow.tracking import MlflowClient
+
+    from labeldp.platform.records.tracking import TRACKING_ERRORS
+
     try:
         parent, children = _latest(MlflowClient(tracking_uri=uri), uri, experiment)
     except TRACKING_ERRORS as error:
@@ -115,7 +119,7 @@ def _beside_results(experiment: str) -> str:
     )
 
 
-def _latest(client: MlflowClient, uri: str, experiment: str) -> tuple[Run, list[Run]]:
+def _latest(client: "MlflowClient", uri: str, experiment: str) -> "tuple[Run, list[Run]]":
     found = client.get_experiment_by_name(experiment)
     if found is None:
         names = ", ".join(e.name for e in client.search_experiments() if e.name != "Default")
@@ -140,7 +144,7 @@ def _latest(client: MlflowClient, uri: str, experiment: str) -> tuple[Run, list[
     return parent, sorted(children, key=lambda run: run.info.start_time)
 
 
-def _record(run: Run) -> TrialRecord:
+def _record(run: "Run") -> TrialRecord:
     tags = run.data.tags
     try:
         return TrialRecord(

@@ -13,11 +13,14 @@ half: 3.5
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labeldp.platform.cli.exit_codes import ExitCode, exit_code
+
+if TYPE_CHECKING:
+    from labeldp.platform.cli.tables import Table
 
 
 def explained(error: BaseException) -> str:
@@ -83,6 +86,7 @@ class Verb:
         group: Whose verb it is, if not of the command itself.
         explain: What to say of an error, or of an interruption.
         text: The result for a person.
+        tables: The result for a person as tables and lines, where that reads better than `text`.
         code: The exit code that goes with a result.
     """
 
@@ -93,6 +97,7 @@ class Verb:
     group: Group | None = None
     explain: Callable[[BaseException], str] = explained
     text: Callable[[Any], str] = lambda result: plain_text(_plain(result))
+    tables: "Callable[[Any], Sequence[Table | str]] | None" = None
     code: Callable[[Any], ExitCode] = code_of_result
 
     @property
@@ -117,8 +122,15 @@ class Verb:
                 raise
             print(self.explain(error), file=sys.stderr)
             return code
-        _print(_json(result) if options.json else self.text(result))
+        _print(_json(result) if options.json else self._words_for(result))
         return self.code(result)
+
+    def _words_for(self, result: Any) -> str:
+        if self.tables is None:
+            return self.text(result)
+        from labeldp.platform.cli.tables import shown
+
+        return shown(self.tables(result))
 
 
 def _plain(result: Any) -> Any:

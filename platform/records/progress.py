@@ -10,9 +10,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from labeldp.platform.accuracy_figures import accuracy_text
 from labeldp.platform.records.results import TrialRecord
 
+#: Off a terminal, trials in training are spoken of this often.
+TELL_SECONDS = 60.0
+
 
 class SweepProgress:
-    """Says what has ended, and how long the rest may take."""
+    """Says what has ended, what is in training, and how long the rest may take."""
 
     def __init__(
         self, *, total: int, skipped: int, stream: TextIO | None = None, quiet: bool = False
@@ -31,9 +34,11 @@ class SweepProgress:
         self._bar: Progress | None = None
         self._task: Any = None
         self._quiet = quiet
+        self._training: dict[str, tuple[str, int, int]] = {}
+        self._told = self._started
         if self._console.is_terminal and not quiet:
             self._bar = Progress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(),
@@ -47,8 +52,26 @@ class SweepProgress:
         if not self._quiet:
             self._console.print(text, markup=False)
 
+    def in_training(self, digest: str, name: str, *, epochs: int, of: int) -> None:
+        """Show how far a trial is: on the bar, or now and then in a line.
+
+        Args:
+            digest: The trial's hash.
+            name: Its line in the comparison.
+            epochs: Done.
+            of: Epochs of the whole trial.
+        """
+        self._training[digest] = (name, epochs, max(1, of))
+        if self._bar is not None:
+            self._move_bar()
+        elif time.monotonic() - self._told > TELL_SECONDS:
+            self._told = time.monotonic()
+            self.say(f"in training: {self._epochs()}{self._time_left()}")
+
     def ended(self, record: TrialRecord) -> None:
         """Say how a trial ended."""
+        self._training.pop(record.hash, None)
+        self._told = time.monotonic()
         self._ended += 1
         self._failed += not record.finished
         width = len(str(self._total))
@@ -58,16 +81,34 @@ class SweepProgress:
             self._console.print(line, markup=False)
         self.say(line)
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._ended)
+            self._move_bar()
 
     def close(self) -> None:
         """Leave the terminal as it was."""
         if self._bar is not None:
             self._bar.stop()
 
+    def _move_bar(self) -> None:
+        assert self._bar is not None
+        text = f"trials ({self._epochs()})" if self._training else "trials"
+        self._bar.update(self._task, completed=self._ended + self._begun(), description=text)
+
+    def _epochs(self) -> str:
+        """How far the trials in training are; the first few of them."""
+        shown = [
+            f"{name}: epoch {done}/{of}" for name, done, of in list(self._training.values())[:2]
+        ]
+        more = len(self._training) - len(shown)
+        return ", ".join([*shown, f"{more} more"] if more else shown)
+
+    def _begun(self) -> float:
+        """Trials in training as shares of one."""
+        return sum(min(1.0, done / of) for _, done, of in self._training.values())
+
     def _time_left(self) -> str:
-        done, left = self._ended - self._skipped, self._total - self._ended
-        if self._bar is not None or not left or not done:
+        done = self._ended - self._skipped + self._begun()
+        left = self._total - self._skipped - done
+        if self._bar is not None or left < 1e-9 or not done:
             return ""
         seconds = (time.monotonic() - self._started) / done * left
         return f" (about {_duration(seconds)} left)"

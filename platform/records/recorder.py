@@ -94,6 +94,13 @@ class Recorder(tune.Callback):
         digest = trial.config["hash"]
         self._curves.setdefault(digest, []).extend(result.get("epochs", ()))
         self._unsent.setdefault(digest, []).extend(result.get("epochs", ()))
+        planned = self.plans[digest]
+        self._progress.in_training(
+            digest,
+            planned.variant,
+            epochs=len(self._curves[digest]),
+            of=planned.config.trainer.epochs,
+        )
         end = result.get("end")
         if end is not None and digest not in self.records:
             with self._telling_why():

@@ -4,11 +4,9 @@ Everything written here comes from what the driver holds and the results folder 
 run that a crash left half written is deleted and written again, and none is written twice.
 """
 
-import contextlib
 import logging
 import math
 import os
-import re
 import sys
 import tempfile
 import time
@@ -37,8 +35,11 @@ from labeldp.platform.records.local_tracking import (
 )
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracked_models import log_model
+from labeldp.platform.records.tracking_address import TrackingUnusable as TrackingUnusable
+from labeldp.platform.records.tracking_address import check_file as check_file
+from labeldp.platform.records.tracking_address import default_uri as default_uri
+from labeldp.platform.records.tracking_address import shown as shown
 from labeldp.platform.records.tracking_page import NOTE, experiment_tags
-from labeldp.trainers.regular_files import FileRefused, open_regular
 
 for _name in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -52,15 +53,6 @@ _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 #: What MLflow's client raises when a store or server does not answer as it should.
 TRACKING_ERRORS = (MlflowException, OSError, SQLAlchemyError)
-
-
-class TrackingUnusable(ValueError):
-    """A tracking store or server that can't be used; the message says why and what to do."""
-
-
-def default_uri(results: Path) -> str:
-    """Address of the SQLite store beside a sweep's results."""
-    return f"sqlite:///{results / 'mlflow.db'}"
 
 
 class Tracker:
@@ -336,27 +328,6 @@ class Tracker:
             token = page.token
             if not token:
                 return found
-
-
-def check_file(uri: str) -> None:
-    """Refuse a SQLite store whose file is no database; MLflow would try for minutes.
-
-    Raises:
-        TrackingUnusable: A folder, pipe, socket or device is there.
-    """
-    if not uri.startswith("sqlite:///"):
-        return
-    path = Path(uri.removeprefix("sqlite:///").partition("?")[0])
-    try:
-        with contextlib.suppress(OSError):  # SQLite says more about those
-            open_regular(path, most_bytes=sys.maxsize).close()
-    except FileRefused as error:
-        raise TrackingUnusable(f"tracking store {uri} can't be used: {error}") from error
-
-
-def shown(uri: str) -> str:
-    """Return a store's address as it may be shown and written down: without a password."""
-    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)
 
 
 def _explain(uri: str, error: Exception) -> str:

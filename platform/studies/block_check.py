@@ -20,11 +20,13 @@ from labeldp.mechanisms.auditing import EpsilonInterval, memorization_interval_f
 from labeldp.platform.accuracy_figures import chosen_by
 from labeldp.platform.cluster import connected
 from labeldp.platform.configuration import ConfigurationError
-from labeldp.platform.driver import SweepOptions, SweepOutcome, prepare, run_sweep
+from labeldp.platform.driver import run_sweep
 from labeldp.platform.private_files import owner_only, private_folder
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, write_text
-from labeldp.platform.records.tracking import default_uri
+from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep_options import SweepOptions, prepare
+from labeldp.platform.sweep_report import SweepOutcome
 from labeldp.platform.trusted.audits import AttackEvidence, evidence_path
 
 TOGETHER = "together"

@@ -14,7 +14,7 @@ import ray
 from ray import tune
 from ray._private.dict import flatten_dict
 
-from labeldp.platform import driver, home_handle, open_sweep, trial_runs, tune_adapter
+from labeldp.platform import home_handle, open_sweep, trial_runs, tune_adapter
 from labeldp.platform.cluster import Capacity
 from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.open_sweep import OpenSweep
@@ -40,7 +40,7 @@ def without_cluster() -> Iterator[None]:
     """Have drivers of this process start no cluster."""
     with (
         patch.object(open_sweep, "connected", _connected),
-        patch.object(driver, "run_trials", _run_trials),
+        patch.object(trial_runs, "run_trials", _run_trials),
         patch.object(trial_runs, "start_board", _board),
         patch.object(ray, "put", _itself),
         patch.object(ray, "get", _itself),

@@ -50,11 +50,11 @@ KINDS = ("pipe", "device", "folder", "socket")
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(open_sweep, "Tracker", _stop)
+    monkeypatch.setattr(open_sweep, "_tracking", _stop)
     return tmp_path
 
 
-def _stop(**settings: object) -> None:
+def _stop(*given: object, **settings: object) -> None:
     raise TrackingUnusable("as far as this test goes")
 
 

@@ -98,7 +98,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     sys.addaudithook(box.hook)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(box.inputs)
-        patch.setattr(open_sweep, "Tracker", _stop)
+        patch.setattr(open_sweep, "_tracking", _stop)
         load = data_loading.load_data
         digits = load(SWEEP.base.data)
         patch.setattr(
@@ -110,7 +110,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     assert box.strays == []
 
 
-def _stop(**settings: Any) -> None:
+def _stop(*given: Any, **settings: Any) -> None:
     raise TrackingUnusable("as far as this test goes")
 
 

@@ -8,6 +8,7 @@ import pytest
 from labeldp.platform.cli import doctor_verb
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.doctor_verb import Check, Examination
+from labeldp.platform.cli.tables import shown
 from labeldp.platform.records.tracking import default_uri
 from tests.platform.stores import of_newer_schema
 
@@ -60,3 +61,15 @@ def test_doctor_names_a_tracking_store_that_does_not_answer(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(tmp_path))
     (check,) = doctor_verb._tracking()
     assert not check.ok and "another version" in check.detail and "MLFLOW" in check.fix
+
+
+def test_people_get_a_table_and_what_to_do() -> None:
+    python, disk = (
+        Check(name="python", ok=True, detail="3.11"),
+        Check(name="disk", ok=False, detail="0.1 GiB free", fix="free some disk"),
+    )
+    assert shown(doctor_verb._told(Examination(ok=False, checks=[python, disk]))).splitlines() == [
+        *("what    ok   found", "python  yes  3.11", "disk    NO   0.1 GiB free"),
+        *("what to do", "what  fix", "disk  free some disk"),
+    ]
+    assert shown(doctor_verb._told(Examination(ok=True, checks=[python]))).endswith("all is well")

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from labeldp.platform.cli import report_verb
+from labeldp.platform.cli.folder_report import ReportFiles
 from labeldp.platform.cli.report_verb import is_results
+from labeldp.platform.cli.tables import shown
 from tests.platform.cli.asked import answer, refusal
 from tests.platform.publishing.folders import a_folder
 from tests.platform.stores import new_store
@@ -39,3 +42,16 @@ def test_names_of_experiments_are_no_folders(
     assert is_results("quickstart") and is_results("./quickstart") and is_results(".")
     with pytest.raises(ValueError, match="there is no folder nowhere/at/all"):
         is_results("nowhere/at/all")
+
+
+def test_people_get_the_table_beside_the_names_of_files(tmp_path: Path) -> None:
+    (tmp_path / "pareto.csv").write_text("variant,accuracy\nALIBI,0.14763231197771587\n")
+    files = ReportFiles(
+        html=str(tmp_path / "report.html"), pareto_png=str(tmp_path / "pareto.png"), rows=1
+    )
+    lines = shown(report_verb._told(files)).splitlines()
+    assert lines[:3] == ["accuracy against epsilon", "variant  accuracy", "ALIBI    0.1476"]
+    assert lines[3:] == [
+        f"1 rows in the page {tmp_path}/report.html",
+        f"figure: {tmp_path}/pareto.png",
+    ]

@@ -9,8 +9,9 @@ import pytest
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cluster import CannotFit
-from labeldp.platform.driver import SweepOptions, SweepOutcome
 from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep_options import SweepOptions
+from labeldp.platform.sweep_report import SweepOutcome
 from labeldp.platform.trusted.teacher_pool import EnsembleIncomplete
 from labeldp.platform.vault_client import VaultLost
 from labeldp.trainers.data_sets.files import DatasetMissing
@@ -104,12 +105,15 @@ def test_errors(capsys: pytest.CaptureFixture[str], error: Exception, code: int,
     assert (captured.out, captured.err) == ("", said)
 
 
-def test_an_interruption_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interruption_says_how_to_go_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["sweeps/small.py"])
     runner = Runner(KeyboardInterrupt())
-    assert sweep_command.run(a_sweep(), ["--results", "here"], runner=runner) == 130
+    assert sweep_command.run(a_sweep(), ["--results", "here", "a=[1, 2]"], runner=runner) == 130
     assert capsys.readouterr().err == (
         "interrupted; what has finished is kept in here, run the same command again to finish the "
-        "rest\n"
+        "rest: python sweeps/small.py --results here 'a=[1, 2]'\n"
     )
 
 

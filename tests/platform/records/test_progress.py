@@ -90,3 +90,40 @@ def test_quiet_says_how_trials_failed_and_nothing_else() -> None:
 def test_an_early_stop_is_said() -> None:
     assert outcome(replace(a_record(), stopped_early=1)).startswith("stopped early after 1 epoch, ")
     assert "after 4 epochs" in outcome(replace(a_record(), stopped_early=4))
+
+
+def test_a_bar_counts_epochs_of_trials_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    stream = Terminal()
+    progress = SweepProgress(total=4, skipped=1, stream=stream)
+    try:
+        progress.in_training("a", "[ALIBI]", epochs=15, of=30)
+        assert progress._bar is not None and progress._bar.tasks[0].completed == 1.5
+    finally:
+        progress.close()
+    assert "trials ([ALIBI]: epoch 15/30)" in re.sub(
+        r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue()
+    )
+
+
+def test_off_a_terminal_trials_in_training_are_told_of_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = io.StringIO()
+    progress = SweepProgress(total=5, skipped=0, stream=stream)
+    progress.in_training("a", "ALIBI", epochs=15, of=30)
+    assert stream.getvalue() == ""
+    monkeypatch.setattr("labeldp.platform.records.progress.TELL_SECONDS", -1.0)
+    for digest in ("b", "c", "d"):
+        progress.in_training(digest, "AGIBI", epochs=0, of=30)
+    line = stream.getvalue().splitlines()[-1]
+    assert line.startswith("in training: ALIBI: epoch 15/30, AGIBI: epoch 0/30, 2 more (about ")
+
+
+def test_a_trial_that_ended_is_in_training_no_more() -> None:
+    progress = SweepProgress(total=2, skipped=0, stream=io.StringIO())
+    record = a_record()
+    progress.in_training(record.hash, "ALIBI", epochs=3, of=3)
+    progress.ended(record)
+    assert progress._begun() == 0

@@ -10,7 +10,7 @@ import pytest
 
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.configuration import ConfigurationError, TrialConfig, with_changes
-from labeldp.platform.driver import SweepOptions, SweepOutcome, run_sweep
+from labeldp.platform.driver import SweepOptions, run_sweep
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, TrialRecord
 from labeldp.platform.search.search_book import SearchBook
 from labeldp.platform.search.search_settings import AshaStop, OptunaSearch
@@ -18,6 +18,7 @@ from labeldp.platform.search.stand_ins import DataFacts, Search, priced
 from labeldp.platform.search.strands import strands_of
 from labeldp.platform.space import Choice, Grid, LogUniform
 from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep_report import SweepOutcome
 from tests.faults.without_cluster import without_cluster
 from tests.platform.examples import a_record
 

@@ -19,11 +19,12 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.configuration import ConfigurationError
-from labeldp.platform.driver import SweepOptions, SweepOutcome
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.studies import block_check
 from labeldp.platform.studies.block_check import TOGETHER, compare, run_blocks, table
 from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep_options import SweepOptions
+from labeldp.platform.sweep_report import SweepOutcome
 from labeldp.platform.trusted.audits import AttackEvidence, evidence_path
 from tests.platform.examples import a_record, a_sweep
 from tests.source_tree import ROOT
