@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test ui bench lint clean
+.PHONY: help install demo test ui bench docs lint clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -40,5 +40,9 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m pytest -m benchmark tests/benchmarks -s -o timeout=900
 
+## make docs     the documentation as a site, in site/
+docs: $(STAMP)
+	$(BIN)/mkdocs build --quiet
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,104 @@
+"""The pages of the site that are made of the code: keys, verbs, the Python interface.
+
+A hook of mkdocs (`mkdocs.yml`): the pages are written when the site is built, and are in no folder.
+What the code says of itself is said nowhere else: a key without a meaning, or a verb without an
+example, fails the build.
+"""
+
+import argparse
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from labeldp.platform.cli.command_line import all_verbs
+from labeldp.platform.cli.verb import Verb
+from labeldp.platform.key_reference import KeyFacts, all_keys
+
+#: Names that `import labeldp` promises, and where they are defined.
+_PROMISED = (
+    "labeldp.platform.api.classifier.LabelPrivateClassifier",
+    "labeldp.platform.api.running.run",
+    "labeldp.platform.api.result.load",
+    "labeldp.platform.api.result.Result",
+    "labeldp.platform.api.planning.plan",
+    "labeldp.platform.api.prices.epsilon",
+    "labeldp.trainers.trained_model.load_model",
+    "labeldp.trainers.trained_model.TrainedModel",
+    "labeldp.mechanisms.vault.LabelVault",
+)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages to those that are files."""
+    for name, content in pages().items():
+        files.append(File.generated(config, f"reference/{name}.md", content=content))
+    return files
+
+
+def pages() -> dict[str, str]:
+    """Return the pages by name, in Markdown."""
+    return {
+        "configuration": _configuration(),
+        "command_line": _command_line(),
+        "python": "# Python interface\n\n" + "\n".join(f"::: {name}\n" for name in _PROMISED),
+    }
+
+
+def _configuration() -> str:
+    rows = all_keys()
+    unsaid = [facts.key for facts in rows if not facts.meaning]
+    if unsaid:
+        raise ValueError(f"{unsaid[0]} has no meaning; say it under Attributes of its dataclass")
+    shared = [facts for facts in rows if not facts.methods]
+    own: dict[str, list[KeyFacts]] = {}
+    for facts in rows:
+        for method in facts.methods:
+            own.setdefault(method, []).append(facts)
+    parts = [
+        "# Configuration keys",
+        "",
+        "Every key of a trial: `key=value` on the command line of a sweep fixes it, `key=[a,b]` "
+        "makes it an axis. `labeldp config METHOD` prints the same tables.",
+        "",
+        "## Of every trial",
+        "",
+        *_table(shared),
+    ]
+    for method, facts in own.items():
+        parts += ["", f"## method={method}", "", *_table(facts)]
+    return "\n".join(parts) + "\n"
+
+
+def _table(rows: list[KeyFacts]) -> list[str]:
+    head = ["| key | type | default | bounds | meaning |", "|---|---|---|---|---|"]
+    cells = ((f"`{f.key}`", f.type, f"`{f.default}`", f.bounds, f.meaning) for f in rows)
+    return head + ["| " + " | ".join(_cell(text) for text in row) + " |" for row in cells]
+
+
+def _cell(text: Any) -> str:
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+def _command_line() -> str:
+    parts = ["# Command line", "", "Every verb takes `--json`, which prints one JSON object.", ""]
+    for verb in all_verbs():
+        if not verb.example:
+            raise ValueError(f"labeldp {' '.join(verb.words)} has no example; give its Verb one")
+        parts += [f"## labeldp {' '.join(verb.words)}", "", _sentence(verb.summary), ""]
+        parts += ["```", f"$ {verb.example}", "```", "", "```", _usage(verb).rstrip(), "```", ""]
+    return "\n".join(parts)
+
+
+def _usage(verb: Verb) -> str:
+    parser = argparse.ArgumentParser(
+        prog=f"labeldp {' '.join(verb.words)}",
+        add_help=False,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=88),
+    )
+    verb.arguments(parser)
+    return parser.format_help()
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?")) else ".")
