@@ -1,0 +1,87 @@
+"""Rows as people have them, as public data to learn from; what prepares them stays with the model.
+
+Arrays are checked as scikit-learn checks them. DataFrames may hold text, which becomes categories;
+images are bytes. Tables are standardized and scaled to a mean squared norm of 1, large images are
+described by their patches; no label has a part in it.
+"""
+
+import hashlib
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.platform.api.fit_settings import SMALLEST_PATCHED
+
+if TYPE_CHECKING:
+    from labeldp.trainers.data import PublicData
+
+
+class RowKind(Enum):
+    """What X is: numbers [N, D], a table of named columns, or images of bytes."""
+
+    NUMBERS = "numbers"
+    NAMED = "named"
+    IMAGES = "images"
+
+
+def kind_of(rows: Any) -> RowKind:
+    """Return what X is, by its form alone."""
+    if hasattr(rows, "columns") and hasattr(rows, "iloc"):
+        return RowKind.NAMED
+    shape = getattr(rows, "shape", None)
+    return RowKind.IMAGES if shape is not None and len(shape) in (3, 4) else RowKind.NUMBERS
+
+
+def all_numbers(table: Any) -> bool:
+    """Whether every column of a DataFrame holds numbers, so that it may be checked as an array."""
+    return all(getattr(dtype, "kind", "O") in "iuf" for dtype in table.dtypes)
+
+
+def public_rows(rows: Any, *, num_classes: int) -> "PublicData":
+    """Return X as public data without a test split, ready to be learned from.
+
+    Args:
+        rows: X.
+        num_classes: K, as stated.
+
+    Raises:
+        ValueError: Values that are missing, not finite, dates, or images that are no bytes; row and
+            column are named.
+    """
+    from labeldp.trainers.data import FeatureKind, PublicData
+    from labeldp.trainers.data_sets.own_memory import read_arrays
+    from labeldp.trainers.features import described_by_features
+    from labeldp.trainers.mapped_features import as_tensor
+    from labeldp.trainers.preprocessing import Preprocessing
+
+    # The reader wants labels beside; none of the true ones has a part in preparing rows.
+    nobodys = np.zeros(len(rows), dtype=np.int64)
+    splits = read_arrays(rows, nobodys, classes=num_classes)
+    fitted = splits.preprocessing
+    data = PublicData(
+        name="own",
+        num_classes=num_classes,
+        train_features=as_tensor(splits.train_features),
+        test_features=as_tensor(splits.test_features),
+        test_labels=splits.test_labels,
+        preprocessing=Preprocessing(steps=() if fitted is None else (fitted,)),
+    )
+    small = data.kind is FeatureKind.IMAGE and (
+        min(data.train_features.shape[2:]) < SMALLEST_PATCHED
+    )
+    return data if small else described_by_features(data)
+
+
+def digest_of(data: "PublicData", rows: Any) -> str:
+    """Return a digest of X: of the very rows where they are an array, else of their features."""
+    if isinstance(rows, np.ndarray):
+        head = f"{rows.dtype.str}{rows.shape}".encode()
+        return hashlib.sha256(head + np.ascontiguousarray(rows).tobytes()).hexdigest()
+    return data.fingerprint
+
+
+def columns_of(rows: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """Return an array's columns [N, D] under the names that a DataFrame had in the fit."""
+    return {name: rows[:, place] for place, name in enumerate(names)}

@@ -1,0 +1,170 @@
+"""One fit in this process: lock the labels away, pay what was promised, train, look at the model.
+
+A sweep's trial does the same with Ray around it. What a fit may cost is checked before anything is
+released, whatever settings say.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.platform.api.ledger_lines import LedgerLine, line_of
+from labeldp.platform.configuration import TrialConfig
+from labeldp.platform.trusted.near_labels import NearLabels
+from labeldp.trainers.data import PublicData
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.predictors import Predictor
+
+#: Off a terminal, progress is told at most so often.
+_TELL_SECONDS = 5.0
+#: Sums of the same epsilons in another order differ in the last bits.
+_LAST_BITS = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fitted:
+    """What came out of a fit.
+
+    Attributes:
+        predictor: Features in, probabilities out.
+        epsilon: Of the worst label, for what this fit has read.
+        delta: At which it holds.
+        lines: Its ledger.
+        figures: Name -> number, for the labels' owner alone.
+        spoiled: Labels that were replaced by canaries.
+    """
+
+    predictor: Predictor
+    epsilon: float
+    delta: float
+    lines: list[LedgerLine]
+    figures: Mapping[str, float]
+    spoiled: int
+
+
+class Teller:
+    """Says on standard error how a fit goes: one line that is written over, or a line now and then."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        """Say nothing if `quiet`."""
+        self._quiet, self._started, self._told = quiet, time.monotonic(), -math.inf
+        self._over = sys.stderr.isatty()
+
+    def __call__(self, text: str) -> None:
+        """Say how far it is."""
+        now = time.monotonic()
+        if self._quiet or (not self._over and now - self._told < _TELL_SECONDS):
+            return
+        self._told = now
+        line = f"{text}, {now - self._started:.0f} s"
+        print(f"\r{line}\x1b[K" if self._over else line, end="" if self._over else "\n", file=sys.stderr)
+
+    def close(self) -> None:
+        """End the line that was written over."""
+        if self._over and self._told > -math.inf:
+            print(file=sys.stderr)
+
+
+def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classes: int) -> None:
+    """Refuse a fit that would cost more than was promised, before anything is released.
+
+    Raises:
+        ValueError: Says what it would cost.
+    """
+    planned = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
+    if planned is None:
+        return
+    chain = planned.chain()
+    at = delta_of_total(chain, delta=config.trainer.delta)
+    cost = epsilon_of_prices(chain, delta=at)
+    if cost > epsilon * (1 + _LAST_BITS) or at > delta:
+        raise ValueError(
+            f"with these settings a fit costs epsilon {cost:.4g} at delta {at:g}, and epsilon="
+            f"{epsilon:g}, delta={delta:g} were asked for; leave out of settings what changes the "
+            "noise, or ask for as much"
+        )
+
+
+def fit(
+    config: TrialConfig,
+    *,
+    data: PublicData,
+    labels: NearLabels,
+    performance: Performance,
+    tell: Callable[[str], None],
+) -> Fitted:
+    """Train a model and say what it cost.
+
+    Args:
+        config: Of the method.
+        data: Public features.
+        labels: Where labels can be asked for.
+        performance: Where and how fast.
+        tell: Told how it goes.
+
+    Raises:
+        TrainingDiverged: The loss is not finite any more.
+        ValueError: Settings that don't fit the data.
+    """
+    settings = config.trainer
+    settings.check_data(data)
+    if settings.prior is not None:
+        settings.prior.check_data(data)
+    with labels.taught(settings.ensemble, data=data, performance=performance, tell=tell):
+        trainer = settings.start(
+            data=data, labels=labels, seed=config.seed, performance=performance
+        )
+        for epoch in range(settings.epochs):
+            trainer.epoch()
+            tell(f"epoch {epoch + 1} of {settings.epochs}")
+        predictor = trainer.predictor()
+        if predictor is None:
+            raise ValueError(
+                f"method {config.method!r} keeps no model; take another one, or give its trainer a "
+                "predictor"
+            )
+
+        def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
+            return predictor.predict(data.train_features[torch.from_numpy(places)])
+
+        figures = labels.figures(probabilities, delta=settings.delta)
+    epsilon, at = labels.epsilon(delta=settings.delta)
+    lines = [
+        line_of(
+            charge,
+            num_labels=len(data.train_features),
+            delta=settings.delta,
+            new=labels.is_new(charge),
+        )
+        for charge in labels.charges()
+    ]
+    return Fitted(
+        predictor=predictor,
+        epsilon=epsilon,
+        delta=at,
+        lines=lines,
+        figures=figures,
+        spoiled=labels.spoiled,
+    )
+
+
+def facts_of_audit(fitted: Fitted) -> dict[str, Any]:
+    """Return what attacks found, as far as it is no secret, and how many labels that cost."""
+    found: dict[str, Any] = {
+        name: value for name, value in fitted.figures.items() if not name.startswith("private/")
+    }
+    found["spoiled_labels"] = fitted.spoiled
+    if not fitted.spoiled:
+        found["reason"] = (
+            "not audited: no canaries were planted, each of which spoils a label; canaries=100 "
+            "plants two hundred"
+        )
+    return found
