@@ -6,6 +6,7 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 |---|---|
 | What is a trainer? | `trainer`; for most of them `one_network`, the base around a `learner` |
 | How is a network judged? | `evaluation` |
+| What is left when it is trained? | `trained_model`: `predictors`, `closed_forms` |
 | Where do features and labels come from? | `data`, the door to the room `data_sets` |
 | Which features? What makes them of raw rows? | `features`, `patch_encoder`; `preprocessing` |
 | Which networks? | `models`, `two_branch` |

@@ -21,6 +21,7 @@ from labeldp.trainers.alibi import Alibi, AlibiConfig
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.predictors import Predictor
 from labeldp.trainers.schedules import EpochMetrics
 from labeldp.trainers.targets import Noise
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, Trainer, TrainerDefaults
@@ -152,6 +153,10 @@ class Consensus(Trainer):
     def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
         return self._current().predict(features)
+
+    def predictor(self) -> Predictor | None:
+        """Return what predicts in the round that is being trained, or was last."""
+        return self._current().predictor()
 
     def figures(self) -> dict[str, float]:
         """Return `first_round_accuracy` and `consensus_share`, beside those of the first round."""

@@ -30,21 +30,21 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.debiased_loss import debiased_loss_weights
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.vault import Release
-from labeldp.trainers.augmentation import normalize
-from labeldp.trainers.data import FeatureKind, PublicData
+from labeldp.trainers.closed_forms import LinearPredictor, with_constant
+from labeldp.trainers.data import PublicData
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.predictors import Pixels
 from labeldp.trainers.schedules import EpochMetrics
 from labeldp.trainers.targets import LabelMechanism, Noise, label_mechanism
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, Trainer, TrainerDefaults
 
-_CHUNK_ROWS = 8192
 #: Of the gradient at the true label: |p - e_y|^2 is 2 at most.
 _TRUE_GRADIENT = 2.0
 
@@ -180,7 +180,8 @@ class Convex(Trainer):
         self._seed = seed
         self._data = data
         self._labels = unbiased_labels(release.values, mechanism)
-        features = _with_constant(data.train_features, data)
+        self._pixels = Pixels.of(data.mean, data.std)
+        features = with_constant(data.train_features, self._pixels)
         squared_norms = np.einsum("nd,nd->n", features, features, dtype=np.float64)
         self._scale = 1 / math.sqrt(float(squared_norms.mean()))
         self._features = features * np.float32(self._scale)
@@ -224,12 +225,11 @@ class Convex(Trainer):
 
     def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for features [N, ...]."""
-        scaled = self.weights * self._scale
-        chunks = [
-            softmax(_with_constant(rows, self._data) @ scaled, axis=1)
-            for rows in torch.split(features, _CHUNK_ROWS)
-        ]
-        return np.concatenate(chunks).astype(np.float32)
+        return self.predictor().predict(features)
+
+    def predictor(self) -> LinearPredictor:
+        """Return the linear model of features as they come, apart from what trains it."""
+        return LinearPredictor(weights=self.weights * self._scale, pixels=self._pixels)
 
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
@@ -259,12 +259,3 @@ class Convex(Trainer):
         if norm > self.config.diameter / 2:
             self._weights *= self.config.diameter / 2 / norm
         self._average += (self._weights - self._average) / self._steps
-
-
-def _with_constant(features: torch.Tensor, data: PublicData) -> NDArray[np.float32]:
-    """Flat features and a constant 1, [N, D + 1]; images are normalized first."""
-    if data.kind is FeatureKind.IMAGE:
-        mean, std = torch.tensor(data.mean), torch.tensor(data.std)
-        features = normalize(features, mean, std)
-    flat = features.cpu().flatten(1).float()
-    return torch.cat([flat, torch.ones(len(flat), 1)], dim=1).numpy()

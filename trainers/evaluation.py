@@ -36,6 +36,38 @@ def logits_of(
     return logits.float()
 
 
+@torch.inference_mode()
+def batched_logits(
+    network: torch.nn.Module,
+    features: Tensor,
+    *,
+    prepare: Callable[[Tensor], Tensor],
+    performance: Performance,
+) -> list[Tensor]:
+    """Return logits [B, K] of features [N, ...], batch after batch; nothing is learned from it.
+
+    The network is left evaluating: who trains it says so before each epoch.
+
+    Args:
+        network: On its device.
+        features: Unaugmented, on any device.
+        prepare: Features [B, ...] -> inputs of the network, on the device.
+        performance: The device, memory layout of images, and precision.
+    """
+    network.eval()
+    device = performance.torch_device()
+    return [
+        logits_of(network, prepare(batch.to(device)), performance)
+        for batch in torch.split(features, _BATCH)
+    ]
+
+
+def probabilities_of(logits: list[Tensor]) -> NDArray[np.float32]:
+    """Return probabilities [N, K] of batches of logits [B, K]."""
+    probabilities = [batch.softmax(1).cpu() for batch in logits]
+    return np.asarray(torch.cat(probabilities).numpy(), dtype=np.float32)
+
+
 class Evaluation:
     """A network, and the test split that it is judged by."""
 
@@ -62,8 +94,7 @@ class Evaluation:
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        probabilities = [logits.softmax(1).cpu() for logits in self._logits(features)]
-        return np.asarray(torch.cat(probabilities).numpy(), dtype=np.float32)
+        return probabilities_of(self._logits(features))
 
     def accuracy(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
@@ -72,11 +103,7 @@ class Evaluation:
         guesses = torch.cat([logits.argmax(1) for logits in self._logits(self._features)])
         return float((guesses == self._labels).double().mean())
 
-    @torch.inference_mode()
     def _logits(self, features: Tensor) -> list[Tensor]:
-        """Leave the network evaluating: who trains it says so before each epoch."""
-        self._network.eval()
-        return [
-            logits_of(self._network, self._prepare(batch.to(self._device)), self._performance)
-            for batch in torch.split(features, _BATCH)
-        ]
+        return batched_logits(
+            self._network, features, prepare=self._prepare, performance=self._performance
+        )

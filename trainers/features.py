@@ -63,15 +63,31 @@ class PatchStep:
         return {"patch": self.encoder.patch, "cells": self.encoder.cells}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the encoder's matrices by name."""
-        return {name: getattr(self.encoder, name).numpy() for name in _MATRICES}
+        """Return the encoder's matrices by name; those that lie in columns turned over, as `.T`.
+
+        Products of a matrix that lies in rows and one that lies in columns differ in their last
+        bits.
+        """
+        found = {}
+        for name in _MATRICES:
+            matrix = getattr(self.encoder, name).numpy()
+            if matrix.flags.c_contiguous:
+                found[name] = matrix
+            else:
+                found[f"{name}.T"] = np.ascontiguousarray(matrix.T)
+        return found
 
     @classmethod
     def restored(
         cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> "PatchStep":
         """Return what `described` and `arrays` were taken of."""
-        matrices = {name: torch.from_numpy(np.array(arrays[name])) for name in _MATRICES}
+        matrices = {
+            name: torch.from_numpy(np.array(arrays[name]))
+            if name in arrays
+            else torch.from_numpy(np.array(arrays[f"{name}.T"])).T
+            for name in _MATRICES
+        }
         return cls(
             encoder=PatchEncoder(patch=described["patch"], cells=described["cells"], **matrices)
         )

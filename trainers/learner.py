@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.augmentation import CropAndFlip, normalize
+from labeldp.trainers.augmentation import CropAndFlip
 from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.evaluation import Evaluation, logits_of
-from labeldp.trainers.models import ModelName, build_model
+from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.predictors import NetworkPredictor, NetworkSettings, Pixels
 from labeldp.trainers.schedules import (
     WARMUP_FRACTION,
     EpochMetrics,
@@ -132,16 +133,14 @@ class Learner:
         self.performance = performance
         self.device = performance.torch_device()
         self.epoch_number = 0
-        self._images = data.kind is FeatureKind.IMAGE
         _check_fit(config, data)
         features = data.train_features
         chosen = features if examples is None else features[torch.tensor(examples)]
         self._features = chosen.to(self.device)
-        self._mean, self._std = (
-            torch.tensor(statistic, device=self.device) for statistic in (data.mean, data.std)
-        )
+        self._pixels = Pixels.of(data.mean, data.std)
         initial, order = seeds_of(seed)
-        network = _network(config, data, seed=initial)
+        self._settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
+        network = self._settings.seeded(initial, dropout=config.dropout)
         self.network = network.to(self.device).to(memory_format=performance.memory_format())
         self._forward = torch.compile(self.network) if performance.compile else self.network
         self._evaluation = Evaluation(
@@ -211,6 +210,15 @@ class Learner:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
         return self._evaluation.predict(features)
 
+    def predictor(self) -> NetworkPredictor:
+        """Return the network, apart from what trains it; it is the same one, not a copy."""
+        return NetworkPredictor(
+            network=self.network,
+            settings=self._settings,
+            pixels=self._pixels,
+            performance=self.performance,
+        )
+
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
         return self._evaluation.accuracy()
@@ -249,20 +257,7 @@ class Learner:
         return self._normalized(batch)
 
     def _normalized(self, batch: Tensor) -> Tensor:
-        return normalize(batch, self._mean, self._std) if self._images else batch
-
-
-def _network(config: LearnerConfig, data: PublicData, *, seed: int) -> torch.nn.Module:
-    """The network that these features and classes take."""
-    return build_model(
-        config.model,
-        input_shape=tuple(data.train_features.shape[1:]),
-        num_classes=data.num_classes,
-        seed=seed,
-        width=config.width,
-        dropout=config.dropout,
-        cardinalities=data.cardinalities,
-    )
+        return batch if self._pixels is None else self._pixels.normalized(batch)
 
 
 def _check_fit(config: LearnerConfig, data: PublicData) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.trainers.learner import Learner
+from labeldp.trainers.predictors import NetworkPredictor
 from labeldp.trainers.schedules import EpochMetrics
 from labeldp.trainers.trainer import Trainer
 
@@ -44,6 +45,10 @@ class OneNetwork(Trainer):
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
         return self._learner.predict(features)
+
+    def predictor(self) -> NetworkPredictor:
+        """Return the network, apart from what trains it."""
+        return self._learner.predictor()
 
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""

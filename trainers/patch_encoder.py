@@ -14,7 +14,6 @@ torch.Size([64, 10])
 from dataclasses import dataclass
 
 import torch
-from sklearn.cluster import MiniBatchKMeans
 from torch import Tensor
 
 from labeldp.mechanisms import _validate
@@ -65,6 +64,9 @@ class PatchFeatures:
         Raises:
             ValueError: Not images, or too small for the patches and the grid.
         """
+        # Who has an encoder already, in a model that is read, does without it.
+        from sklearn.cluster import MiniBatchKMeans
+
         _check_images(images, self)
         generator = torch.Generator().manual_seed(self.seed)
         patches = self._sample(images, generator)

@@ -18,6 +18,7 @@ from labeldp.trainers.losses import RobustLoss
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.predictors import Predictor
 from labeldp.trainers.schedules import EpochMetrics, Schedule
 from labeldp.trainers.trainer import LabelSource, Trainer
 
@@ -81,6 +82,10 @@ class Recommender(Trainer):
     def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for identifiers [N, 2]."""
         return self._trainer.predict(features)
+
+    def predictor(self) -> Predictor | None:
+        """Return what predicts, apart from what trains it."""
+        return self._trainer.predictor()
 
     def figures(self) -> dict[str, float]:
         """Figures of the stages; with a public test split `rmse` on it, and `rmse_constant`.

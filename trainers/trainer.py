@@ -17,6 +17,7 @@ from labeldp.mechanisms.accounting import Event
 from labeldp.mechanisms.vault import Mechanism, Release
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.predictors import Predictor
 from labeldp.trainers.schedules import EpochMetrics
 
 if TYPE_CHECKING:  # both are trainers' own settings, and import this module
@@ -107,6 +108,13 @@ class Trainer(Protocol):
         They are logged beside those that all trials have; who inherits this has none.
         """
         return {}
+
+    def predictor(self) -> "Predictor | None":
+        """Return what predicts, apart from what trains: it is kept as the trial's model.
+
+        Its predictions are those of `predict`, bit for bit. Who inherits this keeps no model.
+        """
+        return None
 
     def state_dict(self) -> Mapping[str, Any]:
         """Return all that a bit-identical continuation needs."""

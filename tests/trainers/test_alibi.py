@@ -106,7 +106,8 @@ def test_without_noise_it_is_plain_cross_entropy() -> None:
     config = AlibiConfig(noise=Noise.NONE, epochs=1, momentum=0.0, warmup=0.0, weight_decay=0.0)
     trainer = started(config, (data, labels))
     model = trainer._learner.network
-    inputs = (data.train_features.float() / 255 - trainer._learner._mean) / trainer._learner._std
+    mean, std = torch.tensor(data.mean), torch.tensor(data.std)
+    inputs = (data.train_features.float() / 255 - mean) / std
     loss = functional.cross_entropy(model(inputs), torch.from_numpy(labels.labels))
     gradients = torch.autograd.grad(loss, list(model.parameters()))
     expected = [p.detach() - 0.05 * g for p, g in zip(model.parameters(), gradients, strict=True)]

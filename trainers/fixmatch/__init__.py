@@ -32,8 +32,8 @@ from labeldp.trainers.fixmatch.loss import FixMatchLoss, cosine_factor, fixmatch
 from labeldp.trainers.fixmatch.rand_augment import RandAugment
 from labeldp.trainers.fixmatch.shuffled_stream import ShuffledStream
 from labeldp.trainers.fixmatch.views import ImageViews, Views
-from labeldp.trainers.models import build_model
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.predictors import NetworkPredictor, NetworkSettings, Pixels
 from labeldp.trainers.schedules import EpochMetrics, TrainingDiverged, sgd
 
 __all__ = ["FixMatch", "FixMatchConfig", "WeakBranch", "moving_average"]
@@ -76,14 +76,13 @@ class FixMatch:
         self._rows, self._labels = rows.to(self.device), classes.to(self.device)
         self._views = _views(config, data, self.device)
         initial, *streams = np.random.SeedSequence(seed).generate_state(4).tolist()
-        network = build_model(
-            config.model,
-            input_shape=tuple(data.train_features.shape[1:]),
-            num_classes=data.num_classes,
-            seed=initial,
-            width=config.width,
+        self._settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
+        self._pixels = Pixels.of(data.mean, data.std)
+        self.network = (
+            self._settings.seeded(initial)
+            .to(self.device)
+            .to(memory_format=performance.memory_format())
         )
-        self.network = network.to(self.device).to(memory_format=performance.memory_format())
         self.average = moving_average(self.network, config.average_decay)
         self._forward = torch.compile(self.network) if performance.compile else self.network
         self._evaluation = Evaluation(
@@ -132,6 +131,15 @@ class FixMatch:
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
         return self._evaluation.predict(features)
+
+    def predictor(self) -> NetworkPredictor:
+        """Return the averaged network, apart from what trains it."""
+        return NetworkPredictor(
+            network=self.average.module,
+            settings=self._settings,
+            pixels=self._pixels,
+            performance=self.performance,
+        )
 
     def evaluate(self) -> float:
         """Accuracy of the averaged weights on the public test split; NaN where there is none."""

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.closed_forms import ForestPredictor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,10 @@ class Forest:
         """Classes [N] of features [N, D]."""
         classes: NDArray[np.int64] = self.probabilities(features).argmax(1)
         return classes
+
+    def predictor(self) -> ForestPredictor:
+        """Return the trees as arrays, which give the same probabilities."""
+        return ForestPredictor.of(self.model, self.num_classes)
 
     def probabilities(self, features: torch.Tensor) -> NDArray[np.float32]:
         """Probabilities [N, K] of features [N, D]."""

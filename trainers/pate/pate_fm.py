@@ -25,6 +25,7 @@ from labeldp.trainers.data import PublicData
 from labeldp.trainers.pate.students import Student, StudentConfig, further_labels, start_student
 from labeldp.trainers.pate.teachers import EnsembleConfig
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.predictors import MeanPredictor
 from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.schedules import EpochMetrics
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, Trainer, TrainerDefaults
@@ -305,6 +306,10 @@ class Pate(Trainer):
         found = np.stack([student.predict(features) for student in self.students])
         mean: NDArray[np.float32] = found.mean(axis=0)
         return mean
+
+    def predictor(self) -> MeanPredictor:
+        """Return the students, apart from what trains them."""
+        return MeanPredictor(parts=tuple(student.predictor() for student in self.students))
 
     def evaluate(self) -> float:
         """Mean accuracy of the students on the public test split; NaN where there is none."""

@@ -17,17 +17,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.closed_forms import ProbePredictor
 from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.fixmatch import FixMatch, FixMatchConfig
 from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.one_network import OneNetwork
 from labeldp.trainers.pate.forests import ForestSettings, fit_forest
-from labeldp.trainers.pate.probes import Probes, train_probes
+from labeldp.trainers.pate.probes import train_probes
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.predictors import Predictor
 from labeldp.trainers.schedules import EpochMetrics
-
-#: Scores of a probe are regressions to 0 and 1, too flat for a softmax without a factor.
-_SHARPNESS = 8.0
 
 
 class StudentKind(StrEnum):
@@ -105,6 +104,9 @@ class Student(Protocol):
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K]."""
 
+    def predictor(self) -> Predictor:
+        """Return what predicts, apart from what trains it."""
+
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
 
@@ -154,22 +156,22 @@ def start_student(
         )
     if config.kind is StudentKind.NETWORK:
         return _NetworkStudent(config.network, data, indices, labels, seed, performance)
-    fit: Callable[[], Callable[[Tensor], NDArray[np.float32]]]
+    fit: Callable[[], Predictor]
     rows = torch.from_numpy(indices)
     if config.kind is StudentKind.FOREST:
 
-        def fit() -> Callable[[Tensor], NDArray[np.float32]]:
+        def fit() -> Predictor:
             return fit_forest(
                 data.train_features[rows],
                 labels,
                 settings=config.forest,
                 seed=seed,
                 num_classes=data.num_classes,
-            ).probabilities
+            ).predictor()
 
     else:
 
-        def fit() -> Callable[[Tensor], NDArray[np.float32]]:
+        def fit() -> Predictor:
             return _fit_probe(config, data, indices, labels, seed)
 
     return _ClosedFormStudent(fit, data, rows=rows, labels=labels)
@@ -199,7 +201,7 @@ class _ClosedFormStudent:
 
     def __init__(
         self,
-        fit: Callable[[], Callable[[Tensor], NDArray[np.float32]]],
+        fit: Callable[[], Predictor],
         data: PublicData,
         *,
         rows: Tensor,
@@ -207,11 +209,11 @@ class _ClosedFormStudent:
     ) -> None:
         self._fit, self._data = fit, data
         self._rows, self._labels = rows, labels
-        self._probabilities: Callable[[Tensor], NDArray[np.float32]] | None = None
+        self._predictor: Predictor | None = None
 
     def epoch(self) -> EpochMetrics:
         started = time.perf_counter()
-        self._probabilities = self._fit()
+        self._predictor = self._fit()
         accuracy = self.evaluate()
         return EpochMetrics(
             epoch=1, loss=self._loss(), val_accuracy=accuracy, seconds=time.perf_counter() - started
@@ -224,18 +226,21 @@ class _ClosedFormStudent:
         return float(-np.log(np.maximum(chosen, 1e-12)).mean())
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
-        assert self._probabilities is not None, "predict before the first epoch"
-        return self._probabilities(features)
+        return self.predictor().predict(features)
+
+    def predictor(self) -> Predictor:
+        assert self._predictor is not None, "predict before the first epoch"
+        return self._predictor
 
     def evaluate(self) -> float:
         return self._data.test_accuracy(self.predict(self._data.test_features).argmax(1))
 
     def state_dict(self) -> dict[str, Any]:
-        return {"fitted": self._probabilities is not None}
+        return {"fitted": self._predictor is not None}
 
     def load_state_dict(self, state: Any) -> None:
         if state["fitted"]:
-            self._probabilities = self._fit()
+            self._predictor = self._fit()
 
 
 def _fit_probe(
@@ -244,13 +249,14 @@ def _fit_probe(
     indices: NDArray[np.intp],
     labels: NDArray[np.int64],
     seed: int,
-) -> Callable[[Tensor], NDArray[np.float32]]:
+) -> ProbePredictor:
     """Fit a probe to answers and, where asked, to its own confident guesses."""
 
-    def fitted(rows: NDArray[np.intp], answers: NDArray[np.int64]) -> Probes:
-        return train_probes(
+    def fitted(rows: NDArray[np.intp], answers: NDArray[np.int64]) -> ProbePredictor:
+        probes = train_probes(
             data.train_features, [rows], [answers], data.num_classes, ridge=config.ridge
         )
+        return ProbePredictor(weights=probes.weights[0])
 
     probe = fitted(indices, labels)
     if config.kind is StudentKind.SELF_TRAINED:
@@ -259,7 +265,7 @@ def _fit_probe(
         half = np.sort(np.random.default_rng(seed).permutation(count)[: (count + 1) // 2])
         seen = data.train_features[torch.from_numpy(half)]
         for number in range(1, config.rounds + 1):
-            top = _scores(probe, seen).topk(2, dim=1)
+            top = probe.scores(seen).topk(2, dim=1)
             margin = (top.values[:, 0] - top.values[:, 1]).numpy()
             guesses = top.indices[:, 0].numpy()
             share = config.trusted * number / config.rounds
@@ -267,8 +273,7 @@ def _fit_probe(
             probe = fitted(
                 np.concatenate([half[trusted], indices]), np.concatenate([guesses[trusted], labels])
             )
-    final = probe
-    return lambda features: _scores(final, features).mul(_SHARPNESS).softmax(1).numpy()
+    return probe
 
 
 def further_labels(
@@ -305,8 +310,3 @@ def _most_confident(
         count = int(share * len(members))
         parts.append(members[np.argsort(-margin[members], kind="stable")[:count]])
     return np.concatenate(parts)
-
-
-def _scores(probe: Probes, features: Tensor) -> Tensor:
-    weights = probe.weights[0]
-    return features @ weights[:-1] + weights[-1]

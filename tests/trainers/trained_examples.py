@@ -1,0 +1,255 @@
+"""A model of each method, trained in seconds, with the raw rows that it was measured on."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.pate.releases import PateAnswers
+from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
+from labeldp.trainers.alibi import AlibiConfig
+from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
+from labeldp.trainers.bit_flip import BitFlipConfig
+from labeldp.trainers.consensus import ConsensusConfig
+from labeldp.trainers.convex import ConvexConfig
+from labeldp.trainers.data import LabelledData, PublicData, labelled, load
+from labeldp.trainers.data_sets.files import Splits
+from labeldp.trainers.data_sets.tables import Columns
+from labeldp.trainers.features import PatchFeatures, described_by_features
+from labeldp.trainers.fixmatch.config import FixMatchConfig
+from labeldp.trainers.learner import LearnerConfig
+from labeldp.trainers.lp_mst import LpMstConfig
+from labeldp.trainers.models import ModelName
+from labeldp.trainers.pate.forests import ForestSettings
+from labeldp.trainers.pate.pate_fm import AggregatorKind, PateConfig
+from labeldp.trainers.pate.students import StudentConfig, StudentKind
+from labeldp.trainers.pate.teachers import EnsembleConfig
+from labeldp.trainers.performance import Device, Performance, Precision
+from labeldp.trainers.priors import PriorSettings, PriorSource
+from labeldp.trainers.recommender import RecommenderConfig
+from labeldp.trainers.trained_model import Origin, TrainedModel
+from labeldp.trainers.trainer import Trainer
+from tests.trainers.ratings import write_ratings
+from tests.trainers.small_data import small_images
+from tests.trainers.tiny_data import digits
+
+ON_CPU = Performance(device=Device.CPU)
+BY_CLUSTERS = PriorSettings(source=PriorSource.CLUSTERS, clusters=10)
+PATE = PateConfig(
+    ensemble=EnsembleConfig(teachers=40, queries=100),
+    aggregator=AggregatorKind.GNMAX,
+    sigma2=5.0,
+    answers=80,
+    students=2,
+)
+QUICK: dict[str, Any] = {"epochs": 2, "width": 8, "batch_size": 64}
+STUDENTS = {
+    StudentKind.PROBE: StudentConfig(kind=StudentKind.PROBE),
+    StudentKind.SELF_TRAINED: StudentConfig(kind=StudentKind.SELF_TRAINED, rounds=2),
+    StudentKind.FOREST: StudentConfig(kind=StudentKind.FOREST, forest=ForestSettings(trees=7)),
+    StudentKind.NETWORK: StudentConfig(kind=StudentKind.NETWORK, network=LearnerConfig(**QUICK)),
+    StudentKind.FIXMATCH: StudentConfig(
+        kind=StudentKind.FIXMATCH,
+        fixmatch=FixMatchConfig(
+            model=ModelName.SMALL_CNN, width=4, epochs=1, steps_per_epoch=2, batch_size=8, padding=1
+        ),
+    ),
+}
+
+
+@dataclass
+class Desk:
+    """Releases from a vault, and answers as 40 teachers would give them of whom 37 are right."""
+
+    data: LabelledData
+    vault: LabelVault = field(init=False)
+
+    def __post_init__(self) -> None:
+        labels, classes = self.data.train_labels, self.data.public.num_classes
+        self.vault = LabelVault(labels=labels, num_classes=classes)
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        *public: NDArray[Any],
+        indices: NDArray[np.integer[Any]] | None = None,
+    ) -> Release:
+        return self.vault.release(mechanism, *public, indices=indices, noise=SeededNoise(seed=0))
+
+    def answers(
+        self,
+        ensemble: EnsembleConfig,
+        requests: Sequence[PateAnswers],
+        student_scores: NDArray[np.float32] | None = None,
+        *,
+        delta: float,
+        publish_cost: bool,
+    ) -> NDArray[np.int64]:
+        labels = self.data.train_labels
+        truth = labels[ensemble.query_positions(len(labels))]
+        votes = 1 + 37 * np.eye(self.data.public.num_classes, dtype=int)[truth]
+        return requests[0].release(votes, generator=np.random.default_rng(0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A trained model.
+
+    Attributes:
+        name: What it is.
+        model: To be written and read.
+        rows: Raw rows of the public test split: arrays by name, or one of them called `rows`.
+        measured: What the trial's trainer says of them [M, K].
+    """
+
+    name: str
+    model: TrainedModel
+    rows: dict[str, NDArray[Any]]
+    measured: NDArray[np.float32]
+
+
+def examples(folder: Path) -> Iterator[Example]:
+    """Train a model of each method and each kind of features."""
+    image_data, image_rows = _images()
+    table_data, table_rows = _table()
+    for name, config in {
+        "alibi": AlibiConfig(**QUICK, dropout=0.5),
+        "alibi_prior": AlibiPriorConfig(**QUICK, prior=BY_CLUSTERS),
+        "bit_flip": BitFlipConfig(**QUICK, model=ModelName.SMALL_CNN),
+        "consensus": ConsensusConfig(**{**QUICK, "epochs": 3}, retrain_epochs=1),
+        "convex": ConvexConfig(),
+        "lp_mst": LpMstConfig(**QUICK, model=ModelName.RESNET18),
+        "lp_mst retrained": LpMstConfig(**{**QUICK, "epochs": 3}, retrain_epochs=1),
+        "prior_labels": PriorLabelsConfig(**QUICK, prior=BY_CLUSTERS),
+        "wide": AlibiConfig(
+            epochs=1, width=1, model=ModelName.WIDE_RESNET28, batch_size=200, augment=True
+        ),
+        "pate forest": replace(PATE, student=STUDENTS[StudentKind.FOREST]),
+        "pate fixmatch": replace(PATE, student=STUDENTS[StudentKind.FIXMATCH]),
+    }.items():
+        yield _example(name, config, image_data, image_rows)
+    for name, config in {
+        "alibi of a table": AlibiConfig(**QUICK),
+        "convex of a table": ConvexConfig(),
+        "pate probe": replace(PATE, student=STUDENTS[StudentKind.PROBE]),
+        "pate self-trained": replace(PATE, student=STUDENTS[StudentKind.SELF_TRAINED]),
+        "pate network": replace(PATE, student=STUDENTS[StudentKind.NETWORK]),
+        "pate forest of a table": replace(PATE, student=STUDENTS[StudentKind.FOREST]),
+    }.items():
+        yield _example(name, config, table_data, table_rows)
+    in_halves = Performance(device=Device.CPU, precision=Precision.BF16, channels_last=True)
+    config = AlibiConfig(**QUICK, model=ModelName.SMALL_CNN)
+    yield _example("bf16", config, image_data, image_rows, performance=in_halves)
+    encoder = PatchFeatures(patch=3, centers=9, cells=2, dimensions=20, sampled_patches=300)
+    patches = replace(image_data, public=described_by_features(image_data.public, encoder))
+    yield _example("patches", AlibiConfig(**QUICK), patches, image_rows)
+    scaled = replace(table_data, public=described_by_features(table_data.public))
+    yield _example("scaled", replace(PATE, student=STUDENTS[StudentKind.PROBE]), scaled, table_rows)
+    write_ratings(folder)
+    ratings = load("movielens_1m", root=folder)
+    (places,) = ratings.public.preprocessing.steps
+    raw = [places.arrays()[f"known_{n}"][:40] for n in range(2)]
+    recommender = RecommenderConfig(epochs=2, width=4, batch_size=64)
+    yield _example("recommender", recommender, ratings, {"rows": np.stack(raw, axis=1)})
+
+
+def _example(
+    name: str,
+    config: Any,
+    data: LabelledData,
+    rows: dict[str, NDArray[Any]],
+    performance: Performance = ON_CPU,
+) -> Example:
+    trainer: Trainer = config.start(
+        data=data.public, labels=Desk(data), seed=3, performance=performance
+    )
+    for _ in range(config.epochs):
+        trainer.epoch()
+    predictor = trainer.predictor()
+    assert predictor is not None
+    raw = rows["rows"] if "rows" in rows else pd.DataFrame(rows)
+    features = data.public.preprocessing(raw)
+    if name != "recommender":  # whose raw rows are made up here
+        assert (features == data.public.test_features).all(), name
+    return Example(
+        name=name,
+        model=TrainedModel(
+            predictor=predictor,
+            preprocessing=data.public.preprocessing,
+            origin=an_origin(data.public, method=name),
+        ),
+        rows=rows,
+        measured=trainer.predict(features),
+    )
+
+
+def an_origin(data: PublicData, **changes: Any) -> Origin:
+    """Return where a model of these data may come from."""
+    given: dict[str, Any] = {
+        "method": "alibi",
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "num_classes": data.num_classes,
+        "classes": data.class_names,
+        "data_name": data.name,
+        "fingerprint": data.fingerprint,
+        "trial": "0123456789abcdef",
+        "seed": 3,
+    }
+    return Origin(**{**given, **changes})
+
+
+def _images() -> tuple[LabelledData, dict[str, NDArray[Any]]]:
+    public, labels = small_images(examples=300, side=8)
+    return LabelledData(public=public, train_labels=labels), {"rows": public.test_features.numpy()}
+
+
+def _table() -> tuple[LabelledData, dict[str, NDArray[Any]]]:
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, 400)
+    columns = {
+        "size": labels + random.normal(size=400),
+        "weight": 100 * random.normal(size=400),
+        "same": np.full(400, 7.0),
+        "color": np.array(["red", "green", "blue"])[(labels + random.integers(0, 2, 400)) % 3],
+    }
+    train, test = (
+        {name: x[rows] for name, x in columns.items()} for rows in (slice(300), slice(300, None))
+    )
+    fitted = Columns.fit(train)
+    splits = Splits(
+        train_features=fitted(train),
+        train_labels=labels[:300],
+        test_features=fitted(test),
+        test_labels=labels[300:],
+        num_classes=3,
+        class_names=("small", "middling", "large"),
+        preprocessing=fitted,
+    )
+    return labelled("table", splits), test
+
+
+def small_model() -> tuple[TrainedModel, pd.DataFrame]:
+    """Return an untrained model of a table with named classes, and raw rows for it."""
+    data, rows = _table()
+    trainer = AlibiConfig(**QUICK).start(
+        data=data.public, labels=Desk(data), seed=0, performance=ON_CPU
+    )
+    predictor = trainer.predictor()
+    model = TrainedModel(
+        predictor=predictor,
+        preprocessing=data.public.preprocessing,
+        origin=an_origin(data.public),
+    )
+    return model, pd.DataFrame(rows)
+
+
+def digit_images() -> NDArray[np.uint8]:
+    """Return some raw images."""
+    data, _ = digits(train=20)
+    return data.test_features[:7].numpy()
