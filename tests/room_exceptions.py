@@ -105,6 +105,16 @@ UNMIRRORED = {
             "one door for both kinds of file",
         ),
         (
+            "trainers/data_sets/own_columns.py",
+            "trainers/data_sets/test_own_csv.py",
+            "what all tables share",
+        ),
+        (
+            "trainers/data_sets/mapped_rows.py",
+            "trainers/test_mapped_features.py",
+            "files, as they are used",
+        ),
+        (
             "trainers/data_sets/own_rows.py",
             "trainers/data_sets/test_own_data.py",
             "one door for both kinds of file",

@@ -57,9 +57,7 @@ def rows_of_table(
             refuse_unknown_column(name, names, where=where, key=key)
     for needed in (label_column, split_column):
         if needed is not None and needed in drop:
-            raise DataFileError(
-                f"data.drop leaves out {needed!r}, which is asked for: name it once"
-            )
+            raise DataFileError(f"data.drop leaves out {needed!r}, which is needed: name it once")
     if label_column is not None and label_column == split_column:
         raise DataFileError(f"{where} column {label_column!r} can't be both labels and split")
     columns = {

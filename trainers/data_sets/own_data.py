@@ -116,10 +116,10 @@ def splits_of(
     num_classes, names = stated_classes(where, in_file=rows.stated, said=source.classes)
     rows = _numbered(rows, names, source, where=where)
     if rows.test is None:
-        matrix = isinstance(rows.features, np.ndarray) and rows.features.ndim == 2
-        if matrix and not isinstance(rows.features, np.memmap):
+        matrix = rows.features
+        if isinstance(matrix, np.ndarray) and matrix.ndim == 2 and type(matrix) is not np.memmap:
             # Before the rows are split: here a message can name the row that the file has it in.
-            refuse_not_finite_numbers(rows.features, what=f"{where}: features")
+            refuse_not_finite_numbers(matrix, what=f"{where}: features")
         assert rows.labels is not None
         _validate.labels(rows.labels, num_classes=num_classes, name=f"{where}: labels", secret=True)
         chosen = rows_for_testing(

@@ -4,6 +4,7 @@
 [1, 0]
 """
 
+import re
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.data_sets.files import DataFileError
+
+#: As many digits as fit into 64 bits.
+_WHOLE = re.compile(r"\s*-?[0-9]{1,18}\s*")
 
 
 def label_numbers(
@@ -94,11 +98,7 @@ def _place(places: dict[Hashable, int], label: Any) -> int:
 
 def _whole_numbers(text: NDArray[Any]) -> tuple[NDArray[np.int64] | None, int]:
     """Text as whole numbers, or the first row that is none."""
-    bare = np.char.strip(text)
-    signed = np.char.startswith(bare, "-")
-    digits = np.char.isdecimal(np.where(signed, np.char.lstrip(bare, "-"), bare))
-    short = np.char.str_len(bare) < 19  # what fits in 64 bits
-    bad = np.flatnonzero(~(digits & short))
-    if len(bad):
-        return None, int(bad[0])
-    return bare.astype(np.int64), -1
+    for row, label in enumerate(text.tolist()):
+        if _WHOLE.fullmatch(label) is None:
+            return None, row
+    return np.char.strip(text).astype(np.int64), -1

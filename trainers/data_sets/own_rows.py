@@ -93,7 +93,6 @@ class OwnRows:
             few = self.features[chosen]
         return replace(self, features=few, labels=self.labels[chosen], split=None)
 
-
     def mapped(self) -> "OwnRows":
         """The same, where a matrix on disk says so."""
         if not isinstance(self.features, np.memmap):

@@ -154,7 +154,7 @@ class Categories:
             raise RowsRefused(f"column {name!r} holds numbers; the training rows had text there")
         known = np.array(self.categories)
         nearest = np.searchsorted(known, column).clip(max=len(known) - 1)
-        one_hot = np.eye(len(known), dtype=np.float32)[nearest]
+        one_hot: NDArray[np.float32] = np.eye(len(known), dtype=np.float32)[nearest]
         one_hot *= (known[nearest] == column)[:, None]
         return one_hot
 
