@@ -1,16 +1,65 @@
 """labeldp: learning when the features are public and only the labels are secret.
 
-The three layers are `labeldp.mechanisms` (what is done to labels, what it costs, how leaky it
+`LabelPrivateClassifier` is a scikit-learn classifier; `run`, `load` and `plan` are sweeps from
+Python; `epsilon` prices a mechanism. docs/python.md shows them all. They are imported when they are
+first asked for, and Ray and torch when they are needed: importing this package imports neither, so
+that `labeldp --help` is instant.
+
+The three layers below are `labeldp.mechanisms` (what is done to labels, what it costs, how leaky it
 proves), `labeldp.trainers` (data, models and training loops in one process) and
-`labeldp.platform` (Ray, Tune, MLflow, reports and the command line). Importing this package
-imports none of them, so that `labeldp --help` is instant.
+`labeldp.platform` (Ray, Tune, MLflow, reports and the command line).
 """
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from labeldp.platform.api.classifier import LabelPrivateClassifier as LabelPrivateClassifier
+    from labeldp.platform.api.planning import plan as plan
+    from labeldp.platform.api.prices import epsilon as epsilon
+    from labeldp.platform.api.result import Result as Result
+    from labeldp.platform.api.result import load as load
+    from labeldp.platform.api.running import run as run
+    from labeldp.platform.trusted.shared_vault import SharedVault as SharedVault
 
 try:
     __version__ = version("labeldp")
 except PackageNotFoundError:  # a Ray worker that runs from an uploaded copy of the sources
     __version__ = "0+uninstalled"
 
-__all__ = ["__version__"]
+#: Name -> the module that has it.
+_WHERE = {
+    "LabelPrivateClassifier": "labeldp.platform.api.classifier",
+    "Result": "labeldp.platform.api.result",
+    "SharedVault": "labeldp.platform.trusted.shared_vault",
+    "epsilon": "labeldp.platform.api.prices",
+    "load": "labeldp.platform.api.result",
+    "plan": "labeldp.platform.api.planning",
+    "run": "labeldp.platform.api.running",
+}
+
+__all__ = [
+    "LabelPrivateClassifier",
+    "Result",
+    "SharedVault",
+    "__version__",
+    "epsilon",
+    "load",
+    "plan",
+    "run",
+]
+
+if not TYPE_CHECKING:  # type checkers would take every name for one of ours
+
+    def __getattr__(name: str) -> object:
+        """Import what is asked for the first time."""
+        if name not in _WHERE:
+            raise AttributeError(f"module 'labeldp' has no attribute {name!r}")
+        found = getattr(import_module(_WHERE[name]), name)
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        """List what there is, imported or not."""
+        return sorted({*globals(), *__all__})

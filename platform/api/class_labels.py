@@ -46,7 +46,9 @@ def stated_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:
     if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
         found = np.arange(int(classes))
     elif isinstance(classes, Sequence | np.ndarray | set | frozenset):
-        found = np.unique(np.asarray(sorted(classes) if isinstance(classes, set) else list(classes)))
+        found = np.unique(
+            np.asarray(sorted(classes) if isinstance(classes, set) else list(classes))
+        )
         if len(found) < len(classes):
             raise ValueError(f"classes names {len(classes)} classes, but one of them twice")
     else:

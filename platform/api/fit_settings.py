@@ -69,7 +69,9 @@ def fit_changes(
     return changes
 
 
-def configured(changes: Mapping[str, Any], *, seed: int, settings: Mapping[str, Any]) -> "TrialConfig":
+def configured(
+    changes: Mapping[str, Any], *, seed: int, settings: Mapping[str, Any]
+) -> "TrialConfig":
     """Return the configuration of a fit.
 
     Args:
@@ -82,7 +84,9 @@ def configured(changes: Mapping[str, Any], *, seed: int, settings: Mapping[str, 
     """
     from labeldp.platform.configuration import TrialConfig, with_changes
 
-    own = {key if key.startswith("trainer.") else f"trainer.{key}": settings[key] for key in settings}
+    own = {
+        key if key.startswith("trainer.") else f"trainer.{key}": settings[key] for key in settings
+    }
     return with_changes(TrialConfig(), {**changes, "seed": seed, **own})
 
 

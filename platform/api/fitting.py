@@ -65,7 +65,11 @@ class Teller:
             return
         self._told = now
         line = f"{text}, {now - self._started:.0f} s"
-        print(f"\r{line}\x1b[K" if self._over else line, end="" if self._over else "\n", file=sys.stderr)
+        print(
+            f"\r{line}\x1b[K" if self._over else line,
+            end="" if self._over else "\n",
+            file=sys.stderr,
+        )
 
     def close(self) -> None:
         """End the line that was written over."""

@@ -122,9 +122,7 @@ class SharedVault:
         """Where ensembles' votes are kept; None for a vault in memory."""
         return None if self.folder is None else self.folder / "votes"
 
-    def lock_away(
-        self, side: PublicSide, lock: Callable[[ReleaseStore], LabelVault]
-    ) -> LabelVault:
+    def lock_away(self, side: PublicSide, lock: Callable[[ReleaseStore], LabelVault]) -> LabelVault:
         """Return the vault of a fit's labels: the one that is there, or a new one.
 
         Args:
@@ -162,14 +160,19 @@ class SharedVault:
         """Return every line of every fit's ledger."""
         return [charge for part in self.parts() for charge in part.charges]
 
-    def epsilon(self, *, delta: float = 1e-5) -> float:
-        """Epsilon of the label that has paid most over all fits, at `delta` or a little above.
+    def total(self, *, delta: float = 1e-5) -> tuple[float, float]:
+        """Epsilon of the label that has paid most over all fits, and the delta at which it holds.
 
         Args:
             delta: At which it is asked for; 0 is enough where every release is pure.
         """
         parts = self.parts()
-        return joint_epsilon(parts, delta=joint_delta(parts, delta=delta))
+        at = joint_delta(parts, delta=delta)
+        return joint_epsilon(parts, delta=at), at
+
+    def epsilon(self, *, delta: float = 1e-5) -> float:
+        """Epsilon of the label that has paid most over all fits; see `total`."""
+        return self.total(delta=delta)[0]
 
     def _store(self, side: PublicSide, number: int) -> ReleaseStore:
         name = f"{side.key}-{number}"

@@ -1,0 +1,393 @@
+"""A scikit-learn classifier whose training labels stay private: features are public, labels not.
+
+>>> import numpy as np
+>>> generator = np.random.default_rng(0)
+>>> X = generator.normal(size=(400, 5))
+>>> y = np.where(X[:, 0] + X[:, 1] > 0, "yes", "no")
+>>> model = LabelPrivateClassifier(epsilon=2.0, classes=["no", "yes"], random_state=0).fit(X, y)
+>>> model.method_, model.epsilon_, model.delta_
+('randomized_response', 2.0, 0.0)
+>>> model.predict(X[:3]).shape, model.predict_proba(X[:3]).shape
+((3,), (3, 2))
+>>> print(model.ledger_[0])
+RRWithPrior of 400 labels: epsilon 2, paid now
+
+Everything runs in this process, on labels that lie in a vault; Ray is for sweeps (`labeldp.run`).
+"""
+
+import os
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import PureEvent
+from labeldp.platform.api.automatic_method import choose
+from labeldp.platform.api.class_labels import PUBLISH, places_of, stated_classes
+from labeldp.platform.api.fit_rows import (
+    RowKind,
+    all_numbers,
+    columns_of,
+    digest_of,
+    kind_of,
+    public_rows,
+)
+from labeldp.platform.api.fit_settings import FitSize, configured, fit_changes
+from labeldp.platform.api.ledger_lines import LedgerLine
+from labeldp.platform.api.method_names import AUTO, NamedMethod, named
+from labeldp.platform.api.private_figures import PrivateFigures
+
+if TYPE_CHECKING:
+    from labeldp.platform.api.fitting import Fitted
+    from labeldp.platform.configuration import TrialConfig
+    from labeldp.platform.trusted.shared_vault import SharedVault
+    from labeldp.trainers.data import PublicData
+
+#: Settings that say what is paid; the estimator has parameters for them.
+_PAID = ("epsilon", "delta")
+
+
+class PrivacyAddsUp(UserWarning):
+    """These labels, or others of the same vault, had paid before: the total is larger than epsilon."""
+
+
+class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Learns from labels under label differential privacy; features count as public.
+
+    X may be numbers [N, D], a DataFrame (text becomes categories) or images uint8 [N, H, W] and
+    [N, C, H, W]. Standardization, categories and descriptions of images are part of the model: it
+    is asked about rows as they come.
+
+    Parameters:
+        method: Of `platform/api/method_names.py`: "moment_labels", "alibi", "randomized_response",
+            "pate", ...; "auto" chooses by epsilon, classes and delta alone (`automatic_method`).
+        epsilon: What a fit may cost each label.
+        delta: At which that may hold; 0 allows pure methods only.
+        classes: All classes, or how many there are of 0..K-1. They are public, and stated.
+            "publish" reads them off y, which is charged as infinite.
+        random_state: Of training (weights, batches). Never of the labels' noise, which is the
+            operating system's entropy.
+        vault: A `SharedVault` or its folder: what other fits with it have released of the same rows
+            and labels is read and not paid again, all else adds up. If not given, a vault of the
+            estimator's own that its refits share.
+        settings: Of the method's trainer on top, such as {"epochs": 20, "learning_rate": 0.5}.
+            What changes no noise costs nothing: fits that share a vault read the same release.
+        canaries: Wrong labels that are planted to attack the model with; twice as many labels are
+            spoiled. 0 for none.
+        noise_seed: Makes the noise repeatable and the guarantee void for who knows the seed.
+        device: "auto", "cpu" or "cuda".
+        verbose: Say on standard error how it goes.
+
+    Attributes:
+        epsilon_, delta_: What this fit has read cost the label that paid most.
+        total_epsilon_: What all fits with this vault cost together, at `total_delta_`.
+        ledger_: This fit's releases, a list of `LedgerLine`.
+        classes_: The classes, sorted [K].
+        method_, method_reason_: What was taken, and why.
+        model_: The trained model by itself (`labeldp.trainers.trained_model`).
+        audit_: What attacks found, and how many labels were spoiled for it; the owner's.
+        private_: Figures made of true labels; not shown, and pickled only if its `pickled` is set.
+        guarantee_: The guarantee in a sentence.
+        n_features_in_, feature_names_in_: As everywhere in scikit-learn.
+    """
+
+    def __init__(
+        self,
+        method: str = AUTO,
+        epsilon: float = 2.0,
+        delta: float = 1e-5,
+        classes: Any = None,
+        random_state: Any = None,
+        *,
+        vault: "SharedVault | str | os.PathLike[str] | None" = None,
+        settings: Mapping[str, Any] | None = None,
+        canaries: int = 0,
+        noise_seed: int | None = None,
+        device: str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        """Keep the parameters; they are checked by `fit`."""
+        self.method = method
+        self.epsilon = epsilon
+        self.delta = delta
+        self.classes = classes
+        self.random_state = random_state
+        self.vault = vault
+        self.settings = settings
+        self.canaries = canaries
+        self.noise_seed = noise_seed
+        self.device = device
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, rows: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+        """Learn from the labels y [N] of the rows X [N, ...], and pay for it.
+
+        Args:
+            X: Features, public.
+            y: Labels, secret; each one of `classes`.
+            rows: Which label each row is, numbers or texts that mean the same in every fit [N]. With
+                them the ledger adds up label by label; without, as if one label had been in every
+                fit. `cross_val_score(..., params={"rows": range(N)})` hands them on.
+
+        Raises:
+            ValueError: Parameters, features or labels that can't be used; no message shows a label.
+        """
+        from labeldp.platform.api import fitting
+
+        self._check_parameters()
+        rows_of_x, labels = self._checked(X, y)
+        classes = stated_classes(self.classes, labels)
+        places = places_of(labels, classes)
+        method, reason = self._method(len(classes))
+        tell = fitting.Teller(quiet=not self.verbose)
+        tell(f"{method.name}: preparing {len(places):,} rows")
+        data = public_rows(rows_of_x, num_classes=len(classes))
+        config = self._configuration(method, data)
+        if method.name != "no_privacy":
+            fitting.check_price(
+                config, epsilon=self.epsilon, delta=self.delta, num_classes=len(classes)
+            )
+        vault = self._opened()
+        before = vault.epsilon(delta=self.delta)
+        near = self._locked_away(places, classes, digest_of(data, rows_of_x), rows, vault)
+        try:
+            fitted = fitting.fit(
+                config, data=data, labels=near, performance=config.performance, tell=tell
+            )
+        finally:
+            tell.close()
+        self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
+        self._take(fitted, data, config)
+        self._add_up(vault, before, fitted)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
+        """Return probabilities of `classes_` [N, K] for rows X as they come [N, ...].
+
+        Raises:
+            ValueError: Rows of another kind than those of the fit.
+        """
+        check_is_fitted(self, "model_")
+        found: NDArray[np.float32] = self.model_.predict_proba(self._rows_to_predict(X))
+        return found
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """Return the likeliest class [N] of rows X as they come [N, ...]."""
+        likeliest = self.predict_proba(X).argmax(1)
+        chosen: NDArray[Any] = self.classes_[likeliest]
+        return chosen
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model for others: `labeldp.trainers.trained_model.load_model` reads it.
+
+        Nothing private is in it: weights, preprocessing, classes, what it cost.
+        """
+        check_is_fitted(self, "model_")
+        self.model_.save(folder)
+
+    @property
+    def guarantee_(self) -> str:
+        """What is guaranteed, in words."""
+        check_is_fitted(self, "model_")
+        if self.noise_seed is not None:
+            return (
+                f"not private: the noise comes from seed {self.noise_seed}, and who knows it takes "
+                "it off again"
+            )
+        if not np.isfinite(self.epsilon_):
+            return "not private: labels were published"
+        kind = "pure" if self.delta_ == 0 else f"at delta {self.delta_:g}"
+        return (
+            f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for this fit and "
+            f"{self.total_epsilon_:.4g} for all fits with its vault; features are not protected"
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        """Say what scikit-learn should know."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.noise_seed is None
+        tags.input_tags.three_d_array = True
+        tags.input_tags.string = False
+        return tags
+
+    def __getstate__(self) -> Any:
+        """Leave the vault behind: it is one place, and labels' noise is in it."""
+        state = dict(super().__getstate__())
+        state.pop("_own_vault", None)
+        return state
+
+    def _check_parameters(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        _validate.number(delta=self.delta)
+        if not 0 <= self.delta < 1:
+            raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
+        _validate.whole(canaries=self.canaries)
+        for key in self.settings or {}:
+            if str(key).rpartition(".")[2] in _PAID and "." not in str(key).removeprefix(
+                "trainer."
+            ):
+                raise ValueError(
+                    f"settings has {key!r}; what a fit costs is the estimator's own parameter: "
+                    f"LabelPrivateClassifier({str(key).rpartition('.')[2]}=...)"
+                )
+
+    def _checked(self, rows: Any, labels: Any) -> tuple[Any, NDArray[Any]]:
+        """X as it is learned from, and y [N]; as scikit-learn checks them."""
+        kind = kind_of(rows)
+        self._row_kind = kind
+        self._columns = tuple(map(str, rows.columns)) if kind is RowKind.NAMED else ()
+        if kind is RowKind.NUMBERS or (kind is RowKind.NAMED and all_numbers(rows)):
+            checked, y = validate_data(self, rows, labels, dtype="numeric", ensure_min_samples=2)
+            check_classification_targets(y)
+            return (rows if kind is RowKind.NAMED else checked), y
+        validate_data(self, rows, labels, skip_check_array=True)
+        from sklearn.utils import check_consistent_length, column_or_1d
+
+        if labels is None:
+            raise ValueError("y is None; training needs a label for each row")
+        y = column_or_1d(labels, warn=True)
+        check_consistent_length(rows, y)
+        check_classification_targets(y)
+        return rows, y
+
+    def _rows_to_predict(self, rows: Any) -> Any:
+        kind = kind_of(rows)
+        if kind is RowKind.NUMBERS or (kind is RowKind.NAMED and all_numbers(rows)):
+            checked = validate_data(self, rows, dtype="numeric", reset=False)
+            if self._row_kind is RowKind.NAMED:
+                return columns_of(checked, self._columns)
+            return checked
+        validate_data(self, rows, reset=False, skip_check_array=True)
+        return rows
+
+    def _method(self, num_classes: int) -> tuple[NamedMethod, str]:
+        if self.method != AUTO:
+            found = named(self.method)
+            if self.delta == 0 and not found.pure:
+                raise ValueError(
+                    f"delta is 0, and {found.name} holds at a delta above 0 only; take "
+                    "delta=1e-5, or a pure method: randomized_response, alibi, cluster_labels"
+                )
+            return found, "asked for"
+        chosen = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
+        return named(chosen.name), chosen.reason
+
+    def _configuration(self, method: NamedMethod, data: "PublicData") -> "TrialConfig":
+        size = FitSize(
+            rows=len(data.train_features),
+            shape=tuple(data.train_features.shape[1:]),
+            num_classes=data.num_classes,
+        )
+        changes = fit_changes(method, size, epsilon=self.epsilon, delta=self.delta)
+        changes["performance.device"] = str(self.device).upper()
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return configured(changes, seed=seed, settings=self.settings or {})
+
+    def _opened(self) -> "SharedVault":
+        """The vault that was given, or the estimator's own, which its refits share."""
+        from labeldp.platform.trusted.shared_vault import SharedVault
+
+        if isinstance(self.vault, SharedVault):
+            return self.vault
+        if self.vault is not None:
+            return SharedVault(self.vault)
+        if not hasattr(self, "_own_vault"):
+            self._own_vault = SharedVault()
+        return self._own_vault
+
+    def _locked_away(
+        self,
+        places: NDArray[np.int64],
+        classes: NDArray[Any],
+        digest: str,
+        rows: Any,
+        vault: "SharedVault",
+    ) -> Any:
+        from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
+        from labeldp.platform.audit_settings import AuditSettings
+        from labeldp.platform.trusted.near_labels import NearLabels, NearSecrets
+        from labeldp.platform.trusted.shared_vault import PublicSide
+
+        count, seed = self.canaries, self.noise_seed
+        return NearLabels(
+            NearSecrets(
+                labels=places,
+                num_classes=len(classes),
+                audit=AuditSettings(canaries=count, coin_canaries=count) if count else None,
+            ),
+            side=PublicSide(
+                rows=digest,
+                classes=repr(classes.tolist()),
+                num_labels=len(places),
+                people=None if rows is None else np.asarray(rows),
+            ),
+            shared=vault,
+            noise=OsEntropy() if seed is None else SeededNoise(seed=seed),
+        )
+
+    def _take(self, fitted: "Fitted", data: "PublicData", config: "TrialConfig") -> None:
+        """Keep what came out of a fit."""
+        from labeldp.platform.api.fitting import facts_of_audit
+        from labeldp.trainers.trained_model import Origin, TrainedModel
+
+        published = isinstance(self.classes, str) and self.classes == PUBLISH
+        self.epsilon_ = float("inf") if published else fitted.epsilon
+        self.delta_ = fitted.delta
+        self.ledger_: list[LedgerLine] = list(fitted.lines)
+        if published:
+            self.ledger_.insert(0, _published_classes(len(data.train_features)))
+        self.audit_ = facts_of_audit(fitted)
+        self.private_ = PrivateFigures(
+            {name: x for name, x in fitted.figures.items() if name.startswith("private/")}
+        )
+        self.model_ = TrainedModel(
+            predictor=fitted.predictor,
+            preprocessing=data.preprocessing,
+            origin=Origin(
+                method=self.method_,
+                epsilon=self.epsilon_,
+                delta=self.delta_,
+                num_classes=data.num_classes,
+                classes=tuple(map(str, self.classes_.tolist())),
+                data_name=data.name,
+                fingerprint=data.fingerprint,
+                trial="",
+                seed=config.seed,
+                noise="plain" if self.noise_seed is None else "seeded",
+            ),
+        )
+
+    def _add_up(self, vault: "SharedVault", before: float, fitted: "Fitted") -> None:
+        """Say what all fits with the vault cost, where this one is not alone."""
+        self.total_epsilon_, self.total_delta_ = vault.total(delta=self.delta)
+        if isinstance(self.classes, str) and self.classes == PUBLISH:
+            self.total_epsilon_ = float("inf")
+        new = [line for line in fitted.lines if line.new]
+        if before > 0 and new:
+            warnings.warn(
+                f"labels of this vault had paid epsilon {before:.4g} before, and with this fit's "
+                f"{len(new)} new release(s) the label that paid most has paid "
+                f"{self.total_epsilon_:.4g} at delta {self.total_delta_:g}",
+                PrivacyAddsUp,
+                stacklevel=3,
+            )
+
+
+def _published_classes(labels: int) -> LedgerLine:
+    """The line of the ledger for classes that were read off the labels."""
+    return LedgerLine(
+        key="classes",
+        mechanism="the set of classes, read off the labels,",
+        labels=labels,
+        epsilon=PureEvent(epsilon=float("inf")).epsilon,
+        delta=0.0,
+        seeded=False,
+        new=True,
+    )
