@@ -224,7 +224,12 @@ def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: Tracker, *, com
     vault = SqliteStore(folder.store).id
     sweep_id = earlier.identity.get("sweep_id") or vault
     folder.identify(
-        fingerprint=public.fingerprint, sweep_id=sweep_id, vault=vault, path=str(folder.path)
+        fingerprint=public.fingerprint,
+        sweep_id=sweep_id,
+        vault=vault,
+        path=str(folder.path),
+        num_labels=len(checked.data.train_labels),
+        held_out_labels=checked.held_out,
     )
     facts = {"dataset": public.name, "sweep": sweep.name, "sweep_id": sweep_id}
     facts["choose_by"] = checked.choose_by.value

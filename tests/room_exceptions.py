@@ -27,6 +27,8 @@ TRUSTED = {
         "answer_desk.EnsembleFile",
         "vault_home.LedgerSummary",
     },
+    # What leaves the house: the ledger's lines, without what was released.
+    "platform/publishing/folder_ledger.py": {"kept_ledger.KeptLedger", "kept_ledger.read_ledger"},
     # The command line: what a plan needs to know.
     "platform/cli/sweep_plan.py": {"audits.check_room", "ensembles.ensembles_of"},
     # The one door of reports and studies: evidence that was kept for the labels' owner, without

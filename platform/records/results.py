@@ -35,6 +35,7 @@ __all__ = [
     "ResultsFolderError",
     "TrialRecord",
     "dumps",
+    "identity_of",
     "write_json",
     "write_text",
 ]
@@ -42,7 +43,7 @@ __all__ = [
 #: Facts of `sweep.json` that are texts.
 _TEXTS = ("sweep", "sweep_id", "fingerprint", "parent_run_id", "tracking_uri", "vault", "path")
 #: And those that are whole numbers.
-_NUMBERS = ("teachers_trained", "teachers_reused")
+_NUMBERS = ("teachers_trained", "teachers_reused", "num_labels", "held_out_labels")
 
 
 class ResultsFolder:
@@ -133,18 +134,7 @@ class ResultsFolder:
         Raises:
             ResultsFolderError: The file is damaged.
         """
-        path = self.path / "sweep.json"
-        if not path.exists():
-            return {}
-        facts = read_json(path)
-        for names, kind in ((_TEXTS, str), (_NUMBERS, int)):
-            for name in names:
-                if name in facts and type(facts[name]) is not kind:
-                    raise ResultsFolderError(
-                        f"{path} is damaged ({name} is {facts[name]!r:.80}); restore it, or move "
-                        "the folder away and start anew"
-                    )
-        return facts
+        return identity_of(self.path / "sweep.json")
 
     def identify(self, **facts: Any) -> None:
         """Add facts to what the folder says of itself."""
@@ -166,3 +156,22 @@ class ResultsFolder:
             ResultsFolderError: It can't be written.
         """
         write_json(self.path / "trials" / f"{record.hash}.json", asdict(record))
+
+
+def identity_of(path: Path) -> dict[str, Any]:
+    """Return what the `sweep.json` at `path` says; nothing where there is none.
+
+    Raises:
+        ResultsFolderError: It is damaged.
+    """
+    if not path.exists():
+        return {}
+    facts = read_json(path)
+    for names, kind in ((_TEXTS, str), (_NUMBERS, int)):
+        for name in names:
+            if name in facts and type(facts[name]) is not kind:
+                raise ResultsFolderError(
+                    f"{path} is damaged ({name} is {facts[name]!r:.80}); restore it, or move "
+                    "the folder away and start anew"
+                )
+    return facts

@@ -117,6 +117,16 @@ def testify(path: Path, *, vault: str, lines: int) -> None:
         _write(path, vault, lines)
 
 
+def lines_known(path: Path) -> int | None:
+    """Return how many lines the witness of the store at `path` knows of; None without a witness.
+
+    Raises:
+        StoreUnusable: The witness is damaged.
+    """
+    known = _known(path)
+    return None if known is None else known[1]
+
+
 def _write(path: Path, vault: str, lines: int) -> None:
     with replacing(witness(path)) as file:
         file.write(f"{vault} {lines}\n".encode())

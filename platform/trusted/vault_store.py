@@ -26,12 +26,16 @@ from labeldp.platform.trusted.vault_identity import StoreUnusable as StoreUnusab
 
 SCHEMA_VERSION = 1
 
+#: Columns of charges that came after stores had been written, with their types.
+_LATER_COLUMNS = {"failure_probability": "REAL", "made": "TEXT"}
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS vault (version INTEGER NOT NULL, salt BLOB NOT NULL, labels TEXT);
 CREATE TABLE IF NOT EXISTS releases (key TEXT PRIMARY KEY, content BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS charges (
     position INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE REFERENCES releases (key),
-    event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL, failure_probability REAL);
+    event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL, failure_probability REAL,
+    made TEXT);
 """
 
 
@@ -80,7 +84,7 @@ class SqliteStore:
                 query = "SELECT version, salt FROM vault"
                 version, self._salt = connection.execute(query).fetchone()
                 if version == SCHEMA_VERSION:
-                    _let_lines_declare(connection)
+                    _add_later_columns(connection)
                     self.id = vault_identity.settle(connection, path, moved=moved)
                     lines = connection.execute("SELECT count(*) FROM charges").fetchone()[0]
             if version == SCHEMA_VERSION:
@@ -170,18 +174,8 @@ class SqliteStore:
         with self._reading, self._telling_of_damage():
             with self._connection() as connection:
                 rows = connection.execute(query, (self._read_up_to,)).fetchall()
-            for position, key, event, indices, mechanism, failure_probability in rows:
-                line: dict[str, Any] = {
-                    "key": key,
-                    "event": read_event(event),
-                    "indices": None if indices is None else _read_array(indices),
-                    "mechanism": json.loads(mechanism),
-                }
-                if failure_probability is None:
-                    charge = Charge.undeclared(**line)
-                else:
-                    charge = Charge(**line, failure_probability=failure_probability)
-                self._charges.append(charge)
+            for position, *row in rows:
+                self._charges.append(charge_of_row(*row))
                 self._read_up_to = position
             return tuple(self._charges)
 
@@ -203,8 +197,9 @@ class SqliteStore:
                     "INSERT INTO releases VALUES (?, ?)", (charge.key, _write_array(values))
                 )
                 connection.execute(
-                    "INSERT INTO charges (key, event, indices, mechanism, failure_probability) "
-                    "VALUES (?, ?, ?, ?, ?)",
+                    "INSERT INTO charges "
+                    "(key, event, indices, mechanism, failure_probability, made) "
+                    "VALUES (?, ?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))",
                     (charge.key, event, indices, mechanism, float(charge.failure_probability)),
                 )
         except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -216,15 +211,39 @@ class SqliteStore:
         return True
 
 
-def _let_lines_declare(connection: sqlite3.Connection) -> None:
-    """Give a store of older versions the column that it lacks; lines that are there leave it empty.
+def charge_of_row(
+    key: str,
+    event: str,
+    indices: bytes | None,
+    mechanism: str,
+    failure_probability: float | None,
+) -> Charge:
+    """Return a line of the ledger as its columns hold it.
 
-    Older versions write no failure probability either, so a version that knows the column may share
-    a store with one that does not.
+    Raises:
+        Exception: Columns that were damaged; of NumPy's, JSON's and our own kinds.
     """
-    columns = {row[1] for row in connection.execute("PRAGMA table_info(charges)")}
-    if "failure_probability" not in columns:
-        connection.execute("ALTER TABLE charges ADD COLUMN failure_probability REAL")
+    line: dict[str, Any] = {
+        "key": key,
+        "event": read_event(event),
+        "indices": None if indices is None else _read_array(indices),
+        "mechanism": json.loads(mechanism),
+    }
+    if failure_probability is None:
+        return Charge.undeclared(**line)
+    return Charge(**line, failure_probability=failure_probability)
+
+
+def _add_later_columns(connection: sqlite3.Connection) -> None:
+    """Give a store of older versions the columns that it lacks; its lines leave them empty.
+
+    Older versions write nothing there either, so a version that knows a column may share a store
+    with one that does not.
+    """
+    there = {row[1] for row in connection.execute("PRAGMA table_info(charges)")}
+    for name, kind in _LATER_COLUMNS.items():
+        if name not in there:
+            connection.execute(f"ALTER TABLE charges ADD COLUMN {name} {kind}")
 
 
 def _write_array(values: NDArray[Any]) -> bytes:

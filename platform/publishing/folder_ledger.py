@@ -1,0 +1,223 @@
+"""A results folder's ledger as a person asks about it: what, when, for whom, at what price.
+
+The vault's store knows what was charged and when; the trials' records know who read it. Both are
+read as they lie there, and whatever one of them knows and the other lacks is told.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.records.kept_results import KeptResults, read_results
+from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
+from labeldp.platform.trusted.kept_ledger import KeptLedger, read_ledger
+
+#: At which epsilon is stated where releases are not pure and no trial says another delta.
+USUAL_DELTA = 1e-5
+
+
+class Audience(StrEnum):
+    """Who may see a release, and what is made of it."""
+
+    ANYBODY = "anybody"
+    OWNER = "the owner of the labels only"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerLine:
+    """One release and what it cost.
+
+    Attributes:
+        folder: The results folder that it is of.
+        sweep: Name of the sweep.
+        number: Which line of the folder's ledger it is, from 1.
+        charge: What the ledger has.
+        made: When, in UTC; None where that was not kept.
+        epsilon: Of this release alone.
+        delta: At which that holds; 0 for a pure one.
+        labels: How many it touched; None for all of a number that was not kept.
+        readers: The trials that read it.
+        repeats: The folder that this one is a copy of, where that one has the same line; empty
+            else. It is one release, and counts once.
+    """
+
+    folder: str
+    sweep: str
+    number: int
+    charge: Charge
+    made: str | None
+    epsilon: float
+    delta: float
+    labels: int | None
+    readers: tuple[TrialRecord, ...] = ()
+    repeats: str = ""
+
+    @property
+    def noise(self) -> NoiseKind | None:
+        """Where its noise came from; None where there is none."""
+        return noise_of(self.charge)
+
+    @property
+    def audience(self) -> Audience:
+        """Who may see it."""
+        hidden = self.noise is None or self.noise is NoiseKind.SEEDED
+        return Audience.OWNER if hidden else Audience.ANYBODY
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderLedger:
+    """All lines of a results folder.
+
+    Attributes:
+        results: What the folder holds beside its vault.
+        delta: At which epsilon is stated where releases are not pure.
+        lines: In the order in which they were charged.
+        vault: Id of the vault; empty where there is none, or an old one.
+        labels: Mark of the labels, as `KeptLedger.labels`; empty likewise.
+        problems: What says that lines are missing.
+        kept: The store as it was read; None where it is gone.
+    """
+
+    results: KeptResults
+    delta: float
+    lines: tuple[LedgerLine, ...]
+    vault: str = ""
+    labels: str = field(default="", repr=False)
+    problems: tuple[str, ...] = ()
+    kept: KeptLedger | None = None
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.results.path
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the public data; empty where nobody says it."""
+        return str(self.results.identity.get("fingerprint", ""))
+
+    @property
+    def num_labels(self) -> int | None:
+        """How many labels the vault has, those that are held out among them."""
+        return _num_labels(self.results.identity)
+
+    def lines_of(self, keys: tuple[str, ...] | list[str]) -> tuple[LedgerLine, ...]:
+        """Return the lines of the releases at `keys`."""
+        return tuple(line for line in self.lines if line.charge.key in keys)
+
+
+def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
+    """Return the ledger of the results folder at `path`.
+
+    Args:
+        path: The folder.
+        delta: At which epsilon is stated where releases are not pure; the largest that a trial of
+            it was given if None.
+
+    Raises:
+        ResultsFolderError: It is no results folder, or a file in it is damaged.
+        StoreUnusable: Its vault can't be read.
+    """
+    results = read_results(path)
+    at = _delta_of(results.records) if delta is None else delta
+    if not results.store.exists():
+        gone = _gone(results)
+        return FolderLedger(results=results, delta=at, lines=(), problems=gone)
+    kept = read_ledger(results.store)
+    lines = tuple(
+        _line(results, kept_line.charge, kept_line.made, number=number, delta=at)
+        for number, kept_line in enumerate(kept.lines, start=1)
+    )
+    return FolderLedger(
+        results=results,
+        delta=at,
+        lines=lines,
+        vault=kept.vault,
+        labels=kept.labels,
+        problems=(*kept.problems, *_contradictions(results, kept)),
+        kept=kept,
+    )
+
+
+def noise_of(charge: Charge) -> NoiseKind | None:
+    """Return where a line's noise came from; None where the labels were handed out as they are."""
+    if hands_out(charge):
+        return None
+    noise = charge.mechanism.get("noise")
+    name = noise.get("name") if isinstance(noise, Mapping) else None
+    # What is not known to be the operating system's entropy is taken for what can be repeated.
+    known = {"OsEntropy": NoiseKind.PLAIN, "SecureEntropy": NoiseKind.SECURE}
+    return known.get(str(name), NoiseKind.SEEDED)
+
+
+def hands_out(charge: Charge) -> bool:
+    """Whether a line has no bound: the labels themselves left the vault."""
+    return isinstance(charge.event, PureEvent) and math.isinf(charge.event.epsilon)
+
+
+def _line(
+    results: KeptResults, charge: Charge, made: str | None, *, number: int, delta: float
+) -> LedgerLine:
+    at = delta_of_total([charge], delta=delta)
+    touched = charge.indices
+    return LedgerLine(
+        folder=str(results.path),
+        sweep=results.sweep,
+        number=number,
+        charge=charge,
+        made=made,
+        epsilon=epsilon_of_prices([charge], delta=at),
+        delta=at,
+        labels=_num_labels(results.identity) if touched is None else len(touched),
+        readers=tuple(
+            record for record in results.records.values() if charge.key in record.release_keys
+        ),
+    )
+
+
+def _num_labels(identity: Mapping[str, Any]) -> int | None:
+    trained = identity.get("num_labels")
+    return None if trained is None else int(trained) + int(identity.get("held_out_labels", 0))
+
+
+def _delta_of(records: Mapping[str, TrialRecord]) -> float:
+    """The largest delta that a trial was given."""
+    given = (record.config.get("trainer.delta") for record in records.values())
+    return max(
+        (each for each in given if isinstance(each, float) and 0 < each < 1), default=USUAL_DELTA
+    )
+
+
+def _gone(results: KeptResults) -> tuple[str, ...]:
+    spent = any(record.release_keys for record in results.records.values())
+    if not spent and "vault" not in results.identity:
+        return ()
+    return (
+        f"{results.store} is gone, and with it the ledger of what this folder spent; restore it "
+        "from a copy: until then no sum here is one",
+    )
+
+
+def _contradictions(results: KeptResults, kept: KeptLedger) -> tuple[str, ...]:
+    found = []
+    named = results.identity.get("vault")
+    if named not in (None, kept.vault):
+        found.append(
+            f"{kept.path} is not the vault that sweep.json beside it names; what the other one "
+            "spent is not in any sum"
+        )
+    known = {line.charge.key for line in kept.lines}
+    for record in results.records.values():
+        missing = [key for key in record.release_keys if key not in known]
+        if missing:
+            found.append(
+                f"trial {record.hash} of {results.path} read release {missing[0]}, which the "
+                "ledger lacks; what it cost is not in any sum"
+            )
+    return tuple(found)

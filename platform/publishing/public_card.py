@@ -1,0 +1,186 @@
+"""The public run card: one page that says what a published model is, and what is guaranteed.
+
+It is written anew from public values. The owner's card (`records/run_card.py`) has more, and stays.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from labeldp.platform.accuracy_figures import estimate_of
+from labeldp.platform.publishing.folder_ledger import LedgerLine
+from labeldp.platform.publishing.ledger_words import price, sentences
+from labeldp.platform.publishing.public_values import PublicTrial
+from labeldp.platform.publishing.selection import Choice
+from labeldp.platform.publishing.total_ledger import Total
+from labeldp.platform.records.trial_record import NoiseKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardFacts:
+    """What a card is made of.
+
+    Attributes:
+        trial: Public values.
+        lines: The releases that it read.
+        cost: What those cost, by the ledger.
+        choice: How it was chosen.
+        num_labels: How many labels there were; None where that was not kept.
+        has_model: Whether its model lies beside the card.
+    """
+
+    trial: PublicTrial
+    lines: Sequence[LedgerLine]
+    cost: Total
+    choice: Choice
+    num_labels: int | None
+    has_model: bool
+
+
+def public_card(facts: CardFacts) -> str:
+    """Return the card as Markdown."""
+    trial = facts.trial
+    return (
+        "\n".join(
+            [
+                f"# {trial.name}",
+                "",
+                f"Trained by method `{trial.method}` on `{trial.data}`, training seed "
+                f"{trial.config.get('seed', 'unknown')}"
+                f"{f', data {trial.fingerprint[:16]}' if trial.fingerprint else ''}.",
+                "",
+                *_warnings(facts),
+                "| | |",
+                "|---|---|",
+                *_figures(facts),
+                "",
+                "## What is guaranteed",
+                "",
+                _guarantee(facts),
+                "",
+                _choice(facts),
+                "",
+                _noise(trial.noise),
+                "",
+                "## What was released of the labels",
+                "",
+                *(f"- {sentence}" for sentence in sentences(facts.lines, public=True)),
+                "",
+                "`ledger.json` has the same for programs.",
+                "",
+                "## What is in this folder, and what is not",
+                "",
+                _contents(facts),
+            ]
+        )
+        + "\n"
+    )
+
+
+def _warnings(facts: CardFacts) -> list[str]:
+    """What a reader must know before any number; nothing for an ordinary trial."""
+    said = []
+    if not facts.trial.finished:
+        said.append(
+            "This trial FAILED: there is nothing here but its settings and what was released."
+        )
+    if math.isinf(facts.cost.epsilon):
+        said.append(
+            "NO PRIVACY: what is here was made of the true labels without noise, and may tell any "
+            "of them. It was published on the owner's explicit word."
+        )
+    if facts.trial.noise is NoiseKind.SEEDED:
+        said.append(
+            "NO PRIVACY TOWARDS WHO KNOWS THE SEED: the noise is repeatable, and the seed takes it "
+            "off again. It was published on the owner's explicit word."
+        )
+    return [line for text in said for line in (f"**{text}**", "")]
+
+
+def _figures(facts: CardFacts) -> list[str]:
+    metrics, cost = facts.trial.metrics, facts.cost
+    rows = []
+    if "accuracy" in metrics:
+        rows.append(f"| accuracy, public test split, last epoch | {metrics['accuracy']:.4f} |")
+    found = estimate_of(metrics)
+    if found is not None:
+        low, high = found.interval()
+        rows.append(
+            f"| accuracy, estimated on held-out labels, 95% interval {low:.4f} to {high:.4f} | "
+            f"{found.accuracy:.4f} |"
+        )
+    rows.append(f"| epsilon, provable | {_number(cost.epsilon)} |")
+    rows.append(f"| delta | {cost.delta:g} |")
+    if "epsilon_sanitized" in metrics:
+        rows.append(
+            "| bound on what its answers cost, known afterwards only | "
+            f"{_number(metrics['epsilon_sanitized'])} |"
+        )
+    replaced = facts.trial.replaced
+    if replaced is not None:
+        of = "" if facts.num_labels is None else f" of {facts.num_labels:,}"
+        rows.append(f"| labels that were replaced on purpose, to audit it | {replaced:,}{of} |")
+    return rows
+
+
+def _guarantee(facts: CardFacts) -> str:
+    if math.isinf(facts.cost.epsilon):
+        return "Nothing."
+    return (
+        f"({_number(facts.cost.epsilon)}, {facts.cost.delta:g})-label differential privacy: "
+        "another value of any one training label changes the probability of whatever is made of "
+        "the releases below, the model, its predictions and its accuracy, by a factor of "
+        f"e^{_number(facts.cost.epsilon)} at most"
+        + (f", but for a probability of {facts.cost.delta:g}" if facts.cost.delta else "")
+        + ". Features, the test split and the names of the classes are public and not protected. "
+        "The unit is one label: who has ten of them has ten times the epsilon."
+    )
+
+
+def _choice(facts: CardFacts) -> str:
+    choice = facts.choice
+    cost = price(choice.cost.epsilon, choice.cost.delta)
+    if choice.among == 1:
+        return "No other trial of its sweep has an epsilon and came to its end, so none was chosen."
+    how = f"This trial is one of {choice.among}, and its owner named it"
+    if choice.by:
+        how = f"This trial was chosen for the best {choice.by} of {choice.among} trials"
+    return (
+        f"{how}. The epsilon above is that of its own releases, for who sees nothing else. Which "
+        "trial it is tells something of the others too: reckoned with the choice, and for who sees "
+        f"all of them, all those trials' releases cost {cost}."
+    )
+
+
+def _noise(noise: NoiseKind) -> str:
+    match noise:
+        case NoiseKind.SECURE:
+            return (
+                "The noise came from the operating system's entropy and was drawn exactly, so that "
+                "no bit of a floating-point number tells more than epsilon says."
+            )
+        case NoiseKind.PLAIN:
+            return (
+                "The noise came from the operating system's entropy, as plain floating-point "
+                "numbers, the last bits of which may tell more than epsilon says to who sees the "
+                "releases themselves; they are not in this folder."
+            )
+        case NoiseKind.SEEDED:
+            return "The noise came from a seed, which is not in this folder."
+
+
+def _contents(facts: CardFacts) -> str:
+    model = (
+        "`model/` holds the trained model, `config.json` the settings"
+        if facts.has_model
+        else "`config.json` holds the settings; there is no model, since none was kept or wanted"
+    )
+    return (
+        f"{model}, `ledger.json` what was charged. With the owner of the labels stay: the labels, "
+        "the releases, what audits found, every figure that was computed from true labels, which "
+        "labels were replaced, and all settings that are text (paths, names of columns)."
+    )
+
+
+def _number(value: float) -> str:
+    return "infinite" if math.isinf(value) else f"{value:.4g}"

@@ -1,0 +1,196 @@
+"""Which trial of a sweep is published, what the choice tells, and which are refused at first."""
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from labeldp.mechanisms.ledger import Budget
+from labeldp.platform.accuracy_figures import ChooseBy, chosen_by
+from labeldp.platform.publishing.folder_ledger import FolderLedger
+from labeldp.platform.publishing.total_ledger import Total, total_of
+from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
+
+#: Stands for the most accurate trial, in place of a hash.
+BEST = "best"
+_BY = {
+    ChooseBy.TEST: "accuracy on the public test split",
+    ChooseBy.ESTIMATED: "accuracy estimated on held-out labels",
+}
+
+
+class NotPublishable(ValueError):
+    """Something that must not leave the house; the message says what, and what to do."""
+
+
+class Reservation(StrEnum):
+    """Why a trial is published on the owner's second word only.
+
+    FAILED: it did not come to its end. NON_PRIVATE: it saw labels without noise, and has no
+    epsilon. SEEDED: who knows the seed of its noise takes the noise off again.
+    """
+
+    FAILED = "failed"
+    NON_PRIVATE = "non-private"
+    SEEDED = "seeded"
+
+
+_MEANING = {
+    Reservation.FAILED: "it failed, so that there is nothing but its settings to publish",
+    Reservation.NON_PRIVATE: (
+        "it is not private: it was trained on labels without noise, and may tell any of them"
+    ),
+    Reservation.SEEDED: "its noise came from a seed, and who knows that takes the noise off again",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """How a trial came to be the one that is published.
+
+    Attributes:
+        by: The accuracy that decided; empty where the owner named the trial.
+        among: How many trials it was among: finished ones that have an epsilon, and itself.
+        cost: What the releases of all of those cost, one with another.
+    """
+
+    by: str
+    among: int
+    cost: Total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selected:
+    """A trial to publish.
+
+    Attributes:
+        record: The trial.
+        cost: What the releases that it read cost, by the ledger, or by its record if that is more.
+        choice: How it was chosen.
+    """
+
+    record: TrialRecord
+    cost: Total
+    choice: Choice
+
+
+def selected(
+    folder: FolderLedger,
+    trial: str,
+    *,
+    at_epsilon: float | None = None,
+    choose_by: ChooseBy | None = None,
+    accepted: Collection[Reservation] = (),
+) -> Selected:
+    """Return the trial that is named, or the best one, if it may be published.
+
+    Args:
+        folder: Its results folder.
+        trial: The beginning of its hash, or `best`: the most accurate of those that have an epsilon
+            and whose noise is a secret.
+        at_epsilon: The most that the best one may cost; any epsilon if None.
+        choose_by: Which accuracy decides; that on the test split, where there is one, if None.
+        accepted: What the owner has said a second time is meant.
+
+    Raises:
+        NotPublishable: The trial is refused, or the ledger has holes or contradicts its record.
+        ValueError: There is no such trial, or several; settings that make no sense together.
+    """
+    if folder.problems:
+        raise NotPublishable(
+            f"the ledger of {folder.path} is not whole, so that nobody knows what anything of it "
+            f"cost: {folder.problems[0]}"
+        )
+    if trial == BEST:
+        chosen, rivals = _best(folder, at_epsilon=at_epsilon, choose_by=choose_by)
+        by = _BY[chosen_by((rival.metrics for rival in rivals), choose_by)]
+    else:
+        if at_epsilon is not None or choose_by is not None:
+            raise ValueError(
+                f"--at-epsilon and --choose-by go with --trial {BEST}; a trial that is named is "
+                "that one whatever it costs"
+            )
+        chosen, rivals, by = folder.results.trial(trial), _private(folder), ""
+    cost = cost_of(folder, [chosen])
+    _refuse(folder, chosen, cost, accepted)
+    # Prices have sunk since some records were written: what the trial was told stands.
+    cost = replace(cost, epsilon=max(cost.epsilon, chosen.metrics.get("epsilon", 0.0)))
+    among = {record.hash: record for record in (*rivals, chosen)}
+    together = cost_of(folder, among.values())
+    together = replace(together, epsilon=max(together.epsilon, cost.epsilon))
+    choice = Choice(by=by, among=len(among), cost=together)
+    return Selected(record=chosen, cost=cost, choice=choice)
+
+
+def cost_of(folder: FolderLedger, records: Iterable[TrialRecord]) -> Total:
+    """Return what the releases that trials have read cost together, by the ledger."""
+    keys = {key for record in records for key in record.release_keys}
+    lines = [line.charge for line in folder.lines if line.charge.key in keys]
+    return total_of([lines], delta=folder.delta)
+
+
+def reservations(folder: FolderLedger, record: TrialRecord) -> tuple[Reservation, ...]:
+    """Return why a trial is not published without a second word, by its record or the ledger."""
+    cost, lines = cost_of(folder, [record]), folder.lines_of(record.release_keys)
+    epsilon = max(cost.epsilon, record.metrics.get("epsilon", 0.0))
+    seeded = NoiseKind.SEEDED in (record.noise, *(line.noise for line in lines))
+    found = {
+        Reservation.FAILED: not record.finished,
+        Reservation.NON_PRIVATE: math.isinf(epsilon),
+        Reservation.SEEDED: seeded,
+    }
+    return tuple(reservation for reservation, holds in found.items() if holds)
+
+
+def _private(folder: FolderLedger) -> list[TrialRecord]:
+    """Finished trials that have an epsilon and whose noise is a secret."""
+    return [
+        record for record in folder.results.records.values() if not reservations(folder, record)
+    ]
+
+
+def _best(
+    folder: FolderLedger, *, at_epsilon: float | None, choose_by: ChooseBy | None
+) -> tuple[TrialRecord, list[TrialRecord]]:
+    """The most accurate trial, and all that it was compared with."""
+    if at_epsilon is not None and not at_epsilon > 0:
+        raise ValueError(f"--at-epsilon is {at_epsilon}; it must be above 0")
+    limit = Budget(epsilon=math.inf if at_epsilon is None else at_epsilon)
+    rivals = [
+        record for record in _private(folder) if limit.allows(cost_of(folder, [record]).epsilon)
+    ]
+    if not rivals:
+        known = sorted({cost_of(folder, [record]).epsilon for record in _private(folder)})
+        there = ", ".join(f"{epsilon:.4g}" for epsilon in known) or "none"
+        within = "" if at_epsilon is None else f" and costs {at_epsilon:g} at most"
+        raise ValueError(
+            f"no trial of {folder.path} is finished, has an epsilon{within}, and noise without a "
+            f"seed; epsilons that there are: {there}"
+        )
+    by = chosen_by((record.metrics for record in rivals), choose_by)
+    best = max(rivals, key=lambda record: (record.metrics[by.metric], -record.metrics["epsilon"]))
+    return best, rivals
+
+
+def _refuse(
+    folder: FolderLedger,
+    record: TrialRecord,
+    cost: Total,
+    accepted: Collection[Reservation],
+) -> None:
+    """Refuse a trial that nobody has asked for twice, or whose record contradicts the ledger."""
+    left = [each for each in reservations(folder, record) if each not in accepted]
+    if left:
+        why = "; ".join(_MEANING[each] for each in left)
+        again = " ".join(f"--accept {each.value}" for each in left)
+        raise NotPublishable(
+            f"trial {record.hash} is not published: {why}. If it is meant all the same, say so a "
+            f"second time: {again}"
+        )
+    said = record.metrics.get("epsilon")
+    if said is not None and not Budget(epsilon=max(said, 1e-300)).allows(cost.epsilon):
+        raise NotPublishable(
+            f"the record of trial {record.hash} says epsilon {said:g}, and by the ledger of "
+            f"{folder.path} the releases that it read cost {cost.epsilon:g}; find out which is "
+            "right before anything leaves"
+        )

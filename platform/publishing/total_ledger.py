@@ -1,0 +1,227 @@
+"""What several results folders cost together: the worst label over all of them.
+
+Vaults know nothing of each other, and their labels can't be compared in the open: a digest of them
+is keyed by each vault's own secret. Folders are of the same labels, row by row, where their vaults
+are copies, where both secret and digest agree, and, for all that is assumed here, where their
+public data are the same. Of all others nobody can tell, so both sums are given: as if any label of
+one might be any label of the other, and as if they had none in common.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.ledger import delta_of_total, epsilon_at
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.publishing.folder_ledger import FolderLedger, hands_out
+
+#: Combinations of histories that are told apart; beyond, every label is charged with every line.
+MOST_COMBINATIONS = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Total:
+    """What the worst label has paid.
+
+    Attributes:
+        releases: How many lines that is.
+        epsilon: Of the worst label, at `delta`.
+        delta: 0 where every release is pure.
+        epsilon_private: As `epsilon`, without the lines that handed labels out as they are.
+        handed_out: How many of those there are.
+    """
+
+    releases: int
+    epsilon: float
+    delta: float
+    epsilon_private: float
+    handed_out: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """What some results folders cost.
+
+    Attributes:
+        folders: Each once, with lines that repeat those of an earlier copy marked.
+        groups: Which of them are of the same labels, as positions in `folders`.
+        together: Their total if all are of the same people's labels: true of any labels.
+        apart: The largest total of a group: true where groups have no label in common.
+        notes: What a reader must know of copies.
+    """
+
+    folders: tuple[FolderLedger, ...]
+    groups: tuple[tuple[int, ...], ...]
+    together: Total
+    apart: Total
+    notes: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What says that lines are missing, of all folders."""
+        return tuple(problem for folder in self.folders for problem in folder.problems)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing says that a line is missing."""
+        return not self.problems
+
+
+def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -> Account:
+    """Add up what folders have spent.
+
+    Args:
+        folders: One folder that is named twice counts once.
+        delta: At which epsilon is stated where releases are not pure; the largest of the folders'
+            own if None.
+
+    Raises:
+        ValueError: No folder at all.
+        StoreUnusable: A copy's store can't be compared with the other's.
+    """
+    every, notes = _copies_marked(list({each.path.resolve(): each for each in folders}.values()))
+    if not every:
+        raise ValueError("no results folder is named; name one at least")
+    groups = _groups(every)
+    at = max(folder.delta for folder in every) if delta is None else delta
+    charges = [[_counted(every[place]) for place in group] for group in groups]
+    rows = [[charge for folder in group for charge in folder] for group in charges]
+    totals = [total_of([group], delta=at) for group in rows]
+    return Account(
+        folders=tuple(every),
+        groups=groups,
+        together=total_of(rows, delta=at),
+        apart=max(totals, key=lambda total: total.epsilon),
+        notes=notes,
+    )
+
+
+def total_of(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
+    """Return what the worst label has paid, if any label of one group may be any of another.
+
+    Args:
+        groups: Lines that speak of the same labels by the same positions, group by group.
+        delta: At which epsilon is stated where releases are not pure.
+    """
+    charges = [charge for group in groups for charge in group]
+    private = [[charge for charge in group if not hands_out(charge)] for group in groups]
+    at = delta_of_total(charges, delta=delta)
+    return Total(
+        releases=len(charges),
+        epsilon=_epsilon(groups, delta=at),
+        delta=at,
+        epsilon_private=_epsilon(private, delta=at),
+        handed_out=len(charges) - sum(map(len, private)),
+    )
+
+
+def _epsilon(groups: Sequence[Sequence[Charge]], *, delta: float) -> float:
+    rewritten, num_labels = _as_one_vault(groups)
+    return epsilon_at(rewritten, num_labels=num_labels, delta=delta) if rewritten else 0.0
+
+
+def _as_one_vault(groups: Sequence[Sequence[Charge]]) -> tuple[list[Charge], int]:
+    """Rewrite lines onto labels that stand for all combinations of histories, one of each group.
+
+    Returns:
+        The lines, and how many such labels there are.
+    """
+    touched = [_histories(group) for group in groups]
+    sizes = [table.shape[1] for table in touched]
+    if np.prod([float(size) for size in sizes]) > MOST_COMBINATIONS:
+        # Dearer than the truth at worst, never cheaper.
+        return [replace(charge, indices=None) for group in groups for charge in group], 1
+    places = np.indices(sizes).reshape(len(sizes), -1)
+    lines = [
+        replace(charge, indices=np.flatnonzero(row[place]))
+        for group, table, place in zip(groups, touched, places, strict=True)
+        for charge, row in zip(group, table, strict=True)
+    ]
+    return lines, places.shape[1]
+
+
+def _histories(charges: Sequence[Charge]) -> NDArray[np.bool_]:
+    """Which lines touched a label, for each history that there is: [lines, histories]."""
+    parts = {
+        charge.indices.tobytes(): charge.indices for charge in charges if charge.indices is not None
+    }
+    size = 1 + max((int(rows.max()) for rows in parts.values()), default=0)
+    group: NDArray[np.intp] = np.zeros(size, dtype=np.intp)
+    for rows in parts.values():
+        mask = np.zeros(size, dtype=np.intp)
+        mask[rows] = 1
+        group = np.unique(2 * group + mask, return_inverse=True)[1]
+    first = np.unique(group, return_index=True)[1]
+    table = np.ones((len(charges), len(first)), dtype=bool)
+    for number, charge in enumerate(charges):
+        if charge.indices is not None:
+            table[number] = np.isin(first, charge.indices)
+    return table
+
+
+def _counted(folder: FolderLedger) -> list[Charge]:
+    return [line.charge for line in folder.lines if not line.repeats]
+
+
+def _groups(folders: Sequence[FolderLedger]) -> tuple[tuple[int, ...], ...]:
+    """Positions of folders that are of the same labels."""
+    groups: list[list[int]] = []
+    for place, folder in enumerate(folders):
+        own = [group for group in groups if any(_same(folders[other], folder) for other in group)]
+        groups = [group for group in groups if group not in own]
+        groups.append([*(other for group in own for other in group), place])
+    return tuple(sorted(tuple(sorted(group)) for group in groups))
+
+
+def _same(one: FolderLedger, other: FolderLedger) -> bool:
+    facts = (
+        (one.vault, other.vault),
+        (one.labels, other.labels),
+        (one.fingerprint, other.fingerprint),
+    )
+    return any(mine and mine == theirs for mine, theirs in facts)
+
+
+def _copies_marked(
+    folders: Sequence[FolderLedger],
+) -> tuple[list[FolderLedger], tuple[str, ...]]:
+    """Mark lines that a copy of a vault has from before it was copied: those are one release."""
+    done: list[FolderLedger] = []
+    notes = []
+    for folder in folders:
+        copied, origin = 0, ""
+        for earlier in done:
+            if folder.vault and earlier.vault == folder.vault:
+                shared = _common(earlier, folder)
+                if shared >= copied:
+                    copied, origin = shared, str(earlier.path)
+        if origin:
+            notes.append(
+                f"{folder.path} and {origin} hold copies of one vault. So many lines of both, "
+                f"{copied}, are the same releases and count once. Two copies draw the same release "
+                "with different noise: what either of them released later counts for itself"
+            )
+        lines = tuple(
+            replace(line, repeats=origin if line.number <= copied else "") for line in folder.lines
+        )
+        done.append(replace(folder, lines=lines))
+    return done, tuple(notes)
+
+
+def _common(one: FolderLedger, other: FolderLedger) -> int:
+    """How many lines both have from before one was copied from the other.
+
+    Lines of unknown time count as made after that: two small releases may be equal by chance.
+    """
+    assert one.kept is not None and other.kept is not None
+    mine, theirs = one.kept.contents(), other.kept.contents()
+    shared = 0
+    for ours, yours in zip(one.lines, other.lines, strict=False):
+        key = ours.charge.key
+        known = ours.made is not None and ours.made == yours.made and key == yours.charge.key
+        if not known or mine.get(key) != theirs.get(key):
+            break
+        shared += 1
+    return shared

@@ -1,0 +1,180 @@
+"""public_model: read as a model, written anew; nothing that does not predict comes through."""
+
+import hashlib
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from labeldp.platform.publishing.public_model import model_folder, public_model
+from labeldp.platform.publishing.public_values import PublicTrial, public_trial
+from labeldp.platform.publishing.selection import NotPublishable
+from labeldp.platform.publishing.total_ledger import Total
+from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.trainers.data_sets.tables import Columns
+from labeldp.trainers.preprocessing import Preprocessing
+from labeldp.trainers.trained_model import ModelFileError, TrainedModel, load_model
+from tests.platform.examples import a_record
+from tests.platform.publishing.folders import FINGERPRINT, keep_a_model
+
+SECRET = "s3cr3t-4711"
+ROWS = np.arange(64.0).reshape(1, 64) / 64
+
+
+def cost(epsilon: float = 2.0) -> Total:
+    return Total(releases=1, epsilon=epsilon, delta=0.0, epsilon_private=epsilon, handed_out=0)
+
+
+def published(
+    folder: Path, *, record: TrialRecord | None = None, **facts: Any
+) -> dict[str, bytes] | None:
+    record = record or a_record(epsilon=2.0)
+    trial: PublicTrial = public_trial(record, fingerprint=FINGERPRINT)
+    return public_model(folder, record=record, trial=trial, cost=facts.get("cost", cost()))
+
+
+def written(files: dict[str, bytes] | None, to: Path) -> TrainedModel:
+    assert files is not None
+    to.mkdir()
+    for name, content in files.items():
+        (to / name).write_bytes(content)
+    return load_model(to)
+
+
+def damage(folder: Path, change: Any) -> None:
+    """Change a model's files and put its checksum right."""
+    facts = json.loads((folder / "model.json").read_text())
+    arrays, header = load_file(folder / "model.safetensors"), None
+    header = change(facts, arrays)
+    save_file(arrays, folder / "model.safetensors", metadata=header)
+    packed = (folder / "model.safetensors").read_bytes()
+    facts["arrays"]["sha256"] = hashlib.sha256(packed).hexdigest()
+    (folder / "model.json").write_text(json.dumps(facts))
+
+
+def test_the_model_predicts_the_same_bits(tmp_path: Path) -> None:
+    folder = keep_a_model(tmp_path, a_record(epsilon=2.0))
+    assert folder == model_folder(tmp_path, "0123456789abcdef")
+    again = written(published(folder), tmp_path / "out")
+    np.testing.assert_array_equal(again.predict_proba(ROWS), load_model(folder).predict_proba(ROWS))
+    facts = again.facts
+    assert (facts["epsilon"], facts["delta"], facts["private"]) == (2.0, 0.0, True)
+    assert facts["classes"] == [f"class {number}" for number in range(10)]
+    assert facts["data"] == {"name": "digits", "fingerprint": FINGERPRINT}
+
+
+def test_it_goes_by_its_public_name(tmp_path: Path) -> None:
+    record = a_record(epsilon=2.0)
+    files = published(keep_a_model(tmp_path, record), record=record)
+    model = written(files, tmp_path / "out")
+    assert model.facts["trial"] == public_trial(record, fingerprint=FINGERPRINT).name
+    assert files is not None
+    assert not any(record.hash.encode() in content for content in files.values())
+
+
+def test_what_nobody_predicts_with_is_gone(tmp_path: Path) -> None:
+    folder = keep_a_model(tmp_path, a_record(epsilon=2.0))
+
+    def plant(facts: dict[str, Any], arrays: dict[str, torch.Tensor]) -> dict[str, str]:
+        facts["canaries"] = [123456, 234567]
+        facts["private/epsilon_one_run"] = 1.2345
+        facts["data"]["path"] = f"/home/ada/{SECRET}"
+        facts["architecture"]["note"] = SECRET
+        facts["preprocessing"]["note"] = SECRET
+        facts["preprocessing"]["steps"][0]["note"] = SECRET
+        arrays["canary_positions"] = torch.tensor([123456, 234567])
+        arrays["preprocessing.labels"] = torch.tensor([123456])
+        return {"note": SECRET}
+
+    damage(folder, plant)
+    files = published(folder)
+    model = written(files, tmp_path / "out")
+    assert files is not None
+    for content in files.values():
+        for planted in (SECRET, "canar", "1.2345", "note", "/home", "123456", "private/"):
+            assert planted.encode() not in content, planted
+        assert np.int64(123456).tobytes() not in content
+    with safe_open(tmp_path / "out" / "model.safetensors", framework="pt") as arrays:
+        assert set(arrays.keys()) == {"model.weights"} and not arrays.metadata()
+    assert model.predict_proba(ROWS).shape == (1, 10)
+
+
+@pytest.mark.parametrize("part", ["architecture", "preprocessing"])
+def test_text_where_a_model_has_none_is_refused(part: str, tmp_path: Path) -> None:
+    """A loader takes any value that it never looks into; here it must be a number."""
+    folder = keep_a_model(tmp_path, a_record(epsilon=2.0))
+
+    def plant(facts: dict[str, Any], arrays: dict[str, torch.Tensor]) -> None:
+        if part == "preprocessing":
+            facts[part]["steps"][0]["columns"] = SECRET
+        else:
+            facts[part]["pixels"] = {"mean": [SECRET], "std": [1.0]}
+
+    damage(folder, plant)
+    with pytest.raises(NotPublishable, match=f"holds text in {part}") as refused:
+        published(folder)
+    assert SECRET not in str(refused.value)
+
+
+def test_columns_that_a_model_passes_over_are_not_named(tmp_path: Path) -> None:
+    table = {"age": np.array([20.0, 40.0]), "city": np.array(["Bern", "Rome"])}
+    columns = Columns.fit(table, beside=("hiv_status", "patient_id"))
+    folder = keep_a_model(tmp_path, a_record(epsilon=2.0), steps=(columns,), inputs=3)
+    files = published(folder)
+    model = written(files, tmp_path / "out")
+    assert files is not None
+    assert b"hiv_status" not in files["model.json"] and b"Rome" in files["model.json"]
+    assert model.predict_proba({"age": [30.0], "city": ["Rome"]}).shape == (1, 10)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"trial": "fedcba9876543210"},
+        {"method": "lp_mst"},
+        {"seed": 7},
+        {"fingerprint": "e" * 64},
+        {"data_name": "own"},
+        {"noise": "secure"},
+    ],
+)
+def test_another_trials_model_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+    folder = keep_a_model(tmp_path, a_record(epsilon=2.0), **changes)
+    with pytest.raises(NotPublishable, match="is not that of trial"):
+        published(folder)
+
+
+def test_a_model_that_says_less_than_the_ledger_is_refused(tmp_path: Path) -> None:
+    folder = keep_a_model(tmp_path, a_record(epsilon=2.0))
+    with pytest.raises(NotPublishable, match=r"cost epsilon 2, and by the ledger .* cost 3"):
+        published(folder, cost=cost(3.0))
+
+
+def test_a_baseline_is_no_private_model(tmp_path: Path) -> None:
+    record = a_record(epsilon=math.inf)
+    folder = keep_a_model(tmp_path, record)
+    model = written(published(folder, record=record, cost=cost(math.inf)), tmp_path / "out")
+    assert model.facts["private"] is False and math.isinf(model.facts["epsilon"])
+
+
+def test_no_model_is_none_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+    assert published(tmp_path / "nowhere") is None
+    folder = keep_a_model(tmp_path, a_record(epsilon=2.0))
+    (folder / "model.safetensors").write_bytes(b"torn")
+    with pytest.raises(ModelFileError, match="SHA-256"):
+        published(folder)
+
+
+def test_every_step_of_a_preprocessing_comes_through(tmp_path: Path) -> None:
+    model = load_model(keep_a_model(tmp_path, a_record(epsilon=2.0)))
+    steps: Preprocessing = model.preprocessing
+    again = written(published(model_folder(tmp_path, model.origin.trial)), tmp_path / "out")
+    assert again.preprocessing.described() == steps.described()
+    assert replace(again.origin, trial="") == replace(model.origin, trial="")

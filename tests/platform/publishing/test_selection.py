@@ -1,0 +1,144 @@
+"""selection: the best of what is private, what the choice costs, and who is refused at first."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.randomized_response import NoNoise
+from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
+from labeldp.platform.publishing.selection import (
+    BEST,
+    NotPublishable,
+    Reservation,
+    reservations,
+    selected,
+)
+from labeldp.platform.records.results import ResultsFolder
+from tests.platform.examples import a_record
+from tests.platform.publishing.folders import LAPLACE, a_folder, a_vault
+
+ESTIMATE = {
+    "accuracy_estimated_error": 0.01,
+    "accuracy_estimated_sampling_error": 0.01,
+    "accuracy_estimated_count_scale": 0.0,
+}
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> FolderLedger:
+    """Four trials that finished: epsilon .5, 2, again 2, none at all; and one that failed."""
+    a_folder(tmp_path, releases=[], readers=0)
+    vault, folder = a_vault(tmp_path), ResultsFolder(tmp_path, sweep="small")
+    cheap, dear, bare = (
+        vault.release(each).key
+        for each in (LaplaceNoise(epsilon=0.5, num_classes=10), LAPLACE, NoNoise(num_classes=10))
+    )
+
+    def keep(digest: str, key: str, epsilon: float, accuracy: float, estimate: float) -> None:
+        figures = {**ESTIMATE, "accuracy": accuracy, "accuracy_estimated": estimate}
+        folder.keep(a_record(digest, release_keys=(key,), epsilon=epsilon, figures=figures))
+
+    keep("0a", cheap, 0.5, 0.7, 0.9)
+    keep("1a", dear, 2.0, 0.8, 0.5)
+    keep("1b", dear, 2.0, 0.85, 0.6)
+    keep("2a", bare, math.inf, 0.99, 0.99)
+    folder.keep(a_record("3a", finished=False, reason="it diverged", release_keys=(dear,)))
+    return read_folder(tmp_path)
+
+
+def test_the_best_is_the_most_accurate_that_is_private(sweep: FolderLedger) -> None:
+    found = selected(sweep, BEST)
+    assert (found.record.hash, found.cost.epsilon) == ("1b", 2.0)
+    assert found.choice.by == "accuracy on the public test split"
+    # Of three: two releases, each read and paid for once, and none of the baseline's.
+    assert (found.choice.among, found.choice.cost.epsilon) == (3, 2.5)
+
+
+def test_the_best_within_an_epsilon_is_compared_with_those_alone(sweep: FolderLedger) -> None:
+    found = selected(sweep, BEST, at_epsilon=0.5)
+    assert (found.record.hash, found.choice.among, found.choice.cost.epsilon) == ("0a", 1, 0.5)
+    with pytest.raises(ValueError, match=r"costs 0\.1 at most.*that there are: 0\.5, 2$"):
+        selected(sweep, BEST, at_epsilon=0.1)
+
+
+def test_the_accuracy_that_decides_may_be_the_estimated_one(sweep: FolderLedger) -> None:
+    found = selected(sweep, BEST, choose_by=ChooseBy.ESTIMATED)
+    assert found.record.hash == "0a" and "held-out" in found.choice.by
+
+
+def test_a_trial_that_is_named_tells_of_the_others_too(sweep: FolderLedger) -> None:
+    found = selected(sweep, "0a")
+    assert (found.cost.epsilon, found.choice.by) == (0.5, "")
+    assert (found.choice.among, found.choice.cost.epsilon) == (3, 2.5)
+    with pytest.raises(ValueError, match="2 trials"):
+        selected(sweep, "1")
+    with pytest.raises(ValueError, match="no trial"):
+        selected(sweep, "ff")
+    with pytest.raises(ValueError, match="go with --trial best"):
+        selected(sweep, "0a", at_epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("trial", "needed", "words"),
+    [
+        ("2a", Reservation.NON_PRIVATE, "not private"),
+        ("3a", Reservation.FAILED, "it failed"),
+    ],
+)
+def test_who_is_not_private_or_failed_is_asked_for_twice(
+    trial: str, needed: Reservation, words: str, sweep: FolderLedger
+) -> None:
+    with pytest.raises(NotPublishable, match=f"{words}.*second time: --accept {needed.value}$"):
+        selected(sweep, trial)
+    others = frozenset(Reservation) - {needed}
+    with pytest.raises(NotPublishable):
+        selected(sweep, trial, accepted=others)
+    found = selected(sweep, trial, accepted={needed})
+    assert found.record.hash == trial
+    assert math.isinf(found.choice.cost.epsilon) == (needed is Reservation.NON_PRIVATE)
+
+
+def test_seeded_noise_is_asked_for_twice_and_is_never_the_best(tmp_path: Path) -> None:
+    a_folder(tmp_path, noise=SeededNoise(seed=7), changes={"noise.seed": 7}, epsilon=2.0)
+    folder = read_folder(tmp_path)
+    with pytest.raises(NotPublishable, match=r"seed.*--accept seeded"):
+        selected(folder, "0")
+    assert selected(folder, "0", accepted={Reservation.SEEDED}).cost.epsilon == 2.0
+    with pytest.raises(ValueError, match="noise without a seed"):
+        selected(folder, BEST, accepted={Reservation.SEEDED})
+
+
+def test_noise_that_the_ledger_calls_seeded_is_seeded_whatever_the_record_says(
+    tmp_path: Path,
+) -> None:
+    a_folder(tmp_path, noise=SeededNoise(seed=7), epsilon=2.0)
+    with pytest.raises(NotPublishable, match="--accept seeded"):
+        selected(read_folder(tmp_path), "0")
+
+
+def test_a_record_that_says_less_than_the_ledger_is_refused(tmp_path: Path) -> None:
+    a_folder(tmp_path, epsilon=1.0)
+    with pytest.raises(NotPublishable, match=r"says epsilon 1, and by the ledger .* cost 2"):
+        selected(read_folder(tmp_path), "0")
+
+
+def test_a_record_that_says_more_than_the_ledger_is_believed(tmp_path: Path) -> None:
+    a_folder(tmp_path, epsilon=3.0)
+    assert selected(read_folder(tmp_path), "0").cost.epsilon == 3.0
+
+
+def test_a_ledger_with_holes_publishes_nothing(tmp_path: Path) -> None:
+    a_folder(tmp_path, epsilon=2.0)
+    (tmp_path / "vault.db").unlink()
+    with pytest.raises(NotPublishable, match="is not whole"):
+        selected(read_folder(tmp_path), "0", accepted=frozenset(Reservation))
+
+
+def test_reservations_add_up(sweep: FolderLedger) -> None:
+    baseline = sweep.results.records["2a"].release_keys
+    failed = a_record("4a", finished=False, changes={"noise.seed": 3}, release_keys=tuple(baseline))
+    assert set(reservations(sweep, failed)) == set(Reservation)

@@ -1,0 +1,183 @@
+"""total_ledger: the worst label over several folders, never less than it has paid."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
+from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.ledger import epsilon_at
+from labeldp.mechanisms.randomized_response import NoNoise
+from labeldp.mechanisms.vault import Charge, LabelVault
+from labeldp.platform.publishing import total_ledger
+from labeldp.platform.publishing.folder_ledger import read_folder
+from labeldp.platform.publishing.total_ledger import account_of, total_of
+from labeldp.platform.trusted.vault_store import SqliteStore
+from tests.platform.publishing.folders import LABELS, LAPLACE, a_folder, a_vault
+
+SMALL = LaplaceNoise(epsilon=0.5, num_classes=10)
+
+
+def a_line(key: str, event: PureEvent | GaussianEvent, *rows: int) -> Charge:
+    return Charge(
+        key=key,
+        event=event,
+        indices=np.array(rows) if rows else None,
+        mechanism={"name": "Any"},
+        failure_probability=0.0,
+    )
+
+
+def test_one_folder_costs_what_its_vault_says(tmp_path: Path) -> None:
+    a_folder(tmp_path, releases=[LAPLACE, SMALL])
+    vault = a_vault(tmp_path)
+    vault.release(LAPLACE, indices=np.arange(5))
+    vault.release(SMALL, indices=np.arange(5, 60))
+    total = account_of([read_folder(tmp_path)]).together
+    assert (total.releases, total.delta, total.handed_out) == (4, 0.0, 0)
+    assert total.epsilon == vault.epsilon(delta=0.0) == 4.5
+    assert total.epsilon_private == total.epsilon
+
+
+def test_equal_public_data_are_taken_for_the_same_labels_row_by_row(tmp_path: Path) -> None:
+    for name, rows in (("a", np.arange(5)), ("b", np.arange(3, 9))):
+        a_folder(tmp_path / name, releases=[])
+        a_vault(tmp_path / name).release(LAPLACE, indices=rows)
+    both = [read_folder(tmp_path / name) for name in "ab"]
+    account = account_of(both)
+    assert account.groups == ((0, 1),)
+    assert account.together.epsilon == account.apart.epsilon == 4.0  # rows 3 and 4 paid twice
+    a_folder(tmp_path / "c", releases=[])
+    a_vault(tmp_path / "c").release(LAPLACE, indices=np.arange(20, 30))
+    assert account_of([both[0], read_folder(tmp_path / "c")]).together.epsilon == 2.0
+
+
+def test_other_public_data_may_be_of_the_same_people(tmp_path: Path) -> None:
+    for name, rows in (("a", np.arange(5)), ("b", np.arange(20, 30))):
+        a_folder(tmp_path / name, releases=[SMALL], fingerprint=name)
+        a_vault(tmp_path / name).release(LAPLACE, indices=rows)
+    account = account_of([read_folder(tmp_path / name) for name in "ab"])
+    assert account.groups == ((0,), (1,))
+    # Rows can't be matched: the dearest label of one may be the dearest of the other.
+    assert (account.together.epsilon, account.apart.epsilon) == (5.0, 2.5)
+
+
+def test_one_secret_and_one_digest_are_the_same_labels_whatever_the_features(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        path = tmp_path / name
+        a_vault(path, salt=bytes(range(32))).release(LAPLACE)
+    account = account_of([read_folder(tmp_path / name) for name in "ab"])
+    assert account.groups == ((0, 1),) and account.together.epsilon == 4.0
+
+
+def test_a_folder_that_is_named_twice_counts_once(tmp_path: Path) -> None:
+    a_folder(tmp_path / "a")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    account = account_of(read_folder(tmp_path / name) for name in ("a", "link", "a"))
+    assert len(account.folders) == 1 and account.together.epsilon == 2.0
+
+
+def test_lines_from_before_a_copy_count_once_and_later_ones_for_themselves(tmp_path: Path) -> None:
+    a_folder(tmp_path / "a", releases=[LAPLACE])
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    SqliteStore(tmp_path / "b" / "vault.db", moved=True)
+    for name in ("a", "b"):  # the same release, drawn twice
+        store = SqliteStore(tmp_path / name / "vault.db")
+        LabelVault(labels=LABELS, num_classes=10, store=store).release(SMALL)
+    account = account_of(read_folder(tmp_path / name) for name in ("a", "b"))
+    assert account.together.epsilon == 3.0 and account.together.releases == 3
+    marked = [bool(line.repeats) for line in account.folders[1].lines]
+    assert marked == [True, False]
+    (note,) = account.notes
+    assert "copies of one vault" in note and "different noise" in note
+
+
+def test_lines_of_unknown_time_are_not_taken_for_copies(tmp_path: Path) -> None:
+    a_folder(tmp_path / "a")
+    with sqlite3.connect(tmp_path / "a" / "vault.db") as connection:
+        connection.execute("UPDATE charges SET made = NULL")
+    connection.close()
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    account = account_of(read_folder(tmp_path / name) for name in ("a", "b"))
+    assert account.together.epsilon == 4.0
+
+
+def test_labels_that_were_handed_out_are_told_apart_from_the_rest(tmp_path: Path) -> None:
+    a_folder(tmp_path, releases=[LAPLACE, NoNoise(num_classes=10), SMALL])
+    total = account_of([read_folder(tmp_path)]).together
+    assert (total.epsilon, total.epsilon_private, total.handed_out) == (np.inf, 2.5, 1)
+
+
+def test_a_ledger_that_lost_lines_is_not_whole(tmp_path: Path) -> None:
+    a_folder(tmp_path / "a")
+    a_folder(tmp_path / "b")
+    (tmp_path / "b" / "vault.db").unlink()
+    account = account_of(read_folder(tmp_path / name) for name in ("a", "b"))
+    assert not account.is_whole and "is gone" in account.problems[0]
+
+
+def test_no_folder_at_all_is_refused() -> None:
+    with pytest.raises(ValueError, match="no results folder"):
+        account_of([])
+
+
+def test_gaussians_of_several_folders_compose_as_gaussians() -> None:
+    groups = [[a_line(name, GaussianEvent(noise_multiplier=4.0))] for name in "abc"]
+    total = total_of(groups, delta=1e-5)
+    exact = epsilon_of([GaussianEvent(noise_multiplier=4.0)] * 3, delta=1e-5)
+    assert total.epsilon == pytest.approx(exact, abs=1e-12)
+    assert total.epsilon < 3 * epsilon_of([GaussianEvent(noise_multiplier=4.0)], delta=1e-5)
+
+
+def test_many_histories_are_charged_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = [
+        [a_line(f"{name}{row}", PureEvent(epsilon=1.0 + row), row) for row in range(4)]
+        for name in "ab"
+    ]
+    assert total_of(groups, delta=1e-5).epsilon == 8.0
+    monkeypatch.setattr(total_ledger, "MOST_COMBINATIONS", 15)
+    assert total_of(groups, delta=1e-5).epsilon == 20.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(
+                st.sampled_from([0.25, 1.0, 3.0]),
+                st.none() | st.sets(st.integers(0, 4), min_size=1),
+            ),
+            max_size=4,
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_the_sum_is_that_of_the_worst_combination_of_labels(
+    folders: list[list[tuple[float, set[int] | None]]],
+) -> None:
+    groups = [
+        [
+            a_line(f"{place} {number}", PureEvent(epsilon=epsilon), *sorted(rows or ()))
+            for number, (epsilon, rows) in enumerate(lines)
+        ]
+        for place, lines in enumerate(folders)
+    ]
+    # The slow, obvious way: what each label of each folder paid, the dearest of each added up.
+    dearest = [
+        max(
+            sum(epsilon for epsilon, rows in lines if rows is None or label in rows)
+            for label in range(5)
+        )
+        for lines in folders
+    ]
+    assert total_of(groups, delta=1e-5).epsilon == pytest.approx(sum(dearest))
+    for group, alone in zip(groups, dearest, strict=True):
+        assert epsilon_at(group, num_labels=5, delta=0.0) == pytest.approx(alone)
