@@ -1,4 +1,4 @@
-"""Which method `auto` takes: a rule of epsilon, the number of classes and delta; no label has a say.
+"""Which method `auto` takes: a rule of epsilon, delta and the number of classes, and of no label.
 
 There are two ways to learn from labels under noise. One asks for **sums** over many of them
 (`moment_labels`): little noise, but only what smooth functions of the features tell. The other asks

@@ -1,4 +1,4 @@
-"""Labels of any kind as whole numbers: which classes there are is said, and not read off the labels.
+"""Labels of any kind as whole numbers: which classes there are is said, and not read off them.
 
 The set of classes is public. Who reads it off secret labels publishes which labels occur, and a
 class that one person has is that person's label. So it is stated; or the fit says that labels were

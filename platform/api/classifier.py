@@ -9,8 +9,8 @@
 ('randomized_response', 2.0, 0.0)
 >>> model.predict(X[:3]).shape, model.predict_proba(X[:3]).shape
 ((3,), (3, 2))
->>> print(model.ledger_[0])
-RRWithPrior of 400 labels: epsilon 2, paid now
+>>> [(line.mechanism, line.epsilon, line.labels) for line in model.ledger_]
+[('RRWithPrior', 2.0, 400)]
 
 Everything runs in this process, on labels that lie in a vault; Ray is for sweeps (`labeldp.run`).
 """
@@ -28,7 +28,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.accounting import PureEvent
 from labeldp.platform.api.automatic_method import choose
 from labeldp.platform.api.class_labels import PUBLISH, places_of, stated_classes
 from labeldp.platform.api.fit_rows import (
@@ -40,7 +39,7 @@ from labeldp.platform.api.fit_rows import (
     public_rows,
 )
 from labeldp.platform.api.fit_settings import FitSize, configured, fit_changes
-from labeldp.platform.api.ledger_lines import LedgerLine
+from labeldp.platform.api.ledger_lines import PaidRelease
 from labeldp.platform.api.method_names import AUTO, NamedMethod, named
 from labeldp.platform.api.private_figures import PrivateFigures
 
@@ -55,7 +54,7 @@ _PAID = ("epsilon", "delta")
 
 
 class PrivacyAddsUp(UserWarning):
-    """These labels, or others of the same vault, had paid before: the total is larger than epsilon."""
+    """Labels of the same vault had paid before: the total is larger than this fit's epsilon."""
 
 
 class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -88,7 +87,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     Attributes:
         epsilon_, delta_: What this fit has read cost the label that paid most.
         total_epsilon_: What all fits with this vault cost together, at `total_delta_`.
-        ledger_: This fit's releases, a list of `LedgerLine`.
+        ledger_: This fit's releases, a list of `PaidRelease`.
         classes_: The classes, sorted [K].
         method_, method_reason_: What was taken, and why.
         model_: The trained model by itself (`labeldp.trainers.trained_model`).
@@ -126,15 +125,15 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.device = device
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, rows: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+    def fit(self, X: Any, y: Any, rows: Any = None) -> Self:
         """Learn from the labels y [N] of the rows X [N, ...], and pay for it.
 
         Args:
             X: Features, public.
             y: Labels, secret; each one of `classes`.
-            rows: Which label each row is, numbers or texts that mean the same in every fit [N]. With
-                them the ledger adds up label by label; without, as if one label had been in every
-                fit. `cross_val_score(..., params={"rows": range(N)})` hands them on.
+            rows: Which label each row is [N], numbers or texts that mean the same in every fit.
+                With them the ledger adds up label by label; without, as if one label had been in
+                every fit. `cross_val_score(..., params={"rows": range(N)})` hands them on.
 
         Raises:
             ValueError: Parameters, features or labels that can't be used; no message shows a label.
@@ -168,7 +167,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self._add_up(vault, before, fitted)
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
+    def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """Return probabilities of `classes_` [N, K] for rows X as they come [N, ...].
 
         Raises:
@@ -178,7 +177,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         found: NDArray[np.float32] = self.model_.predict_proba(self._rows_to_predict(X))
         return found
 
-    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class [N] of rows X as they come [N, ...]."""
         likeliest = self.predict_proba(X).argmax(1)
         chosen: NDArray[Any] = self.classes_[likeliest]
@@ -340,7 +339,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         published = isinstance(self.classes, str) and self.classes == PUBLISH
         self.epsilon_ = float("inf") if published else fitted.epsilon
         self.delta_ = fitted.delta
-        self.ledger_: list[LedgerLine] = list(fitted.lines)
+        self.ledger_: list[PaidRelease] = list(fitted.lines)
         if published:
             self.ledger_.insert(0, _published_classes(len(data.train_features)))
         self.audit_ = facts_of_audit(fitted)
@@ -380,13 +379,13 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             )
 
 
-def _published_classes(labels: int) -> LedgerLine:
+def _published_classes(labels: int) -> PaidRelease:
     """The line of the ledger for classes that were read off the labels."""
-    return LedgerLine(
-        key="classes",
-        mechanism="the set of classes, read off the labels,",
+    return PaidRelease(
+        key="",
+        mechanism="the set of classes, read off the labels",
         labels=labels,
-        epsilon=PureEvent(epsilon=float("inf")).epsilon,
+        epsilon=float("inf"),
         delta=0.0,
         seeded=False,
         new=True,

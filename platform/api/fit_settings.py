@@ -57,6 +57,8 @@ def fit_changes(
     at_delta = {} if delta == 0 else {"trainer.delta": delta}
     if method.method == "pate":
         return {**changes, **_pate(size, epsilon=epsilon, delta=delta), **at_delta}
+    if method.method == "bit_flip":
+        at_delta = {}  # it is pure, and has no such setting
     if method.method == "convex":
         return {**changes, "trainer.epsilon": epsilon, **at_delta}
     changes |= {"trainer.epsilon": epsilon, **at_delta, **_training(size)}
@@ -97,7 +99,7 @@ def _training(size: FitSize) -> dict[str, Any]:
         "trainer.epochs": max(_FEWEST_EPOCHS, min(_MOST_EPOCHS, _MOST_STEPS // steps)),
         "trainer.batch_size": batch,
         # Pixels have a mean square of 1 each: what is right for a norm of 1 is too much for them.
-        "trainer.learning_rate": 1.0 if len(size.shape) == 1 else 3.0 / math.prod(size.shape),
+        "trainer.learning_rate": 1.0 if len(size.shape) == 1 else 6.0 / math.prod(size.shape),
         "trainer.schedule": "COSINE",
         "trainer.dropout": 0.5,
     }
@@ -108,7 +110,7 @@ def _pate(size: FitSize, *, epsilon: float, delta: float) -> dict[str, Any]:
     teachers = max(1, min(_MOST_TEACHERS, size.rows // _LABELS_EACH))
     answers = max(1, min(_MOST_ANSWERS, size.rows))
     # A label moves one vote, two counts, as it does in a one-hot label: K answers are K releases.
-    noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta or None).noise_std
+    noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
     return {
         "trainer.aggregator": "GNMAX",
         "trainer.ensemble.teachers": teachers,

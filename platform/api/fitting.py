@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
-from labeldp.platform.api.ledger_lines import LedgerLine, line_of
+from labeldp.platform.api.ledger_lines import PaidRelease, line_of
 from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.trusted.near_labels import NearLabels
 from labeldp.trainers.data import PublicData
@@ -45,13 +45,13 @@ class Fitted:
     predictor: Predictor
     epsilon: float
     delta: float
-    lines: list[LedgerLine]
+    lines: list[PaidRelease]
     figures: Mapping[str, float]
     spoiled: int
 
 
 class Teller:
-    """Says on standard error how a fit goes: one line that is written over, or a line now and then."""
+    """Says on standard error how a fit goes: a line that is written over, or one now and then."""
 
     def __init__(self, *, quiet: bool) -> None:
         """Say nothing if `quiet`."""
@@ -137,7 +137,10 @@ def fit(
             )
 
         def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
-            return predictor.predict(data.train_features[torch.from_numpy(places)])
+            found: NDArray[np.float32] = predictor.predict(
+                data.train_features[torch.from_numpy(places)]
+            )
+            return found
 
         figures = labels.figures(probabilities, delta=settings.delta)
     epsilon, at = labels.epsilon(delta=settings.delta)

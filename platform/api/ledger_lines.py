@@ -1,13 +1,13 @@
 """The ledger in words: what was released of which labels, at what price.
 
 >>> from labeldp.mechanisms.accounting import PureEvent
->>> charge = Charge(key="9a", event=PureEvent(epsilon=2.0), indices=None, failure_probability=0.0,
-...     mechanism={"name": "LaplaceNoise", "epsilon": 2.0, "noise": {"name": "OsEntropy", "draw": 0}})
+>>> mechanism = {"name": "LaplaceNoise", "noise": {"name": "OsEntropy", "draw": 0}}
+>>> charge = Charge(key="9a", event=PureEvent(epsilon=2.0), indices=None, mechanism=mechanism,
+...                 failure_probability=0.0)
 >>> print(line_of(charge, num_labels=800, delta=1e-5))
-LaplaceNoise of 800 labels: epsilon 2, paid now
+one release of Laplace noise: epsilon 2 for each of 800 labels, paid now
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,11 @@ from labeldp.mechanisms.release_store import Charge
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerLine:
+class PaidRelease:
     """One release, and what it cost each label that it touches.
 
     Attributes:
-        key: Of the release.
+        key: Of the release; empty for what was published without one.
         mechanism: What was done to the labels.
         labels: How many of them.
         epsilon: Of this release alone.
@@ -39,14 +39,16 @@ class LedgerLine:
 
     def __str__(self) -> str:
         """Return the line for people."""
-        price = "infinite" if math.isinf(self.epsilon) else f"{self.epsilon:.4g}"
-        at = f" at delta {self.delta:g}" if self.delta else ""
+        from labeldp.platform.publishing.ledger_words import price, what_of
+
         paid = "paid now" if self.new else "paid by an earlier fit and read again"
         seeded = "; noise from a seed: no guarantee for who knows it" if self.seeded else ""
-        return f"{self.mechanism} of {self.labels:,} labels: epsilon {price}{at}, {paid}{seeded}"
+        what = what_of(self.mechanism) if self.key else self.mechanism
+        cost = price(self.epsilon, self.delta)
+        return f"{what}: {cost} for each of {self.labels:,} labels, {paid}{seeded}"
 
 
-def line_of(charge: Charge, *, num_labels: int, delta: float, new: bool = True) -> LedgerLine:
+def line_of(charge: Charge, *, num_labels: int, delta: float, new: bool = True) -> PaidRelease:
     """Return a charge as a line.
 
     Args:
@@ -57,7 +59,7 @@ def line_of(charge: Charge, *, num_labels: int, delta: float, new: bool = True) 
     """
     at = delta_of_total([charge], delta=delta)
     noise: Any = charge.mechanism.get("noise", {})
-    return LedgerLine(
+    return PaidRelease(
         key=charge.key,
         mechanism=str(charge.mechanism.get("name", "unknown")),
         labels=num_labels if charge.indices is None else len(charge.indices),

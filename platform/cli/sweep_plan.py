@@ -2,9 +2,10 @@
 
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -82,6 +83,20 @@ def plan(
     """
     sweep = load_sweep(path)
     changes = {**(read_yaml(Path(config)) if config else {}), **parse_overrides(list(overrides))}
+    return plan_sweep(sweep, changes=changes, smoke=smoke)
+
+
+def plan_sweep(sweep: Sweep, *, changes: Mapping[str, Any], smoke: bool = False) -> PlanResult:
+    """List a sweep's trials and their cost.
+
+    Args:
+        sweep: What would be run.
+        changes: Dotted key -> value.
+        smoke: Plan the small size.
+
+    Raises:
+        ConfigurationError: A key or value that can't be used.
+    """
     sized, trials = prepare(sweep, SweepOptions(smoke=smoke, results=Path(), overrides=changes))
     facts = _look_at_data(trials)
     cost = cost_of(trials, num_classes=facts.num_classes, with_estimates=facts.with_estimates)

@@ -83,8 +83,9 @@ class NearLabels:
         labels = self._truth
         if self._audit is not None:
             check_room(self._audit, num_labels=len(labels))
-            seeded = isinstance(self._noise, SeededNoise)
-            secret = b"coin seed %d" % self._noise.seed if seeded else store.salt()
+            secret = store.salt()
+            if isinstance(self._noise, SeededNoise):
+                secret = b"coin seed %d" % self._noise.seed
             self._canaries = PlantedCanaries.draw(
                 labels, num_classes=self._num_classes, settings=self._audit, secret=secret
             )

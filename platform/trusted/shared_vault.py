@@ -1,9 +1,9 @@
 """One ledger for many fits in one process or several: who paid for what, and what that is together.
 
 A fit is told by its public side: its rows and its classes. Fits on the same rows with the same
-labels have one vault, so that what one has released the next one reads, and pays nothing. Everything
-else is charged anew, and what fits have cost adds up (`mechanisms/joint_ledger.py`): label by label
-where fits say which label each row is, and as if one label had been in all of them where they don't.
+labels have one vault, so that what one has released the next one reads, and pays nothing. All else
+is charged anew, and what fits have cost adds up (`mechanisms/joint_ledger.py`): label by label
+where fits say which label each row is, and as if one label had been in all of them where none do.
 
 Rows count as the same to the last bit, and in the same order: a label that was corrected, a row
 that was left out or features that were scaled otherwise make another fit.
@@ -15,7 +15,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +62,9 @@ class PublicSide:
     @property
     def key(self) -> str:
         """A name for files."""
-        people = b"" if self.people is None else np.char.encode(self.people.astype(str), "utf-8")
-        facts = [self.rows, self.classes, self.num_labels, self.people is None]
-        digest = hashlib.sha256(json.dumps(facts).encode())
-        digest.update(b"\0".join(people) if self.people is not None else b"")
-        return digest.hexdigest()[:24]
+        people = None if self.people is None else self.people.astype(str).tolist()
+        facts = [self.rows, self.classes, self.num_labels, people]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
 
 
 @dataclass(kw_only=True)

@@ -1,0 +1,85 @@
+"""What a mechanism costs, from Python: by its name and its numbers, or as an object.
+
+>>> epsilon("laplace", scale=1.0)
+2.0
+>>> round(epsilon("gaussian", noise_std=5.0, delta=1e-5), 3)
+1.061
+>>> round(epsilon("rr", keep_probability=0.75, classes=2), 4)
+1.0986
+>>> from labeldp.mechanisms import LaplaceNoise
+>>> epsilon(LaplaceNoise(epsilon=0.5, num_classes=10))
+0.5
+>>> epsilon(LaplaceNoise(epsilon=0.5, num_classes=10), LaplaceNoise(epsilon=1.0, num_classes=10))
+1.5
+"""
+
+import difflib
+from collections.abc import Callable
+from typing import Any, Literal, overload
+
+from labeldp.mechanisms import calibration
+from labeldp.mechanisms.ledger import Priced, delta_of_total, epsilon_of_prices
+
+#: At which epsilon is stated where nobody says and a mechanism is not pure.
+USUAL_DELTA = 1e-5
+
+
+@overload
+def epsilon(
+    what: Literal["laplace"], /, *, scale: float | None = ..., noise_std: float | None = ...
+) -> float: ...
+@overload
+def epsilon(what: Literal["gaussian"], /, *, noise_std: float, delta: float = ...) -> float: ...
+@overload
+def epsilon(
+    what: Literal["rr", "randomized_response"], /, *, keep_probability: float, classes: int
+) -> float: ...
+@overload
+def epsilon(what: Literal["bit_flip"], /, *, flip_probability: float) -> float: ...
+@overload
+def epsilon(what: Priced, /, *more: Priced, delta: float = ...) -> float: ...
+def epsilon(what: Any, /, *more: Any, **numbers: Any) -> float:
+    """Return what a label pays that is asked by a mechanism, or by several.
+
+    Args:
+        what: `laplace`, `gaussian`, `rr` or `bit_flip`, with its numbers by name; or a mechanism.
+        *more: Further mechanisms that ask the same labels.
+        **numbers: `scale` or `noise_std`; `noise_std` and `delta`; `keep_probability` and
+            `classes`; `flip_probability`; for mechanisms that are not pure `delta`.
+
+    Raises:
+        ValueError: A name that is not known, or a number out of range.
+        TypeError: A number too many or too few.
+    """
+    if not isinstance(what, str):
+        delta = numbers.pop("delta", USUAL_DELTA)
+        if numbers:
+            raise TypeError(f"a mechanism has its numbers already; leave out {', '.join(numbers)}")
+        every = [what, *more]
+        return epsilon_of_prices(every, delta=delta_of_total(every, delta=delta))
+    name = what.lower().replace("-", "_")
+    if name not in _BY_NAME:
+        close = difflib.get_close_matches(name, _BY_NAME, n=1)
+        meant = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(_BY_NAME)}"
+        raise ValueError(f"{what!r} is no mechanism with a price; {meant}")
+    found: float = _BY_NAME[name](**numbers).epsilon
+    return found
+
+
+def _gaussian(*, noise_std: float, delta: float = USUAL_DELTA) -> Any:
+    return calibration.price_gaussian(noise_std=noise_std, delta=delta)
+
+
+def _randomized_response(*, keep_probability: float, classes: int) -> Any:
+    return calibration.price_randomized_response(
+        keep_probability=keep_probability, num_classes=classes
+    )
+
+
+_BY_NAME: dict[str, Callable[..., Any]] = {
+    "laplace": calibration.price_laplace,
+    "gaussian": _gaussian,
+    "rr": _randomized_response,
+    "randomized_response": _randomized_response,
+    "bit_flip": calibration.price_bit_flip,
+}

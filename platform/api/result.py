@@ -1,0 +1,162 @@
+"""What a sweep left behind, from Python: a table, the best trial, its model, the ledger, the page.
+
+A results folder is read as it lies there; nothing in it is made or changed, and neither Ray nor
+torch is needed (but for a model).
+"""
+
+import html
+import os
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.api.trial_table import best_of, trial_table
+from labeldp.platform.records.kept_results import KeptResults, read_results
+from labeldp.platform.records.results import ResultsFolderError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from labeldp.trainers.trained_model import TrainedModel
+
+
+@dataclass(frozen=True)
+class ReportPage:
+    """A report: shows itself in a notebook.
+
+    Attributes:
+        path: The page.
+    """
+
+    path: Path
+
+    def open(self) -> None:
+        """Open it in a browser."""
+        webbrowser.open(self.path.as_uri())
+
+    def _repr_html_(self) -> str:
+        """Show the page where notebooks show things."""
+        page = html.escape(self.path.read_text(), quote=True)
+        return (
+            f'<iframe title="report" srcdoc="{page}" style="width:100%;height:40rem;border:0">'
+            "</iframe>"
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """Trials of a sweep that have ended, in their results folder.
+
+    Attributes:
+        folder: Where they lie.
+    """
+
+    folder: Path
+
+    def __repr__(self) -> str:
+        """Say what there is."""
+        kept = self._kept()
+        finished = sum(record.finished for record in kept.records.values())
+        failed = len(kept.records) - finished
+        return f"Result({kept.sweep}: {finished} trials finished, {failed} failed, {self.folder})"
+
+    def table(self, *, private: bool = False) -> "pd.DataFrame":
+        """Return one row per trial: method, epsilon, delta, accuracy, epsilon_m, seed, trial, ...
+
+        `accuracy_spread` is the standard deviation over seeds, where there are several. epsilon_m
+        is measured on canaries, outside of the guarantee: leave it out where a table goes beyond
+        the labels' owner.
+
+        Args:
+            private: With columns that are the labels' owner's alone.
+        """
+        return trial_table(self._kept().records.values(), private=private)
+
+    def best(self, *, at_epsilon: float = float("inf"), by: str | None = None) -> "pd.Series[Any]":
+        """Return the table's row of the most accurate settings that cost at most `at_epsilon`.
+
+        Args:
+            at_epsilon: The most that the trial may have cost.
+            by: `test` or `estimated`; which accuracy.
+
+        Raises:
+            ValueError: No trial cost so little.
+        """
+        records = list(self._kept().records.values())
+        chosen = best_of(records, at_epsilon=at_epsilon, by=None if by is None else ChooseBy(by))
+        table = trial_table(records)
+        return table[table["trial"] == chosen.hash].iloc[0]
+
+    def model(self, trial: Any) -> "TrainedModel":
+        """Return a trial's model: raw rows in, predictions out.
+
+        Args:
+            trial: Its hash or how that begins, or a row of the table.
+
+        Raises:
+            ResultsFolderError: There is no such trial.
+            ModelFileError: It kept no model, or one that can't be read.
+        """
+        from labeldp.trainers.trained_model import load_model
+
+        named = trial if isinstance(trial, str) else str(trial["trial"])
+        return load_model(self.folder / "models" / self._kept().trial(named).hash)
+
+    def ledger(self) -> "pd.DataFrame":
+        """Return one row per release: what, when, of how many labels, at what price, who read it.
+
+        Raises:
+            StoreUnusable: The vault can't be read.
+        """
+        import pandas as pd
+
+        from labeldp.platform.publishing.folder_ledger import read_folder
+        from labeldp.platform.publishing.ledger_words import rows
+        from labeldp.platform.publishing.total_ledger import account_of
+
+        return pd.DataFrame(rows(account_of([read_folder(self.folder)])))
+
+    def total(self) -> tuple[float, float]:
+        """Return what all releases together cost the label that paid most: epsilon and delta.
+
+        Raises:
+            StoreUnusable: The vault can't be read.
+        """
+        from labeldp.platform.publishing.folder_ledger import read_folder
+        from labeldp.platform.publishing.total_ledger import account_of
+
+        account = account_of([read_folder(self.folder)])
+        return account.together.epsilon, account.together.delta
+
+    def report(self) -> ReportPage:
+        """Return the sweep's page; it shows itself in a notebook, and `.open()` opens a browser.
+
+        Raises:
+            ResultsFolderError: There is none yet.
+        """
+        page = self.folder / "report.html"
+        if not page.exists():
+            raise ResultsFolderError(
+                f"{page} is not there yet: a sweep writes it when it ends; `labeldp report` writes "
+                "one of what there is"
+            )
+        return ReportPage(path=page)
+
+    def _kept(self) -> KeptResults:
+        return read_results(self.folder)
+
+
+def load(folder: str | os.PathLike[str]) -> Result:
+    """Return what a sweep left in its results folder.
+
+    Args:
+        folder: That `run` or a sweep's `--results` was given.
+
+    Raises:
+        ResultsFolderError: It is no results folder, or a file in it is damaged.
+    """
+    path = Path(folder).expanduser().absolute()
+    read_results(path)
+    return Result(folder=path)
