@@ -190,7 +190,7 @@ class SharedVault:
 
     def _places(self) -> Iterator[_Place]:
         if self.folder is None:
-            yield from self._memory.values()
+            yield from list(self._memory.values())
             return
         for folder in sorted((self.folder / "fits").iterdir()):
             if not (folder / "vault.db").exists():

@@ -1,0 +1,53 @@
+"""class_labels: what is stated, what is refused, and that no message shows a label."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from labeldp.platform.api.class_labels import places_of, stated_classes
+
+SECRET = np.array(["benign", "malignant", "benign"])
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        (["malignant", "benign"], ["benign", "malignant"]),
+        ({"malignant", "benign"}, ["benign", "malignant"]),
+        (np.array([3, 1, 2]), [1, 2, 3]),
+        (4, [0, 1, 2, 3]),
+        ("publish", ["benign", "malignant"]),
+    ],
+)
+def test_classes_are_sorted(classes: Any, expected: list[Any]) -> None:
+    assert stated_classes(classes, SECRET).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("classes", "says"),
+    [
+        (None, "classes is None"),
+        (1, "two classes at least"),
+        (["a", "a", "b"], "one of them twice"),
+        ("yes", "give a list of all classes"),
+        (True, "give a list of all classes"),
+        (["only"], "two classes at least"),
+    ],
+)
+def test_what_names_no_classes_is_refused(classes: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        stated_classes(classes, SECRET)
+
+
+def test_labels_become_places() -> None:
+    assert places_of(SECRET, np.array(["benign", "malignant"])).tolist() == [0, 1, 0]
+    assert places_of(np.array([True, False]), np.array([0, 1])).tolist() == [1, 0]
+
+
+def test_a_label_that_is_no_class_is_not_shown() -> None:
+    with pytest.raises(ValueError, match=r"y row 1 \(and 0 more\)") as refused:
+        places_of(SECRET, np.array(["benign", "other"]))
+    assert "malignant" not in str(refused.value)
+    with pytest.raises(ValueError, match="y holds texts and classes numbers"):
+        places_of(SECRET, np.array([0, 1]))

@@ -1,0 +1,73 @@
+"""fit_rows: every kind of X becomes features that its own preprocessing makes again."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labeldp.platform.api.fit_rows import (
+    RowKind,
+    all_numbers,
+    columns_of,
+    digest_of,
+    kind_of,
+    public_rows,
+)
+
+GENERATOR = np.random.default_rng(0)
+NUMBERS = GENERATOR.normal(size=(50, 4)) * [1, 1e6, 1e-6, 0] + 3
+TABLE = pd.DataFrame({"age": np.arange(50.0), "city": ["Bern", "Rome"] * 25})
+SMALL = GENERATOR.integers(0, 255, size=(50, 8, 8), dtype=np.uint8)
+LARGE = GENERATOR.integers(0, 255, size=(50, 20, 20, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "steps"),
+    [
+        (NUMBERS, RowKind.NUMBERS, ["numbers", "scaled"]),
+        (TABLE, RowKind.NAMED, ["columns", "scaled"]),
+        (SMALL, RowKind.IMAGES, ["images"]),
+        (LARGE, RowKind.IMAGES, ["images", "patches"]),
+    ],
+    ids=["numbers", "table", "small images", "large images"],
+)
+def test_rows_are_prepared_and_prepared_alike_again(
+    rows: object, kind: RowKind, steps: list[str]
+) -> None:
+    data = public_rows(rows, num_classes=3)
+    assert kind_of(rows) is kind
+    assert [step.kind for step in data.preprocessing.steps] == steps
+    assert (data.preprocessing(rows) == data.train_features).all()
+    assert not data.has_test_split
+    if data.train_features.ndim == 2:
+        assert float(data.train_features.square().sum(1).mean()) == pytest.approx(1.0, rel=1e-4)
+
+
+def test_digests_tell_rows_apart_to_the_last_bit() -> None:
+    def digest(rows: object) -> str:
+        return digest_of(public_rows(rows, num_classes=2), rows)
+
+    other = NUMBERS.copy()
+    other[7, 1] = np.nextafter(other[7, 1], 2e9)
+    assert digest(NUMBERS) == digest(NUMBERS.copy()) != digest(other)
+    assert digest(NUMBERS) != digest(NUMBERS[::-1])
+    assert digest(TABLE) == digest(TABLE.copy()) != digest(TABLE[::-1])
+
+
+def test_what_is_no_number_is_seen() -> None:
+    assert all_numbers(TABLE[["age"]]) and not all_numbers(TABLE)
+    found = columns_of(NUMBERS, ("a", "b", "c", "d"))
+    assert list(found) == ["a", "b", "c", "d"] and (found["b"] == NUMBERS[:, 1]).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (pd.DataFrame({"day": pd.date_range("2020", periods=3)}), "'day' holds dates or times"),
+        (pd.DataFrame({"age": [1.0, None, 2.0], "x": list("abc")}), "row 1, column 'age'"),
+        (pd.DataFrame({"city": ["Bern", None, "Rome"]}), "row 1, column 'city' has no value"),
+        (SMALL / 255, "they must be uint8"),
+    ],
+)
+def test_rows_that_can_not_be_used_are_named(rows: object, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        public_rows(rows, num_classes=2)

@@ -1,0 +1,30 @@
+"""ledger_lines: a charge in words, at its own price."""
+
+import numpy as np
+
+from labeldp.mechanisms.accounting import GaussianEvent
+from labeldp.mechanisms.release_store import Charge
+from labeldp.platform.api.ledger_lines import line_of
+from tests.platform.examples import a_charge
+
+
+def test_a_line_says_what_when_paid_and_for_how_many() -> None:
+    line = line_of(a_charge(epsilon=0.5), num_labels=1200, delta=1e-5, new=False)
+    assert (line.epsilon, line.delta, line.labels, line.seeded) == (0.5, 0.0, 1200, False)
+    assert str(line) == (
+        "one release of Laplace noise: epsilon 0.5 for each of 1,200 labels, paid by an earlier "
+        "fit and read again"
+    )
+
+
+def test_what_is_not_pure_is_stated_at_its_delta_and_a_seed_is_said() -> None:
+    charge = Charge(
+        key="k",
+        event=GaussianEvent(noise_multiplier=3.0),
+        indices=np.arange(7),
+        mechanism={"name": "LabelMoments", "noise": {"name": "SeededNoise", "seed": 1}},
+        failure_probability=0.0,
+    )
+    line = line_of(charge, num_labels=10, delta=1e-5)
+    assert line.labels == 7 and line.delta == 1e-5 and line.seeded
+    assert "at delta 1e-05 for each of 7 labels, paid now; noise from a seed" in str(line)

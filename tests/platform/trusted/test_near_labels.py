@@ -1,0 +1,117 @@
+"""near_labels: releases, teachers, canaries and figures in this process, and no label shown."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
+from labeldp.platform.audit_settings import AuditSettings
+from labeldp.platform.trusted.near_labels import NearLabels, NearSecrets
+from labeldp.platform.trusted.shared_vault import PublicSide, SharedVault
+from labeldp.trainers.data import PublicData
+from labeldp.trainers.pate.pate_fm import AggregatorKind, PateConfig
+from labeldp.trainers.pate.teachers import EnsembleConfig
+from labeldp.trainers.performance import Device, Performance
+
+CLASSES = 3
+LABELS = (np.arange(600) // 7 % CLASSES).astype(np.int64)
+MECHANISM = RandomizedResponse(epsilon=1.0, num_classes=CLASSES)
+
+
+def near(
+    shared: SharedVault | None = None,
+    *,
+    audit: AuditSettings | None = None,
+    noise: NoiseSource | None = None,
+) -> NearLabels:
+    return NearLabels(
+        NearSecrets(labels=LABELS, num_classes=CLASSES, audit=audit),
+        side=PublicSide(rows="r", classes="c", num_labels=len(LABELS)),
+        shared=shared or SharedVault(),
+        noise=noise or OsEntropy(),
+    )
+
+
+def knowing(labels: NDArray[np.int64]) -> Any:
+    """A model that is sure of these labels."""
+    return lambda places: np.eye(CLASSES, dtype=np.float32)[labels[places]]
+
+
+def test_who_pays_and_who_reads_again() -> None:
+    shared = SharedVault()
+    first = near(shared)
+    assert first.epsilon(delta=1e-5) == (0.0, 0.0)
+    values = first.release(MECHANISM).values
+    assert first.epsilon(delta=1e-5) == (1.0, 0.0)
+    assert [first.is_new(charge) for charge in first.charges()] == [True]
+    second = near(shared)
+    assert (second.release(MECHANISM).values == values).all()
+    assert [second.is_new(charge) for charge in second.charges()] == [False]
+    assert second.epsilon(delta=1e-5) == (1.0, 0.0) and shared.epsilon() == 1.0
+
+
+def test_figures_are_the_owners_and_say_how_right_a_model_is() -> None:
+    assert near().figures(knowing(LABELS), delta=1e-5) == {"private/training_accuracy": 1.0}
+    wrong = near().figures(knowing((LABELS + 1) % CLASSES), delta=1e-5)
+    assert wrong == {"private/training_accuracy": 0.0}
+
+
+def test_canaries_are_planted_where_asked_for_only_and_then_found() -> None:
+    assert near().spoiled == 0 and not len(near().canary_positions())
+    audited = near(audit=AuditSettings(canaries=100, coin_canaries=100))
+    audited.release(MECHANISM)
+    assert audited.spoiled == 200
+    planted = audited._labels
+    assert 100 <= (planted != LABELS).sum() <= 200
+    assert (np.flatnonzero(planted != LABELS)[:, None] == audited.canary_positions()).any(1).all()
+    found = audited.figures(knowing(planted), delta=1e-5)
+    assert found["epsilon_m_low"] > 1  # it learned the wrong labels by heart
+    assert found["private/label_inference_accuracy"] == 1.0
+
+
+def test_a_seed_decides_the_coins_and_nothing_else_does() -> None:
+    audit = AuditSettings(canaries=20, coin_canaries=100)
+    planted = [near(audit=audit, noise=SeededNoise(seed=seed))._labels for seed in (1, 1, 2)]
+    assert (planted[0] == planted[1]).all() and (planted[0] != planted[2]).any()
+    secret = [near(audit=audit)._labels for _ in range(2)]
+    assert (secret[0] != secret[1]).any()
+
+
+def test_teachers_are_trained_here_and_answers_are_charged() -> None:
+    generator = np.random.default_rng(0)
+    rows = np.eye(CLASSES, 4, dtype=np.float32)[LABELS] + generator.normal(
+        size=(len(LABELS), 4), scale=0.1
+    ).astype(np.float32)
+    data = PublicData(
+        name="own",
+        num_classes=CLASSES,
+        train_features=torch.from_numpy(rows),
+        test_features=torch.empty(0, 4),
+        test_labels=np.empty(0, dtype=np.int64),
+    )
+    config = PateConfig(
+        ensemble=EnsembleConfig(teachers=20, queries=30),
+        aggregator=AggregatorKind.GNMAX,
+        sigma2=1.0,
+        answers=30,
+        publish_cost=False,
+        students=1,
+    )
+    labels, told = near(), list[str]()
+    cpu = Performance(device=Device.CPU)
+    with labels.taught(config.ensemble, data=data, performance=cpu, tell=told.append):
+        trainer = config.start(data=data, labels=labels, seed=0, performance=cpu)
+        trainer.epoch()
+    assert told == ["20 of 20 teachers"]
+    assert (trainer.predict(data.train_features).argmax(1) == LABELS).mean() > 0.95
+    epsilon, delta = labels.epsilon(delta=1e-5)
+    assert epsilon > 1 and delta == 1e-5 and len(labels.charges()) == 1
+
+
+@pytest.mark.parametrize("thing", [near(), NearSecrets(labels=LABELS, num_classes=CLASSES)])
+def test_nothing_shows_a_label(thing: Any) -> None:
+    assert "num_labels=600" in repr(thing) and "[" not in repr(thing)

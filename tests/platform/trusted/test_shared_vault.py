@@ -1,0 +1,97 @@
+"""shared_vault: who is read again, who pays anew, on disk, across processes, and in copies."""
+
+import copy
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.release_store import ReleaseStore
+from labeldp.mechanisms.vault import LabelVault, Release
+from labeldp.platform.trusted.shared_vault import PublicSide, SharedVault
+
+LABELS = np.arange(6) % 2
+
+
+def ask(
+    shared: SharedVault,
+    *,
+    labels: NDArray[np.int64] = LABELS,
+    rows: str = "these",
+    people: list[int] | None = None,
+) -> Release:
+    """Release labels once more, as a fit would."""
+    side = PublicSide(
+        rows=rows,
+        classes="[0, 1]",
+        num_labels=len(labels),
+        people=None if people is None else np.array(people),
+    )
+
+    def lock(store: ReleaseStore) -> LabelVault:
+        return LabelVault(labels=labels, num_classes=2, store=store)
+
+    return shared.lock_away(side, lock).release(RandomizedResponse(epsilon=1.0, num_classes=2))
+
+
+@pytest.fixture(params=["memory", "folder"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> SharedVault:
+    return SharedVault(tmp_path / "vault" if request.param == "folder" else None)
+
+
+def test_the_same_rows_and_labels_are_read_again_and_paid_once(shared: SharedVault) -> None:
+    first, again = ask(shared), ask(shared)
+    assert (first.values == again.values).all() and first.key == again.key
+    assert shared.epsilon() == 1.0 and len(shared.charges()) == 1
+
+
+def test_other_rows_and_other_labels_pay_anew(shared: SharedVault) -> None:
+    ask(shared)
+    ask(shared, rows="others")
+    assert shared.total() == (2.0, 0.0)
+    ask(shared, labels=1 - LABELS)  # a label was mended: noise of the same draw would tell which
+    assert shared.epsilon() == 3.0
+    ask(shared, labels=1 - LABELS)
+    assert shared.epsilon() == 3.0
+
+
+def test_named_rows_pay_for_what_they_were_in_only(shared: SharedVault) -> None:
+    ask(shared, rows="first", people=[0, 1, 2, 3, 4, 5])
+    ask(shared, rows="second", people=[6, 7, 8, 9, 10, 11])
+    assert shared.epsilon() == 1.0
+    ask(shared, rows="third", people=[5, 6, 20, 21, 22, 23])
+    assert shared.epsilon() == 2.0
+    ask(shared, rows="nobody says whose")
+    assert shared.epsilon() == 3.0
+
+
+def test_a_folder_is_found_again_and_closed_to_others(tmp_path: Path) -> None:
+    folder = tmp_path / "vault"
+    first = ask(SharedVault(folder), people=[3, 1, 4, 5, 9, 2])
+    again = SharedVault(folder)
+    assert again.epsilon() == 1.0
+    assert (ask(again, people=[3, 1, 4, 5, 9, 2]).values == first.values).all()
+    assert {part.people is None for part in again.parts()} == {False}
+    assert all(path.stat().st_mode & 0o077 == 0 for path in [folder, *folder.rglob("*")])
+
+
+def test_a_copy_is_the_same_vault_and_memory_stays_here(tmp_path: Path) -> None:
+    here = SharedVault()
+    assert copy.deepcopy(here) is here
+    with pytest.raises(TypeError, match="give it a folder"):
+        pickle.dumps(here)
+    kept = SharedVault(tmp_path / "vault")
+    ask(kept)
+    assert pickle.loads(pickle.dumps(kept)).epsilon() == 1.0
+    assert repr(kept) == f"SharedVault({str(tmp_path / 'vault')!r})"
+
+
+def test_one_name_for_two_rows_is_refused(shared: SharedVault) -> None:
+    with pytest.raises(ValueError, match="twice"):
+        ask(shared, people=[0, 0, 1, 2, 3, 4])
+    with pytest.raises(ValueError, match=r"shape \(2,\)"):
+        ask(shared, people=[0, 1])
+    assert shared.epsilon() == 0.0
