@@ -32,6 +32,9 @@ _COLUMNS = (
     "ceiling",
     "f-DP",
     "ceiling",
+    "tight",
+    "release",
+    "ceiling",
     "coins guessed",
     "labels inferred",
     "advantage",
@@ -45,7 +48,10 @@ _EXPLANATION = (
     "the stated confidence: a mechanism that exceeds its provable epsilon there is broken. But "
     "<b>corrected</b> is proven for delta 0 only: marked &dagger;, beside an epsilon at a larger "
     "delta, it refutes nothing. f-DP "
-    "supposes the mechanism's own family of curves, and is missing where none is known. A lower "
+    "supposes the mechanism's own family of curves, and is missing where none is known; so do "
+    "<b>tight</b>, which looks at the model, and <b>release</b>, which looks at the noisy labels "
+    "by their likelihood ratio and no model: both are there where each label got noise of its own, "
+    "once. A lower "
     "bound of 0 proves nothing, neither a leak nor its absence; no audit can prove more than its "
     "<b>ceiling</b>. <b>Labels inferred</b> counts canaries whose label the model's surest wrong "
     "guess names; <b>advantage</b> is how much that is above a blind guess among m labels, which "
@@ -154,6 +160,9 @@ def _row(record: TrialRecord) -> str:
         number("epsilon_one_run_ceiling"),
         number("private/epsilon_f_dp"),
         number("epsilon_f_dp_ceiling"),
+        number("private/epsilon_tight"),
+        number("private/epsilon_release"),
+        number("epsilon_release_ceiling"),
         "" if guesses is None or correct is None else f"{correct:.0f} of {guesses:.0f}",
         number("private/label_inference_accuracy"),
         number("private/label_inference_advantage"),
