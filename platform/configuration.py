@@ -21,6 +21,7 @@ from labeldp.platform.audit_settings import AuditSettings as AuditSettings
 from labeldp.platform.data_settings import DataSettings as DataSettings
 from labeldp.platform.data_settings import FeatureSet as FeatureSet
 from labeldp.platform.evaluation_settings import EvaluationSettings as EvaluationSettings
+from labeldp.platform.model_settings import ModelSettings
 from labeldp.platform.records.trial_record import NoiseKind
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
@@ -63,8 +64,8 @@ _LATER_KEYS: dict[str, Any] = {
     "noise.secure": False,
 }
 
-#: Keys that say where things lie on one machine and not what is computed.
-_LOCAL_KEYS = ("data.root",)
+#: Keys that say where things lie on one machine, or what is kept, and not what is computed.
+_LOCAL_KEYS = ("data.root", "models.keep")
 
 
 class ConfigurationError(ValueError):
@@ -126,6 +127,7 @@ class TrialConfig:
         trainer: The method's settings, epsilon among them.
         performance: Device and precision; they can't change privacy.
         evaluation: How accurate it is where labels are held out.
+        models: Whether the trained model is kept.
     """
 
     method: str = "alibi"
@@ -136,6 +138,7 @@ class TrialConfig:
     trainer: Any = field(default_factory=AlibiConfig)
     performance: Performance = field(default_factory=Performance)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    models: ModelSettings = field(default_factory=ModelSettings)
 
     def __post_init__(self) -> None:
         """Check that the trainer's settings belong to the method."""

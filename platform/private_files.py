@@ -18,7 +18,8 @@ from typing import IO
 #: What results folders, and folders of votes, hold of ours; in a folder of these names, everything.
 _OUR_NAMES = frozenset(
     {
-        *("driver.lock", "sweep.json", "trials", "private", "checkpoints", "artifacts", "tune"),
+        *("driver.lock", "sweep.json", "trials", "private", "checkpoints", "models"),
+        *("artifacts", "tune"),
         *("vault.db", "vault.db-journal", "vault.db-wal", "vault.db-shm", "vault.lines"),
         *("mlflow.db", "mlflow.db-journal", "mlflow.db-wal", "mlflow.db-shm"),
         *("report.html", "pareto.png", "pareto.csv", "blocks.md", "blocks.csv"),

@@ -10,9 +10,11 @@ from labeldp.platform.accuracy_figures import figures_of
 from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.evaluation import estimate
 from labeldp.platform.records.checkpoints import Checkpoints
+from labeldp.platform.records.kept_models import ModelShelf
 from labeldp.platform.vault_client import VaultClient
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.schedules import EpochMetrics
+from labeldp.trainers.trained_model import Origin, TrainedModel
 from labeldp.trainers.trainer import Trainer
 
 
@@ -36,6 +38,7 @@ def run_trial(
     vault: VaultClient,
     on_epoch: Callable[[EpochMetrics], Any],
     checkpoints: Checkpoints | None = None,
+    models: ModelShelf | None = None,
 ) -> TrialOutcome:
     """Run one trial to its end.
 
@@ -46,10 +49,12 @@ def run_trial(
         on_epoch: Called after each epoch; for a trial that goes on after its worker was lost, with
             the earlier epochs first.
         checkpoints: Where states are kept and found; the trial runs through in one go if not given.
+        models: Where the trained model is kept, if the configuration says so; nowhere if not given.
 
     Raises:
         BudgetExceeded: A release would take a label over the budget.
         TrainingDiverged: The loss is not finite any more.
+        ModelNotKept: The trained model can't be written.
     """
     clock = _Clock()
     trainer = config.trainer.start(
@@ -70,10 +75,37 @@ def run_trial(
                     "seconds": clock.seconds,
                 }
             )
-    return TrialOutcome(
-        metrics=_measured(config, trainer, data=data, vault=vault, clock=clock),
-        release_keys=vault.keys,
+    measured = _measured(config, trainer, data=data, vault=vault, clock=clock)
+    if models is not None and config.models.keep:
+        _keep(config, trainer, data=data, measured=measured, models=models)
+    return TrialOutcome(metrics=measured, release_keys=vault.keys)
+
+
+def _keep(
+    config: TrialConfig,
+    trainer: Trainer,
+    *,
+    data: PublicData,
+    measured: Mapping[str, float],
+    models: ModelShelf,
+) -> None:
+    """Have the trained model written, unless the trainer hands none over."""
+    predictor = trainer.predictor()
+    if predictor is None:
+        return
+    origin = Origin(
+        method=config.method,
+        epsilon=measured["epsilon"],
+        delta=measured["delta"],
+        num_classes=data.num_classes,
+        classes=data.class_names,
+        data_name=data.name,
+        fingerprint=data.fingerprint,
+        trial=models.digest,
+        seed=config.seed,
+        noise=config.noise.kind.value,
     )
+    models.keep(TrainedModel(predictor=predictor, preprocessing=data.preprocessing, origin=origin))
 
 
 class _Clock:

@@ -48,7 +48,7 @@ def run_trials(
         VaultLost: The vault is gone.
     """
     folder = recorder.folder
-    keeper = start_keeper(folder.checkpoints)
+    keeper = start_keeper(folder.checkpoints, folder.models)
     trainable = tune.with_parameters(
         tune_trial, plans=dict(plans), data=data, home=home, keeper=keeper, cpus=each.cpus
     )

@@ -17,6 +17,7 @@ from ray import tune
 from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.records.checkpoints import Checkpoints, KeeperHandle
+from labeldp.platform.records.kept_models import ModelShelf
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.platform.trial import run_trial
 from labeldp.platform.vault_client import VaultClient
@@ -43,7 +44,7 @@ def tune_trial(
         plans: Every trial of the sweep, by hash.
         data: Public features and test split.
         home: The vault's home.
-        keeper: Keeps the states of trials in training.
+        keeper: Keeps the states of trials in training, and trained models.
         cpus: Cores that this trial may use.
     """
     planned = plans[config["hash"]]
@@ -69,6 +70,7 @@ def tune_trial(
             vault=vault,
             on_epoch=on_epoch,
             checkpoints=Checkpoints(keeper=keeper, digest=config["hash"]),
+            models=ModelShelf(keeper=keeper, digest=config["hash"]),
         )
         end |= {"finished": True, "metrics": dict(outcome.metrics)}
     except (Exception, SystemExit) as error:

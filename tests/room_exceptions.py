@@ -123,6 +123,7 @@ UNMIRRORED = {
         ),
         ("platform/data_loading.py", "sweeps/test_own_labels.py", "a whole sweep on a user's file"),
         ("platform/evaluation_settings.py", "platform/test_evaluation.py", "with what it decides"),
+        ("platform/model_settings.py", "platform/test_configuration.py", "one switch"),
         ("platform/overrides.py", "platform/test_configuration.py", "settings as people give them"),
         ("platform/private_cluster.py", "faults/test_private_cluster.py", "needs Ray of its own"),
         ("platform/vault_owner.py", "sweeps/test_quickstart.py", "needs a home in Ray"),
@@ -143,6 +144,7 @@ UNMIRRORED = {
         ("platform/trial_runs.py", "sweeps/test_quickstart.py", "needs Ray and a whole sweep"),
         ("platform/tune_adapter.py", "sweeps/test_quickstart.py", "needs Ray and a whole sweep"),
         ("platform/endings.py", "platform/cli/test_exit_codes.py", "errors, and how each ends"),
+        ("platform/cli/predicting.py", "platform/cli/test_predict_verb.py", "as people call it"),
         ("platform/cli/pate_prices.py", "platform/cli/test_pate_verbs.py", "as people call it"),
         (
             "platform/cli/tracked_report.py",

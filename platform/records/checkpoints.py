@@ -1,6 +1,7 @@
 """States of trials in training, kept on the driver's disk, so that a lost worker loses minutes.
 
-One actor beside the driver takes them, whatever node a trial runs on. A state is written whole or
+One actor beside the driver takes them, and trained models (`kept_models`), whatever node a trial
+runs on. A state is written whole or
 not at all, read without unpickling code, and deleted when its trial has ended.
 """
 
@@ -16,18 +17,22 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from labeldp.platform.private_files import inner_folder, replacing
+from labeldp.platform.records.kept_models import ModelNotKept, write_model
 
 #: A trial's state is kept at most so often: it is tens of megabytes for a large network.
 KEEP_SECONDS = 60.0
 _WAIT_SECONDS = 120.0
+#: A large model on a slow disk, behind those of other trials.
+_MODEL_SECONDS = 900.0
 
 
 class Keeper:
     """Writes and reads states; made into an actor by `start_keeper`."""
 
-    def __init__(self, folder: str) -> None:
-        """Use `folder`, made when it is first needed."""
+    def __init__(self, folder: str, models: str | None = None) -> None:
+        """Use folders for states and for models, made when they are first needed."""
         self._folder = Path(folder)
+        self._models = None if models is None else Path(models)
 
     def keep(self, digest: str, content: bytes) -> None:
         """Keep a trial's state; an earlier one is replaced at once or not at all."""
@@ -42,6 +47,11 @@ class Keeper:
             return (self._folder / f"{digest}.state").read_bytes()
         except FileNotFoundError:
             return None
+
+    def keep_model(self, digest: str, files: Mapping[str, bytes]) -> None:
+        """Keep a trained model's files."""
+        assert self._models is not None, "whoever trains models says where they go"
+        write_model(self._models, digest, files)
 
 
 def forget(folder: Path, digest: str) -> None:
@@ -74,20 +84,42 @@ class KeeperHandle:
         content: bytes | None = ray.get(self.actor.find.remote(digest), timeout=_WAIT_SECONDS)
         return content
 
+    def keep_model(self, digest: str, files: Mapping[str, bytes]) -> None:
+        """Keep a trained model; returns when it is written.
+
+        Raises:
+            ModelNotKept: It can't be written.
+        """
+        try:
+            # Ray takes what is large by its object store, and none of it stays there.
+            ray.get(self.actor.keep_model.remote(digest, dict(files)), timeout=_MODEL_SECONDS)
+        except Exception as error:
+            text = (str(error).strip() or type(error).__name__).splitlines()[-1]
+            raise ModelNotKept(
+                f"the trained model can't be kept ({text[:300]}); free the disk or make the "
+                "results folder writable, or keep none with models.keep=false, and run again with "
+                "--resume auto"
+            ) from error
+
     def end(self) -> None:
         """End the actor; states stay on disk."""
         ray.kill(self.actor)
 
 
-def start_keeper(folder: Path) -> KeeperHandle:
-    """Start the keeper beside the driver and return its handle."""
+def start_keeper(folder: Path, models: Path | None = None) -> KeeperHandle:
+    """Start the keeper beside the driver and return its handle.
+
+    Args:
+        folder: For states.
+        models: For trained models.
+    """
     here = ray.get_runtime_context().get_node_id()
     remote: Any = ray.remote(Keeper)
     place = NodeAffinitySchedulingStrategy(here, soft=False)
     # It remembers nothing itself: one that died is made again, and asked again.
     forever = {"max_restarts": -1, "max_task_retries": -1}
     actor = remote.options(num_cpus=0, scheduling_strategy=place, **forever)
-    return KeeperHandle(actor.remote(str(folder)))
+    return KeeperHandle(actor.remote(str(folder), None if models is None else str(models)))
 
 
 class Checkpoints:

@@ -18,6 +18,7 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.configuration import flatten, to_yaml
 from labeldp.platform.records.checkpoints import forget
 from labeldp.platform.records.environment import Provenance
+from labeldp.platform.records.kept_models import kept_model
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, dumps
 from labeldp.platform.records.run_card import run_card
@@ -191,7 +192,8 @@ class Recorder(tune.Callback):
         if run_id is None:
             run_id, epochs = self.open_child(digest, kept=record), record.curves
         self.tracker.log_curves(run_id, epochs)
-        self.tracker.close_child(record, run_id=run_id, texts=self._texts(record))
+        model = kept_model(self.folder.models, digest) if record.finished else None
+        self.tracker.close_child(record, run_id=run_id, texts=self._texts(record), model=model)
         self._owed.discard(digest)
 
     def _tracking_answers(self) -> bool:

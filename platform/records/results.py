@@ -85,6 +85,11 @@ class ResultsFolder:
         return self.path / "checkpoints"
 
     @property
+    def models(self) -> Path:
+        """The trained models, a folder per trial."""
+        return self.path / "models"
+
+    @property
     def scratch(self) -> Path:
         """What Tune keeps while a sweep runs; of no use to the next start."""
         return self.path / "tune"
@@ -123,7 +128,7 @@ class ResultsFolder:
         """Delete Tune's files of a driver that was killed, and what it had not written whole."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         drafts = [*self.path.glob(f".*{DRAFT_ENDING}")]
-        for folder in (self.path / "trials", self.path / "private", self.checkpoints):
+        for folder in (self.path / "trials", self.path / "private", self.checkpoints, self.models):
             drafts.extend(folder.rglob(f".*{DRAFT_ENDING}"))
         for draft in drafts:
             draft.unlink(missing_ok=True)

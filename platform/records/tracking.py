@@ -6,6 +6,7 @@ run that a crash left half written is deleted and written again, and none is wri
 
 import contextlib
 import logging
+import math
 import os
 import re
 import sys
@@ -33,6 +34,7 @@ from labeldp.platform.records.local_tracking import (
     one_at_a_time,
 )
 from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.records.tracked_models import log_model
 from labeldp.trainers.regular_files import FileRefused, open_regular
 
 for _name in ("alembic", "mlflow.store.db.utils"):
@@ -230,8 +232,22 @@ class Tracker:
         for start in range(0, len(points), _BATCH_METRICS):
             self._client.log_batch(run_id, metrics=points[start : start + _BATCH_METRICS])
 
-    def close_child(self, record: TrialRecord, *, run_id: str, texts: Mapping[str, str]) -> None:
-        """Write what a trial ended with: numbers, configuration, artifacts, status."""
+    def close_child(
+        self,
+        record: TrialRecord,
+        *,
+        run_id: str,
+        texts: Mapping[str, str],
+        model: Path | None = None,
+    ) -> None:
+        """Write what a trial ended with: numbers, configuration, artifacts, status.
+
+        Args:
+            record: The trial's.
+            run_id: Its run.
+            texts: Artifacts by name.
+            model: The folder of its kept model; None where none is.
+        """
         now = int(time.time() * 1000)
         metrics = [Metric(name, float(value), now, 0) for name, value in record.metrics.items()]
         params = [Param(key, str(value)[:_PARAM_LENGTH]) for key, value in record.config.items()]
@@ -242,6 +258,9 @@ class Tracker:
         for start in range(0, len(rest), _BATCH_PARAMS):
             self._client.log_batch(run_id, params=rest[start : start + _BATCH_PARAMS])
         self._log_texts(run_id, texts)
+        if model is not None:
+            private = not math.isfinite(record.metrics["epsilon"])
+            log_model(self._client, run_id, model, private=private)
         self._client.set_terminated(run_id, _FINISHED if record.finished else _FAILED)
         self._complete.add(record.hash)
 

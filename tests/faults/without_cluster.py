@@ -69,7 +69,9 @@ def _run_trials(
     home: HomeHandle,
     **others: Any,
 ) -> None:
-    keeper = checkpoints.KeeperHandle(Here(checkpoints.Keeper(str(recorder.folder.checkpoints))))
+    folder = recorder.folder
+    own = checkpoints.Keeper(str(folder.checkpoints), str(folder.models))
+    keeper = checkpoints.KeeperHandle(Here(own))
     for digest in plans:
         trial = SimpleNamespace(config={"hash": digest})
         recorder.on_trial_start(0, [], trial)

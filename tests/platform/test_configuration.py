@@ -238,6 +238,7 @@ def test_hash_sees_what_decides_the_numbers_and_nothing_else() -> None:
     same = [
         with_changes(base, {"data.root": "/elsewhere"}),
         with_changes(base, {"trainer.epsilon": 1}),  # 1.0 it is already
+        with_changes(base, {"models.keep": False}),
     ]
     assert {config_hash(config, data_fingerprint="a") for config in same} == {digest}
     changes: list[dict[str, Any]] = [

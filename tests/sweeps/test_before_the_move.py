@@ -1,6 +1,7 @@
 """A sweep begun by the code before the move: it resumes, and run anew it gives the same bits."""
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import torch
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.sweep_plan import load_sweep
+from labeldp.trainers.data import load
+from labeldp.trainers.trained_model import load_model
 from tests.faults.sweep_runs import Ending, check_tracking, identity, records
 from tests.faults.without_cluster import without_cluster
 from tests.platform.stores import new_store
@@ -80,6 +83,30 @@ def test_it_resumes_with_every_trial_skipped(
         identity(before)["sweep_id"] == json.loads((BEFORE / "sweep.json").read_text())["sweep_id"]
     )
     check_tracking(before)
+
+
+def test_every_trial_keeps_the_model_that_it_measured_and_a_resumed_sweep_keeps_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "anew"
+    run(results, capsys)
+    public = load("digits", limit=80).public
+    models = {path.name: path for path in (results / "models").iterdir()}
+    assert set(models) == {record["hash"] for record in records(results)}
+    for record in records(results):
+        model = load_model(models[record["hash"]])
+        right = model.predict(public.test_features.numpy()) == public.test_labels
+        assert right.mean() == record["metrics"]["accuracy"]
+        facts, metrics = model.facts, record["metrics"]
+        assert (facts["trial"], facts["method"]) == (record["hash"], record["config"]["method"])
+        assert (facts["epsilon"], facts["delta"]) == (metrics["epsilon"], metrics["delta"])
+        assert facts["private"] is math.isfinite(metrics["epsilon"]) is True
+        assert facts["data"] == {"name": "digits", "fingerprint": public.fingerprint}
+        assert (facts["seed"], facts["noise"]) == (record["config"]["seed"], "seeded")
+    when = {path: path.stat().st_mtime_ns for path in (results / "models").rglob("*")}
+    more = run(results, capsys, "--resume", "must", "models.keep=false", "seed=[0,1]")
+    assert counts(more) == (2 * TRIALS, TRIALS, TRIALS, 0, 0), "the switch makes no other trials"
+    assert {path: path.stat().st_mtime_ns for path in (results / "models").rglob("*")} == when
 
 
 def test_new_trials_of_it_read_the_releases_that_are_there(

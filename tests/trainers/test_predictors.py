@@ -30,7 +30,8 @@ def a_network(seed: int = 0) -> tuple[PublicData, NetworkPredictor]:
 
 def test_every_network_is_written_down_and_built_again() -> None:
     for name in ModelName:
-        shape, places = ((1, 12, 12), None) if name.needs_images else ((7,), None)
+        shape: tuple[int, ...] = (1, 12, 12) if name.needs_images else (7,)
+        places: tuple[int, ...] | None = None
         if name is ModelName.TWO_BRANCH:
             shape, places = (2,), (5, 6)
         width = 1 if name is ModelName.WIDE_RESNET28 else 4

@@ -133,6 +133,8 @@ class Number:
 
     def __call__(self, name: str, column: NDArray[Any], what: str) -> NDArray[np.float32]:
         """Return the column's feature [N, 1]."""
+        if not len(column):  # of no type in most tables
+            return np.zeros((0, 1), dtype=np.float32)
         if column.dtype.kind not in "biuf":
             raise RowsRefused(f"column {name!r} holds text; the training rows had numbers there")
         fitted = Numbers(mean=np.array([self.mean]), std=np.array([self.std]), names=(name,))
@@ -148,6 +150,8 @@ class Categories:
     def __call__(self, name: str, column: NDArray[Any], what: str) -> NDArray[np.float32]:
         """Return the column's features [N, categories]; zeros for a category that is not known."""
         del what  # there is nothing that could be no number
+        if not len(column):
+            return np.zeros((0, len(self.categories)), dtype=np.float32)
         if column.dtype.kind == "b":
             column = column.astype(str)
         if column.dtype.kind != "U":

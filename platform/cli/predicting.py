@@ -1,0 +1,99 @@
+"""What `labeldp predict` does: find the model, read raw rows, write a table of predictions."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labeldp.platform.cli.raw_row_files import read_rows
+from labeldp.platform.private_files import replacing
+from labeldp.platform.records.kept_models import DESCRIPTION
+from labeldp.platform.records.mlflow_model import prediction_columns
+from labeldp.trainers.trained_model import load_model
+
+_ENDINGS = (".parquet", ".csv")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictions:
+    """What was written.
+
+    Attributes:
+        file: Where.
+        rows: How many.
+        columns: `prediction`, and `probability_CLASS` for each class.
+        trial: Whose model it was.
+        method: That trained it.
+        epsilon: What that cost.
+        delta: At which epsilon holds.
+        private: Whether there is a guarantee at all.
+    """
+
+    file: str
+    rows: int
+    columns: list[str]
+    trial: str
+    method: str
+    epsilon: float
+    delta: float
+    private: bool
+
+
+def predict(model: str, data: str, *, out: str, trial: str | None = None) -> Predictions:
+    """Predict the rows of a file, and write the predictions to another.
+
+    Args:
+        model: Folder of a model, or of a sweep's results.
+        data: File of raw rows, see `read_rows`.
+        out: A `.parquet` or `.csv`; one that is there is replaced.
+        trial: Which of the results' trials: its hash, or how that begins.
+
+    Raises:
+        ValueError: No such model, one that can't be read, or rows that are not as the training's.
+        OSError: The predictions can't be written.
+    """
+    import pandas as pd
+
+    target = Path(out)
+    if target.suffix not in _ENDINGS:
+        raise ValueError(f"--out is {out}; name a file that ends in {' or '.join(_ENDINGS)}")
+    loaded = load_model(model_folder(Path(model), trial))
+    table = pd.DataFrame(prediction_columns(loaded, read_rows(data, loaded.preprocessing)))
+    with replacing(target) as file:
+        if target.suffix == ".csv":
+            table.to_csv(file, index=False)
+        else:
+            table.to_parquet(file, index=False)
+    facts: dict[str, Any] = loaded.facts
+    return Predictions(
+        file=out,
+        rows=len(table),
+        columns=list(table),
+        **{name: facts[name] for name in ("trial", "method", "epsilon", "delta", "private")},
+    )
+
+
+def model_folder(place: Path, trial: str | None) -> Path:
+    """Return the folder of a model: `place` itself, or that of one of its trials.
+
+    Raises:
+        ValueError: There is no model, or several and none is named.
+    """
+    if (place / DESCRIPTION).is_file():
+        if trial is not None:
+            raise ValueError(f"{place} is one model by itself; leave --trial out")
+        return place
+    models = sorted(path.parent for path in (place / "models").glob(f"*/{DESCRIPTION}"))
+    if not models:
+        raise ValueError(
+            f"{place} holds no model: there is no {DESCRIPTION} in it and none in its models/; "
+            "name the folder of a model, or of the results of a sweep that kept them "
+            "(models.keep=true)"
+        )
+    found = [path for path in models if path.name.startswith(trial or "")]
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join(path.name for path in (found or models)[:6])
+    if trial is None:
+        raise ValueError(f"{place} holds {len(models)} models ({shown}); name one by --trial")
+    what = "no model" if not found else f"{len(found)} models"
+    raise ValueError(f"{place} holds {what} of a trial {trial}; there are {shown}")

@@ -1,0 +1,93 @@
+"""kept_models: written whole, for the owner alone, and what can't be written is told."""
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from labeldp.platform.private_files import NotOurs
+from labeldp.platform.records import checkpoints
+from labeldp.platform.records.checkpoints import Keeper, KeeperHandle
+from labeldp.platform.records.kept_models import (
+    ARRAYS,
+    DESCRIPTION,
+    ModelNotKept,
+    kept_model,
+    write_model,
+)
+from labeldp.trainers import trained_model
+
+FILES = {DESCRIPTION: b"{}", ARRAYS: b"arrays"}
+
+
+def test_the_names_are_those_that_models_are_read_by() -> None:
+    assert (trained_model.DESCRIPTION, trained_model.ARRAYS) == (DESCRIPTION, ARRAYS)
+
+
+def test_files_are_the_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write_model(tmp_path / "models", "ab", FILES)
+    finally:
+        os.umask(before)
+    folder = kept_model(tmp_path / "models", "ab")
+    assert folder == tmp_path / "models" / "ab"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == FILES
+    for path, mode in ((folder, 0o700), (folder.parent, 0o700), (folder / ARRAYS, 0o600)):
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_a_model_that_is_half_written_is_none(tmp_path: Path) -> None:
+    """Also where an earlier start of the trial had written a whole one."""
+    write_model(tmp_path, "ab", FILES)
+
+    class Full(dict[str, bytes]):
+        def __getitem__(self, name: str) -> bytes:
+            if name == DESCRIPTION:
+                raise OSError("no space left")
+            return super().__getitem__(name)
+
+    with pytest.raises(OSError, match="no space left"):
+        write_model(tmp_path, "ab", Full(FILES))
+    assert kept_model(tmp_path, "ab") is None and kept_model(tmp_path, "cd") is None
+    write_model(tmp_path, "ab", FILES)
+    assert kept_model(tmp_path, "ab") is not None
+    assert sorted(path.name for path in (tmp_path / "ab").iterdir()) == [DESCRIPTION, ARRAYS]
+
+
+def test_links_are_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "ab").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NotOurs):
+        write_model(tmp_path / "models", "ab", FILES)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_keeper_that_can_not_write_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Here:
+        """An actor in this process."""
+
+        class keep_model:
+            @staticmethod
+            def remote(digest: str, files: Any) -> Any:
+                return lambda: Keeper(str(tmp_path), str(tmp_path / "models")).keep_model(
+                    digest, files
+                )
+
+    monkeypatch.setattr(ray, "get", lambda call, timeout: call())
+    handle = KeeperHandle(Here())
+    handle.keep_model("ab", FILES)
+    assert kept_model(tmp_path / "models", "ab") is not None
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoints, "write_model", full)
+    with pytest.raises(ModelNotKept, match=r"No space left.*models\.keep=false.*--resume auto"):
+        handle.keep_model("ab", FILES)
