@@ -1,7 +1,7 @@
 """What a trial is, as one frozen configuration: a dataclass, then YAML, then `key=value`.
 
 Keys are typed and checked by OmegaConf; every section validates its own values. A trainer is added
-by a line in `METHODS`.
+by a line in `_OWN_METHODS`, or by another package (`trainers.extensions`).
 """
 
 import difflib
@@ -28,13 +28,14 @@ from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
 from labeldp.trainers.bit_flip import BitFlipConfig
 from labeldp.trainers.consensus import ConsensusConfig
 from labeldp.trainers.convex import ConvexConfig
+from labeldp.trainers.extensions import Registry
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.pate.pate_fm import PateConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.recommender import RecommenderConfig
 
-#: Name of a method -> the settings of its trainer.
-METHODS: dict[str, type] = {
+#: Name of a method -> the settings of its trainer, those that come with labeldp.
+_OWN_METHODS: dict[str, type] = {
     "alibi": AlibiConfig,
     "alibi_prior": AlibiPriorConfig,
     "bit_flip": BitFlipConfig,
@@ -45,6 +46,20 @@ METHODS: dict[str, type] = {
     "prior_labels": PriorLabelsConfig,
     "recommender": RecommenderConfig,
 }
+
+
+def _wrong(thing: object) -> str | None:
+    """What is wrong with the settings of another package's trainer."""
+    if not isinstance(thing, type) or not is_dataclass(thing):
+        return f"it is a {type(thing).__name__} and no dataclass of settings"
+    missing = [name for name in ("planned_charge", "start") if not hasattr(thing, name)]
+    return f"it has no {' and no '.join(missing)}" if missing else None
+
+
+#: Name -> settings; other packages add theirs by entry points of the group `labeldp.methods`.
+METHODS: Registry[type] = Registry(
+    _OWN_METHODS, group="labeldp.methods", kind="method", wrong=_wrong
+)
 
 #: Keys that came after trials had been recorded: at these values they are left out of the hash, so
 #: that the older trials stay what they were.

@@ -112,6 +112,11 @@ UNMIRRORED = {
             "what all tables share",
         ),
         (
+            "trainers/data_sets/own_description.py",
+            "platform/cli/test_own_check.py",
+            "what people see of it",
+        ),
+        (
             "trainers/data_sets/mapped_rows.py",
             "trainers/test_mapped_features.py",
             "files, as they are used",

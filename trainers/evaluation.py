@@ -14,6 +14,7 @@ from torch import Tensor
 
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.schedules import TrainingDiverged
 
 #: Examples in one forward pass when nothing is learned from it.
 _BATCH = 1024
@@ -93,8 +94,16 @@ class Evaluation:
         self._labels = torch.from_numpy(data.test_labels).to(self._device)
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        return probabilities_of(self._logits(features))
+        """Probabilities of the classes [N, K] for unaugmented features [N, ...].
+
+        Raises:
+            TrainingDiverged: There are none, for the weights are too large.
+        """
+        probabilities = probabilities_of(self._logits(features))
+        bad = int((~np.isfinite(probabilities)).any(1).sum())
+        if bad:
+            raise TrainingDiverged.of_outputs(bad=bad, rows=len(probabilities))
+        return probabilities
 
     def accuracy(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""

@@ -5,19 +5,18 @@
 """
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labeldp.platform.cli.verb import Group, Verb
+from labeldp.platform.cli.verb import Group, Verb, plain_text
 
 if TYPE_CHECKING:
-    from labeldp.trainers.data import LabelledData
+    from labeldp.platform.cli.own_check import OwnCheck
     from labeldp.trainers.data_sets.data_set import DataSet
+    from labeldp.trainers.data_sets.own_source import OwnSource
 
 DATA = Group(name="data", summary="data sets")
-#: How a file of the user's is told from the name of a data set.
-_OWN_FILES = (".npz", ".parquet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,34 +95,32 @@ def list_sets(root: str | Path | None) -> list[SetEntry]:
     from labeldp.trainers.data_sets.files import data_root
 
     folder = data_root(root)
-    return [
-        SetEntry(
-            name=name,
-            description=data_set.description,
-            present=data_set.available(folder),
-            path=_place(data_set, folder),
-            command=data_set.command,
-        )
-        for name, data_set in DATASETS.items()
-    ]
+    return [_entry(name, folder) for name in DATASETS]
 
 
-def check_set(
-    name: str,
-    *,
-    root: str | Path | None = None,
-    label_column: str | None = None,
-    hold_out: str | None = None,
-    classes: str | None = None,
-) -> SetCheck:
+def _entry(name: str, folder: Path) -> SetEntry:
+    from labeldp.trainers.data_sets.catalog import DATASETS
+    from labeldp.trainers.extensions import ExtensionError
+
+    try:
+        data_set = DATASETS[name]
+    except ExtensionError as error:
+        return SetEntry(name=name, description=str(error), present=False, path="", command="")
+    return SetEntry(
+        name=name,
+        description=data_set.description,
+        present=data_set.available(folder),
+        path=_place(data_set, folder),
+        command=data_set.command,
+    )
+
+
+def check_set(name: str, *, root: str | Path | None = None) -> SetCheck:
     """Compare a data set's files with what is published, and read them as a sweep would.
 
     Args:
-        name: Of the set, or the path of the user's own `.npz` or `.parquet`.
+        name: Of the set; `check_own` looks into files of the user's.
         root: Folder of the data sets.
-        label_column: Which column of a `.parquet` holds the labels.
-        hold_out: `public` or `none`, as `data.hold_out` of a sweep.
-        classes: How many there are or their names, as `data.classes` of a sweep.
 
     Raises:
         ValueError: There is no such data set.
@@ -131,23 +128,17 @@ def check_set(
     from labeldp.trainers.data_sets.catalog import find
     from labeldp.trainers.data_sets.files import data_root
 
-    own = name.endswith(_OWN_FILES)
     if name == "own":
-        raise ValueError("name the file itself: labeldp data check FILE.npz")
-    data_set, folder = find("own" if own else name), data_root(root)
-    problems = [] if own else data_set.check(folder)
-    path = str(Path(name).absolute()) if own else _place(data_set, folder)
-    if not own and not data_set.available(folder):
+        raise ValueError("name the file itself: labeldp data check FILE.csv")
+    data_set, folder = find(name), data_root(root)
+    problems, path = data_set.check(folder), _place(data_set, folder)
+    if not data_set.available(folder):
         return SetCheck(name=data_set.name, ok=False, path=path, problems=problems)
+    # Here, for it loads torch, which all else does without.
+    from labeldp.trainers.data import load
+
     try:
-        data = _load(
-            data_set.name,
-            folder,
-            path=name if own else None,
-            label_column=label_column,
-            hold_out=hold_out,
-            classes=classes,
-        )
+        data = load(data_set.name, root=folder)
     except ValueError as error:
         # Once is enough: a file that can't be read mostly has the wrong size or digest too.
         problems = problems or [str(error)]
@@ -179,30 +170,6 @@ def fetch_set(name: str, *, root: str | Path | None = None) -> SetFetched:
     return SetFetched(name=name, path=_place(find(name), data_root(root)))
 
 
-def _load(
-    name: str,
-    root: Path,
-    *,
-    path: str | None,
-    label_column: str | None,
-    hold_out: str | None,
-    classes: str | None,
-) -> "LabelledData":
-    # Here, for they load torch, which all else does without.
-    from labeldp.platform.configuration import DataSettings
-    from labeldp.trainers.data import load
-    from labeldp.trainers.data_sets.own_rows import HoldOut
-
-    return load(
-        name,
-        root=root,
-        path=path,
-        label_column=label_column,
-        hold_out=None if hold_out is None else HoldOut(hold_out),
-        classes=DataSettings(classes=classes).stated_classes,
-    )
-
-
 def _place(data_set: "DataSet", root: Path) -> str:
     if not data_set.layouts:
         return ""
@@ -216,14 +183,45 @@ def _list(options: argparse.Namespace) -> SetList:
     return SetList(root=str(data_root(options.root).absolute()), sets=list_sets(options.root))
 
 
-def _check(options: argparse.Namespace) -> SetCheck:
-    return check_set(
-        options.name,
-        root=options.root,
+def _check(options: argparse.Namespace) -> "SetCheck | OwnCheck":
+    from labeldp.trainers.data_sets.own_data import OWN_FILES
+
+    name = options.name
+    if options.features is not None:
+        if name is not None:
+            raise ValueError(f"name {name} or --features {options.features}, not both")
+        name = options.features
+    if name is None:
+        raise ValueError("name a data set or a file: labeldp data check FILE.csv")
+    if not name.lower().endswith(OWN_FILES):
+        return check_set(name, root=options.root)
+    from labeldp.platform.cli.own_check import check_own
+
+    return check_own(_source(options, name))
+
+
+def _source(options: argparse.Namespace, path: str) -> "OwnSource":
+    from labeldp.platform.data_settings import DataSettings
+    from labeldp.trainers.data_sets.own_rows import HoldOut
+
+    return DataSettings(
+        path=path,
+        labels=options.labels,
         label_column=options.label_column,
-        hold_out=options.hold_out,
+        split_column=options.split_column,
+        drop=options.drop,
+        test_path=options.test,
+        test_labels=options.test_labels,
+        hold_out=None if options.hold_out is None else HoldOut(options.hold_out),
+        hold_out_seed=options.seed,
         classes=options.classes,
-    )
+    ).own_source
+
+
+def _text(result: "SetCheck | OwnCheck") -> str:
+    from labeldp.platform.cli.own_check import OwnCheck, text_of
+
+    return text_of(result) if isinstance(result, OwnCheck) else plain_text(asdict(result))
 
 
 def _root_of_sets(parser: argparse.ArgumentParser) -> None:
@@ -237,12 +235,23 @@ def _one_set(parser: argparse.ArgumentParser) -> None:
 
 
 def _set_to_check(parser: argparse.ArgumentParser) -> None:
-    _one_set(parser)
+    _root_of_sets(parser)
+    text = "a data set, or a file of your own: .csv, .parquet, .npz, .npy"
+    parser.add_argument("name", metavar="NAME|FILE", nargs="?", help=text)
     # Of a file of the user's, which is read as a sweep would read it.
-    parser.add_argument("--label-column", metavar="NAME", help="of a .parquet (default: label)")
-    text = "of a file without a test split: publish one label in five, or none"
-    parser.add_argument("--hold-out", choices=("public", "none"), help=text)
-    parser.add_argument("--classes", metavar="K|A,B,...", help="how many, or their names in order")
+    own = parser.add_argument_group("a file of your own")
+    own.add_argument("--features", metavar="X.npy", help="the same as FILE")
+    own.add_argument("--labels", metavar="y.npy", help="of features in an .npy")
+    own.add_argument("--label-column", metavar="NAME", help="of a table (default: label)")
+    own.add_argument("--split-column", metavar="NAME", help="says train or test (default: split)")
+    own.add_argument("--drop", metavar="A,B,...", help="columns to leave out")
+    own.add_argument("--test", metavar="FILE", help="rows for testing; their labels are public")
+    own.add_argument("--test-labels", metavar="t.npy", help="of rows for testing in an .npy")
+    text = "without a test split: publish one label in five, or none"
+    own.add_argument("--hold-out", choices=("public", "none"), help=text)
+    text = "which rows --hold-out public takes (default: 0)"
+    own.add_argument("--seed", type=int, default=0, metavar="N", help=text)
+    own.add_argument("--classes", metavar="K|A,B,...", help="how many, or their names in order")
 
 
 VERBS = (
@@ -254,5 +263,12 @@ VERBS = (
         arguments=_one_set,
         run=lambda options: fetch_set(options.name, root=options.root),
     ),
-    Verb(group=DATA, name="check", summary="verify one", arguments=_set_to_check, run=_check),
+    Verb(
+        group=DATA,
+        name="check",
+        summary="verify one, or see what is in a file of your own",
+        arguments=_set_to_check,
+        run=_check,
+        text=_text,
+    ),
 )

@@ -60,6 +60,7 @@ def examine() -> Examination:
     parts: list[Callable[[], list[Check]]] = [
         _python,
         _packages,
+        _extensions,
         _devices,
         _disk,
         _ray,
@@ -99,6 +100,26 @@ def _packages() -> list[Check]:
         except importlib.metadata.PackageNotFoundError:
             detail = f"not installed; optional: pip install 'labeldp[{extra}]'"
         checks.append(Check(name=name, ok=True, detail=detail))
+    return checks
+
+
+def _extensions() -> list[Check]:
+    """What other packages add, and whether it can be used."""
+    from labeldp.platform.configuration import METHODS
+    from labeldp.trainers.data_sets.catalog import DATASETS
+    from labeldp.trainers.extensions import ExtensionError
+
+    checks = []
+    for registry, kind in ((METHODS, "method"), (DATASETS, "data set")):
+        for name, package in registry.added().items():
+            what = f"{kind} {name}"
+            try:
+                registry[name]
+            except ExtensionError as error:
+                fix = f"mend or uninstall {package}"
+                checks.append(Check(name=what, ok=False, detail=str(error), fix=fix))
+            else:
+                checks.append(Check(name=what, ok=True, detail=f"from package {package}"))
     return checks
 
 

@@ -40,6 +40,8 @@ VERBS = {
     "sweep.py": "plan {}",
     "own.npz": "data check {}",
     "own.parquet": "data check {}",
+    "own.csv": "data check {}",
+    "own.npy": "data check {} --labels {}",
     "mlflow.db": "report x --tracking-uri sqlite:///{} --out OUT",
 }
 KINDS = ("pipe", "device", "folder", "socket")
@@ -102,7 +104,7 @@ def test_every_verb_refuses_what_is_no_file(name: str, kind: str, here: Path) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["own.npz", "own.parquet"])
+@pytest.mark.parametrize("name", ["own.npz", "own.parquet", "own.csv"])
 def test_sweeps_refuse_own_data_that_are_no_file(name: str, kind: str, here: Path) -> None:
     with nothing_to_read(kind, here / name):
         code, said = sweep("data.name=own", f"data.path={here / name}")

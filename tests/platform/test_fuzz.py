@@ -264,6 +264,7 @@ OWN_DATA = {
         )
     ),
     "parquet": _saved(pd.DataFrame({"a": range(8), "label": [0, 1] * 4}).to_parquet),
+    "csv": b"a,b,label\n" + b"".join(b"%d,x%d,%d\n" % (i, i % 3, i % 2) for i in range(8)),
 }
 
 

@@ -4,12 +4,14 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.evaluation import Evaluation, logits_of
 from labeldp.trainers.performance import Device, Performance, Precision
+from labeldp.trainers.schedules import TrainingDiverged
 from tests.trainers.tiny_data import table
 
 ON_CPU = Performance(device=Device.CPU)
@@ -50,6 +52,15 @@ def test_weights_are_read_when_they_are_judged() -> None:
     with torch.no_grad():
         next(network.parameters()).add_(1)
     assert (evaluation.predict(data.test_features) != before).any()
+
+
+def test_weights_out_of_all_bounds_are_told_as_such() -> None:
+    data, _ = table(train=1500)
+    network, evaluation = judged(data)
+    with torch.no_grad():
+        list(network.parameters())[-1].fill_(math.inf)
+    with pytest.raises(TrainingDiverged, match=r"1500 of 1500 rows: .* lower learning_rate"):
+        evaluation.predict(data.train_features)
 
 
 def test_without_a_test_split_there_is_no_accuracy() -> None:

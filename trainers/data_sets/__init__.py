@@ -8,6 +8,7 @@
 | How is a published file read? | `files` for all, `images`, `tables`, `movielens` |
 | What of a user's own data? | `own_data`: files as `own_source` says, or `own_memory` |
 | How is such a file read? | `own_csv`, `own_parquet` (with `own_columns`), `own_arrays` |
+| What is seen in it, before it is read? | `own_description` |
 | What is made of its rows? | `own_rows`, `own_labels`, `own_features`; on disk: `mapped_rows` |
 | What of rows that a model is asked about? | `raw_rows` |
 """

@@ -18,6 +18,7 @@ from labeldp.trainers.data_sets.images import read_cifar_binary, read_cifar_pick
 from labeldp.trainers.data_sets.layouts import cifar_layout, idx_layout, published_files
 from labeldp.trainers.data_sets.movielens import read_movielens
 from labeldp.trainers.data_sets.tables import read_adult
+from labeldp.trainers.extensions import Registry
 
 _CIFAR10_CLASSES = (
     *("airplane", "automobile", "bird", "cat", "deer"),
@@ -160,21 +161,33 @@ _RECORDS = (
     ),
     DataSet(
         name="own",
-        description="your own .npz or .parquet, of images or of a table",
+        description="your own .csv, .parquet, .npz or .npy, of images or of a table",
         layouts=(),
         by_hand="name the file with data.name=own data.path=FILE",
     ),
 )
 
-#: Name -> data set.
-DATASETS: dict[str, DataSet] = {record.name: record for record in _RECORDS}
+
+def _wrong(thing: object) -> str | None:
+    """What is wrong with a record of another package's."""
+    return None if isinstance(thing, DataSet) else f"it is a {type(thing).__name__} and no DataSet"
+
+
+#: Name -> data set; other packages add theirs by entry points of the group `labeldp.data_sets`.
+DATASETS: Registry[DataSet] = Registry(
+    {record.name: record for record in _RECORDS},
+    group="labeldp.data_sets",
+    kind="data set",
+    wrong=_wrong,
+)
 
 
 def find(name: str) -> DataSet:
     """Return the data set of that name.
 
     Raises:
-        ValueError: There is none; the message says which comes near.
+        ValueError: There is none, and the message says which comes near; or another package has
+            it, and is broken.
     """
     if name in DATASETS:
         return DATASETS[name]

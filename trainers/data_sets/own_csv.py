@@ -5,6 +5,7 @@ of comma, semicolon and tab that the first line has most of. Labels are read as 
 classes elsewhere, for Arrow's own messages quote what they can't convert.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ _LARGEST_BLOCK = 1 << 30
 #: A line of names that is longer is none.
 _LONGEST_HEADER = 1 << 20
 _DELIMITERS = ",;\t"
+#: Of what Arrow says, that which quotes nothing of the file.
+_WRONG_WIDTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
+_REASONS = ("Empty CSV file", "invalid UTF8 data", "straddling object")
 
 
 def read_csv(file: Path, source: OwnSource, *, labels: bool = True) -> OwnRows:
@@ -60,12 +64,6 @@ def csv_table(file: Path, *, text: list[str | None]) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
-    bad: list[Any] = []
-
-    def note(row: Any) -> str:
-        bad.append(row)
-        return "skip"
-
     with open_regular(file) as opened:
         size = opened.seek(0, 2)
         opened.seek(0)
@@ -73,36 +71,35 @@ def csv_table(file: Path, *, text: list[str | None]) -> Any:
         opened.seek(0)
         delimiter = max(_DELIMITERS, key=lambda mark: header.count(mark.encode()))
         try:
-            table = csv.read_csv(
+            return csv.read_csv(
                 opened,
                 # On one thread, which alone numbers the lines.
                 csv.ReadOptions(use_threads=False, block_size=min(size + 1, _LARGEST_BLOCK)),
-                csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note),
+                csv.ParseOptions(delimiter=delimiter),
                 csv.ConvertOptions(
                     column_types={name: pa.string() for name in text if name is not None}
                 ),
             )
         except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
-            raise DataFileError(
-                f"{file} ({size:,} bytes) can't be read as CSV ({_reason(error)}); write it as "
-                "UTF-8 text with a first line of names"
-            ) from None
-    for row in bad[:1]:
-        raise DataFileError(
-            f"{file} line {row.number} has {row.actual_columns} fields, but the first line names "
-            f"{row.expected_columns} columns ({len(bad)} such lines); quote what holds the "
-            "delimiter, or correct the line"
-        )
-    return table
+            # Not chained: what Arrow says quotes the line.
+            raise DataFileError(_explained(file, size, error)) from None
 
 
-def _reason(error: Exception) -> str:
-    """What Arrow says as far as it says nothing of what the file holds."""
+def _explained(file: Path, size: int, error: Exception) -> str:
+    """What is wrong with a file, as far as that says nothing of what it holds."""
     said = str(error)
-    for known in ("Empty CSV file", "invalid UTF8 data", "straddling object"):
-        if known in said:
-            return known
-    return type(error).__name__
+    found = _WRONG_WIDTH.search(said)
+    if found is not None:
+        line, expected, actual = found.groups()
+        return (
+            f"{file} line {line} has {actual} fields, but the first line names {expected} "
+            "columns; quote what holds the delimiter, or correct the line"
+        )
+    known = [reason for reason in _REASONS if reason in said]
+    return (
+        f"{file} ({size:,} bytes) can't be read as CSV ({(known or [type(error).__name__])[0]}); "
+        "write it as UTF-8 text with a first line of names"
+    )
 
 
 def _refuse_values_for_names(file: Path, names: list[str]) -> None:

@@ -2,7 +2,8 @@
 
 A table's numbers have mean 0 and standard deviation 1 over the training rows. Whatever their scale
 was, a row of D of them then has a squared norm of D on average, and the steps of gradient descent
-grow with it; so wide matrices are scaled down until it is `LARGEST_SQUARED_NORM`.
+grow with it; so the numbers of wide rows are scaled down until it is `LARGEST_SQUARED_NORM`, at
+which every rate of learning trains that does on rows of norm 1, and the defaults do.
 """
 
 import math
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from labeldp.trainers.data_sets.files import DataFileError
 from labeldp.trainers.data_sets.mapped_rows import fit_mapped, standardized_file
 from labeldp.trainers.data_sets.own_rows import MappedRows, RawFeatures
-from labeldp.trainers.data_sets.tables import Columns, Numbers, refuse_not_finite
+from labeldp.trainers.data_sets.tables import Columns, Number, Numbers, refuse_not_finite
 
 if TYPE_CHECKING:  # it knows of readers, which import this
     from labeldp.trainers.preprocessing import Step
@@ -62,7 +63,7 @@ def prepared(
         ValueError: Numbers that are not finite, or a column of too many categories.
     """
     if isinstance(train, dict) and isinstance(test, dict):
-        columns = Columns.fit(train, beside=beside)
+        columns = _narrowed_columns(Columns.fit(train, beside=beside))
         return Prepared(
             train=columns(train, what="training features"),
             test=columns(test, what="testing features"),
@@ -105,10 +106,23 @@ def _of_files(
 
 def narrowed(fitted: Numbers) -> Numbers:
     """Return the same with wide rows scaled down; see the module's first lines."""
-    varying = int(np.isfinite(fitted.std).sum())
-    if varying <= LARGEST_SQUARED_NORM:
-        return fitted
-    return replace(fitted, std=fitted.std * math.sqrt(varying / LARGEST_SQUARED_NORM))
+    factor = _factor(int(np.isfinite(fitted.std).sum()))
+    return replace(fitted, std=fitted.std * factor) if factor > 1 else fitted
+
+
+def _narrowed_columns(fitted: Columns) -> Columns:
+    """The same for the numbers among a table's columns."""
+    numbers = {
+        name: column for name, column in fitted.columns.items() if isinstance(column, Number)
+    }
+    factor = _factor(sum(math.isfinite(column.std) for column in numbers.values()))
+    scaled = {name: replace(column, std=column.std * factor) for name, column in numbers.items()}
+    return replace(fitted, columns={**fitted.columns, **scaled}) if factor > 1 else fitted
+
+
+def _factor(columns: int) -> float:
+    """How much so many columns that vary are scaled down, 1 or more."""
+    return max(1.0, math.sqrt(columns / LARGEST_SQUARED_NORM))
 
 
 def refuse_not_finite_numbers(features: NDArray[Any], *, what: str) -> None:

@@ -89,6 +89,11 @@ def places_among(
     return places
 
 
+def is_whole(text: str) -> bool:
+    """Whether text is a whole number."""
+    return _WHOLE.fullmatch(text) is not None
+
+
 def _place(places: dict[Hashable, int], label: Any) -> int:
     try:
         return places.get(label, -1)
@@ -99,6 +104,6 @@ def _place(places: dict[Hashable, int], label: Any) -> int:
 def _whole_numbers(text: NDArray[Any]) -> tuple[NDArray[np.int64] | None, int]:
     """Text as whole numbers, or the first row that is none."""
     for row, label in enumerate(text.tolist()):
-        if _WHOLE.fullmatch(label) is None:
+        if not is_whole(label):
             return None, row
     return np.char.strip(text).astype(np.int64), -1

@@ -43,7 +43,7 @@ def read_parquet(file: Path, source: OwnSource, *, labels: bool = True) -> OwnRo
         label_column=(source.label_column or LABEL) if labels else None,
         split_column=source.split_column,
         drop=source.drop,
-        stated=_stated(file, table.schema.metadata or {}),
+        stated=stated_in(file, table.schema.metadata or {}),
     )
 
 
@@ -71,8 +71,12 @@ def parquet_table(file: Path) -> Any:
         ) from error
 
 
-def _stated(file: Path, metadata: dict[bytes, bytes]) -> StatedClasses | None:
-    """Number of classes or their names, as far as the file's metadata say."""
+def stated_in(file: Path, metadata: dict[bytes, bytes]) -> StatedClasses | None:
+    """Return the number of classes or their names, as far as the file's metadata say.
+
+    Raises:
+        DataFileError: They say something else there.
+    """
     for key in ("class_names", "num_classes"):
         if key.encode() not in metadata:
             continue

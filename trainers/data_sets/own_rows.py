@@ -141,8 +141,8 @@ def rows_for_testing(
     unknown = np.flatnonzero(~np.isin(split, ["train", "test"]))
     if len(unknown):
         raise DataFileError(
-            f"{file}: {SPLIT} row {unknown[0]} is {split[unknown[0]]!r}; it must be 'train' or "
-            "'test'"
+            f"{file}: {SPLIT} row {unknown[0]} is {str(split[unknown[0]])!r}; it must be 'train' "
+            "or 'test'"
         )
     test: NDArray[np.bool_] = split == "test"
     if test.all() or not test.any():

@@ -73,21 +73,7 @@ def test_a_re_encoded_set_is_told_from_the_published_one() -> None:
         assert "say so beside every number" in found.problems[0]
 
 
-def test_own_files_are_checked_by_their_path(tmp_path: Path) -> None:
-    features, labels = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
-    mine = tmp_path / "mine.npz"
-    np.savez(mine, features=features, labels=labels)
-    (problem,) = data_verbs.check_set(str(mine)).problems
-    assert "data.classes=K" in problem
-    (problem,) = data_verbs.check_set(str(mine), classes="2").problems
-    assert "data.hold_out=none" in problem
-    private = data_verbs.check_set(str(mine), hold_out="none", classes="no,yes")
-    assert private.ok and (private.training_examples, private.test_examples) == (20, 0)
-    assert data_verbs.check_set(str(mine), hold_out="public", classes="2").test_examples == 4
-    features[3, 1] = np.nan
-    np.savez(mine, features=features, labels=labels)
-    found = data_verbs.check_set(str(mine), hold_out="public", classes="2")
-    assert not found.ok and "row 3, column 1 is nan" in found.problems[0]
+def test_own_is_no_set_of_its_own() -> None:
     with pytest.raises(ValueError, match="labeldp data check FILE"):
         data_verbs.check_set("own")
 

@@ -25,6 +25,16 @@ def test_columns_that_never_change_do_not_count() -> None:
     assert float((found.train.astype(float) ** 2).sum(1).mean()) == pytest.approx(60, rel=1e-4)
 
 
+def test_columns_with_names_are_scaled_as_those_without() -> None:
+    random = np.random.default_rng(0)
+    matrix = random.normal(1, 2, (300, 200))
+    columns = {f"x{place}": column for place, column in enumerate(matrix.T)}
+    named = prepared(columns, {name: column[:5] for name, column in columns.items()}, where="X")
+    np.testing.assert_allclose(
+        named.train, prepared(matrix, matrix[:5], where="X").train, rtol=1e-5, atol=1e-7
+    )
+
+
 def test_text_becomes_one_hot() -> None:
     found = prepared({"a": np.array(["x", "y"])}, {"a": np.array(["y", "z"])}, where="X")
     assert found.train.tolist() == [[1, 0], [0, 1]] and found.test.tolist() == [[0, 1], [0, 0]]

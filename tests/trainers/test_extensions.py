@@ -1,0 +1,100 @@
+"""extensions: methods and data sets of another package work; a broken one breaks nothing else."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from labeldp.platform.cli.command_line import main
+from labeldp.platform.cli.data_verbs import list_sets
+from labeldp.platform.cli.doctor_verb import _extensions
+from labeldp.platform.configuration import (
+    METHODS,
+    ConfigurationError,
+    TrialConfig,
+    config_hash,
+    flatten,
+    with_changes,
+)
+from labeldp.trainers.alibi import AlibiConfig
+from labeldp.trainers.data import load
+from labeldp.trainers.data_sets.catalog import DATASETS, find
+from labeldp.trainers.extensions import ExtensionError
+from tests.trainers.other_package import install
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    install(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in ("other_package_code", "second_package_code"):
+        sys.modules.pop(name, None)
+
+
+def test_without_other_packages_all_is_as_it_was() -> None:
+    assert not METHODS.added() and "louder" not in METHODS
+    assert len(METHODS) == len(list(METHODS)) >= 9
+    with pytest.raises(ConfigurationError, match=r"known are|did you mean"):
+        with_changes(TrialConfig(), {"method": "louder"})
+
+
+def test_a_method_of_another_package(installed: Path) -> None:
+    config = with_changes(TrialConfig(), {"method": "louder", "trainer.loudness": 5})
+    assert flatten(config)["trainer.loudness"] == 5
+    assert config.trainer.planned_charge(num_classes=3, seed=0).event.epsilon > 0
+    assert config_hash(config, data_fingerprint="f") != config_hash(
+        with_changes(config, {"trainer.loudness": 6}), data_fingerprint="f"
+    )
+    with pytest.raises(ConfigurationError, match="did you mean louder"):
+        with_changes(TrialConfig(), {"method": "loude"})
+    with pytest.raises(ConfigurationError, match="takes LouderConfig, not AlibiConfig"):
+        TrialConfig(method="louder", trainer=AlibiConfig())
+
+
+def test_names_of_labeldp_stay_its_own(installed: Path) -> None:
+    assert METHODS["alibi"] is AlibiConfig
+    assert list(METHODS).count("alibi") == 1
+
+
+def test_a_data_set_of_another_package(installed: Path) -> None:
+    (installed / "corners").mkdir()
+    text = " ".join(f"{i % 7} {i % 5}" for i in range(40))
+    (installed / "corners" / "corners.txt").write_text(text)
+    assert load("corners", root=installed).public.train_features.shape == (20, 2)
+    entries = {entry.name: entry for entry in list_sets(installed)}
+    assert entries["corners"].present and entries["digits"].present
+    with pytest.raises(ValueError, match="did you mean corners"):
+        find("corner")
+
+
+def test_what_is_broken_is_named_and_breaks_nothing_else(
+    installed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = r"'{}' comes from package other_package \(other_package_gone:.*\), which can't be imp"
+    with pytest.raises(ValueError, match=broken.format("nowhere")):
+        with_changes(TrialConfig(), {"method": "nowhere"})
+    with pytest.raises(ExtensionError, match=broken.format("sunken")):
+        find("sunken")
+    with pytest.raises(ExtensionError, match="it is a int and no dataclass of settings"):
+        METHODS["nothing"]
+    with pytest.raises(ExtensionError, match="it is a int and no DataSet"):
+        DATASETS["nothing"]
+    entries = {entry.name: entry for entry in list_sets(installed)}
+    assert not entries["sunken"].present and "mend or uninstall" in entries["sunken"].description
+    checks = {check.name: check for check in _extensions()}
+    assert checks["method louder"].ok and checks["data set corners"].ok
+    assert checks["method nowhere"].fix == "mend or uninstall other_package"
+    assert main(["data", "check", "sunken"]) == 2
+    assert "comes from package other_package" in capsys.readouterr().err
+    assert with_changes(TrialConfig(), {"method": "convex"}).method == "convex"
+
+
+def test_two_packages_with_one_name(installed: Path) -> None:
+    install(installed, "second_package", "[labeldp.methods]\nlouder = {name}_code:LouderConfig\n")
+    # Found once per path: a package that comes later is seen by processes that start later.
+    sys.path.insert(0, str(installed / "nowhere"))
+    with pytest.raises(ExtensionError, match="by other_package and by second_package; uninstall"):
+        METHODS["louder"]
+    sys.path.remove(str(installed / "nowhere"))

@@ -1,0 +1,132 @@
+"""What other packages add without a fork: methods and data sets, by entry points.
+
+A package says in its own pyproject.toml what it brings:
+
+    [project.entry-points."labeldp.methods"]
+    nearest_mean = "mypackage.nearest_mean:NearestMeanConfig"
+
+    [project.entry-points."labeldp.data_sets"]
+    corners = "mypackage.corners:CORNERS"
+
+Once it is installed, in every process of every machine, the names work as those that come with
+labeldp do. A package is imported when its name is asked for, and one that is broken breaks nothing
+else.
+
+>>> colors = Registry({"red": 1}, group="labeldp.no_such_group", kind="color", wrong=lambda _: None)
+>>> "red" in colors, "blue" in colors, list(colors)
+(True, False, ['red'])
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar
+
+Thing = TypeVar("Thing")
+
+
+class ExtensionError(ValueError):
+    """Another package's addition that can't be used; the message names it and the package."""
+
+
+class Registry(MutableMapping[str, Thing], Generic[Thing]):
+    """Name -> thing: those that come with labeldp, then those that other packages add."""
+
+    def __init__(
+        self,
+        own: Mapping[str, Thing],
+        *,
+        group: str,
+        kind: str,
+        wrong: Callable[[Any], str | None],
+    ) -> None:
+        """Start with those of labeldp; they keep their names, whatever a package calls its own.
+
+        Args:
+            own: Name -> thing.
+            group: Of the entry points.
+            kind: What a thing is, for messages.
+            wrong: Says what is wrong with a thing that a package adds; None if nothing is.
+        """
+        self._things = dict(own)
+        self._group, self._kind, self._wrong = group, kind, wrong
+
+    def __getitem__(self, name: str) -> Thing:
+        """Return a thing; its package is imported now.
+
+        Raises:
+            KeyError: Nobody has one of that name.
+            ExtensionError: A package has, and it can't be used.
+        """
+        if name in self._things:
+            return self._things[name]
+        found = self._added()[name]
+        brought_by = sorted({_package(point) for point in found})
+        if len(found) > 1:
+            raise ExtensionError(
+                f"{self._kind} {name!r} is added by {' and by '.join(brought_by)}; uninstall all "
+                "but one of them"
+            )
+        (point,) = found
+        where = f"{self._kind} {name!r} comes from package {brought_by[0]} ({point.value})"
+        try:
+            thing = point.load()
+        except Exception as error:  # whatever another package's import may raise
+            raise ExtensionError(
+                f"{where}, which can't be imported: {type(error).__name__}: {error}; mend or "
+                "uninstall that package, all else works without it"
+            ) from error
+        wrong = self._wrong(thing)
+        if wrong is not None:
+            raise ExtensionError(f"{where}, but {wrong}; see docs/extending.md")
+        loaded: Thing = thing
+        return loaded
+
+    def __contains__(self, name: object) -> bool:
+        """Whether somebody has one of that name; nothing is imported."""
+        return name in self._things or name in self._added()
+
+    def __iter__(self) -> Iterator[str]:
+        """Names, those of labeldp first; nothing is imported."""
+        yield from self._things
+        yield from (name for name in self._added() if name not in self._things)
+
+    def __len__(self) -> int:
+        """How many names there are."""
+        return sum(1 for _ in self)
+
+    def __setitem__(self, name: str, thing: Thing) -> None:
+        """Add one in this process alone."""
+        self._things[name] = thing
+
+    def __delitem__(self, name: str) -> None:
+        """Take it away again."""
+        del self._things[name]
+
+    def added(self) -> dict[str, str]:
+        """Name -> package, of what other packages add; nothing is imported."""
+        return {
+            name: ", ".join(sorted({_package(point) for point in points}))
+            for name, points in self._added().items()
+        }
+
+    def _added(self) -> dict[str, tuple[EntryPoint, ...]]:
+        return _entry_points(self._group, tuple(sys.path))
+
+
+def _package(point: EntryPoint) -> str:
+    return "of no name" if point.dist is None else point.dist.name
+
+
+@lru_cache(maxsize=8)
+def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
+    """All that installed packages say; `path` is where they lie, and another one is read anew."""
+    del path
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for point in entry_points(group=group):
+        # One package may lie on the path twice, as an installed and as an editable one.
+        same = [p for p in found.get(point.name, ()) if _package(p) == _package(point)]
+        if not same:
+            found[point.name] = (*found.get(point.name, ()), point)
+    return found
