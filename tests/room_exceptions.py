@@ -31,6 +31,14 @@ TRUSTED = {
     "platform/publishing/folder_ledger.py": {"kept_ledger.KeptLedger", "kept_ledger.read_ledger"},
     # The command line: what a plan needs to know.
     "platform/cli/sweep_plan.py": {"audits.check_room", "ensembles.ensembles_of"},
+    # Fits in this process: labels come from the user, and go into the vault at once.
+    "platform/api/classifier.py": {
+        "near_labels.NearLabels",
+        "near_labels.NearSecrets",
+        "shared_vault.PublicSide",
+        "shared_vault.SharedVault",
+    },
+    "platform/api/fitting.py": {"near_labels.NearLabels"},
     # The one door of reports and studies: evidence that was kept for the labels' owner, without
     # labels in it.
     "platform/reports/audit_figures.py": {"audits.AttackEvidence"},
@@ -195,6 +203,12 @@ LONG = {
             60,
             9,
             "a target, two parts that may be given, and the ways to price that its siblings take",
+        ),
+        (
+            "platform/api/classifier.py:LabelPrivateClassifier.__init__",
+            30,
+            11,
+            "scikit-learn's convention: every parameter by itself, for get_params and searches",
         ),
         (
             "mechanisms/pate/smooth_sensitivity.py:release_epsilon",

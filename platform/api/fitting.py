@@ -144,23 +144,21 @@ def fit(
 
         figures = labels.figures(probabilities, delta=settings.delta)
     epsilon, at = labels.epsilon(delta=settings.delta)
-    lines = [
-        line_of(
-            charge,
-            num_labels=len(data.train_features),
-            delta=settings.delta,
-            new=labels.is_new(charge),
-        )
-        for charge in labels.charges()
-    ]
     return Fitted(
         predictor=predictor,
         epsilon=epsilon,
         delta=at,
-        lines=lines,
+        lines=_lines(labels, num_labels=len(data.train_features), delta=settings.delta),
         figures=figures,
         spoiled=labels.spoiled,
     )
+
+
+def _lines(labels: NearLabels, *, num_labels: int, delta: float) -> list[PaidRelease]:
+    return [
+        line_of(charge, num_labels=num_labels, delta=delta, new=labels.is_new(charge))
+        for charge in labels.charges()
+    ]
 
 
 def facts_of_audit(fitted: Fitted) -> dict[str, Any]:

@@ -2,10 +2,9 @@
 
 import importlib.util
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -81,23 +80,17 @@ def plan(
     Raises:
         ConfigurationError: A key or value that can't be used.
     """
-    sweep = load_sweep(path)
     changes = {**(read_yaml(Path(config)) if config else {}), **parse_overrides(list(overrides))}
-    return plan_sweep(sweep, changes=changes, smoke=smoke)
+    return plan_of(load_sweep(path), SweepOptions(smoke=smoke, results=Path(), overrides=changes))
 
 
-def plan_sweep(sweep: Sweep, *, changes: Mapping[str, Any], smoke: bool = False) -> PlanResult:
-    """List a sweep's trials and their cost.
-
-    Args:
-        sweep: What would be run.
-        changes: Dotted key -> value.
-        smoke: Plan the small size.
+def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
+    """List a sweep's trials and their cost, as it would be run with these options.
 
     Raises:
         ConfigurationError: A key or value that can't be used.
     """
-    sized, trials = prepare(sweep, SweepOptions(smoke=smoke, results=Path(), overrides=changes))
+    sized, trials = prepare(sweep, options)
     facts = _look_at_data(trials)
     cost = cost_of(trials, num_classes=facts.num_classes, with_estimates=facts.with_estimates)
     problems = [*facts.problems]
@@ -112,7 +105,7 @@ def plan_sweep(sweep: Sweep, *, changes: Mapping[str, Any], smoke: bool = False)
         releases=cost.releases,
         epsilon_total=cost.epsilon_total,
         delta=cost.delta,
-        gpu_hours=0.0 if smoke else len(trials) * sized.gpu_hours_per_trial,
+        gpu_hours=0.0 if options.smoke else len(trials) * sized.gpu_hours_per_trial,
         fits=not problems,
         problems=problems,
         configurations=[{"variant": trial.variant, **trial.point} for trial in trials],

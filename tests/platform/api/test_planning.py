@@ -1,0 +1,26 @@
+"""planning: what the verb says, for a configuration, a sweep and a file."""
+
+from pathlib import Path
+
+import pytest
+
+import labeldp
+from labeldp.platform.cli.sweep_plan import plan as plan_of_the_verb
+from labeldp.platform.configuration import TrialConfig
+from tests.platform.examples import a_sweep
+
+QUICKSTART = Path(__file__).resolve().parents[3] / "sweeps" / "quickstart.py"
+
+
+def test_a_plan_is_the_verbs() -> None:
+    found = labeldp.plan(QUICKSTART, overrides={"trainer.epsilon": [1.0, 2.0]}, smoke=True)
+    verbs = plan_of_the_verb(str(QUICKSTART), overrides=["trainer.epsilon=[1.0,2.0]"], smoke=True)
+    assert found == verbs and found.fits
+
+
+def test_trials_and_sweeps_are_planned_as_they_are() -> None:
+    one = labeldp.plan(TrialConfig(), overrides={"trainer.epsilon": 3.0})
+    assert (one.trials, one.epsilon_total, one.releases) == (1, 3.0, 1)
+    assert labeldp.plan(a_sweep()).trials == 5
+    with pytest.raises(ValueError, match=r"trainer\.epsilon"):
+        labeldp.plan(TrialConfig(), overrides={"trainer.epsilo": 3.0})
