@@ -72,7 +72,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         classes: All classes, or how many there are of 0..K-1. They are public, and stated.
             "publish" reads them off y, which is charged as infinite.
         random_state: Of training (weights, batches). Never of the labels' noise, which is the
-            operating system's entropy.
+            operating system's entropy, drawn exactly (docs/sharp_edges.md).
         vault: A `SharedVault` or its folder: what other fits with it have released of the same rows
             and labels is read and not paid again, all else adds up. If not given, a vault of the
             estimator's own that its refits share.
@@ -309,7 +309,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         rows: Any,
         vault: "SharedVault",
     ) -> Any:
-        from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
+        from labeldp.mechanisms.randomness import SecureEntropy, SeededNoise
         from labeldp.platform.audit_settings import AuditSettings
         from labeldp.platform.trusted.near_labels import NearLabels, NearSecrets
         from labeldp.platform.trusted.shared_vault import PublicSide
@@ -328,7 +328,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 people=None if rows is None else np.asarray(rows),
             ),
             shared=vault,
-            noise=OsEntropy() if seed is None else SeededNoise(seed=seed),
+            noise=SecureEntropy() if seed is None else SeededNoise(seed=seed),
         )
 
     def _take(self, fitted: "Fitted", data: "PublicData", config: "TrialConfig") -> None:
@@ -359,7 +359,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 fingerprint=data.fingerprint,
                 trial="",
                 seed=config.seed,
-                noise="plain" if self.noise_seed is None else "seeded",
+                noise="secure" if self.noise_seed is None else "seeded",
             ),
         )
 

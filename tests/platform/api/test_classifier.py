@@ -62,6 +62,7 @@ def test_every_method_costs_what_was_asked_for_and_its_model_is_saved(
     saved = load_model(tmp_path / "model")
     assert (saved.predict_proba(X) == model.predict_proba(X)).all()
     assert saved.facts["epsilon"] == model.epsilon_ and saved.facts["private"]
+    assert saved.facts["noise"] == "secure" and not model.ledger_[0].seeded
     assert saved.predict(X[:2]).tolist() == [str(each) for each in model.predict(X[:2])]
 
 
