@@ -19,7 +19,7 @@ def plan(
     """Return a sweep's trials and cost, as `labeldp plan` does.
 
     Args:
-        what: A `TrialConfig`, a `Sweep`, or the path of a file that holds one.
+        what: As for `run`.
         overrides: Dotted key -> value on top; a list makes an axis.
         smoke: The sweep's small size.
         **options: Further ones of `SweepOptions`, as for `run`.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from labeldp.platform.configuration import TrialConfig
     from labeldp.platform.sweep import Sweep
 
-    Runnable = TrialConfig | Sweep | str | os.PathLike[str]
+    Runnable = TrialConfig | Sweep | Mapping[str, Any] | str | os.PathLike[str]
 
 
 def run(
@@ -33,7 +33,8 @@ def run(
     nothing is paid twice.
 
     Args:
-        what: A `TrialConfig`, a `Sweep`, or the path of a file that holds one.
+        what: A `TrialConfig` or its dotted key -> value, a `Sweep`, or the path of a file that
+            holds one.
         results: The results folder; `results/NAME` if not given.
         overrides: Dotted key -> value on top; a list makes an axis.
         smoke: The sweep's small size.
@@ -63,16 +64,18 @@ def sweep_of(what: "Runnable") -> "Sweep":
         ValueError: Neither, or a file that holds no sweep.
     """
     from labeldp.platform.cli.sweep_plan import load_sweep
-    from labeldp.platform.configuration import TrialConfig
+    from labeldp.platform.configuration import TrialConfig, with_changes
     from labeldp.platform.sweep import Sweep
 
     if isinstance(what, Sweep):
         return what
+    if isinstance(what, Mapping):
+        what = with_changes(TrialConfig(), what)
     if isinstance(what, TrialConfig):
         return Sweep(name=re.sub(r"[^\w.-]", "_", f"{what.method}_{what.data.name}"), base=what)
     if isinstance(what, str | os.PathLike):
         return load_sweep(os.fspath(what))
     raise ValueError(
-        f"{type(what).__name__} can't be run; give a TrialConfig, a Sweep, or the path of a sweep "
-        "file"
+        f"{type(what).__name__} can't be run; give a TrialConfig, keys and values of one, a Sweep, "
+        "or the path of a sweep file"
     )

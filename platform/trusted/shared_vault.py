@@ -90,13 +90,17 @@ class SharedVault:
 
         Raises:
             NotOurs: The folder belongs to somebody else.
+            ValueError: There is a file in its place.
         """
         self.folder = None if folder is None else Path(folder).expanduser().absolute()
         self._memory: dict[str, _Place] = {}
         self._lock = threading.RLock()
-        if self.folder is not None:
-            private_folder(self.folder)
-            inner_folder(self.folder / "fits")
+        if self.folder is None:
+            return
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(f"{self.folder} is a file; a vault takes a folder of its own")
+        private_folder(self.folder)
+        inner_folder(self.folder / "fits")
 
     def __repr__(self) -> str:
         """Say where it is."""

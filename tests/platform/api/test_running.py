@@ -20,6 +20,8 @@ QUICKSTART = Path(__file__).resolve().parents[3] / "sweeps" / "quickstart.py"
 def test_trials_sweeps_and_files_are_sweeps() -> None:
     assert sweep_of(a_sweep()).name == "small"
     assert sweep_of(TrialConfig()).name == "alibi_digits"
+    asked = sweep_of({"method": "lp_mst", "trainer.epsilon": 3.0})
+    assert asked.name == "lp_mst_digits" and asked.base.trainer.epsilon == 3.0
     assert sweep_of(QUICKSTART).name == sweep_of(str(QUICKSTART)).name == "quickstart"
     with pytest.raises(ValueError, match="int can't be run"):
         sweep_of(3)  # type: ignore[arg-type]

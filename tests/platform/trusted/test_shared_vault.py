@@ -89,6 +89,12 @@ def test_a_copy_is_the_same_vault_and_memory_stays_here(tmp_path: Path) -> None:
     assert repr(kept) == f"SharedVault({str(tmp_path / 'vault')!r})"
 
 
+def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="is a file; a vault takes a folder"):
+        SharedVault(tmp_path / "file")
+
+
 def test_one_name_for_two_rows_is_refused(shared: SharedVault) -> None:
     with pytest.raises(ValueError, match="twice"):
         ask(shared, people=[0, 0, 1, 2, 3, 4])
