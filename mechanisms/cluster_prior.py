@@ -47,6 +47,8 @@ class ClusterHistograms:
     num_classes: int
 
     failure_probability: ClassVar[float] = 0.0
+    #: A vault draws its secret noise on digits (`secure_noise`), asked for or not: numbers are few.
+    exact_by_default: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the parameters."""

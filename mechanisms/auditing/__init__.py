@@ -6,19 +6,32 @@
 | What do the same confidences prove? | `memorization_interval(...).corrected` | bound at delta 0 |
 | What does a run with coin canaries prove? | `one_run_audit`, `one_run_lower_bound` | lower bound |
 | ... if the mechanism's own curve is known? | `f_dp_lower_bound` | tighter lower bound |
+| ... if each label got noise of a known family? | `tight_lower_bound` | tightest lower bound |
+| What does a release prove, without any model? | `audit_release` | lower bounds |
+| Is the noise of moment labels what is charged? | `audit_moments` | lower bound |
+| What shows without spoiling a label, given how wrong a proxy is? | `observational_audit` | ... |
 | Is an attack better than not looking at labels at all? | `label_inference` | advantage |
 | What do repeated PATE answers give away? | `mechanisms.pate.vote_leakage` | vote histograms |
 
 | what | modules |
 |---|---|
 | what is planted | `canaries` |
-| what is asked | `memorization`, `one_run` with `one_run_curves`, `label_inference` |
+| what is asked of a model | `memorization`, `one_run` with `one_run_curves`, `label_inference` |
+| what is asked of a release | `release_audit` by `tight_one_run`, with `label_channels` |
+| and of what neither shows | `moments_audit`, `observational` |
 
 A lower bound is proof that a mechanism leaks, with the stated confidence. It is never proof that it
 leaks no more: that is the provable epsilon's part. Show a bound with its `ceiling`.
 """
 
 from labeldp.mechanisms.auditing.canaries import Canaries, CoinCanaries
+from labeldp.mechanisms.auditing.label_channels import (
+    BitFlipFamily,
+    Family,
+    GaussianFamily,
+    LaplaceFamily,
+    RandomizedResponseFamily,
+)
 from labeldp.mechanisms.auditing.label_inference import (
     LabelInference,
     advantage_bound,
@@ -30,6 +43,8 @@ from labeldp.mechanisms.auditing.memorization import (
     memorization_interval,
     memorization_interval_from_pairs,
 )
+from labeldp.mechanisms.auditing.moments_audit import MomentsAudit, audit_moments
+from labeldp.mechanisms.auditing.observational import ObservationalAudit, observational_audit
 from labeldp.mechanisms.auditing.one_run import (
     BestFraction,
     FixedGuesses,
@@ -47,28 +62,50 @@ from labeldp.mechanisms.auditing.one_run_curves import (
     RandomizedResponseCurve,
     f_dp_lower_bound,
 )
+from labeldp.mechanisms.auditing.release_audit import (
+    LocalMechanism,
+    ReleaseAudit,
+    audit_release,
+    family_of,
+)
+from labeldp.mechanisms.auditing.tight_one_run import best_tight_bound, tight_lower_bound
 
 __all__ = [
     "BestFraction",
+    "BitFlipFamily",
     "Canaries",
     "CoinCanaries",
     "EpsilonInterval",
+    "Family",
     "FixedGuesses",
     "GaussianCurve",
+    "GaussianFamily",
     "GuessesAbove",
     "LabelInference",
+    "LaplaceFamily",
+    "LocalMechanism",
     "MemorizationAudit",
+    "MomentsAudit",
+    "ObservationalAudit",
     "OneRunAudit",
     "PureCurve",
     "RandomizedResponseCurve",
+    "RandomizedResponseFamily",
+    "ReleaseAudit",
     "advantage_bound",
+    "audit_moments",
+    "audit_release",
+    "best_tight_bound",
     "canaries_needed",
     "candidate_scores",
     "f_dp_lower_bound",
+    "family_of",
     "label_inference",
     "memorization_interval",
     "memorization_interval_from_pairs",
+    "observational_audit",
     "one_run_audit",
     "one_run_ceiling",
     "one_run_lower_bound",
+    "tight_lower_bound",
 ]

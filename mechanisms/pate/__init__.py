@@ -12,7 +12,7 @@
 | ... in its three prices? | `pricing`; `many_settings` at once |
 | Which noise for which epsilon? | `calibration` |
 | What of it may be published? | `smooth_sensitivity` on `answer_price`, `local_sensitivity`, |
-| | `secret_cost` and `publishing_noise` |
+| | `secret_cost`, `two_class_costs`; drawn by `publishing_noise` and `publishing_rule` |
 | What do repeated answers give away? | `vote_leakage`, measured in `leakage_measurements` |
 
 Names are imported from their modules. `auditing` and this room do not know each other.

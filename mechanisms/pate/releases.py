@@ -31,16 +31,10 @@ from labeldp.mechanisms.accounting import (
 from labeldp.mechanisms.ledger import epsilon_of_prices
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import Aggregator, Answers, ConfidentGNMax, GNMax
-from labeldp.mechanisms.pate.answer_price import AnswerPrice
 from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
-from labeldp.mechanisms.pate.local_sensitivity import threshold_changes, threshold_prices
-from labeldp.mechanisms.pate.publishing_noise import (
-    GUESS_SHARE,
-    TAIL_SHARE,
-    ReleaseNoise,
-    public_order,
-)
+from labeldp.mechanisms.pate.publishing_noise import TAIL_SHARE, ReleaseNoise
+from labeldp.mechanisms.pate.publishing_rule import public_rule
 from labeldp.mechanisms.pate.query_costs import QueryCosts
 from labeldp.mechanisms.pate.smooth_sensitivity import SanitizedEpsilon, release_epsilon
 from labeldp.mechanisms.randomness import AnyGenerator
@@ -163,23 +157,15 @@ class PublishedCost:
         else:
             return None
         tail = TAIL_SHARE * delta
-        order = public_order(
-            num_queries=answers.queries,
-            num_answers=answers.max_answers,
+        order, guess = public_rule(
+            queries=answers.queries,
+            answers=answers.max_answers,
             noise_std=noise_std,
-            sigma1=sigma1,
+            check=None if threshold is None or sigma1 is None else (threshold, sigma1),
+            teachers=teachers,
+            classes=classes,
             delta=delta,
         )
-        # A tenth of the most that one vote in every query could change the cost by: the guess needs
-        # no votes, and decides how much noise is drawn, not whether the bound holds.
-        price = AnswerPrice(noise_std=noise_std, num_classes=classes, order=order)
-        largest = answers.max_answers * price.largest_change
-        if threshold is not None and sigma1 is not None:
-            prices = threshold_prices(
-                num_teachers=teachers, threshold=threshold, sigma1=sigma1, order=order
-            )
-            largest += answers.queries * float(threshold_changes(prices).max())
-        guess = GUESS_SHARE * max(largest, 1e-12)
         return cls(
             noise_std=noise_std,
             threshold=threshold,

@@ -30,8 +30,10 @@ Renyi costs at that order, its own price included, which is what a Renyi filter 
 A guarantee takes a budget fixed beforehand and answers that stop at it; or a charge for all checks
 and answers that were asked for, whatever the votes, as the ledger has it.
 
-D is the sum of the bounds of Theorem 6 of PATE 2018, which speaks of one direction, from these
-votes to changed ones; so what is published is a bound in that direction (docs/epsilon.md).
+With two classes D is exact, and holds for both directions of a change (`two_class_costs`). With
+more it is the sum of the bounds of Theorem 6 of PATE 2018, which speaks of one direction, from
+these votes to changed ones; so what is published then is a bound in that direction
+(docs/epsilon.md).
 
 Everything in `SanitizedEpsilon` may be published, and nothing else: not the cost itself, not the
 price of a query, not SS, not the probability of passing a check. Order, noise and tail must be
@@ -42,7 +44,7 @@ votes. A second release of the same votes costs again.
 >>> released = release_epsilon(votes, noise_std=40.0, threshold=200.0, sigma1=150.0,
 ...     delta=1e-5, order=8.0, generator=np.random.default_rng(0))
 >>> round(released.epsilon, 2), round(released.epsilon_data_independent, 2)
-(3.2, 6.39)
+(2.34, 4.54)
 """
 
 import math
@@ -68,6 +70,7 @@ from labeldp.mechanisms.pate.publishing_noise import (
     tail_deviations,
 )
 from labeldp.mechanisms.pate.secret_cost import SecretCost, cost_of_answers, cost_of_checks
+from labeldp.mechanisms.pate.two_class_costs import ExactTables
 from labeldp.mechanisms.pate.votes import checked_counts, checked_votes
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
@@ -135,8 +138,8 @@ class SanitizedEpsilon:
     Attributes:
         epsilon: An upper bound, after the fact, on what the answers and this release cost at
             `delta`: a random number, no (epsilon, delta)-DP of a mechanism (see the module's text),
-            and a bound in one direction only, that of Theorem 6 of PATE 2018, on which it rests:
-            from these votes to changed ones (docs/epsilon.md).
+            and with more than two classes a bound in one direction only, that of Theorem 6 of PATE
+            2018, on which it rests: from these votes to changed ones (docs/epsilon.md).
         delta: At which costs are stated, tail included.
         tail: Part of delta: the probability that noise broke the bound or fell short of its scale.
         order: The Renyi order, fixed beforehand.
@@ -276,6 +279,17 @@ def _cost_of_run(
             "neither"
         )
     mask = _checked_answered(answered, len(votes))
+    if threshold is None and answered is not None and not mask.all():
+        raise ValueError("answered leaves queries out, but without a threshold all are answered")
+    if votes.shape[1] == 2 and check_counts is None:
+        tables = ExactTables(
+            num_teachers=int(votes[0].sum()),
+            noise_std=noise_std,
+            order=order,
+            threshold=threshold,
+            sigma1=sigma1,
+        )
+        return tables.cost(votes, answered=mask)
     price = AnswerPrice(noise_std=noise_std, num_classes=votes.shape[1], order=order)
     cost = cost_of_answers(votes, price=price, answered=mask)
     if threshold is not None and sigma1 is not None:
@@ -288,8 +302,6 @@ def _cost_of_run(
         cost += cost_of_checks(
             counts, num_teachers=teachers, threshold=threshold, sigma1=sigma1, order=order
         )
-    elif answered is not None and not mask.all():
-        raise ValueError("answered leaves queries out, but without a threshold all are answered")
     return cost
 
 

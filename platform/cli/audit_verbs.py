@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from dataclasses import asdict
 from typing import Any
 
 from labeldp.platform.cli.verb import Group, Verb
@@ -32,6 +33,8 @@ def memorization(options: argparse.Namespace) -> dict[str, Any]:
 def one_run(options: argparse.Namespace) -> dict[str, Any]:
     """What one training run proves about its epsilon, from counts of guesses or from scores.
 
+    With a family, also what it proves if each label had noise of that family by itself.
+
     Raises:
         ValueError: Neither all of one kind of input nor all of the other; what the audit refuses.
     """
@@ -49,13 +52,76 @@ def one_run(options: argparse.Namespace) -> dict[str, Any]:
             confidence=options.confidence,
         )
         keys = ("epsilon_low", "ceiling", "guesses", "correct", "canaries")
-        return {key: getattr(found, key) for key in keys}
+        result = {key: getattr(found, key) for key in keys}
+        # Which number of guesses was best is known from the guesses: each try pays for the choice.
+        tries = len(auditing.BestFraction().fractions)
+        return result | _tight(options, result, confidence=1 - (1 - options.confidence) / tries)
     settings = {"delta": options.delta, "confidence": options.confidence}
-    return {
+    result = {
         "epsilon_low": auditing.one_run_lower_bound(**counts, **settings),
         "ceiling": auditing.one_run_ceiling(canaries=options.canaries, **settings),
         **{key: counts[key] for key in ("guesses", "correct", "canaries")},
     }
+    return result | _tight(options, counts, confidence=options.confidence)
+
+
+def _tight(
+    options: argparse.Namespace, counts: dict[str, Any], *, confidence: float
+) -> dict[str, float]:
+    """What the guesses prove within the family that is named; nothing where none is."""
+    from labeldp.mechanisms import auditing
+
+    if options.family is None:
+        return {}
+    families: dict[str, auditing.Family] = {
+        "gaussian": auditing.GaussianFamily(),
+        "laplace": auditing.LaplaceFamily(),
+        "rr": auditing.RandomizedResponseFamily(num_classes=options.classes),
+    }
+    found = auditing.tight_lower_bound(
+        **{key: counts[key] for key in ("canaries", "guesses", "correct")},
+        family=families[options.family],
+        delta=options.delta,
+        confidence=confidence,
+    )
+    return {"epsilon_tight": found}
+
+
+def moments(options: argparse.Namespace) -> dict[str, Any]:
+    """What Dirac canaries prove of the noise of moment labels, beside what is charged for it."""
+    import numpy as np
+
+    from labeldp.mechanisms.auditing import audit_moments
+    from labeldp.mechanisms.calibration import calibrate_gaussian
+    from labeldp.mechanisms.label_moments import LabelMoments
+
+    noise_std = calibrate_gaussian(epsilon=options.epsilon, delta=options.delta).noise_std
+    audit = audit_moments(
+        LabelMoments(noise_std=noise_std, num_classes=options.classes),
+        canaries=options.canaries,
+        delta=options.delta,
+        confidence=options.confidence,
+        generator=np.random.default_rng(options.seed),
+    )
+    return {"epsilon": audit.epsilon, "noise_std": noise_std, **asdict(audit.found)}
+
+
+def observational(options: argparse.Namespace) -> dict[str, Any]:
+    """What a model proves by labels that nobody spoiled, if the proxy is as good as is said."""
+    import numpy as np
+
+    from labeldp.mechanisms.auditing import observational_audit
+    from labeldp.platform.cli.array_files import read_array
+
+    found = observational_audit(
+        read_array(options.confidences, what="--confidences"),
+        labels=read_array(options.labels, what="--labels"),
+        proxy=read_array(options.proxy, what="--proxy"),
+        proxy_log_error=options.proxy_log_error,
+        confidence=options.confidence,
+        generator=np.random.default_rng(options.seed),
+    )
+    return asdict(found)
 
 
 def vote_leakage(options: argparse.Namespace) -> dict[str, Any]:
@@ -112,6 +178,41 @@ def _one_run_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, metavar="FILE[:key]")
     parser.add_argument("--delta", type=float, default=0.0)
     parser.add_argument("--confidence", type=float, default=0.95)
+    parser.add_argument(
+        "--family",
+        choices=("gaussian", "laplace", "rr"),
+        help="also bound epsilon tightly, if noise of this family was put on each label by itself",
+    )
+    parser.add_argument(
+        "--classes", type=int, default=2, help="of --family rr; 2 is careful for any number"
+    )
+
+
+def _moments_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--epsilon", type=float, default=1.0, help="that is charged")
+    parser.add_argument("--delta", type=float, default=1e-5)
+    parser.add_argument("--canaries", type=int, default=2000, metavar="N")
+    parser.add_argument("--classes", type=int, default=10, metavar="K")
+    parser.add_argument("--confidence", type=float, default=0.95)
+    parser.add_argument("--seed", type=int, help="of a repeatable audit")
+
+
+def _observational_arguments(parser: argparse.ArgumentParser) -> None:
+    for name, what in (
+        ("--confidences", "[N, K] of the model"),
+        ("--labels", "[N] that it was trained on"),
+        ("--proxy", "[N, K] of a model that never saw these labels"),
+    ):
+        parser.add_argument(name, required=True, metavar="FILE[:key]", help=what)
+    parser.add_argument(
+        "--proxy-log-error",
+        type=float,
+        required=True,
+        metavar="TAU",
+        help="largest |log p - log proxy|, p the law of true labels: an assumption of yours",
+    )
+    parser.add_argument("--confidence", type=float, default=0.95)
+    parser.add_argument("--seed", type=int, help="of a repeatable audit")
 
 
 def _vote_leakage_arguments(parser: argparse.ArgumentParser) -> None:
@@ -134,6 +235,20 @@ VERBS = (
         summary="a valid lower bound from one model",
         arguments=_one_run_arguments,
         run=one_run,
+    ),
+    Verb(
+        group=AUDIT,
+        name="moments",
+        summary="is the noise of moment labels what is charged?",
+        arguments=_moments_arguments,
+        run=moments,
+    ),
+    Verb(
+        group=AUDIT,
+        name="observational",
+        summary="a bound without canaries, given a proxy's error",
+        arguments=_observational_arguments,
+        run=observational,
     ),
     Verb(
         group=AUDIT,

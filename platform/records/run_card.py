@@ -119,6 +119,18 @@ def _audits(record: TrialRecord) -> list[str]:
             f"{metrics['private/epsilon_f_dp']:.3f} (ceiling "
             f"{metrics['epsilon_f_dp_ceiling']:.3f}) |"
         )
+    if "private/epsilon_tight" in metrics:
+        lines.append(
+            "| ... if each label got noise of the family that it claims | "
+            f"{metrics['private/epsilon_tight']:.3f} (ceiling "
+            f"{metrics['epsilon_tight_ceiling']:.3f}) |"
+        )
+        lines.append(
+            "| the noisy labels themselves, within that family: at least | "
+            f"{metrics['private/epsilon_release']:.3f} ({metrics['private/release_correct']:.0f} "
+            f"of {metrics['private/release_guesses']:.0f} coins right; ceiling "
+            f"{metrics['epsilon_release_ceiling']:.3f}) |"
+        )
     if "private/label_inference_advantage" in metrics:
         lines.append(
             "| label inference: advantage over guessing | "

@@ -100,7 +100,8 @@ def confidence_figure(models: Sequence[AuditedModel], *, file: IO[bytes]) -> Non
 
 
 def _finite(metrics: Mapping[str, float]) -> list[float]:
-    ceilings = ("epsilon_m_ceiling", "epsilon_one_run_ceiling", "epsilon_f_dp_ceiling")
+    audits = ("m", "one_run", "f_dp", "tight", "release")
+    ceilings = [f"epsilon_{audit}_ceiling" for audit in audits]
     names = ("epsilon", "epsilon_m_paper_high", *ceilings)
     return [metrics[name] for name in names if math.isfinite(metrics.get(name, math.nan))]
 
@@ -118,6 +119,16 @@ def _draw_audits(axis: Any, metrics: Mapping[str, float], right: float) -> None:
             "one-run, f-DP",
             metrics.get("private/epsilon_f_dp"),
             metrics.get("epsilon_f_dp_ceiling"),
+        ),
+        (
+            "one-run, tight",
+            metrics.get("private/epsilon_tight"),
+            metrics.get("epsilon_tight_ceiling"),
+        ),
+        (
+            "release itself",
+            metrics.get("private/epsilon_release"),
+            metrics.get("epsilon_release_ceiling"),
         ),
     ]
     names = ["as published"]

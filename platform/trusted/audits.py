@@ -44,6 +44,7 @@ from labeldp.mechanisms.ledger import all_pure
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.private_files import inner_folder, replacing
+from labeldp.platform.trusted.release_figures import ReleasedByItself
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -184,8 +185,9 @@ class PlantedCanaries:
         epsilon: float,
         delta: float,
         curve: Curve | None,
+        released: ReleasedByItself | None = None,
     ) -> AuditFindings:
-        """Audit one model.
+        """Audit one model, and the release that it was made of.
 
         Args:
             confidences: Its probabilities on `positions` [M + C, K].
@@ -193,6 +195,7 @@ class PlantedCanaries:
             epsilon: What is proven of the run, with `delta`.
             delta: In [0, 1).
             curve: The family that its mechanism belongs to, if one is known.
+            released: All that it was made of, if that is one release of each label by itself.
 
         Raises:
             ValueError: Rows that are no probabilities, or not one for each canary.
@@ -220,6 +223,8 @@ class PlantedCanaries:
             scores = candidate_scores(rows[size:], self.coins.candidates)
             margins = np.where(self.coins.coins == 0, scores, -scores)
             figures |= _one_run(scores, self.coins.coins, delta, confidence, curve)
+            if released is not None:
+                figures |= released.figures(scores, self.coins, delta=delta, confidence=confidence)
         evidence = AttackEvidence(own=own, others=others, coin_margins=margins)
         return AuditFindings(figures=figures, evidence=evidence)
 

@@ -32,6 +32,7 @@ from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.home_handle import DEATHS_ALLOWED, HomeHandle
 from labeldp.platform.trusted.audits import AuditFindings, PlantedCanaries, curve_of
 from labeldp.platform.trusted.figure_book import FigureBook, digest_of
+from labeldp.platform.trusted.release_figures import ReleasedByItself
 from labeldp.platform.trusted.vault_store import SqliteStore
 from labeldp.platform.trusted.vote_store import VoteStore
 
@@ -149,6 +150,7 @@ class VaultHome:
         # Canaries are wrong labels: none is planted where accuracy is estimated.
         every = planted if labels.held_out is None else np.append(planted, labels.held_out)
         self._vault = LabelVault(labels=every, num_classes=num_classes, store=store, budget=budget)
+        self._store = store
         self._training, self._held_out = divided(self._vault, training=len(planted))
 
         def make_desk() -> "AnswerDesk":
@@ -264,6 +266,9 @@ class VaultHome:
                 epsilon=epsilon,
                 delta=used_delta,
                 curve=curve_of(charges, delta=used_delta),
+                released=ReleasedByItself.find(
+                    charges, store=self._store, training=self._training.num_labels
+                ),
             )
 
         facts = (confidence, sorted(keys), delta)

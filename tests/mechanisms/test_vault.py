@@ -14,9 +14,17 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger
 from labeldp.mechanisms.randomized_response import RandomizedResponse
-from labeldp.mechanisms.randomness import AnyGenerator, OsEntropy, SeededNoise
+from labeldp.mechanisms.randomness import (
+    AnyGenerator,
+    OsEntropy,
+    SecureEntropy,
+    SecureGenerator,
+    SeededNoise,
+)
 from labeldp.mechanisms.vault import LabelVault, MemoryStore, Release
 
 LABELS = np.arange(40) % 4
@@ -348,3 +356,27 @@ def test_an_epsilon_given_as_a_whole_number_makes_the_same_release() -> None:
     mine = vault()
     keys = {mine.release(rr(epsilon)).key for epsilon in (1, 1.0, np.float64(1.0))}
     assert len(keys) == len(mine.charges()) == 1
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "public"),
+    [
+        (LabelMoments(noise_std=1.0, num_classes=3), np.full((4, 2), 0.5)),
+        (ClusterHistograms(epsilon=1.0, num_classes=3), np.array([0, 1, 0, 1])),
+    ],
+)
+def test_counting_mechanisms_draw_secret_noise_exactly_and_seeded_noise_as_ever(
+    mechanism: Any, public: NDArray[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    release = type(mechanism).release
+
+    def watched(self: Any, *given: Any, generator: AnyGenerator) -> Any:
+        seen.append(type(generator))
+        return release(self, *given, generator=generator)
+
+    monkeypatch.setattr(type(mechanism), "release", watched)
+    home = LabelVault(labels=np.array([0, 1, 2, 0]), num_classes=3)
+    for noise in (OsEntropy(), SecureEntropy(), SeededNoise(seed=1)):
+        home.release(mechanism, public, noise=noise)
+    assert seen == [SecureGenerator, SecureGenerator, np.random.Generator]

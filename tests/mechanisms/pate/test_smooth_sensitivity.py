@@ -229,7 +229,7 @@ def test_real_votes_cost_less_than_any_votes_even_when_published() -> None:
         order=order,
         generator=np.random.default_rng(1),
     )
-    assert 1.8 < released.epsilon < 3.4 < released.epsilon_data_independent
+    assert 1.8 < released.epsilon < 2.3 < 2.9 < released.epsilon_data_independent
 
 
 def test_the_public_rules() -> None:

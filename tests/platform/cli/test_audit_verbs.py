@@ -58,6 +58,56 @@ def test_one_run_from_scores(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert 0 < found["epsilon_low"] < found["ceiling"]  # it paid for trying several numbers
 
 
+def test_one_run_within_a_family(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The published row of Gaussian noise, whose epsilon is 4.377 at this delta."""
+    counts = ["--canaries", "1000", "--guesses", "1000", "--correct", "691", "--delta", "1e-5"]
+    plain = audit(capsys, "one-run", *counts)
+    gaussian = audit(capsys, "one-run", *counts, "--family", "gaussian")
+    assert "epsilon_tight" not in plain
+    assert gaussian == {**plain, "epsilon_tight": pytest.approx(3.670, abs=5e-4)}
+    laplace, two, ten = (
+        audit(capsys, "one-run", *COUNTS, "--family", *family)["epsilon_tight"]
+        for family in (["laplace"], ["rr"], ["rr", "--classes", "10"])
+    )
+    assert plain["epsilon_low"] < two < ten and plain["epsilon_low"] < laplace
+    generator = np.random.default_rng(0)
+    truth = generator.integers(2, size=500)
+    files = ["--truth", saved(tmp_path, "t", truth)]
+    files += ["--scores", saved(tmp_path, "s", np.where(truth == 0, 1.0, -1.0))]
+    all_right = ["--canaries", "500", "--guesses", "500", "--correct", "500"]
+    found, unpaid = (
+        audit(capsys, "one-run", *given, "--family", "laplace")["epsilon_tight"]
+        for given in (files, all_right)
+    )
+    assert 0 < found < unpaid  # four numbers of guesses were tried
+    assert "delta" in refused(capsys, "one-run", *COUNTS, "--family", "gaussian")
+
+
+def test_moments(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["moments", "--epsilon", "4", "--canaries", "500", "--seed", "2"]
+    found = audit(capsys, *asked)
+    assert found["epsilon"] == pytest.approx(4.0, abs=1e-6)
+    assert found["epsilon_low"] < found["epsilon_tight"] < 4.0 < found["ceiling"]
+    assert 2.5 < found["epsilon_tight"]
+    assert found == audit(capsys, *asked)
+    assert "delta" in refused(capsys, "moments", "--delta", "0")
+
+
+def test_observational(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    labels = generator.integers(3, size=300)
+    proxy, memory = np.full((300, 3), 1 / 3), np.where(np.eye(3)[labels] == 1, 0.8, 0.1)
+    files = ["--labels", saved(tmp_path, "y", labels), "--proxy", saved(tmp_path, "q", proxy)]
+    asked = ["observational", *files, "--confidences", saved(tmp_path, "c", memory), "--seed", "0"]
+    found = audit(capsys, *asked, "--proxy-log-error", ".25")
+    exact = audit(capsys, *asked, "--proxy-log-error", "0")
+    assert found["slack"] == 0.5 and 150 < found["examples"] < 250
+    assert found["epsilon_low"] == pytest.approx(exact["epsilon_low"] - 0.5)
+    proxy[7, labels[7]], proxy[7, (labels[7] + 1) % 3] = 0.0, 2 / 3
+    np.save(tmp_path / "q.npy", proxy)
+    assert "example 7 no chance" in refused(capsys, *asked, "--proxy-log-error", "0")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

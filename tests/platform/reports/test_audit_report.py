@@ -23,6 +23,12 @@ AUDITS: dict[str, Any] = {
     "label_inference_bound": 0.1425,
     "epsilon_one_run_ceiling": 3.49,
     "epsilon_f_dp_ceiling": 3.57,
+    "epsilon_tight_ceiling": 9.91,
+    "epsilon_release_ceiling": 8.91,
+    "private/epsilon_tight": 0.9173,
+    "private/epsilon_release": 0.9589,
+    "private/release_guesses": 60.0,
+    "private/release_correct": 48.0,
     "private/epsilon_one_run": 0.7654,
     "private/epsilon_f_dp": 0.8768,
     "private/one_run_guesses": 50.0,
@@ -72,6 +78,9 @@ def test_the_owners_page(tmp_path: Path) -> None:
         "0.88",
         "3.49",
         "3.57",
+        "0.92",
+        "0.96",
+        "8.91",
         "37 of 50",
         "0.23",
         "0.12",
@@ -83,7 +92,7 @@ def test_the_owners_page(tmp_path: Path) -> None:
     assert len(Page(text).tables[0]) == 3
     report = Page(written.html.read_text())
     assert "audits.html in the folder for private things" in report.text
-    assert not re.search(r"0\.7654|0\.77|0\.8768|0\.88", report.text)
+    assert not re.search(r"0\.7654|0\.77|0\.8768|0\.88|0\.9173|0\.92|0\.9589", report.text)
 
 
 def test_without_audits_there_is_no_page(tmp_path: Path) -> None:
@@ -132,6 +141,8 @@ def test_the_run_card_has_every_audit() -> None:
         "| epsilon_m as published, an estimate | 0.500 to 1.25 |",
         "| one-run audit: epsilon is at least | 0.765 (37 of 50 coins right; ceiling 3.490) |",
         "curve that it claims | 0.877 (ceiling 3.570) |",
+        "got noise of the family that it claims | 0.917 (ceiling 9.910) |",
+        "at least | 0.959 (48 of 60 coins right; ceiling 8.910) |",
         "advantage over guessing | 0.123 (label DP allows 0.142) |",
     ):
         assert words in card

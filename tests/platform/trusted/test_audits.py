@@ -291,6 +291,8 @@ def test_trials_get_positions_and_no_label_and_no_figure(tmp_path: Path) -> None
         "epsilon_m_paper_high",
         "epsilon_one_run_ceiling",
         "epsilon_f_dp_ceiling",
+        "epsilon_tight_ceiling",
+        "epsilon_release_ceiling",
         "label_inference_bound",
     }
     # What a trial receives holds neither the planted labels, nor the true ones, nor the coins.

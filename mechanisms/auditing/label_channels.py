@@ -1,0 +1,262 @@
+"""What noise on one label tells of a fair coin between two labels: families for tight audits.
+
+A mechanism that treats each label by itself is a channel. Of two labels that a coin chose between,
+all that an attacker can know is in the log-likelihood ratio of what was released; L is that ratio,
+signed so that it is above 0 where it speaks for the label that was there. The best guess is its
+sign, wrong with probability 1 / (1 + exp|L|), and P(L = -l) = exp(-l) P(L = l): nothing but the
+chances that L is above q and below -q is needed.
+
+>>> channel = GaussianFamily().channel(1.0)
+>>> round(float(channel.wrong_beyond(np.zeros(1))[0]), 4)  # Phi(-1/2)
+0.3085
+>>> round(channel.epsilon(delta=1e-5), 3)
+4.377
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import log_gaussian_delta
+
+Floats = NDArray[np.float64]
+
+#: Ratios beyond this are certain, as far as numbers of double precision can tell.
+_LARGEST_RATIO = 700.0
+
+
+class Channel(Protocol):
+    """One label's way out: how sure and how wrong the best guess of a coin is."""
+
+    @property
+    def largest(self) -> float:
+        """No |L| is larger; infinite where there is no such end."""
+
+    def right_beyond(self, threshold: Floats) -> Floats:
+        """Return P(L >= q) for thresholds q of 0 and more."""
+
+    def wrong_beyond(self, threshold: Floats) -> Floats:
+        """Return P(L <= -q) for thresholds q above 0, and P(L < 0) at 0."""
+
+    def epsilon(self, *, delta: float) -> float:
+        """Return the smallest epsilon for which each label is (epsilon, delta)-DP."""
+
+
+class Family(Protocol):
+    """Channels of one kind, from the noisiest to the clearest."""
+
+    @property
+    def strongest(self) -> float:
+        """Strength up to which is searched."""
+
+    def channel(self, strength: float) -> Channel:
+        """Return the channel of a strength above 0; the larger, the more a label tells."""
+
+    def __hash__(self) -> int:
+        """As frozen dataclasses have it."""
+
+
+def mean_error(channel: Channel, surest: Floats) -> Floats:
+    """Return how often the best guesses are wrong where they are surest.
+
+    Args:
+        channel: One label's way out.
+        surest: Shares of canaries m in (0, 1]; those with the largest |L|.
+
+    Returns:
+        P(wrong | among the surest m) [like m]; where many are equally sure, chance picks.
+    """
+    low = np.zeros_like(surest)
+    # Just above the largest ratio, beyond which nothing lies: many may be as sure as that.
+    high = np.full_like(surest, np.nextafter(min(channel.largest, _LARGEST_RATIO), math.inf))
+    for _ in range(60):  # the largest threshold that at least a share of m lies beyond
+        middle = (low + high) / 2
+        enough = channel.right_beyond(middle) + channel.wrong_beyond(middle) >= surest
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+    # What lies beyond `high` is taken whole, and what is missing to m at the threshold itself.
+    wrong = channel.wrong_beyond(high)
+    missing = np.maximum(surest - wrong - channel.right_beyond(high), 0.0)
+    errors: Floats = np.minimum((wrong + missing / (1 + np.exp(low))) / surest, 0.5)
+    return errors
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianChannel:
+    """Gaussian noise; L is normal with mean mu^2 / 2 and standard deviation mu.
+
+    Attributes:
+        separation: mu, distance of two labels' means over the noise's standard deviation.
+    """
+
+    separation: float
+    largest: float = math.inf
+
+    def right_beyond(self, threshold: Floats) -> Floats:
+        """Return P(L >= q)."""
+        return np.asarray(ndtr(self.separation / 2 - threshold / self.separation))
+
+    def wrong_beyond(self, threshold: Floats) -> Floats:
+        """Return P(L <= -q)."""
+        return np.asarray(ndtr(-self.separation / 2 - threshold / self.separation))
+
+    def epsilon(self, *, delta: float) -> float:
+        """Return the exact epsilon at `delta` (Balle and Wang 2018).
+
+        Raises:
+            ValueError: Delta is not in (0, 1): Gaussian noise has no epsilon at delta 0.
+        """
+        _validate.between(0, 1, delta=delta)
+
+        def excess(epsilon: float) -> float:
+            found = log_gaussian_delta(noise_multiplier=1 / self.separation, epsilon=epsilon)
+            return max(found, -1e300) - math.log(delta)
+
+        largest = self.separation**2 / 2 + 40 * self.separation
+        return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, largest, xtol=1e-12))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianFamily:
+    """Gaussian noise on labels, whatever its standard deviation; strength is mu."""
+
+    strongest: float = 30.0
+
+    def channel(self, strength: float) -> GaussianChannel:
+        """Return the channel with that separation."""
+        return GaussianChannel(separation=strength)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceChannel:
+    """Laplace noise of scale 2 / epsilon on each entry of a one-hot label, as ALIBI's.
+
+    Two entries differ between two labels. Each has a ratio of a = epsilon / 2 with chance 1/2, of
+    -a with chance e^-a / 2, and density e^(-(a - l) / 2) / 4 between; L is the sum of two, in
+    closed form.
+
+    Attributes:
+        largest: epsilon.
+    """
+
+    largest: float
+
+    def right_beyond(self, threshold: Floats) -> Floats:
+        """Return P(L >= q): 1/4 at epsilon, half e^(-epsilon / 2) at 0, a density between."""
+        rest = np.maximum(self.largest - threshold, 0.0)
+        between = 0.75 - np.exp(-rest / 2) * (0.75 + rest / 8)
+        at_zero = np.where(threshold <= 0, math.exp(-self.largest / 2) / 2, 0.0)
+        return np.where(threshold > self.largest, 0.0, 0.25 + between + at_zero)
+
+    def wrong_beyond(self, threshold: Floats) -> Floats:
+        """Return P(L <= -q), and P(L < 0) at 0."""
+        rest = np.maximum(self.largest - threshold, 0.0)
+        found = np.exp(rest / 2 - self.largest) * (0.25 + rest / 8)
+        return np.where(threshold > self.largest, 0.0, found)
+
+    def epsilon(self, *, delta: float) -> float:
+        """Return the exact epsilon at `delta`, a little below the pure one."""
+        return epsilon_at(self, delta=delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceFamily:
+    """Laplace noise on one-hot labels; strength is the pure epsilon."""
+
+    strongest: float = 80.0
+
+    def channel(self, strength: float) -> LaplaceChannel:
+        """Return the channel of that epsilon."""
+        return LaplaceChannel(largest=strength)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreePointChannel:
+    """What is released speaks for one of the two labels with full strength, or not at all.
+
+    Attributes:
+        largest: epsilon, the only |L| above 0.
+        informative: P(L is not 0).
+    """
+
+    largest: float
+    informative: float
+
+    def right_beyond(self, threshold: Floats) -> Floats:
+        """Return P(L >= q), at 0 with what says nothing."""
+        right = self.informative / (1 + math.exp(-self.largest))
+        silent = np.where(threshold <= 0, 1 - self.informative, 0.0)
+        return np.where(threshold > self.largest, 0.0, right + silent)
+
+    def wrong_beyond(self, threshold: Floats) -> Floats:
+        """Return P(L <= -q), and P(L < 0) at 0."""
+        wrong = self.informative / (1 + math.exp(self.largest))
+        return np.where(threshold > self.largest, 0.0, wrong)
+
+    def epsilon(self, *, delta: float) -> float:
+        """Return the exact epsilon at `delta`, a little below the pure one."""
+        return epsilon_at(self, delta=delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponseFamily:
+    """Randomized response on K classes; strength is epsilon.
+
+    Attributes:
+        num_classes: K, at least 2.
+    """
+
+    num_classes: int
+    strongest: float = 80.0
+
+    def __post_init__(self) -> None:
+        """Check the number of classes."""
+        _validate.whole(minimum=2, num_classes=self.num_classes)
+
+    def channel(self, strength: float) -> ThreePointChannel:
+        """Return the channel of that epsilon: one of the two labels comes out, or a third."""
+        third = (self.num_classes - 2) / (math.exp(strength) + self.num_classes - 1)
+        return ThreePointChannel(largest=strength, informative=1 - third)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitFlipFamily:
+    """Each bit of a one-hot label flipped with chance 1 / (1 + e^(epsilon / 2))."""
+
+    strongest: float = 80.0
+
+    def channel(self, strength: float) -> ThreePointChannel:
+        """Return the channel of that epsilon: both bits keep, both flip, or one of them."""
+        flip = 1 / (1 + math.exp(strength / 2))
+        return ThreePointChannel(largest=strength, informative=flip**2 + (1 - flip) ** 2)
+
+
+def epsilon_at(channel: Channel, *, delta: float) -> float:
+    """Return the smallest epsilon with P(L >= epsilon) - e^epsilon P(L <= -epsilon) <= delta.
+
+    That is the privacy profile of a channel whose two labels are each other's mirror image. At
+    delta 0 it is the largest |L|.
+
+    Raises:
+        ValueError: Delta is not in [0, 1).
+    """
+    _validate.number(delta=delta)
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta is {delta}; it must lie in [0, 1)")
+    if delta == 0:
+        return channel.largest
+
+    def excess(epsilon: float) -> float:
+        at = np.array([epsilon])
+        right, wrong = float(channel.right_beyond(at)[0]), float(channel.wrong_beyond(at)[0])
+        return right - math.exp(epsilon) * wrong - delta
+
+    tiny = min(1e-9, channel.largest / 2)
+    if excess(tiny) <= 0:
+        return 0.0
+    return float(brentq(excess, tiny, channel.largest, xtol=1e-12))

@@ -1,0 +1,144 @@
+"""An audit that spoils no label: is the label that a model learned told from one that a proxy drew?
+
+After Kalemaj et al. 2025, "Observational auditing of label privacy" (arXiv:2511.14084). For each
+audited example a proxy q, made without its label, draws another label; where the two differ, the
+attacker is shown both and says which one the model was trained on. Nothing is planted, so the
+coin between them is as fair as the proxy is right: if true labels are drawn from p(y|x), the odds
+of two labels before the model is looked at are
+
+    p(a) q(b) / (p(b) q(a)) <= exp(2 tau),    tau = max |log p(y|x) - log q(y|x)|,
+
+and after it, under epsilon-label-DP, at most exp(epsilon + 2 tau). So the one-run bound is one on
+epsilon + 2 tau, whatever the attacker does, and 2 tau is its slack. **Tau is an assumption**: no
+data can show it. Where it is not known there is no bound, and the published figure, a percentile
+at the best of many thresholds, is none either.
+
+>>> generator = np.random.default_rng(0)
+>>> proxy = np.full((2000, 4), 0.25)
+>>> labels = generator.integers(4, size=2000)
+>>> memory = np.where(np.eye(4)[labels] == 1, 0.7, 0.1)
+>>> known = {"labels": labels, "proxy": proxy, "generator": generator}
+>>> audit = observational_audit(memory, **known, proxy_log_error=0.1)
+>>> audit.slack, round(audit.epsilon_low, 1)
+(0.2, 5.6)
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms._arrays import Array
+from labeldp.mechanisms.auditing.one_run import BestFraction, GuessRule, one_run_audit
+
+_LEAST = np.finfo(np.float64).tiny
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservationalAudit:
+    """What a model proves about its epsilon, if the proxy is as good as is said.
+
+    Attributes:
+        epsilon_low: Epsilon (at delta 0) is at least this; the slack is taken off already.
+        slack: 2 tau, what the proxy's error may explain.
+        ceiling: What as many examples could have proven at most, less the slack.
+        guesses: How many labels were guessed, in the best try.
+        correct: How many of them rightly.
+        examples: Those whose two labels differ.
+    """
+
+    epsilon_low: float
+    slack: float
+    ceiling: float
+    guesses: int
+    correct: int
+    examples: int
+
+
+def observational_audit(
+    confidences: Array,
+    *,
+    labels: Array,
+    proxy: Array,
+    proxy_log_error: float,
+    generator: np.random.Generator,
+    rule: GuessRule | None = None,
+    confidence: float = 0.95,
+) -> ObservationalAudit:
+    """Audit a model on examples whose labels it was trained on, none of them spoiled.
+
+    Guesses rest on how much more likely than the proxy the model finds each of the two labels.
+
+    Args:
+        confidences: The model's probabilities [N, K].
+        labels: The labels it was trained on [N], secret.
+        proxy: Probabilities of a model that never saw these examples' labels [N, K].
+        proxy_log_error: tau, the largest |log p(y|x) - log q(y|x)| of any audited example and
+            label, where p is the law that true labels are drawn from.
+        generator: Draws the proxy's labels and their order.
+        rule: How many to guess; `BestFraction` unless said otherwise.
+        confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
+
+    Raises:
+        ValueError: Rows that are no probabilities, arrays that differ in length, a proxy that gives
+            no chance to a label that was there, or too few examples whose labels differ.
+    """
+    _validate.non_negative(proxy_log_error=proxy_log_error)
+    rows, chances, true = _checked(confidences, labels, proxy)
+    drawn = _draw(chances, generator)
+    differ = drawn != true
+    if not differ.any():
+        raise ValueError(
+            f"the proxy drew the true label of all {len(true)} examples, and there is nothing to "
+            "tell apart; audit more examples, or take a proxy that is less sure"
+        )
+    pairs = np.stack([true, drawn], axis=1)[differ]
+    coins = generator.integers(2, size=len(pairs))  # which of the two is shown first
+    pairs = np.where(coins[:, None] == 0, pairs, pairs[:, ::-1])
+    model, known = (
+        np.log(np.maximum(np.take_along_axis(values[differ], pairs, axis=1), _LEAST))
+        for values in (rows, chances)
+    )
+    evidence = model - known
+    found = one_run_audit(
+        evidence[:, 0] - evidence[:, 1], coins, rule=rule or BestFraction(), confidence=confidence
+    )
+    slack = 2 * proxy_log_error
+    return ObservationalAudit(
+        epsilon_low=max(0.0, found.epsilon_low - slack),
+        slack=slack,
+        ceiling=max(0.0, found.ceiling - slack),
+        guesses=found.guesses,
+        correct=found.correct,
+        examples=len(pairs),
+    )
+
+
+def _checked(
+    confidences: Array, labels: Array, proxy: Array
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Refuse what is no audit's input; returns both tables of probabilities and the labels."""
+    rows = _validate.probabilities(confidences, name="confidences")
+    chances = _validate.probabilities(proxy, name="proxy", num_classes=rows.shape[1])
+    true = _validate.labels(labels, num_classes=rows.shape[1], name="labels", secret=True)
+    if not len(rows) == len(chances) == len(true):
+        raise ValueError(
+            f"confidences has {len(rows)} rows, proxy {len(chances)} and labels {len(true)}; there "
+            "must be one each for every example"
+        )
+    impossible = np.flatnonzero(np.take_along_axis(chances, true[:, None], axis=1) <= 0)
+    if impossible.size:
+        raise ValueError(
+            f"proxy gives the label of example {impossible[0]} no chance at all ({impossible.size} "
+            "examples); its error has no bound then: mix it with a little of the uniform "
+            "distribution"
+        )
+    return rows, chances, true
+
+
+def _draw(chances: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
+    """A label of each row [N], with the chances that it states."""
+    sums = np.cumsum(chances, axis=1)
+    uniform = generator.random((len(sums), 1)) * sums[:, -1:]
+    return np.asarray((sums <= uniform).sum(axis=1))

@@ -1,0 +1,118 @@
+"""What a trial's release proves, and its model within the family of that release's noise.
+
+Only where the model is made of one release, by a mechanism that acted on each label by itself: then
+the likelihood ratio is the best attack, and one run proves nearly all (`auditing.release_audit`).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.auditing import (
+    BestFraction,
+    CoinCanaries,
+    LocalMechanism,
+    audit_release,
+    best_tight_bound,
+    family_of,
+    tight_lower_bound,
+)
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.release_store import ReleaseStore
+from labeldp.mechanisms.vault import Charge
+
+#: Name in the ledger -> mechanism, of those that act on each label by itself.
+_LOCAL: Mapping[Any, type[LocalMechanism]] = {
+    kind.__name__: kind for kind in (LaplaceNoise, GaussianNoise, RandomizedResponse, BitFlip)
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleasedByItself:
+    """A release of training labels, by a mechanism that acted on each by itself.
+
+    Attributes:
+        mechanism: What it was.
+        values: What came out, [N] or [N, K].
+    """
+
+    mechanism: LocalMechanism
+    values: NDArray[Any]
+
+    @classmethod
+    def find(
+        cls, charges: Iterable[Charge], *, store: ReleaseStore, training: int
+    ) -> "ReleasedByItself | None":
+        """Return what a model was made of, if that is one such release of all training labels.
+
+        Args:
+            charges: The ledger's lines that it read.
+            store: Where releases are kept.
+            training: How many labels there are to train on; those after them are held out, and
+                pay for estimates of accuracy that no model is made of.
+        """
+        lines = [
+            line for line in charges if line.indices is None or (line.indices < training).any()
+        ]
+        if len(lines) != 1:
+            return None
+        (line,) = lines
+        if line.indices is not None and not np.array_equal(line.indices, np.arange(training)):
+            return None
+        settings = {name: value for name, value in line.mechanism.items() if name != "noise"}
+        kind = _LOCAL.get(settings.pop("name", None))
+        values = None if kind is None else store.release(line.key)
+        if kind is None or values is None:
+            return None
+        return cls(mechanism=kind(**settings), values=values)
+
+    def figures(
+        self,
+        scores: NDArray[np.float64],
+        coins: CoinCanaries,
+        *,
+        delta: float,
+        confidence: float,
+    ) -> dict[str, float]:
+        """Return what the model and what the release prove, by name.
+
+        Args:
+            scores: The model's, of the coins [C].
+            coins: The canaries that coins chose labels for.
+            delta: At which epsilons are stated.
+            confidence: Of each bound by itself.
+        """
+        family = family_of(self.mechanism)
+        stated: dict[str, Any] = {"family": family, "delta": delta, "confidence": confidence}
+        strength = np.abs(scores)
+        right = ((scores < 0) == (coins.coins == 1))[np.argsort(-strength, kind="stable")]
+        released = audit_release(
+            self.values[coins.positions],
+            mechanism=self.mechanism,
+            coins=coins,
+            delta=delta,
+            confidence=confidence,
+        )
+        return {
+            "private/epsilon_tight": best_tight_bound(
+                [
+                    (guesses, int(right[:guesses].sum()))
+                    for guesses in BestFraction().counts(strength)
+                ],
+                canaries=scores.size,
+                **stated,
+            ),
+            "epsilon_tight_ceiling": tight_lower_bound(
+                canaries=scores.size, guesses=scores.size, correct=scores.size, **stated
+            ),
+            "private/epsilon_release": released.epsilon_tight,
+            "private/epsilon_release_one_run": released.epsilon_low,
+            "private/release_guesses": float(released.guesses),
+            "private/release_correct": float(released.correct),
+            "epsilon_release_ceiling": released.ceiling,
+        }

@@ -1,0 +1,124 @@
+"""What noise tells of a coin: closed forms against draws, symmetry, exact epsilons."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.auditing.label_channels import (
+    BitFlipFamily,
+    Channel,
+    Family,
+    GaussianFamily,
+    LaplaceFamily,
+    RandomizedResponseFamily,
+    mean_error,
+)
+from labeldp.mechanisms.auditing.release_audit import LocalMechanism, ratio_scores
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.randomized_response import (
+    RandomizedResponse,
+    epsilon_from_keep_probability,
+)
+
+DRAWS = 200_000
+CASES: list[tuple[LocalMechanism, Family, float]] = [
+    (LaplaceNoise(epsilon=0.7, num_classes=3), LaplaceFamily(), 0.7),
+    (LaplaceNoise(epsilon=3.0, num_classes=10), LaplaceFamily(), 3.0),
+    (GaussianNoise(noise_std=1.5, num_classes=4), GaussianFamily(), math.sqrt(2) / 1.5),
+    (RandomizedResponse(epsilon=1.0, num_classes=2), RandomizedResponseFamily(num_classes=2), 1.0),
+    (RandomizedResponse(epsilon=2, num_classes=10), RandomizedResponseFamily(num_classes=10), 2.0),
+    (BitFlip(epsilon=2.0, num_classes=5), BitFlipFamily(), 2.0),
+]
+
+
+def ratios(mechanism: LocalMechanism, seed: int = 0) -> NDArray[np.float64]:
+    """Signed ratios of label 0 against label 1, where 0 is what was there."""
+    labels = np.zeros(DRAWS, dtype=np.int64)
+    values = mechanism.release(labels, generator=np.random.default_rng(seed))
+    candidates = np.tile(np.arange(2), (DRAWS, 1))
+    return np.round(ratio_scores(values, mechanism=mechanism, candidates=candidates), 9)
+
+
+@pytest.mark.parametrize(("mechanism", "family", "strength"), CASES)
+def test_tails_are_those_of_the_mechanisms_own_draws(
+    mechanism: LocalMechanism, family: Family, strength: float
+) -> None:
+    drawn, channel = ratios(mechanism), family.channel(strength)
+    top = min(channel.largest, 3 * strength)
+    for threshold in np.linspace(1e-6, top - 1e-6, 7):
+        at = np.array([threshold])
+        for chance, seen in (
+            (channel.right_beyond(at)[0], (drawn >= threshold).mean()),
+            (channel.wrong_beyond(at)[0], (drawn <= -threshold).mean()),
+        ):
+            error = math.sqrt(max(chance * (1 - chance), 1e-6) / DRAWS)
+            assert abs(seen - chance) < 5 * error
+
+
+@pytest.mark.parametrize(("mechanism", "family", "strength"), CASES)
+def test_mean_errors_are_those_of_the_surest_draws(
+    mechanism: LocalMechanism, family: Family, strength: float
+) -> None:
+    drawn = ratios(mechanism, seed=1)
+    order = np.argsort(-np.abs(drawn), kind="stable")
+    wrong = np.where(drawn < 0, 1.0, np.where(drawn == 0, 0.5, 0.0))[order]
+    shares = np.array([0.02, 0.1, 0.4, 0.8, 1.0])
+    for share, error in zip(shares, mean_error(family.channel(strength), shares), strict=True):
+        count = int(share * DRAWS)
+        assert abs(wrong[:count].mean() - error) < 5 * math.sqrt(error / count)
+
+
+@pytest.mark.parametrize(("family", "strength"), [(case[1], case[2]) for case in CASES])
+def test_a_stronger_channel_errs_less_and_costs_more(family: Family, strength: float) -> None:
+    shares = np.linspace(0.05, 1, 20)
+    weak, strong = family.channel(strength), family.channel(1.1 * strength)
+    assert (mean_error(strong, shares) < mean_error(weak, shares)).all()
+    assert strong.epsilon(delta=1e-3) > weak.epsilon(delta=1e-3)
+    # The surer, the fewer errors; no guess is worse than a coin.
+    assert (np.diff(mean_error(weak, shares)) >= -1e-12).all()
+    assert mean_error(weak, shares).max() <= 0.5
+
+
+def test_epsilon_at_a_delta_is_the_mechanisms_own() -> None:
+    # Randomized response: keep - e^epsilon other = delta.
+    channel = RandomizedResponseFamily(num_classes=10).channel(2.0)
+    keep = math.exp(2) / (math.exp(2) + 9)
+    other = (1 - keep) / 9
+    assert channel.epsilon(delta=1e-3) == pytest.approx(math.log((keep - 1e-3) / other))
+    assert epsilon_from_keep_probability(keep_probability=keep, num_classes=10) == pytest.approx(
+        channel.epsilon(delta=0.0)
+    )
+    gaussian = GaussianFamily().channel(1.0)
+    assert gaussian.epsilon(delta=1e-5) == pytest.approx(4.377, abs=5e-4)
+
+
+def test_laplace_profile_is_the_hockey_stick_of_two_entries() -> None:
+    """Against the divergence of the two entries' joint density, summed on a fine grid."""
+    epsilon, scale = 1.5, 2 / 1.5
+    grid = np.linspace(-25, 26, 5101)
+    width = grid[1] - grid[0]
+    at_0, at_1 = (np.exp(-np.abs(grid - mean) / scale) / (2 * scale) * width for mean in (0, 1))
+    here, there = np.outer(at_1, at_0), np.outer(at_0, at_1)
+    channel = LaplaceFamily().channel(epsilon)
+    for delta in (0.01, 0.1):
+        found = channel.epsilon(delta=delta)
+        excess = np.maximum(here - math.exp(found) * there, 0).sum()
+        assert excess == pytest.approx(delta, abs=2e-3)
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
+def test_a_delta_out_of_range_is_refused(delta: float) -> None:
+    channels: list[Channel] = [LaplaceFamily().channel(1.0), GaussianFamily().channel(1.0)]
+    for channel in channels:
+        with pytest.raises(ValueError, match="delta"):
+            channel.epsilon(delta=delta)
+    with pytest.raises(ValueError, match="delta"):
+        GaussianFamily().channel(1.0).epsilon(delta=0.0)
+
+
+def test_one_class_is_no_randomized_response() -> None:
+    with pytest.raises(ValueError, match="num_classes"):
+        RandomizedResponseFamily(num_classes=1)

@@ -1,0 +1,104 @@
+"""The audit without canaries: valid with its slack, not without, and what it refuses."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from labeldp.mechanisms.auditing.observational import observational_audit
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+
+CLASSES, EXAMPLES = 4, 300
+
+
+def labels_of(chances: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
+    above = generator.random((len(chances), 1)) > np.cumsum(chances, axis=1)
+    return np.asarray(above.sum(axis=1))
+
+
+def posterior(
+    noisy: NDArray[np.int64], chances: NDArray[np.float64], mechanism: RandomizedResponse
+) -> NDArray[np.float64]:
+    """What the best attacker believes, who knows the law of labels and sees noisy ones."""
+    keep = mechanism.keep_probability
+    likelihood = np.full((len(noisy), CLASSES), (1 - keep) / (CLASSES - 1))
+    likelihood[np.arange(len(noisy)), noisy] = keep
+    joint = likelihood * chances
+    return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.4])
+def test_500_audits_err_as_stated(tau: float) -> None:
+    """The best attacker on randomized response, with a proxy as wrong as tau allows."""
+    mechanism = RandomizedResponse(epsilon=1.0, num_classes=CLASSES)
+    generator = np.random.default_rng(0)
+    with_slack = without = 0
+    for _ in range(500):
+        chances = generator.dirichlet(np.full(CLASSES, 3.0), size=EXAMPLES)
+        wrong = chances * np.exp(generator.choice([-tau / 2, tau / 2], size=chances.shape))
+        proxy = wrong / wrong.sum(axis=1, keepdims=True)
+        assert np.abs(np.log(chances / proxy)).max() <= tau + 1e-12
+        labels = labels_of(chances, generator)
+        model = posterior(mechanism.release(labels, generator=generator), chances, mechanism)
+        found = observational_audit(
+            model, labels=labels, proxy=proxy, proxy_log_error=tau, generator=generator
+        )
+        with_slack += found.epsilon_low > 1.0
+        without += found.epsilon_low + found.slack > 1.0
+    assert with_slack <= binom.ppf(0.9999, 500, 0.05)
+    assert without >= with_slack
+
+
+def test_a_wrong_proxy_without_slack_proves_what_is_not_so() -> None:
+    """A model that ignores all labels: the truth is 0, and only the slack says so."""
+    generator = np.random.default_rng(1)
+    chances = np.tile([0.7, 0.1, 0.1, 0.1], (4_000, 1))
+    proxy = np.full((4_000, CLASSES), 0.25)
+    labels = labels_of(chances, generator)
+    tau = math.log(0.25 / 0.1)
+    blind, honest = (
+        observational_audit(
+            chances, labels=labels, proxy=proxy, proxy_log_error=error, generator=generator
+        ).epsilon_low
+        for error in (0.0, tau)
+    )
+    assert blind > 1.0 and honest == 0.0
+
+
+def test_a_model_that_remembers_is_found_out() -> None:
+    generator = np.random.default_rng(2)
+    proxy = generator.dirichlet(np.ones(CLASSES), size=2_000)
+    labels = labels_of(proxy, generator)
+    memory = np.where(np.eye(CLASSES)[labels] == 1, 0.97, 0.01)
+    found = observational_audit(
+        memory, labels=labels, proxy=proxy, proxy_log_error=0.0, generator=generator
+    )
+    assert 4 < found.epsilon_low <= found.ceiling
+    assert found.examples < 2_000  # where the proxy drew the true label there is nothing to tell
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"labels": np.array([0, 1])}, "labels 2"),
+        ({"proxy": np.full((3, 2), 0.5)}, "proxy"),
+        ({"proxy": np.array([[1.0, 0, 0], [0, 1, 0], [0, 1, 0]])}, "example 2 no chance"),
+        ({"proxy_log_error": -1.0}, "proxy_log_error"),
+        ({"proxy": np.eye(3)[[0, 1, 2]]}, "nothing to tell apart"),
+        ({"confidences": np.full((3, 3), 0.5)}, "confidences"),
+    ],
+)
+def test_bad_input_is_refused(changed: dict[str, Any], words: str) -> None:
+    given: dict[str, Any] = {
+        "confidences": np.full((3, 3), 1 / 3),
+        "labels": np.arange(3),
+        "proxy": np.full((3, 3), 1 / 3),
+        "proxy_log_error": 0.0,
+        "generator": np.random.default_rng(0),
+        **changed,
+    }
+    with pytest.raises(ValueError, match=words):
+        observational_audit(given.pop("confidences"), **given)

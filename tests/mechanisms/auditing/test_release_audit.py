@@ -1,0 +1,133 @@
+"""Audits of releases: nearly all of epsilon is proven, and less noise than claimed is caught."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.auditing import CoinCanaries
+from labeldp.mechanisms.auditing.label_channels import mean_error
+from labeldp.mechanisms.auditing.release_audit import (
+    LocalMechanism,
+    audit_release,
+    family_of,
+    ratio_scores,
+)
+from labeldp.mechanisms.auditing.tight_one_run import tight_lower_bound
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+
+DELTA, CLASSES = 1e-5, 10
+
+
+def mechanisms(epsilon: float) -> dict[str, LocalMechanism]:
+    std = calibrate_gaussian(epsilon=epsilon, delta=DELTA).noise_std
+    return {
+        "laplace": LaplaceNoise(epsilon=epsilon, num_classes=CLASSES),
+        "gaussian": GaussianNoise(noise_std=std, num_classes=CLASSES),
+        "rr": RandomizedResponse(epsilon=epsilon, num_classes=CLASSES),
+        "bit_flip": BitFlip(epsilon=epsilon, num_classes=CLASSES),
+    }
+
+
+def proven(mechanism: LocalMechanism, *, claimed: LocalMechanism, seed: int) -> float:
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(CLASSES, size=10_000)
+    coins = CoinCanaries.draw(labels, num_classes=CLASSES, num_canaries=10_000, generator=generator)
+    values = mechanism.release(coins.plant(labels), generator=generator)[coins.positions]
+    return audit_release(values, mechanism=claimed, coins=coins, delta=DELTA).epsilon_tight
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize("kind", ["laplace", "gaussian", "rr", "bit_flip"])
+def test_power_at_ten_thousand_canaries(kind: str, epsilon: float) -> None:
+    """The mean bound, by the law of the errors, for which one release stands in the next test."""
+    mechanism = mechanisms(epsilon)[kind]
+    family = family_of(mechanism)
+    channel = family.channel(
+        math.sqrt(2) / mechanism.noise_std if isinstance(mechanism, GaussianNoise) else epsilon
+    )
+    generator = np.random.default_rng(0)
+    less_sure = generator.beta(5_000, 5_001, size=2_000)
+    errors = generator.binomial(5_000, mean_error(channel, 1 - less_sure))
+    grid = np.quantile(errors, np.linspace(0, 1, 7)).astype(int)
+    bounds = [
+        tight_lower_bound(
+            canaries=10_000,
+            guesses=5_000,
+            correct=int(5_000 - count),
+            family=family,
+            delta=DELTA,
+        )
+        for count in grid
+    ]
+    found = np.interp(errors, grid, bounds)
+    # Gaussian noise at epsilon 1 is the one exception: there even the most powerful test of 10,000
+    # coins, by the mean ratio, proves but .87 (docs/audits.md).
+    share = 0.84 if (kind, epsilon) == ("gaussian", 1.0) else 0.9
+    assert share * epsilon < found.mean() < epsilon
+    assert (found > epsilon).mean() < 0.07
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian", "rr", "bit_flip"])
+def test_a_release_proves_most_of_its_epsilon(kind: str) -> None:
+    mechanism = mechanisms(2.0)[kind]
+    found = [proven(mechanism, claimed=mechanism, seed=seed) for seed in range(3)]
+    assert 1.7 < np.mean(found) < 2.0
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian", "rr", "bit_flip"])
+def test_noise_cut_to_half_is_caught(kind: str) -> None:
+    claimed, real = mechanisms(2.0)[kind], mechanisms(4.0)[kind]
+    assert proven(real, claimed=claimed, seed=0) > 2.0
+
+
+def test_ratios_are_those_of_bayes() -> None:
+    """Against likelihoods worked out from the laws, entry by entry."""
+    candidates = np.array([[0, 1], [2, 0], [1, 2]])
+    released = np.array([[0.3, -0.2, 1.4], [0.9, 0.1, 0.4], [2.0, -1.0, 0.7]])
+    laplace = LaplaceNoise(epsilon=1.3, num_classes=3)
+    gaussian = GaussianNoise(noise_std=0.8, num_classes=3)
+    losses: dict[LocalMechanism, Callable[[NDArray[np.float64]], float]] = {
+        laplace: lambda gap: float(np.abs(gap).sum()) / laplace.scale,
+        gaussian: lambda gap: float((gap**2).sum()) / (2 * 0.8**2),
+    }
+    for mechanism, loss in losses.items():
+        expected = [
+            loss(row - np.eye(3)[second]) - loss(row - np.eye(3)[first])
+            for row, (first, second) in zip(released, candidates, strict=True)
+        ]
+        found = ratio_scores(released, mechanism=mechanism, candidates=candidates)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+    response = RandomizedResponse(epsilon=1.3, num_classes=3)
+    found = ratio_scores(np.array([0, 0, 0]), mechanism=response, candidates=candidates)
+    np.testing.assert_allclose(found, [1.3, -1.3, 0.0])
+
+
+def test_other_rows_than_the_canaries_are_refused() -> None:
+    generator = np.random.default_rng(0)
+    labels = generator.integers(3, size=40)
+    coins = CoinCanaries.draw(labels, num_classes=3, num_canaries=20, generator=generator)
+    mechanism = RandomizedResponse(epsilon=1.0, num_classes=3)
+    values = mechanism.release(coins.plant(labels), generator=generator)
+    with pytest.raises(ValueError, match="40 rows for 20 canaries"):
+        audit_release(values, mechanism=mechanism, coins=coins)
+
+
+def test_what_the_claim_says_moves_no_pure_bound() -> None:
+    """The guess is the same for every epsilon of randomized response, and so is the proof."""
+    generator = np.random.default_rng(3)
+    labels = generator.integers(CLASSES, size=2_000)
+    coins = CoinCanaries.draw(labels, num_classes=CLASSES, num_canaries=2_000, generator=generator)
+    mechanism = RandomizedResponse(epsilon=2.0, num_classes=CLASSES)
+    values = mechanism.release(coins.plant(labels), generator=generator)[coins.positions]
+    low = {
+        audit_release(values, mechanism=replace(mechanism, epsilon=epsilon), coins=coins)
+        for epsilon in (0.5, 2.0, 3.0)
+    }
+    assert len(low) == 1

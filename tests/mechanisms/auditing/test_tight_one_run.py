@@ -1,0 +1,165 @@
+"""The tight one-run bound: golden rows, validity, power, and what it is against the other ones."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import bdtr
+from scipy.stats import binom
+
+from labeldp.mechanisms.auditing import GaussianCurve, f_dp_lower_bound, one_run_lower_bound
+from labeldp.mechanisms.auditing.label_channels import (
+    Family,
+    GaussianFamily,
+    LaplaceFamily,
+    RandomizedResponseFamily,
+)
+from labeldp.mechanisms.auditing.tight_one_run import (
+    best_tight_bound,
+    chance_of_errors,
+    tight_lower_bound,
+)
+
+DELTA = 1e-5
+
+
+@pytest.mark.parametrize(
+    ("canaries", "guesses", "errors", "pure", "tight"),
+    [
+        (1_000, 1_000, 309, 0.690, 3.670),
+        (10_000, 2_500, 364, 1.674, 4.137),
+        (1_000, 500, 20, 2.793, 8.922),
+    ],
+)
+def test_published_rows(
+    canaries: int, guesses: int, errors: int, pure: float, tight: float
+) -> None:
+    counts = {"canaries": canaries, "guesses": guesses, "correct": guesses - errors}
+    assert round(one_run_lower_bound(**counts, delta=DELTA), 3) == pure
+    found = tight_lower_bound(**counts, family=GaussianFamily(), delta=DELTA)
+    assert round(found, 3) == tight
+    # The curve's audit lies between: it holds for canaries that hang together.
+    assert pure < f_dp_lower_bound(**counts, curve=GaussianCurve(delta=DELTA)) < tight
+
+
+def test_chances_are_those_of_attacks_that_are_played() -> None:
+    """20,000 attacks on 60 canaries, of which the 20 with the surest ratios are guessed."""
+    generator, separation = np.random.default_rng(0), 1.2
+    ratio = separation**2 / 2 + separation * generator.standard_normal((20_000, 60))
+    surest = np.take_along_axis(ratio, np.argsort(-np.abs(ratio), axis=1)[:, :20], axis=1)
+    errors = (surest < 0).sum(axis=1)
+    channel = GaussianFamily().channel(separation)
+    for most in range(5):
+        chance = chance_of_errors(channel, canaries=60, guesses=20, errors=most)
+        seen = (errors <= most).mean()
+        assert abs(seen - chance) < 5 * math.sqrt(chance * (1 - chance) / len(errors))
+
+
+def test_all_canaries_guessed_is_a_binomial() -> None:
+    channel = RandomizedResponseFamily(num_classes=2).channel(1.0)
+    chance = chance_of_errors(channel, canaries=50, guesses=50, errors=10)
+    assert chance == pytest.approx(binom.cdf(10, 50, 1 / (1 + math.e)))
+    assert chance == pytest.approx(bdtr(10, 50, 1 / (1 + math.e)))
+
+
+@pytest.mark.parametrize(
+    ("family", "strength"),
+    [
+        (GaussianFamily(), 0.5),
+        (LaplaceFamily(), 1.0),
+        (RandomizedResponseFamily(num_classes=10), 2.0),
+    ],
+)
+def test_500_audits_err_as_stated(family: Family, strength: float) -> None:
+    """A bound is above the truth exactly where the truth gives the errors a chance below 5%."""
+    generator, channel = np.random.default_rng(1), family.channel(strength)
+    ratios = _ratios(family, strength)
+    false = 0
+    cache: dict[int, bool] = {}
+    for _ in range(500):
+        drawn = generator.choice(ratios, 400)
+        surest = drawn[np.argsort(-np.abs(drawn), kind="stable")[:200]]
+        errors = int((surest < 0).sum() + generator.binomial((surest == 0).sum(), 0.5))
+        if errors not in cache:
+            chance = chance_of_errors(channel, canaries=400, guesses=200, errors=errors)
+            cache[errors] = chance <= 0.05
+        false += cache[errors]
+    assert false <= binom.ppf(0.9999, 500, 0.05)
+    assert false > 0  # it is no bound that never errs
+
+
+def _ratios(family: Family, strength: float) -> NDArray[np.float64]:
+    """Signed ratios by the families' own laws, of which nothing of the bound makes use."""
+    generator = np.random.default_rng(2)
+    match family:
+        case GaussianFamily():
+            return strength**2 / 2 + strength * generator.standard_normal(400_000)
+        case LaplaceFamily():
+            entries = generator.laplace([1.0, 0.0], 2 / strength, size=(400_000, 2))
+            clipped = np.clip(2 * entries - 1, -1, 1) * strength / 2
+            return np.round(clipped[:, 0] - clipped[:, 1], 9)
+        case _:
+            keep = math.exp(strength) / (math.exp(strength) + 9)
+            other = keep + (1 - keep) / 9
+            drawn = generator.random(400_000)
+            return strength * np.where(drawn < keep, 1.0, np.where(drawn < other, -1.0, 0.0))
+
+
+def test_more_right_guesses_prove_more() -> None:
+    found = [
+        tight_lower_bound(canaries=300, guesses=150, correct=correct, family=LaplaceFamily())
+        for correct in (0, 75, 100, 120, 149, 150)
+    ]
+    assert found == sorted(found)
+    assert found[:2] == [0.0, 0.0]
+
+
+def test_the_best_of_several_bounds_pays_for_the_choice() -> None:
+    family, tries = LaplaceFamily(), [(300, 220), (150, 125), (75, 66)]
+    best = best_tight_bound(tries, canaries=300, family=family)
+    unpaid, paid = (
+        max(
+            tight_lower_bound(
+                canaries=300, guesses=r, correct=c, family=family, confidence=confidence
+            )
+            for r, c in tries
+        )
+        for confidence in (0.95, 1 - 0.05 / 3)
+    )
+    assert best == paid < unpaid
+    assert best_tight_bound([], canaries=300, family=family) == 0.0
+
+
+def test_randomized_response_of_two_classes_is_careful_for_all() -> None:
+    counts = {"canaries": 1_000, "guesses": 500, "correct": 420}
+    two, ten = (
+        tight_lower_bound(**counts, family=RandomizedResponseFamily(num_classes=classes))
+        for classes in (2, 10)
+    )
+    assert 0 < two < ten
+
+
+@pytest.mark.parametrize(
+    ("changed", "word"),
+    [({"correct": 600}, "guess"), ({"guesses": 2_000}, "guess"), ({"confidence": 1.0}, "confid")],
+)
+def test_counts_that_contradict_each_other_are_refused(
+    changed: dict[str, float], word: str
+) -> None:
+    counts = {"canaries": 1_000, "guesses": 500, "correct": 400, **changed}
+    with pytest.raises(ValueError, match=word):
+        tight_lower_bound(**counts, family=LaplaceFamily())
+    with pytest.raises(ValueError, match="delta"):
+        tight_lower_bound(canaries=10, guesses=5, correct=4, family=GaussianFamily())
+
+
+def test_what_is_searched_is_enough() -> None:
+    """All right, and the end of the search is not what is proven."""
+    counts = {"canaries": 10_000, "guesses": 10_000, "correct": 10_000}
+    for family in (GaussianFamily(), LaplaceFamily()):
+        shorter = replace(family, strongest=family.strongest / 2)
+        assert tight_lower_bound(**counts, family=family, delta=DELTA) == pytest.approx(
+            tight_lower_bound(**counts, family=shorter, delta=DELTA), rel=1e-6
+        )
