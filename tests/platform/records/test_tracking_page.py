@@ -106,4 +106,4 @@ def test_tags_are_written_once_however_often_a_sweep_starts_and_ends(tmp_path: P
 
 def test_a_server_prints_no_links_of_its_own() -> None:
     """Two lines for every trial that ends; MLflow looks at the environment when it prints."""
-    assert MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT.get()
+    assert MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT.get() is True  # type: ignore[no-untyped-call]
