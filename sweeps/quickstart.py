@@ -2,7 +2,7 @@
 
 ALIBI (Laplace), AGIBI (Gaussian, delta 1e-5) and randomized response, each with Bayes' rule in
 training, at epsilon .5, 1, 2, 4, 8, and the same network without any privacy. scikit-learn's digits
-(1,437 training images of 8x8 pixels), a small MLP. Every model is attacked: 100 labels are wrong on
+(1,438 training images of 8x8 pixels), a small MLP. Every model is attacked: 100 labels are wrong on
 purpose, and the attack looks whether the model remembers them.
 
 Expect: without privacy some 96%, and a proof that the model leaks (its epsilon is at least 1.9); at
@@ -11,7 +11,7 @@ randomized response far above AGIBI at small epsilon, since Gaussian noise pays 
 
 For the attack to find something in so small a data set, all lines alike have more canaries than the
 default would plant, and train for longer than accuracy needs: after 30 epochs the network without
-privacy is 98% accurate and has not yet learned wrong labels by heart, after 80 it has. 100 of 1,437
+privacy is 98% accurate and has not yet learned wrong labels by heart, after 80 it has. 100 of 1,438
 labels cost some accuracy on every line, on which docs/audits.md has more.
 
 Hardware: two cores, about a minute.

@@ -2,9 +2,14 @@
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
+from mlflow.environment_variables import MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT
+from mlflow.tracking import MlflowClient
+
 from labeldp.platform.configuration import TrialConfig
+from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_page import (
     NOTE,
     VIEW,
@@ -14,6 +19,7 @@ from labeldp.platform.records.tracking_page import (
     run_names,
 )
 from labeldp.platform.sweep import PlannedTrial
+from tests.platform.stores import new_store
 
 
 def names(*trials: tuple[str, dict[str, Any]]) -> list[str]:
@@ -83,3 +89,21 @@ def test_links_open_the_view_and_compare_runs() -> None:
     assert found["table"].startswith("http://here:1/#/experiments/7/runs?viewStateShareKey=labeldp")
     assert found["chart"] == found["table"] + "&compareRunsMode=CHART"
     assert len(found["compare"]) < 2000
+
+
+def test_tags_are_written_once_however_often_a_sweep_starts_and_ends(tmp_path: Path) -> None:
+    uri = new_store(tmp_path)
+    for _ in range(2):
+        tracker = Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
+        tracker.open_parent("small", tags={"sweep_id": "s"}, run_id=None)
+        tracker.close_parent(metrics={}, files=(), texts={}, finished=True, note="It leaks.")
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment(tracker.experiment_id)
+    assert experiment.tags == {**experiment_tags(), NOTE: "It leaks."}
+    (run,) = client.search_runs([tracker.experiment_id])
+    assert run.data.tags[NOTE] == "It leaks."
+
+
+def test_a_server_prints_no_links_of_its_own() -> None:
+    """Two lines for every trial that ends; MLflow looks at the environment when it prints."""
+    assert MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT.get() is True  # type: ignore[no-untyped-call]
