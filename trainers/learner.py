@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.augmentation import CropAndFlip
+from labeldp.trainers.augmentation import CropAndFlip, normalize
 from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.evaluation import Evaluation, logits_of
 from labeldp.trainers.models import ModelName
@@ -148,6 +148,10 @@ class Learner:
         chosen = features if examples is None else features[torch.tensor(examples)]
         self._features = chosen.to(self.device)
         self._pixels = Pixels.of(data.mean, data.std)
+        # On the device once: to send them there in every step would be to wait for it.
+        self._mean, self._std = (
+            torch.tensor(statistic, device=self.device) for statistic in (data.mean, data.std)
+        )
         initial, order = seeds_of(seed)
         self._settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
         network = self._settings.seeded(initial, dropout=config.dropout)
@@ -267,7 +271,7 @@ class Learner:
         return self._normalized(batch)
 
     def _normalized(self, batch: Tensor) -> Tensor:
-        return batch if self._pixels is None else self._pixels.normalized(batch)
+        return batch if self._pixels is None else normalize(batch, self._mean, self._std)
 
 
 def _check_fit(config: LearnerConfig, data: PublicData) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from labeldp.platform.configuration import METHODS, DataSettings, TrialConfig, w
 from labeldp.platform.cost import check_priors, cost_of
 from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.records.checkpoints import Checkpoints
+from labeldp.platform.records.kept_models import ModelShelf
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.platform.trial import Rungs, TrialOutcome, run_trial
 from labeldp.platform.trusted.ensembles import ensembles_of
@@ -26,6 +28,7 @@ from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.one_network import OneNetwork
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.trained_model import load_model
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 from tests.trainers.tiny_data import digits
 
@@ -144,6 +147,39 @@ def test_a_trial_stops_where_it_is_told_to_and_stays_stopped_when_it_starts_agai
     again = run(stopped=True)
     assert (again.stopped_early, told, seen) == (3, [1, 3], [2, 1, 2, 3])
     assert again.metrics["accuracy"] == first.metrics["accuracy"]
+
+
+class Shelf:
+    """Keeps models in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Mapping[str, bytes]] = {}
+
+    def keep_model(self, digest: str, files: Mapping[str, bytes]) -> None:
+        self.kept[digest] = files
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_model_that_was_measured_is_kept_unless_nobody_wants_it(
+    keep: bool, tmp_path: Path
+) -> None:
+    data, source = digits(train=200)
+    shelf, vault = Shelf(), LabelVault(labels=source.labels, num_classes=10)
+    outcome = run_trial(
+        with_changes(TWO_STAGES, {"models.keep": keep}),
+        data=data,
+        vault=NearVault(vault),
+        on_epoch=lambda metrics: None,
+        models=ModelShelf(keeper=shelf, digest="ab"),
+    )
+    assert list(shelf.kept) == ["ab"] * keep
+    if keep:
+        for name, content in shelf.kept["ab"].items():
+            (tmp_path / name).write_bytes(content)
+        model = load_model(tmp_path)
+        right = model.predict(data.test_features.numpy()) == data.test_labels
+        assert right.mean() == outcome.metrics["accuracy"]
+        assert (model.facts["epsilon"], model.facts["method"]) == (2.0, "lp_mst")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.sweep_plan import plan
 from labeldp.platform.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.overrides import read_yaml
+from labeldp.platform.records.kept_models import kept_model
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
@@ -247,8 +248,10 @@ def test_every_trial_is_tracked_with_everything(completed: Start, results: Path)
         file = client.download_artifacts(run.info.run_id, "config.yaml")
         config = with_changes(TrialConfig(), read_yaml(Path(file)))
         assert config_hash(config, data_fingerprint=fingerprint) == digest
+        assert (kept_model(results / "models", digest) is not None) == record.finished
         if not record.finished:
             continue
+        assert ("private" if math.isinf(record.metrics["epsilon"]) else "model") in names
         assert set(run.data.metrics) >= METRICS
         numbers = {name: value for name, value in record.metrics.items() if math.isfinite(value)}
         assert {name: run.data.metrics[name] for name in numbers} == pytest.approx(numbers)
