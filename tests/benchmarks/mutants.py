@@ -21,6 +21,7 @@ from pathlib import Path
 from tests.benchmarks.mutant import SOURCES, TESTS, Mutant
 from tests.benchmarks.mutants_known import KNOWN
 from tests.benchmarks.mutants_more import MORE
+from tests.benchmarks.mutants_of_audits import AUDITS
 from tests.shared_material import SHARED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,7 +127,11 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[""], help="words of the mutants to try")
     parser.add_argument("--check", action="store_true", help="see that all can be applied")
     options = parser.parse_args()
-    chosen = [each for each in (*KNOWN, *MORE) if any(words in each.what for words in options.only)]
+    chosen = [
+        each
+        for each in (*KNOWN, *MORE, *AUDITS)
+        if any(words in each.what for words in options.only)
+    ]
     killed = 0
     print("| change | file | tests | | seconds |\n|---|---|---|---|---|")
     with copied_tree() as tree:

@@ -85,8 +85,8 @@ MORE = (
     Mutant(
         "rows of weights grow on the lattice",
         "label_moments",
-        "np.trunc(rows / (1 + 2 * ROUNDING) * LATTICE)",
-        "np.round(rows * (1 + 2 * ROUNDING) * LATTICE)",
+        "rows * (LATTICE / (1 + 2 * ROUNDING))\n    np.trunc(steps, out=steps)",
+        "rows * (LATTICE * (1 + 2 * ROUNDING))\n    np.round(steps, out=steps)",
         ("secure_noise",),
     ),
     Mutant(

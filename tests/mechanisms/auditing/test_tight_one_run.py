@@ -16,7 +16,11 @@ from labeldp.mechanisms.auditing.label_channels import (
     LaplaceFamily,
     RandomizedResponseFamily,
 )
-from labeldp.mechanisms.auditing.tight_one_run import chance_of_errors, tight_lower_bound
+from labeldp.mechanisms.auditing.tight_one_run import (
+    best_tight_bound,
+    chance_of_errors,
+    tight_lower_bound,
+)
 
 DELTA = 1e-5
 
@@ -110,6 +114,22 @@ def test_more_right_guesses_prove_more() -> None:
     ]
     assert found == sorted(found)
     assert found[:2] == [0.0, 0.0]
+
+
+def test_the_best_of_several_bounds_pays_for_the_choice() -> None:
+    family, tries = LaplaceFamily(), [(300, 220), (150, 125), (75, 66)]
+    best = best_tight_bound(tries, canaries=300, family=family)
+    unpaid, paid = (
+        max(
+            tight_lower_bound(
+                canaries=300, guesses=r, correct=c, family=family, confidence=confidence
+            )
+            for r, c in tries
+        )
+        for confidence in (0.95, 1 - 0.05 / 3)
+    )
+    assert best == paid < unpaid
+    assert best_tight_bound([], canaries=300, family=family) == 0.0
 
 
 def test_randomized_response_of_two_classes_is_careful_for_all() -> None:
