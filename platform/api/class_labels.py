@@ -68,6 +68,8 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     Raises:
         ValueError: A label that is none of them; the message names the row and never the label.
     """
+    if labels.dtype.kind == "O":  # as columns of DataFrames have them
+        labels = np.asarray(labels.tolist())
     text = ("U", "S", "O", "T")
     if (labels.dtype.kind in text) != (classes.dtype.kind in text):
         kinds = ["texts" if each.dtype.kind in text else "numbers" for each in (labels, classes)]

@@ -43,6 +43,9 @@ def test_what_names_no_classes_is_refused(classes: Any, says: str) -> None:
 def test_labels_become_places() -> None:
     assert places_of(SECRET, np.array(["benign", "malignant"])).tolist() == [0, 1, 0]
     assert places_of(np.array([True, False]), np.array([0, 1])).tolist() == [1, 0]
+    assert places_of(np.array([3, 5], dtype=object), np.array([3, 4, 5])).tolist() == [0, 2]
+    words = SECRET.astype(object)
+    assert places_of(words, np.array(["benign", "malignant"])).tolist() == [0, 1, 0]
 
 
 def test_a_label_that_is_no_class_is_not_shown() -> None:
