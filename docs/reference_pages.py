@@ -65,8 +65,8 @@ def _configuration() -> str:
         "",
         *_table(shared),
     ]
-    for method, facts in own.items():
-        parts += ["", f"## method={method}", "", *_table(facts)]
+    for method, keys in own.items():
+        parts += ["", f"## method={method}", "", *_table(keys)]
     return "\n".join(parts) + "\n"
 
 

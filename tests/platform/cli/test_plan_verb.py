@@ -30,6 +30,8 @@ def test_people_get_tables() -> None:
         gpu_hours=0.0,
         fits=False,
         problems=["a trial takes 64 cores"],
+        labels=1438,
+        spoiled_labels=14,
         configurations=[{"variant": "ALIBI", "trainer.epsilon": 0.5}, {"variant": "none"}],
     )
     lines = shown(plan_verb._told(plan)).splitlines()
