@@ -85,6 +85,7 @@ VERBS = (
     Verb(
         name="config",
         summary="every configuration key: type, default, bounds, meaning",
+        example="labeldp config alibi --match epsilon",
         arguments=_arguments,
         run=_config,
         text=_text,

@@ -208,6 +208,7 @@ VERBS = (
     Verb(
         name="doctor",
         summary="versions, devices, Ray, tracking, data sets; what is missing",
+        example="labeldp doctor",
         run=lambda options: examine(),
         tables=_told,
     ),

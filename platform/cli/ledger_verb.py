@@ -32,6 +32,7 @@ VERBS = (
     Verb(
         name="ledger",
         summary="what was released of labels, when and at what price, over several folders",
+        example="labeldp ledger results/quickstart --csv ledger.csv",
         arguments=_arguments,
         run=_ledger,
         text=_text,

@@ -55,6 +55,8 @@ VERBS = (
         group=EPSILON,
         name="pate",
         summary="answers of a teacher ensemble",
+        example="labeldp epsilon pate --votes VOTES.npy --aggregator confident "
+        "--sigma1 200 --sigma2 40 --threshold 300 --delta 1e-5",
         arguments=_epsilon_arguments,
         run=_epsilon,
     ),
@@ -62,6 +64,7 @@ VERBS = (
         group=CALIBRATE,
         name="pate",
         summary="aggregator noise for an epsilon",
+        example="labeldp calibrate pate --votes VOTES.npy --epsilon 1 --delta 1e-5 --answer 300",
         arguments=_calibrate_arguments,
         run=_calibrate,
     ),

@@ -74,6 +74,7 @@ VERBS = (
     Verb(
         name="plan",
         summary="a sweep's trials and cost; starts nothing",
+        example="labeldp plan sweeps/quickstart.py trainer.epochs=5",
         arguments=_arguments,
         run=_plan,
         tables=_told,

@@ -27,6 +27,7 @@ VERBS = (
     Verb(
         name="predict",
         summary="classes and probabilities of raw rows, by a kept model",
+        example="labeldp predict results/quickstart --trial HASH ROWS.npz -o predictions.parquet",
         arguments=_arguments,
         run=_predict,
     ),

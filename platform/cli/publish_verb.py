@@ -70,6 +70,7 @@ VERBS = (
     Verb(
         name="publish",
         summary="write a folder of what may leave the house: a model, its card and its ledger",
+        example="labeldp publish results/quickstart --trial best --at-epsilon 1 --to public",
         arguments=_arguments,
         run=_publish,
         text=_text,

@@ -111,6 +111,7 @@ VERBS = (
     Verb(
         name="report",
         summary="HTML page, Pareto plot and CSV of a results folder or a tracked sweep",
+        example="labeldp report results/quickstart",
         arguments=_arguments,
         run=_report,
         tables=_told,

@@ -21,6 +21,7 @@ VERBS = (
     Verb(
         name="ui",
         summary="tracking pages of results folders, on this machine, until Ctrl-C",
+        example="labeldp ui results/quickstart",
         arguments=_arguments,
         run=_ui,
     ),

@@ -82,6 +82,7 @@ class Verb:
         summary: What it does in a line, for `--help`.
         run: Does it, and returns a dataclass or a dict of plain values. A ValueError is taken for
             a user's mistake.
+        example: A whole command, for the reference; `labeldp` and the words come first.
         arguments: Adds to the parser what it takes, beside `--json`.
         group: Whose verb it is, if not of the command itself.
         explain: What to say of an error, or of an interruption.
@@ -93,6 +94,7 @@ class Verb:
     name: str
     summary: str
     run: Callable[[argparse.Namespace], Any]
+    example: str = ""
     arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None
     group: Group | None = None
     explain: Callable[[BaseException], str] = explained

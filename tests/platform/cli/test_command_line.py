@@ -1,6 +1,7 @@
 """command_line: all verbs are found, and refuse in one line."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -136,3 +137,12 @@ def test_a_reader_who_has_seen_enough_is_no_error() -> None:
     done = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE, text=True, timeout=60)
     os.close(writes)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("verb", all_verbs(), ids=lambda verb: " ".join(verb.words))
+def test_every_verb_has_an_example_that_it_takes(verb: Verb) -> None:
+    """The reference of the site shows it."""
+    program, *arguments = shlex.split(verb.example)
+    assert program == "labeldp"
+    options = parser().parse_known_args(arguments)[0]
+    assert options.verb.words == verb.words
