@@ -144,20 +144,8 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
                 vault=owner,
                 num_labels=checked.num_labels,
             )
-            progress.say(
-                f"{checked.sweep.name}: {checked.total} trials ({len(skipped)} finished before), "
-                f"{checked.cost.releases} releases, results in {checked.folder.path}"
-            )
-            audit = checked.audit
-            told = spoiled_text(
-                canaries=audit.canaries or 0,
-                coin_canaries=audit.coin_canaries or 0,
-                num_labels=checked.num_labels,
-            )
-            progress.say(f"labels: {told}")
-            warning = other_code(skipped.values(), commit=provenance.git_commit)
-            if warning:
-                progress.say(warning)
+            for line in _beginning(checked, skipped, commit=provenance.git_commit):
+                progress.say(line)
             yield OpenSweep(
                 checked=checked,
                 skipped=skipped,
@@ -169,6 +157,25 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
                 book=book,
             )
             owner.home.end()  # another sweep may follow on this cluster
+
+
+def _beginning(
+    checked: CheckedSweep, skipped: Mapping[str, TrialRecord], *, commit: str
+) -> Iterator[str]:
+    """What a person is told before the first trial, line by line."""
+    yield (
+        f"{checked.sweep.name}: {checked.total} trials ({len(skipped)} finished before), "
+        f"{checked.cost.releases} releases, results in {checked.folder.path}"
+    )
+    told = spoiled_text(
+        canaries=checked.audit.canaries or 0,
+        coin_canaries=checked.audit.coin_canaries or 0,
+        num_labels=checked.num_labels,
+    )
+    yield f"labels: {told}"
+    warning = other_code(skipped.values(), commit=commit)
+    if warning:
+        yield warning
 
 
 @contextmanager

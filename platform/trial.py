@@ -69,10 +69,9 @@ def run_trial(
         config: Everything that decides its numbers.
         data: Public features and the public test split.
         vault: Where labels can be asked for.
-        on_epoch: Called after each epoch; for a trial that goes on after its worker was lost, with
-            the earlier epochs first.
-        checkpoints: Where states are kept and found; the trial runs through in one go if not given.
-        models: Where the trained model is kept, if the configuration says so; nowhere if not given.
+        on_epoch: Called after each epoch; where a trial goes on, with the earlier ones first.
+        checkpoints: Where states are kept and found; it runs through in one go if not given.
+        models: Where the trained model is kept, if so configured; nowhere if not given.
         rungs: Where it may be told to stop; nowhere if not given.
 
     Raises:

@@ -2,13 +2,14 @@
 
 import os
 import shlex
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from labeldp.platform.cli.command_line import all_verbs, main
+from labeldp.platform.cli.command_line import all_verbs, main, parser
 from labeldp.platform.cli.verb import Verb
 from tests.platform.cli.asked import answer, refusal
 
