@@ -9,9 +9,9 @@ than six in ten, single labels win, and where it is less, sums do. On docs/repro
 of ten classes that puts the border at epsilon 2.6, between 2, where sums are ahead, and 4, where
 ALIBI is.
 
-Of the methods for single labels, randomized response is ahead up to nine classes and ALIBI from ten
-on. Sums have Gaussian noise and hold at a delta; where delta is 0, ALIBI with a prior from noisy
-counts, which is pure, takes their place.
+Of the methods for single labels, randomized response is ahead up to four classes and ALIBI from
+five on. Sums have Gaussian noise and hold at a delta; where delta is 0, ALIBI with a prior from
+noisy counts, which is pure, takes their place.
 
 >>> choose(epsilon=1.0, delta=1e-5, num_classes=10).name
 'moment_labels'
@@ -29,7 +29,7 @@ from labeldp.mechanisms import _validate
 #: How often randomized response must leave a label as it is for single labels to be asked for.
 ENOUGH_KEPT = 0.6
 #: From so many classes on ALIBI is ahead of randomized response.
-MANY_CLASSES = 10
+MANY_CLASSES = 5
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,16 +4,16 @@ import math
 
 import pytest
 
-from labeldp.platform.api.automatic_method import ENOUGH_KEPT, choose, kept
+from labeldp.platform.api.automatic_method import ENOUGH_KEPT, MANY_CLASSES, choose, kept
 from labeldp.platform.api.method_names import NAMED
 
 
-@pytest.mark.parametrize("classes", [2, 3, 10, 100])
+@pytest.mark.parametrize("classes", [2, 3, 4, 5, 10, 100])
 def test_single_labels_are_asked_for_above_the_border_and_sums_below(classes: int) -> None:
     border = math.log((classes - 1) * ENOUGH_KEPT / (1 - ENOUGH_KEPT))
     assert kept(epsilon=border, num_classes=classes) == pytest.approx(ENOUGH_KEPT)
     above = choose(epsilon=border + 0.01, delta=1e-5, num_classes=classes)
-    assert above.name == ("alibi" if classes >= 10 else "randomized_response")
+    assert above.name == ("alibi" if classes >= MANY_CLASSES else "randomized_response")
     assert choose(epsilon=border - 0.01, delta=1e-5, num_classes=classes).name == "moment_labels"
     pure = choose(epsilon=border - 0.01, delta=0.0, num_classes=classes)
     assert pure.name == "alibi_cluster_prior" and "delta is 0" in pure.reason
