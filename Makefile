@@ -42,7 +42,7 @@ bench: $(STAMP)
 
 ## make docs     the documentation as a site, in site/
 docs: $(STAMP)
-	$(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

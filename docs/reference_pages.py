@@ -6,27 +6,28 @@ example, fails the build.
 """
 
 import argparse
+import inspect
+import re
+from importlib import import_module
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+import labeldp
 from labeldp.platform.cli.command_line import all_verbs
 from labeldp.platform.cli.verb import Verb
 from labeldp.platform.key_reference import KeyFacts, all_keys
 
-#: Names that `import labeldp` promises, and where they are defined.
-_PROMISED = (
-    "labeldp.platform.api.classifier.LabelPrivateClassifier",
-    "labeldp.platform.api.running.run",
-    "labeldp.platform.api.result.load",
-    "labeldp.platform.api.result.Result",
-    "labeldp.platform.api.planning.plan",
-    "labeldp.platform.api.prices.epsilon",
-    "labeldp.trainers.trained_model.load_model",
-    "labeldp.trainers.trained_model.TrainedModel",
-    "labeldp.mechanisms.vault.LabelVault",
-)
+#: Headings of a docstring.
+_SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Yields")
+
+#: What Python is promised: module -> names. Those of `labeldp` are all that it exports.
+_PROMISED = {
+    "labeldp": tuple(name for name in labeldp.__all__ if not name.startswith("_")),
+    "labeldp.trainers.trained_model": ("load_model", "TrainedModel"),
+    "labeldp.mechanisms.vault": ("LabelVault",),
+}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -41,7 +42,7 @@ def pages() -> dict[str, str]:
     return {
         "configuration": _configuration(),
         "command_line": _command_line(),
-        "python": "# Python interface\n\n" + "\n".join(f"::: {name}\n" for name in _PROMISED),
+        "python": _python(),
     }
 
 
@@ -98,6 +99,52 @@ def _usage(verb: Verb) -> str:
     )
     verb.arguments(parser)
     return parser.format_help()
+
+
+def _python() -> str:
+    parts = ["# Python interface", "", "[Python](../python.md) shows them at work.", ""]
+    for module, names in _PROMISED.items():
+        for name in names:
+            parts += _described(getattr(import_module(module), name), f"{module}.{name}", level=2)
+    return "\n".join(parts) + "\n"
+
+
+def _described(thing: Any, name: str, *, level: int) -> list[str]:
+    """A heading, a signature and a docstring; of a class also its public methods."""
+    own = [f"{'#' * level} {name}", ""]
+    if not isinstance(thing, property):
+        own += ["```python", f"{name.rpartition('.')[2]}{_signature(thing)}", "```", ""]
+    own += [_prose(inspect.getdoc(thing) or ""), ""]
+    if inspect.isclass(thing):
+        for key, member in vars(thing).items():
+            if not key.startswith("_") and (callable(member) or isinstance(member, property)):
+                own += _described(member, key, level=level + 1)
+    return own
+
+
+def _signature(thing: Any) -> str:
+    try:
+        return re.sub(r"labeldp(\.\w+)*\.|typing\.|numpy\.", "", str(inspect.signature(thing)))
+    except ValueError:  # of a class that says nothing
+        return "(...)"
+
+
+def _prose(text: str) -> str:
+    """Sections of a Google docstring as lists: `name: what it is` becomes an item."""
+    lines, listing = [], False
+    for line in text.splitlines():
+        if line.rstrip(":") in _SECTIONS and line.endswith(":"):
+            lines += ["", f"**{line.rstrip(':')}**", ""]
+            listing = True
+        elif listing and re.match(r"    [*\w][\w*, .]*: ", line):
+            term, _, rest = line.strip().partition(": ")
+            lines.append(f"- `{term}`: {rest}")
+        elif listing and line.strip() and not line.startswith("    "):
+            listing = False
+            lines.append(line)
+        else:
+            lines.append(f"  {line.strip()}" if listing and line.strip() else line)
+    return "\n".join(lines)
 
 
 def _sentence(text: str) -> str:

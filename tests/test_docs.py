@@ -13,7 +13,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("infr
 def test_links_and_named_files_are_there(page: Path) -> None:
     text = page.read_text()
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text)
-    missing = [link for link in links if not (page.parent / link).exists()]
+    # Pages of docs/reference/ are made with the site (docs/reference_pages.py).
+    there = [link for link in links if not re.match(r"(?:\.\./)?reference/\w+\.md$", link)]
+    missing = [link for link in there if not (page.parent / link).exists()]
     # `platform/x.py` of ours, in backticks; the standard library's and a deployment's are not.
     ours = r"`((?:docs|sweeps|platform|trainers|mechanisms)/[a-z_/]+\.(?:py|md))`"
     named = re.findall(ours, text)

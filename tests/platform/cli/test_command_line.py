@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import shlex
 import subprocess
 import sys
 from pathlib import Path

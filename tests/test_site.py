@@ -1,0 +1,77 @@
+"""The documentation as a site: built strictly, all keys and verbs in it; its notebook runs."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+import labeldp
+from labeldp.platform.cli.command_line import all_verbs, parser
+from labeldp.platform.configuration import METHODS
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("infra/*.md")])
+
+
+def test_the_site_is_built_and_nothing_is_missing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        env={"NO_MKDOCS_2_WARNING": "1", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    pages = {path.stem: path.read_text() for path in (tmp_path / "site").rglob("*.html")}
+    for method in METHODS:
+        assert f"method={method}" in pages["configuration"]
+    for verb in all_verbs():
+        assert f"labeldp {' '.join(verb.words)}" in pages["command_line"]
+    for name in labeldp.__all__:
+        assert name.startswith("_") or f"labeldp.{name}" in pages["python"]
+    # It works from the file system, and nothing is fetched from elsewhere.
+    for name, page in pages.items():
+        fetched = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(https?:[^"]+)"', page)
+        assert not [address for address in fetched if "canonical" not in address], name
+
+
+def test_the_tutorial_runs(tmp_path: Path) -> None:
+    notebook = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
+    shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert shown and not [output for output in shown if output.output_type == "error"]
+    where = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
+    printed = "".join(
+        output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", [])
+    )
+    assert "two fits: epsilon 2.0" in printed and "and one more: epsilon 3.0" in printed
+
+
+def commands() -> list[tuple[str, str]]:
+    """Whole `labeldp` commands of all pages' code blocks, with the page that has them."""
+    found = []
+    for page in PAGES:
+        if page.name == "CHANGELOG.md":
+            continue
+        text = re.sub(r" *\\\n\s*", " ", page.read_text())  # lines that go on
+        for line in re.findall(r"^(?:    |\$ |    \$ )(labeldp [^\n]*)$", text, re.M):
+            found.append((str(page.relative_to(ROOT)), line))
+    return found
+
+
+@pytest.mark.parametrize(("page", "line"), commands())
+def test_commands_of_the_pages_are_commands(page: str, line: str) -> None:
+    """Words in capitals stand for what a reader fills in."""
+    del page
+    words = shlex.split(line, comments=True)
+    for end in ("|", ">", "&&", "<"):
+        words = words[: words.index(end)] if end in words else words
+    options, rest = parser().parse_known_args(words[1:])
+    assert options.verb is not None
+    assert all("=" in word for word in rest)
