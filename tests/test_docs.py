@@ -31,5 +31,8 @@ def test_links_and_named_files_are_there(page: Path) -> None:
         for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
     ],
 )
-def test_python_in_documents_runs(page: Path, block: str) -> None:
+def test_python_in_documents_runs(
+    page: Path, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # what it writes is written here
     exec(compile(block, str(page), "exec"), {"__name__": "document"})

@@ -23,7 +23,7 @@ from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, dumps
 from labeldp.platform.records.run_card import run_card
 from labeldp.platform.records.tracking import TRACKING_ERRORS, Tracker
-from labeldp.platform.records.tracking_page import run_names
+from labeldp.platform.records.tracking_page import run_names, whole_name
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.platform.vault_owner import VaultOwner
 
@@ -147,7 +147,9 @@ class Recorder(tune.Callback):
             "variant": planned.variant,
             "point": dumps(planned.point),
         }
-        return self.tracker.open_child(digest, name=self._names[digest], tags=tags)
+        # Of a search more trials come, and what differs among them is not known yet.
+        name = self._names.get(digest) or whole_name(planned)
+        return self.tracker.open_child(digest, name=name, tags=tags)
 
     def _with_figures(self, digest: str, end: dict[str, Any]) -> dict[str, Any]:
         """A trial's end with what the vault's side found; the trial itself was not told."""

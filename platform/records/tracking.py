@@ -43,6 +43,8 @@ from labeldp.platform.records.tracking_page import NOTE, experiment_tags
 
 for _name in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(_name).setLevel(logging.WARNING)
+# What it logs with a traceback when an interruption comes while it reads; that is said elsewhere.
+logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
 #: Limits of MLflow's `log_batch`.
 _BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 1000, 100, 6000

@@ -106,6 +106,13 @@ def run_names(plans: Mapping[str, PlannedTrial]) -> dict[str, str]:
     return names
 
 
+def whole_name(trial: PlannedTrial) -> str:
+    """Name a trial by its line and all that it sets on its axes."""
+    every = set(trial.point)
+    parts = [f"{_last(key, every)}={_short(value)}" for key, value in trial.point.items()]
+    return " ".join([trial.variant, *parts])
+
+
 def _last(key: str, every: set[str]) -> str:
     """The last part of a key; as many as it takes to tell it from the others."""
     parts = key.split(".")

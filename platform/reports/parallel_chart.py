@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.reports.drawing import Drawing, Scale
 from labeldp.platform.reports.method_styles import MethodStyle
 from labeldp.platform.reports.pareto import Point, same_epsilon, settings_beside_epsilon
@@ -77,8 +78,10 @@ def _axes(found: Sequence[Point]) -> list[_Axis]:
             columns.append((short_key(key), values))
     columns.append((_EPSILON, [same_epsilon(point.epsilon) for point in found]))
     accuracies = [round(100 * point.accuracy, 2) for point in found]
+    estimated = any(point.accuracy_by is ChooseBy.ESTIMATED for point in found)
+    what = "estimated accuracy, %" if estimated else "accuracy, %"
     axes = [_axis(title, values, may_be_log=True) for title, values in columns]
-    return [*axes, _axis("accuracy, %", accuracies, may_be_log=False)]
+    return [*axes, _axis(what, accuracies, may_be_log=False)]
 
 
 def _axis(title: str, values: Sequence[Any], *, may_be_log: bool) -> _Axis:

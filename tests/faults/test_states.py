@@ -14,7 +14,7 @@ from labeldp.platform.cluster import connected
 from labeldp.platform.data_loading import load_data
 from labeldp.platform.private_files import NotOurs
 from labeldp.platform.records.checkpoints import Checkpoints, Keeper, start_keeper
-from labeldp.platform.sweep import plan_trials
+from labeldp.platform.sweep import plan_trials, with_canaries
 from labeldp.platform.trial import TrialOutcome, run_trial
 from labeldp.platform.trusted import vault_home
 from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels
@@ -37,9 +37,12 @@ class Bench:
     """One trial of the small sweep, beside a vault and a keeper of states."""
 
     def __init__(self, folder: Path) -> None:
-        self.planned = plan_trials(SWEEP)[0]
-        loaded = load_data(self.planned.config.data)
+        trials = plan_trials(SWEEP)
+        loaded = load_data(trials[0].config.data)
         self._data = loaded.public
+        (self.planned, *_) = with_canaries(
+            trials, num_labels=len(loaded.train_labels), num_classes=self._data.num_classes
+        )
         self.digest = self.planned.hash(self._data.fingerprint)
         self.states = folder / "states"
         self.keeper = start_keeper(self.states)

@@ -33,7 +33,8 @@ def facts_of(path: Path, *, trial: str = "best", **facts: Any) -> CardFacts:
 
 
 def test_an_ordinary_trial(tmp_path: Path) -> None:
-    facts = facts_of(tmp_path, readers=9)
+    stated = {"audit.canaries": 100, "audit.coin_canaries": 100}
+    facts = facts_of(tmp_path, readers=9, changes=stated)
     card = public_card(facts)
     assert card.startswith(f"# {facts.trial.name}\n")
     for words in (

@@ -42,7 +42,7 @@ def test_private_trials_are_shown_with_what_they_cost_together(
     assert (done.trials, done.left_out, done.rows) == (2, 2, 2)
     assert (done.epsilon, done.delta) == (2.5, 0.0)
     text = Path(done.html).read_text()
-    assert "public edition" in text and "one release of Laplace noise, epsilon 2" in text
+    assert "public edition" in text and "One release of Laplace noise, epsilon 2" in text
     assert [path.name for path in (tmp_path / "out").iterdir()] == [PAGE]
 
 

@@ -94,7 +94,8 @@ def test_a_key_that_is_no_name_is_not_even_told() -> None:
 
 
 def test_settings_and_figures_that_are_public_come_through() -> None:
-    record = a_record(changes={"trainer.epsilon": 2.0, "data.limit": 500}, figures={"extra": 1.0})
+    changes = {"trainer.epsilon": 2.0, "data.limit": 500, "audit.canaries": 100}
+    record = a_record(changes={**changes, "audit.coin_canaries": 100}, figures={"extra": 1.0})
     trial = public_trial(record, fingerprint="ab" * 32)
     expected = {
         "method": "alibi",
