@@ -42,7 +42,8 @@ def test_the_site_is_built_and_nothing_is_missing(tmp_path: Path) -> None:
 
 
 def test_the_tutorial_runs(tmp_path: Path) -> None:
-    notebook = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
+    path = ROOT / "docs" / "tutorial.ipynb"
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]  # it has no types
     shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert shown and not [output for output in shown if output.output_type == "error"]
     where = {"metadata": {"path": str(tmp_path)}}
