@@ -118,7 +118,7 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
         steps = steps or Steps(quiet=True)
         earlier = _earlier(checked)
         opening = _tracking(checked, earlier, steps=steps)
-        with _waited_for(opening), _cluster(checked, steps=steps) as capacity:
+        with _waited_for(opening), _cluster(checked, opening, steps=steps) as capacity:
             sizes = _sizes(checked, capacity)
             book = earlier.book
             plans = checked.plans if book is None else book.plans
@@ -126,15 +126,15 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
             steps.say("opening the vault and the tracking store")
             tracker = opening.result()
             check_one_writer(tracker.uri, capacity)
-            meanwhile(lambda: load(*_TRIALS))
+            from labeldp.platform.records.recorder import Recorder
+
+            loading = meanwhile(lambda: load(*_TRIALS))
             owner = _owner(checked, budget=earlier.budget)
             provenance = Provenance.now()
             _identify(checked, earlier, tracker, commit=provenance.git_commit)
             progress = SweepProgress(
                 total=checked.total, skipped=len(skipped), quiet=checked.options.quiet
             )
-            from labeldp.platform.records.recorder import Recorder
-
             recorder = Recorder(
                 folder=checked.folder,
                 tracker=tracker,
@@ -146,6 +146,7 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
             )
             for line in _beginning(checked, skipped, commit=provenance.git_commit):
                 progress.say(line)
+            wait([loading])
             yield OpenSweep(
                 checked=checked,
                 skipped=skipped,
@@ -179,15 +180,18 @@ def _beginning(
 
 
 @contextmanager
-def _cluster(checked: CheckedSweep, *, steps: Steps) -> Iterator[Capacity]:
+def _cluster(
+    checked: CheckedSweep, opening: "Future[Tracker]", *, steps: Steps
+) -> Iterator[Capacity]:
     """Start Ray or connect to it, and say so."""
     address = checked.options.address
     named = address or os.environ.get("RAY_ADDRESS")
     text = f"connecting to Ray at {named}" if named else "starting Ray on this machine"
     with ExitStack() as stack:
         with steps.during(text, hint="; a busy machine takes a minute or two"):
-            meanwhile(lambda: load(*_FIGURES))
+            figures = meanwhile(lambda: load(*_FIGURES), after=[opening])
             capacity = stack.enter_context(connected(address))
+            wait([figures])
         yield capacity
 
 

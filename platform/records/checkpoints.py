@@ -1,8 +1,8 @@
 """States of trials in training, kept on the driver's disk, so that a lost worker loses minutes.
 
 One actor beside the driver takes them, and trained models (`kept_models`), whatever node a trial
-runs on. A state is written whole or
-not at all, read without unpickling code, and deleted when its trial has ended.
+runs on. A state is written whole or not at all, read without unpickling code, and deleted when its
+trial has ended.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from ray.exceptions import ActorUnavailableError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from labeldp.platform.private_files import inner_folder, replacing
@@ -24,6 +25,8 @@ KEEP_SECONDS = 60.0
 _WAIT_SECONDS = 120.0
 #: A large model on a slow disk, behind those of other trials.
 _MODEL_SECONDS = 900.0
+#: How often a model is sent to a keeper that is being made again.
+_MODEL_ATTEMPTS = 5
 
 
 class Keeper:
@@ -48,6 +51,8 @@ class Keeper:
         except FileNotFoundError:
             return None
 
+    # Asked again by its handle and not by Ray, which would tell a driver that ends of each time.
+    @ray.method(max_task_retries=0)
     def keep_model(self, digest: str, files: Mapping[str, bytes]) -> None:
         """Keep a trained model's files."""
         assert self._models is not None, "whoever trains models says where they go"
@@ -91,8 +96,17 @@ class KeeperHandle:
             ModelNotKept: It can't be written.
         """
         try:
-            # Ray takes what is large by its object store, and none of it stays there.
-            ray.get(self.actor.keep_model.remote(digest, dict(files)), timeout=_MODEL_SECONDS)
+            for attempt in range(_MODEL_ATTEMPTS):
+                try:
+                    # Ray takes what is large by its object store, and none of it stays there.
+                    ray.get(
+                        self.actor.keep_model.remote(digest, dict(files)), timeout=_MODEL_SECONDS
+                    )
+                    return
+                except ActorUnavailableError:  # it died, and is being made again
+                    if attempt == _MODEL_ATTEMPTS - 1:
+                        raise
+                    time.sleep(1.0)
         except Exception as error:
             text = (str(error).strip() or type(error).__name__).splitlines()[-1]
             raise ModelNotKept(

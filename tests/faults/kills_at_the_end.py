@@ -89,7 +89,8 @@ def disturbed(results: Path, peace: Peace, moment: int) -> str:
     if (code := drive(results, "--kill-at", str(moment))) != -9:
         return f"was not killed (exit {code})"
     if (code := drive(results, "--resume", "must")) != 0:
-        return f"the resume ended with {code}"
+        said = Path(f"{results}.log").read_text().splitlines()
+        return f"the resume ended with {code} ({said[-1] if said else 'nothing said'})"
     return difference(results, peace)
 
 

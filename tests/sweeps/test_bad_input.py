@@ -54,7 +54,7 @@ from tests.sweeps.front_door import Door
         (["data.name=digit"], ["'digit'", "did you mean digits"]),
         (["data.name=mnist"], ["mnist", "labeldp data fetch mnist", "LABELDP_DATA"]),
         (["data.name=own"], ["path", "data.path"]),
-        (["data.hold_out=none"], ["hold_out", "data set own", "digits"]),
+        (["data.hold_out=none"], ["hold_out", "data.name=own", "digits"]),
         (["data.hold_out=some"], ["data.hold_out is 'some'", "public", "none"]),
         (["data.name=own", "data.path=none.npz"], ["none.npz is not there", "data.path"]),
         # the command line itself
@@ -112,7 +112,6 @@ def one_part(labels: NDArray[np.generic]) -> dict[str, object]:
             ["train_labels[1] is none of the classes", "0..2"],
         ),
         (four(LABELS.astype(float)), ["float64", "whole numbers", "astype(int)"]),
-        (four(LABELS.astype(str)), ["whole numbers"]),
         (four(LABELS[:299]), ["(299,)", "one for each"]),
         (four(LABELS, NAN_IN_ROW_7), ["row 7, column 2 is nan", "finite", "drop such rows"]),
         (four(np.zeros(300, int)), ["all 300 training labels are the same"]),

@@ -94,12 +94,12 @@ def test_a_search_is_planned_by_what_stands_in_for_its_trials(
     found = answer(capsys, *SEARCH, *one, "--choose-by", "test")
     assert (found["trials"], found["releases"], found["epsilon_total"]) == (12, 1, 1.0)
     # Each trial's count of right answers is charged to labels that pay for nothing else: 12 x .05,
-    # and with stops after 1, 4 and 16 of 30 epochs four times as much.
+    # and with stops after 1, 4, 16 and 64 of 80 epochs five times as much.
     held_out = ("evaluation.held_out_share=0.1", *one)
     found = answer(capsys, *SEARCH, *held_out)
     assert (found["releases"], found["epsilon_total"]) == (13, 1.0)
     found = answer(capsys, *SEARCH, *held_out, "--stop", "asha")
-    assert (found["releases"], found["epsilon_total"]) == (49, pytest.approx(2.4))
+    assert (found["releases"], found["epsilon_total"]) == (61, pytest.approx(3.0))
 
 
 def test_a_search_is_refused_where_it_would_tune_on_test_labels_unasked(

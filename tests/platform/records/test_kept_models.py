@@ -76,9 +76,8 @@ def test_a_keeper_that_can_not_write_says_what_to_do(
         class keep_model:
             @staticmethod
             def remote(digest: str, files: Any) -> Any:
-                return lambda: Keeper(str(tmp_path), str(tmp_path / "models")).keep_model(
-                    digest, files
-                )
+                keeper: Any = Keeper(str(tmp_path), str(tmp_path / "models"))
+                return lambda: keeper.keep_model(digest, files)
 
     monkeypatch.setattr(ray, "get", lambda call, timeout: call())
     handle = KeeperHandle(Here())

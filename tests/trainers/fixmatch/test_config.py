@@ -17,7 +17,7 @@ from labeldp.trainers.fixmatch.config import FixMatchConfig
         ({"unlabeled_ratio": 0}, "unlabeled_ratio is 0"),
         ({"temperature": 0.0}, "temperature is 0.0"),
         ({"masked_share": 1.0}, "masked_share is 1.0"),
-        ({"weak_branch": "both"}, "WeakBranch.JOINT"),
+        ({"weak_branch": "both"}, "one of joint"),
         ({"box": -1}, "box is -1"),
     ],
 )
