@@ -54,6 +54,7 @@ def _axis(argument: str, kind: str, inside: str) -> RandomAxis:
     values = OmegaConf.to_container(OmegaConf.from_dotlist([f"value=[{inside}]"]), resolve=False)
     refuse_interpolations({argument: values})
     try:
+        # OmegaConf may return a text or nothing; of a list with a key it is a mapping.
         return _KINDS[kind](*values["value"])  # type: ignore[index, call-overload]
     except (TypeError, ValueError) as error:
         raise ConfigurationError(

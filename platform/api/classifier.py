@@ -57,6 +57,7 @@ class PrivacyAddsUp(UserWarning):
     """Labels of the same vault had paid before: the total is larger than this fit's epsilon."""
 
 
+# scikit-learn has no types, so that its classes are Any here.
 class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learns from labels under label differential privacy; features count as public.
 

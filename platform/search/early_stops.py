@@ -111,7 +111,7 @@ class AshaByGroup(FIFOScheduler):
             group_of: A trial's hash -> what it is compared within.
             most_epochs: Of any trial.
         """
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # Ray gives it no types
         self._stop, self._board, self._group_of = stop, board, group_of
         self._most_epochs = most_epochs
         self._groups: dict[Hashable, ASHAScheduler] = {}

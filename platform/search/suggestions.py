@@ -28,7 +28,7 @@ def check_installed() -> None:
         ConfigurationError: Says how to install it.
     """
     try:
-        import optuna  # noqa: F401
+        import optuna  # noqa: F401  # what uses it is Tune; here it is only missed
     except ImportError as error:
         raise ConfigurationError(
             "--search optuna needs the package optuna, which is not installed; install it with "

@@ -103,7 +103,7 @@ def test_the_vault_refuses_it_and_nothing_is_drawn_or_charged() -> None:
     home = vault()
     Undeclared.calls.clear()
     with pytest.raises(TypeError, match=r"Undeclared does not declare its failure_prob.* = 0\.0"):
-        home.release(Undeclared())  # type: ignore[arg-type]
+        home.release(Undeclared())  # type: ignore[arg-type]  # it lacks what is to be noticed
     assert Undeclared.calls == [] and len(home.charges()) == 0
 
 

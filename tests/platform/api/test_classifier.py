@@ -46,6 +46,7 @@ def may_fail(estimator: LabelPrivateClassifier) -> dict[str, str]:
     return OTHER_CLASSES if estimator.classes == [0, 1, 2] else {}
 
 
+# scikit-learn has no types, its decorators neither.
 @parametrize_with_checks([PUBLISHED, STATED], expected_failed_checks=may_fail)  # type: ignore[untyped-decorator]
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():

@@ -40,6 +40,7 @@ def test_mechanisms_cost_what_they_state_together() -> None:
 
 
 def test_near_misses_and_numbers_too_many_are_said() -> None:
+    # What type checkers refuse as well, for those who have none.
     with pytest.raises(ValueError, match="did you mean 'laplace'"):
         epsilon("laplac", scale=1.0)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="leave out scale"):
