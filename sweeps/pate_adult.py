@@ -11,7 +11,7 @@ asked about training examples, in the paper about test examples. Five partitions
 the spread. docs/reproduction/pate.md has the numbers of a full run. `--smoke`: 2,000 rows, 40
 teachers of ten trees, one partition.
 
-Hardware: one core, about 20 minutes.
+Hardware: two cores, two minutes.
 """
 
 from labeldp.platform.cli.sweep_command import main

@@ -5,7 +5,7 @@ As `pate_mnist`, on clothes. Mark: linear probes like these, 77.9% at a (vote-de
 overlap. docs/reproduction/pate.md has the numbers of a full run. `--smoke`: 2,000 images
 (scikit-learn's digits where Fashion-MNIST is not there), 24 settings.
 
-Hardware: one core, 10 minutes, and once four for the features.
+Hardware: two cores, three minutes.
 """
 
 from labeldp.platform.cli.sweep_command import main

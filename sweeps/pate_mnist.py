@@ -11,7 +11,7 @@ the votes, which is no guarantee.
 the marks' kind of number. docs/reproduction/pate.md has the numbers of a full run. `--smoke`: 2,000
 images (scikit-learn's digits where MNIST is not there), 24 settings.
 
-Hardware: one core, 40 minutes (of which the features, once, two and a half).
+Hardware: two cores, three minutes, most of them for the features.
 """
 
 from labeldp.platform.cli.sweep_command import main

@@ -50,7 +50,7 @@ def settings_table(records: Iterable[Mapping[str, Any]]) -> str:
                 _spread([100 * trial["accuracy"] for trial in trials]),
                 *(_range([trial[name] for trial in trials]) for name in _RANGES),
                 f"{100 * np.mean([trial['vote_label_accuracy'] for trial in trials]):.0f}%",
-                f"0 to {max(trial['epsilon_m_low'] for trial in trials):.1f}",
+                _interval(trials),
             ]
         )
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
@@ -76,6 +76,12 @@ def _spread(values: list[float], digits: int = 2) -> str:
 def _range(values: list[float]) -> str:
     low, high = f"{min(values):.2f}", f"{max(values):.2f}"
     return low if low == high else f"{low} to {high}"
+
+
+def _interval(trials: list[Mapping[str, float]]) -> str:
+    """All intervals of the attack together."""
+    low = min(trial["epsilon_m_low"] for trial in trials)
+    return f"{low:.1f} to {max(trial['epsilon_m_high'] for trial in trials):.1f}"
 
 
 def main() -> None:
