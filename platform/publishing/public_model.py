@@ -28,7 +28,7 @@ _COLUMNS = ("kind", "name", "names", "categories")
 
 
 def public_model(
-    folder: Path, *, record: TrialRecord, trial: PublicTrial, cost: Total
+    folder: Path, *, record: TrialRecord, trial: PublicTrial, cost: Total, own: Total
 ) -> dict[str, bytes]:
     """Return the files of a trial's model as they may leave the house, by name.
 
@@ -36,14 +36,15 @@ def public_model(
         folder: Where the model is kept.
         record: The trial's record, which the model must be of.
         trial: Its public values.
-        cost: What the releases that it read cost, by the ledger.
+        cost: What the releases on which it depends cost, by the ledger.
+        own: What those cost that it read itself, as the model has it.
 
     Raises:
         ModelFileError: It can't be read.
         NotPublishable: It is another trial's, or holds text where none belongs.
     """
     model = load_model(folder)
-    _check(model, folder, record=record, trial=trial, cost=cost)
+    _check(model, folder, record=record, trial=trial, cost=own)
     origin = replace(
         model.origin,
         trial=trial.name,
