@@ -16,7 +16,8 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.publishing.public_values import PublicTrial
 from labeldp.platform.publishing.selection import NotPublishable
 from labeldp.platform.publishing.total_ledger import Total
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.json_files import dumps
+from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
 from labeldp.trainers.data_sets.tables import Columns
 from labeldp.trainers.preprocessing import Preprocessing
 from labeldp.trainers.trained_model import DESCRIPTION, TrainedModel, load_model
@@ -64,6 +65,8 @@ def public_model(
                 f"{folder / DESCRIPTION} holds text in {part}.{place}, where a model has none; "
                 "train the model again, or publish without it (--without-model)"
             )
+    if trial.noise is NoiseKind.SEEDED:  # an epsilon that a stranger must not take for a promise
+        files[DESCRIPTION] = (dumps({**described, "private": False}, indent=1) + "\n").encode()
     return files
 
 

@@ -182,3 +182,11 @@ def test_a_model_of_a_search_says_what_the_search_cost(tmp_path: Path) -> None:
     record = a_record(epsilon=2.0)
     files = published(keep_a_model(tmp_path, record), own=cost(2.0), cost=cost(5.0))
     assert json.loads(files["model.json"])["epsilon"] == 5.0
+
+
+def test_a_model_under_seeded_noise_is_called_private_by_nobody(tmp_path: Path) -> None:
+    record = a_record(epsilon=2.0, changes={"noise.seed": 7})
+    files = published(keep_a_model(tmp_path, record), record=record)
+    said = json.loads(files["model.json"])
+    assert (said["private"], said["noise"], said["epsilon"]) == (False, "seeded", 2.0)
+    assert written(files, tmp_path / "out").predict(ROWS).shape == (1,)
