@@ -46,7 +46,7 @@ from labeldp.platform.api.fit_rows import (
     names_of,
     public_rows,
 )
-from labeldp.platform.api.fit_settings import FitSize, configured, fit_changes
+from labeldp.platform.api.fit_settings import FitSize, configured, fit_changes, refuse_prices
 from labeldp.platform.api.ledger_lines import PaidRelease, guarantee, is_seeded
 from labeldp.platform.api.method_names import AUTO, NamedMethod, named
 from labeldp.platform.api.private_figures import PrivateFigures, without_figures
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from labeldp.platform.trusted.shared_vault import SharedVault
     from labeldp.trainers.data import PublicData
 
-#: Settings that say what is paid; the estimator has parameters for them.
-_PAID = ("epsilon", "delta")
 #: Of two threads that fit one estimator, one makes its vault.
 _ONE_VAULT = threading.Lock()
 
@@ -173,9 +171,18 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             )
         finally:
             tell.close()
+            self._add_up(vault)  # what was released is paid, also by a fit that fails
         self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
         self._take(fitted, data, config)
-        self._add_up(vault, before, fitted)
+        new = sum(line.new for line in fitted.lines)
+        if before > 0 and new:
+            warnings.warn(
+                f"labels of this vault had paid epsilon {before:.4g} before, and with this fit's "
+                f"{new} new release(s) the label that paid most has paid {self.total_epsilon_:.4g} "
+                f"at delta {self.total_delta_:g}",
+                PrivacyAddsUp,
+                stacklevel=2,
+            )
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
@@ -210,7 +217,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             epsilon=self.epsilon_,
             delta=self.delta_,
             total=self.total_epsilon_,
-            noise_seed=self.noise_seed,
+            noise_seed=self._seed_of_noise,
             seeded=self._vault_seeded,
         )
 
@@ -240,14 +247,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
         _validate.whole(canaries=self.canaries)
-        for key in self.settings or {}:
-            if str(key).rpartition(".")[2] in _PAID and "." not in str(key).removeprefix(
-                "trainer."
-            ):
-                raise ValueError(
-                    f"settings has {key!r}; what a fit costs is the estimator's own parameter: "
-                    f"LabelPrivateClassifier({str(key).rpartition('.')[2]}=...)"
-                )
+        refuse_prices(self.settings or {})
 
     def _checked(self, rows: Any, labels: Any) -> tuple[Any, NDArray[Any]]:
         """X as it is learned from, and y [N]; as scikit-learn checks them."""
@@ -361,6 +361,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         from labeldp.trainers.trained_model import Origin, TrainedModel
 
         self.epsilon_, self.delta_ = fitted.epsilon, fitted.delta
+        self._seed_of_noise = self.noise_seed
         self.ledger_: list[PaidRelease] = list(fitted.lines)
         self.audit_ = facts_of_audit(fitted)
         self.private_ = PrivateFigures(
@@ -383,17 +384,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             ),
         )
 
-    def _add_up(self, vault: "SharedVault", before: float, fitted: "Fitted") -> None:
-        """Say what all fits with the vault cost, where this one is not alone."""
+    def _add_up(self, vault: "SharedVault") -> None:
+        """Take in what all fits with the vault cost."""
         total = self._with_other_copies(vault.total(delta=self.delta))
         self.total_epsilon_, self.total_delta_ = total
         self._vault_seeded = any(map(is_seeded, vault.charges()))
-        new = [line for line in fitted.lines if line.new]
-        if before > 0 and new:
-            warnings.warn(
-                f"labels of this vault had paid epsilon {before:.4g} before, and with this fit's "
-                f"{len(new)} new release(s) the label that paid most has paid "
-                f"{self.total_epsilon_:.4g} at delta {self.total_delta_:g}",
-                PrivacyAddsUp,
-                stacklevel=3,
-            )

@@ -340,3 +340,18 @@ def test_no_pickle_of_a_fitted_model_holds_its_labels(name: str) -> None:
     for kind in (np.int64, np.int32, np.uint8, np.float32, np.float64):
         for labels in (Y, np.eye(3)[Y]):
             assert labels.astype(kind).tobytes()[:320] not in content
+
+
+def test_a_fit_that_fails_has_paid_all_the_same() -> None:
+    model = quick().fit(X, Y)
+    model.set_params(settings={**QUICK, "learning_rate": 1e30})
+    with pytest.raises(Exception, match="finite"):
+        model.fit(X, 2 - Y)
+    assert (model.epsilon_, model.total_epsilon_) == (2.0, 4.0)
+    assert "4 for all fits" in model.guarantee_
+
+
+def test_the_guarantee_is_of_the_fit_and_not_of_later_parameters() -> None:
+    model = quick(noise_seed=3).fit(X, Y)
+    model.set_params(noise_seed=None)
+    assert "not private: the noise comes from seed 3" in model.guarantee_
