@@ -11,7 +11,7 @@ from typing import Any
 
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
-from labeldp.platform.publishing.learned_sweeps import keys_behind
+from labeldp.platform.publishing.learned_sweeps import keys_behind, learns
 from labeldp.platform.publishing.ledger_words import sentences
 from labeldp.platform.publishing.outbox import check_target, search, write_folder
 from labeldp.platform.publishing.public_values import public_records
@@ -19,6 +19,7 @@ from labeldp.platform.publishing.selection import (
     NotPublishable,
     check_record,
     cost_of_page,
+    price_of,
     private_trials,
 )
 from labeldp.platform.records.trial_record import TrialRecord
@@ -97,7 +98,7 @@ def _content(folder: FolderLedger, shown: list[TrialRecord]) -> PageContent:
     """What the page is made of: public records, and the lines that their trials have read."""
     by = folder.results.identity.get("choose_by")
     choose_by = ChooseBy(by) if by else None
-    records = public_records(shown, fingerprint=folder.fingerprint)
+    records = public_records(_at_their_price(folder, shown), fingerprint=folder.fingerprint)
     keys = tuple({key: None for record in shown for key in keys_behind(folder, record)})
     lines = [
         # Who else read a release, a baseline say, is nobody's business.
@@ -117,3 +118,15 @@ def _content(folder: FolderLedger, shown: list[TrialRecord]) -> PageContent:
         around=AroundTrials(releases=sentences(lines, public=True)),
         edition=Edition.PUBLIC,
     )
+
+
+def _at_their_price(folder: FolderLedger, shown: list[TrialRecord]) -> list[TrialRecord]:
+    """Trials with what they cost who sees one; where a sweep learned, more than they say."""
+    if not learns(folder):
+        return shown
+    priced = []
+    for record in shown:
+        price = price_of(folder, record)
+        figures = {**record.metrics, "epsilon": price.epsilon, "delta": price.delta}
+        priced.append(replace(record, metrics=figures))
+    return priced

@@ -98,9 +98,12 @@ def test_a_page_of_a_sweep_that_learned_tells_what_its_plan_costs(
     results: Path, tmp_path: Path
 ) -> None:
     ResultsFolder(results, sweep="small").identify(
-        learned_epsilon=7.0, learned_counts=0.0, learned_delta=0.0, learned_releases=False
+        learned_epsilon=7.0, learned_counts=3.25, learned_delta=0.0, learned_releases=False
     )
-    assert public_report(results, to=tmp_path / "out").epsilon == 7.0
+    done = public_report(results, to=tmp_path / "out")
+    assert done.epsilon == 7.0
+    # Every trial's own releases cost less than the counts that others of its search asked for.
+    assert Path(done.html).read_text().count("(3.25, 0)-label differential privacy") == 2
 
 
 def test_what_can_not_be_shown_is_refused(results: Path, tmp_path: Path) -> None:
