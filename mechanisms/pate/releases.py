@@ -316,13 +316,24 @@ def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> PateCos
     )
 
 
-def epsilon_of_counts(requests: Sequence[PateAnswers], *, delta: float) -> float:
-    """What releasing the noisy counts would cost, checks and answers: the published price."""
-    events: list[Event] = []
+def epsilon_of_counts(
+    requests: Sequence[PateAnswers], published: PublishedCost | None = None, *, delta: float
+) -> float:
+    """What releasing the noisy counts would cost, checks and answers: the published price.
+
+    Args:
+        requests: The rounds of a run.
+        published: A bound on their cost that is released beside them: its price is the same, and
+            belongs to what the run costs.
+        delta: At which the epsilon holds, failure of that bound included.
+    """
+    events: list[Event] = [] if published is None else [published.event]
     for request in requests:
         events += request.aggregator.events(
             checked=request.queries, answered=request.max_answers, accounting=Accounting.COUNTS
         )
+    if published is not None:
+        delta -= published.failure_probability
     return epsilon_of(events, delta=delta)
 
 

@@ -10,12 +10,11 @@ A repetition draws noise and initial weights anew. Partitions into stages, clust
 are public, and the same in all; PATE's shards are cut anew.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.pate.calibration import calibrate_gnmax
 from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureSet, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
@@ -80,12 +79,9 @@ NO_PRIVACY = Variant(
 
 
 def _pate_noise(epsilon: float) -> float:
-    """Standard deviation of the noise on votes that makes all answers together cost epsilon.
-
-    A label moves one vote, which is two counts, as it does in a one-hot label: K answers are K such
-    releases, or one at the root of K times the sensitivity.
-    """
-    return calibrate_gaussian(epsilon=epsilon, delta=_DELTA).noise_std * math.sqrt(_ANSWERS)
+    """Standard deviation of the noise on votes with which all answers together cost epsilon."""
+    setting = calibrate_gnmax(epsilon=epsilon, delta=_DELTA, max_answers=_ANSWERS)
+    return setting.aggregator.noise_std
 
 
 def _pate(repetition: int) -> Variant:

@@ -65,6 +65,21 @@ class EnsembleFile:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Published:
+    """A bound on a round's cost as it was released.
+
+    Attributes:
+        key: Of the release.
+        mechanism: How it was drawn.
+        epsilon: The bound, or what holds for any votes where that is less.
+    """
+
+    key: str
+    mechanism: PublishedCost
+    epsilon: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeskAnswers:
     """What a request brought.
 
@@ -161,12 +176,15 @@ class AnswerDesk:
         figures["private/epsilon_expected"] = costs.expected
         figures["private/epsilon_expected_of_counts"] = costs.expected_of_counts
         figures["epsilon_realised"] = costs.realised_data_independent
-        figures["epsilon_of_counts"] = epsilon_of_counts(requests, delta=delta)
+        published = None
         if publish_cost and len(rounds) == 1:
-            cost = self._published_cost(ensemble, rounds[0], delta=delta, noise=noise)
-            if cost is not None:
-                key, figures["epsilon_sanitized"] = cost
-                keys.append(key)
+            published = self._published_cost(ensemble, rounds[0], delta=delta, noise=noise)
+        if published is not None:
+            keys.append(published.key)
+            figures["epsilon_sanitized"] = published.epsilon
+        figures["epsilon_of_counts"] = epsilon_of_counts(
+            requests, published.mechanism if published else None, delta=delta
+        )
         return DeskAnswers(
             values=released,
             keys=tuple(keys),
@@ -208,8 +226,8 @@ class AnswerDesk:
         *,
         delta: float,
         noise: NoiseSource,
-    ) -> tuple[str, float] | None:
-        """Release a bound on what a round cost, and return its key and value.
+    ) -> _Published | None:
+        """Release a bound on what a round cost.
 
         None where no bound is proven; nothing is drawn or charged then.
         """
@@ -227,7 +245,11 @@ class AnswerDesk:
             )
         except ConditionsFailed:
             return None  # the trial goes without this number
-        return release.key, published.capped(float(release.values[0]), answered.request)
+        return _Published(
+            key=release.key,
+            mechanism=published,
+            epsilon=published.capped(float(release.values[0]), answered.request),
+        )
 
     def _figures(
         self,

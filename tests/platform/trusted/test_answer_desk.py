@@ -17,6 +17,7 @@ from labeldp.mechanisms.pate.releases import (
     AnsweredRequest,
     PateAnswers,
     PublishedCost,
+    epsilon_of_counts,
     private_costs,
 )
 from labeldp.mechanisms.pate.vote_counts import count_votes
@@ -71,7 +72,7 @@ def test_answers_are_charged_once_and_read_again_for_nothing(tmp_path: Path) -> 
 
 
 def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
-    desk, _ = a_desk(tmp_path)
+    desk, vault = a_desk(tmp_path)
     votes = count_votes(train(desk), num_classes=3)
     reply = desk.answers(ENSEMBLE, (REQUEST,), delta=1e-5, publish_cost=True, noise=NOISE)
     truth = LABELS[ENSEMBLE.query_positions(300)]
@@ -86,6 +87,9 @@ def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
     assert figures["private/epsilon_expected"] == costs.expected
     assert figures["epsilon_realised"] == costs.realised_data_independent
     assert 0 < costs.realised < figures["epsilon_sanitized"]
+    # Both prices are of the same things: the answers, and the bound that is released about them.
+    answers_alone = epsilon_of_counts([REQUEST], delta=1e-5)
+    assert figures["epsilon_of_counts"] > max(answers_alone, vault.epsilon(delta=1e-5))
     seen = reply.values[:, 1] >= 0
     assert reply.consensus is not None
     assert sum(reply.consensus.answered) == 40
