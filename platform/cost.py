@@ -37,6 +37,7 @@ class SweepCost:
         epsilon_total: Of a label that all releases touch: all of them composed.
         delta: At which the total holds; 0 where every release is pure.
         trials: How many there are.
+        epsilon_estimates: Of a held-out label, which pays for estimates of accuracy alone.
     """
 
     epsilons: tuple[float, ...]
@@ -44,6 +45,7 @@ class SweepCost:
     epsilon_total: float
     delta: float
     trials: int
+    epsilon_estimates: float = 0.0
 
 
 def cost_of(
@@ -84,14 +86,16 @@ def cost_of(
         epsilons.append(epsilon)
     every = [*charges.values(), *estimates.values()]
     delta = delta_of_total(every, delta=max(trial.config.trainer.delta for trial in trials))
+    trained, estimated = (
+        epsilon_of_prices(part.values(), delta=delta) for part in (charges, estimates)
+    )
     return SweepCost(
         epsilons=tuple(epsilons),
         releases=sum(charge.releases for charge in every),
-        epsilon_total=max(
-            epsilon_of_prices(part.values(), delta=delta) for part in (charges, estimates)
-        ),
+        epsilon_total=max(trained, estimated),
         delta=delta,
         trials=sum(trial.stands_for for trial in trials),
+        epsilon_estimates=estimated,
     )
 
 

@@ -26,7 +26,7 @@ from labeldp.platform.records.steps import Steps
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, shown
 from labeldp.platform.search.search_book import SearchBook
 from labeldp.platform.sweep import PlannedTrial, Resources
-from labeldp.platform.sweep_check import CheckedSweep, beside
+from labeldp.platform.sweep_check import CheckedSweep, beside, learned_facts
 from labeldp.platform.trusted import vault_home
 from labeldp.platform.trusted.ensembles import ensembles_of
 from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels
@@ -334,6 +334,7 @@ def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: "Tracker", *, c
         num_labels=len(checked.data.train_labels),
         held_out_labels=checked.held_out,
         choose_by=checked.choose_by.value,
+        **learned_facts(checked, earlier.identity),
     )
     facts = {"dataset": public.name, "sweep": sweep.name, "sweep_id": sweep_id}
     facts["choose_by"] = checked.choose_by.value

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.accuracy_figures import ChooseBy, resolve
@@ -10,6 +12,12 @@ from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.cost import SweepCost, budget_of, check_budget, check_priors, cost_of
 from labeldp.platform.data_loading import load_data
 from labeldp.platform.earlier_starts import canaries_before
+from labeldp.platform.publishing.learned_sweeps import (
+    PLAN,
+    PLANNED_COUNTS,
+    PLANNED_DELTA,
+    RELEASES_SEARCHED,
+)
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.search.stand_ins import DataFacts, Search, learned
 from labeldp.platform.sweep import PlannedTrial, Sweep, with_canaries
@@ -140,3 +148,37 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
 def beside(results: Path) -> Path:
     """Where sweeps whose results lie beside each other share features and votes."""
     return results.expanduser().absolute().parent
+
+
+def learned_facts(checked: CheckedSweep, earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a sweep that learns may cost, for who publishes it; nothing for any other.
+
+    Args:
+        checked: The sweep.
+        earlier: What the folder says of earlier starts, whose plans may have been dearer.
+    """
+    if not checked.sweep.learns:
+        return {}
+    private = [
+        trial
+        for trial, epsilon in zip(checked.trials, checked.cost.epsilons, strict=True)
+        if isfinite(epsilon)
+    ]
+    if not private:
+        return {}
+    cost = cost_of(
+        private,
+        num_classes=checked.data.public.num_classes,
+        with_estimates=checked.held_out > 0,
+    )
+    numbers = {
+        PLAN: cost.epsilon_total,
+        PLANNED_COUNTS: cost.epsilon_estimates,
+        PLANNED_DELTA: cost.delta,
+    }
+    search = checked.search
+    touched = search is not None and any(asked is None for asked in search.foreseen)
+    return {
+        **{name: max(number, earlier.get(name, 0.0)) for name, number in numbers.items()},
+        RELEASES_SEARCHED: touched or bool(earlier.get(RELEASES_SEARCHED, False)),
+    }

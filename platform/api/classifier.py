@@ -16,6 +16,7 @@ Everything runs in this process, on labels that lie in a vault; Ray is for sweep
 """
 
 import os
+import threading
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
@@ -29,19 +30,26 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.mechanisms import _validate
 from labeldp.platform.api.automatic_method import choose
-from labeldp.platform.api.class_labels import PUBLISH, places_of, stated_classes
+from labeldp.platform.api.class_labels import (
+    PUBLISH,
+    PublishedClasses,
+    places_of,
+    refuse_unusable,
+    stated_classes,
+)
 from labeldp.platform.api.fit_rows import (
     RowKind,
     all_numbers,
     columns_of,
     digest_of,
     kind_of,
+    names_of,
     public_rows,
 )
-from labeldp.platform.api.fit_settings import FitSize, configured, fit_changes
-from labeldp.platform.api.ledger_lines import PaidRelease
+from labeldp.platform.api.fit_settings import FitSize, configured, fit_changes, refuse_prices
+from labeldp.platform.api.ledger_lines import PaidRelease, guarantee, is_seeded
 from labeldp.platform.api.method_names import AUTO, NamedMethod, named
-from labeldp.platform.api.private_figures import PrivateFigures
+from labeldp.platform.api.private_figures import PrivateFigures, without_figures
 
 if TYPE_CHECKING:
     from labeldp.platform.api.fitting import Fitted
@@ -49,8 +57,8 @@ if TYPE_CHECKING:
     from labeldp.platform.trusted.shared_vault import SharedVault
     from labeldp.trainers.data import PublicData
 
-#: Settings that say what is paid; the estimator has parameters for them.
-_PAID = ("epsilon", "delta")
+#: Of two threads that fit one estimator, one makes its vault.
+_ONE_VAULT = threading.Lock()
 
 
 class PrivacyAddsUp(UserWarning):
@@ -155,7 +163,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 config, epsilon=self.epsilon, delta=self.delta, num_classes=len(classes)
             )
         vault = self._opened()
-        before = vault.epsilon(delta=self.delta)
+        before, _ = self._with_other_copies(vault.total(delta=self.delta))
         near = self._locked_away(places, classes, digest_of(data, rows_of_x), rows, vault)
         try:
             fitted = fitting.fit(
@@ -163,9 +171,18 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             )
         finally:
             tell.close()
+            self._add_up(vault)  # what was released is paid, also by a fit that fails
         self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
         self._take(fitted, data, config)
-        self._add_up(vault, before, fitted)
+        new = sum(line.new for line in fitted.lines)
+        if before > 0 and new:
+            warnings.warn(
+                f"labels of this vault had paid epsilon {before:.4g} before, and with this fit's "
+                f"{new} new release(s) the label that paid most has paid {self.total_epsilon_:.4g} "
+                f"at delta {self.total_delta_:g}",
+                PrivacyAddsUp,
+                stacklevel=2,
+            )
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
@@ -196,17 +213,12 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def guarantee_(self) -> str:
         """What is guaranteed, in words."""
         check_is_fitted(self, "model_")
-        if self.noise_seed is not None:
-            return (
-                f"not private: the noise comes from seed {self.noise_seed}, and who knows it takes "
-                "it off again"
-            )
-        if not np.isfinite(self.epsilon_):
-            return "not private: labels were published"
-        kind = "pure" if self.delta_ == 0 else f"at delta {self.delta_:g}"
-        return (
-            f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for this fit and "
-            f"{self.total_epsilon_:.4g} for all fits with its vault; features are not protected"
+        return guarantee(
+            epsilon=self.epsilon_,
+            delta=self.delta_,
+            total=self.total_epsilon_,
+            noise_seed=self._seed_of_noise,
+            seeded=self._vault_seeded,
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -218,9 +230,15 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return tags
 
     def __getstate__(self) -> Any:
-        """Leave the vault behind: it is one place, and labels' noise is in it."""
+        """Leave the vault behind, where labels' noise is, and what is for the labels' owner.
+
+        What the vault has spent goes along: whoever fits a copy goes on from there.
+        """
         state = dict(super().__getstate__())
-        state.pop("_own_vault", None)
+        if (vault := state.pop("_own_vault", None)) is not None:
+            state["_spent_in_other_copies"] = self._with_other_copies(vault.total())
+        if "audit_" in state and not self.private_.pickled:
+            state["audit_"] = without_figures(self.audit_)
         return state
 
     def _check_parameters(self) -> None:
@@ -229,17 +247,11 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
         _validate.whole(canaries=self.canaries)
-        for key in self.settings or {}:
-            if str(key).rpartition(".")[2] in _PAID and "." not in str(key).removeprefix(
-                "trainer."
-            ):
-                raise ValueError(
-                    f"settings has {key!r}; what a fit costs is the estimator's own parameter: "
-                    f"LabelPrivateClassifier({str(key).rpartition('.')[2]}=...)"
-                )
+        refuse_prices(self.settings or {})
 
     def _checked(self, rows: Any, labels: Any) -> tuple[Any, NDArray[Any]]:
         """X as it is learned from, and y [N]; as scikit-learn checks them."""
+        refuse_unusable(labels)
         kind = kind_of(rows)
         self._row_kind = kind
         self._columns = tuple(map(str, rows.columns)) if kind is RowKind.NAMED else ()
@@ -298,9 +310,17 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             return self.vault
         if self.vault is not None:
             return SharedVault(self.vault)
-        if not hasattr(self, "_own_vault"):
-            self._own_vault = SharedVault()
+        with _ONE_VAULT:
+            if not hasattr(self, "_own_vault"):
+                self._own_vault = SharedVault()
         return self._own_vault
+
+    def _with_other_copies(self, total: tuple[float, float]) -> tuple[float, float]:
+        """Add what an own vault had spent that another copy of this estimator has."""
+        if self.vault is not None or not hasattr(self, "_spent_in_other_copies"):
+            return total
+        epsilon, delta = self._spent_in_other_copies
+        return total[0] + epsilon, total[1] + delta
 
     def _locked_away(
         self,
@@ -316,7 +336,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         from labeldp.platform.trusted.shared_vault import PublicSide
 
         count, seed = self.canaries, self.noise_seed
-        return NearLabels(
+        near = NearLabels(
             NearSecrets(
                 labels=places,
                 num_classes=len(classes),
@@ -326,23 +346,23 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 rows=digest,
                 classes=repr(classes.tolist()),
                 num_labels=len(places),
-                people=None if rows is None else np.asarray(rows),
+                people=names_of(rows),
             ),
             shared=vault,
             noise=SecureEntropy() if seed is None else SeededNoise(seed=seed),
         )
+        if isinstance(self.classes, str) and self.classes == PUBLISH:
+            near.release(PublishedClasses(num_classes=len(classes)))
+        return near
 
     def _take(self, fitted: "Fitted", data: "PublicData", config: "TrialConfig") -> None:
         """Keep what came out of a fit."""
         from labeldp.platform.api.fitting import facts_of_audit
         from labeldp.trainers.trained_model import Origin, TrainedModel
 
-        published = isinstance(self.classes, str) and self.classes == PUBLISH
-        self.epsilon_ = float("inf") if published else fitted.epsilon
-        self.delta_ = fitted.delta
+        self.epsilon_, self.delta_ = fitted.epsilon, fitted.delta
+        self._seed_of_noise = self.noise_seed
         self.ledger_: list[PaidRelease] = list(fitted.lines)
-        if published:
-            self.ledger_.insert(0, _published_classes(len(data.train_features)))
         self.audit_ = facts_of_audit(fitted)
         self.private_ = PrivateFigures(
             {name: x for name, x in fitted.figures.items() if name.startswith("private/")}
@@ -364,30 +384,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             ),
         )
 
-    def _add_up(self, vault: "SharedVault", before: float, fitted: "Fitted") -> None:
-        """Say what all fits with the vault cost, where this one is not alone."""
-        self.total_epsilon_, self.total_delta_ = vault.total(delta=self.delta)
-        if isinstance(self.classes, str) and self.classes == PUBLISH:
-            self.total_epsilon_ = float("inf")
-        new = [line for line in fitted.lines if line.new]
-        if before > 0 and new:
-            warnings.warn(
-                f"labels of this vault had paid epsilon {before:.4g} before, and with this fit's "
-                f"{len(new)} new release(s) the label that paid most has paid "
-                f"{self.total_epsilon_:.4g} at delta {self.total_delta_:g}",
-                PrivacyAddsUp,
-                stacklevel=3,
-            )
-
-
-def _published_classes(labels: int) -> PaidRelease:
-    """The line of the ledger for classes that were read off the labels."""
-    return PaidRelease(
-        key="",
-        mechanism="the set of classes, read off the labels",
-        labels=labels,
-        epsilon=float("inf"),
-        delta=0.0,
-        seeded=False,
-        new=True,
-    )
+    def _add_up(self, vault: "SharedVault") -> None:
+        """Take in what all fits with the vault cost."""
+        total = self._with_other_copies(vault.total(delta=self.delta))
+        self.total_epsilon_, self.total_delta_ = total
+        self._vault_seeded = any(map(is_seeded, vault.charges()))

@@ -82,6 +82,20 @@ def digest_of(data: "PublicData", rows: Any) -> str:
     return data.fingerprint
 
 
+def names_of(rows: Any) -> NDArray[Any] | None:
+    """Return which label each row is, as `PublicSide` takes it; columns of objects hold texts.
+
+    Args:
+        rows: Numbers or texts [N]; None if nobody says.
+    """
+    if rows is None:
+        return None
+    names = np.asarray(rows)
+    if names.dtype.kind == "O" and all(type(name) is str for name in names.flat):
+        return names.astype(str)
+    return names
+
+
 def columns_of(rows: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """Return an array's columns [N, D] under the names that a DataFrame had in the fit."""
     return {name: rows[:, place] for place, name in enumerate(names)}

@@ -25,6 +25,8 @@ _MOST_TEACHERS, _LABELS_EACH, _MOST_ANSWERS = 800, 20, 300
 #: Steps of training, about: 12 epochs where rows are few, and fewer where they are many.
 _MOST_STEPS = 6_000
 _MOST_EPOCHS, _FEWEST_EPOCHS = 12, 5
+#: Settings that say what is paid; the estimator has parameters for them.
+_PAID = ("epsilon", "delta")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,21 @@ def fit_changes(
     if changes.get("trainer.prior.source") == "MOMENTS":
         changes["trainer.prior.landmarks"] = max(300, min(1500, _MOST_KERNEL // size.rows))
     return changes
+
+
+def refuse_prices(settings: Mapping[str, Any]) -> None:
+    """Refuse settings of the user's that say what is paid, and are parameters.
+
+    Raises:
+        ValueError: Names the parameter.
+    """
+    for key in map(str, settings):
+        name = key.removeprefix("trainer.")
+        if name in _PAID:
+            raise ValueError(
+                f"settings has {key!r}; what a fit costs is the estimator's own parameter: "
+                f"LabelPrivateClassifier({name}=...)"
+            )
 
 
 def configured(

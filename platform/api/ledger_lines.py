@@ -8,6 +8,7 @@
 one release of Laplace noise: epsilon 2 for each of 800 labels, paid now
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,13 +59,46 @@ def line_of(charge: Charge, *, num_labels: int, delta: float, new: bool = True) 
         new: Whether it was paid for now.
     """
     at = delta_of_total([charge], delta=delta)
-    noise: Any = charge.mechanism.get("noise", {})
     return PaidRelease(
         key=charge.key,
         mechanism=str(charge.mechanism.get("name", "unknown")),
         labels=num_labels if charge.indices is None else len(charge.indices),
         epsilon=epsilon_of_prices([charge], delta=at),
         delta=at,
-        seeded=noise.get("name") == "SeededNoise",
+        seeded=is_seeded(charge),
         new=new,
+    )
+
+
+def is_seeded(charge: Charge) -> bool:
+    """Whether a release's noise came from a seed."""
+    noise: Any = charge.mechanism.get("noise", {})
+    return bool(noise.get("name") == "SeededNoise")
+
+
+def guarantee(
+    *, epsilon: float, delta: float, total: float, noise_seed: int | None, seeded: bool
+) -> str:
+    """Return what a fit guarantees, in a sentence.
+
+    Args:
+        epsilon: Of the fit.
+        delta: At which it holds.
+        total: Epsilon of all fits with its vault.
+        noise_seed: Of the fit's noise; None for a secret one.
+        seeded: Whether noise of any fit with its vault came from a seed.
+    """
+    if noise_seed is not None:
+        return (
+            f"not private: the noise comes from seed {noise_seed}, and who knows it takes it off "
+            "again"
+        )
+    if not math.isfinite(epsilon):
+        return "not private: labels were published"
+    kind = "pure" if delta == 0 else f"at delta {delta:g}"
+    every = f"{total:.4g}" if math.isfinite(total) else "without any bound"
+    void = "; noise of some of those came from a seed, and hides nothing from who knows it"
+    return (
+        f"label differential privacy, epsilon {epsilon:.4g} ({kind}) for this fit and {every} for "
+        f"all fits with its vault{void if seeded else ''}; features are not protected"
     )

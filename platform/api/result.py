@@ -40,8 +40,10 @@ class ReportPage:
         """Show the page where notebooks show things."""
         page = html.escape(self.path.read_text(), quote=True)
         return (
-            f'<iframe title="report" srcdoc="{page}" style="width:100%;height:40rem;border:0">'
-            "</iframe>"
+            # Apart from the notebook, in whose name its scripts could otherwise do anything: a
+            # folder of results may be somebody else's.
+            '<iframe title="report" sandbox="allow-scripts allow-popups" '
+            f'srcdoc="{page}" style="width:100%;height:40rem;border:0"></iframe>'
         )
 
 

@@ -196,7 +196,8 @@ def _delta_of(records: Mapping[str, TrialRecord]) -> float:
 
 def _gone(results: KeptResults) -> tuple[str, ...]:
     spent = any(record.release_keys for record in results.records.values())
-    if not spent and "vault" not in results.identity:
+    told = "vault" in results.identity or results.store.with_suffix(".lines").exists()
+    if not spent and not told:
         return ()
     return (
         f"{results.store} is gone, and with it the ledger of what this folder spent; restore it "

@@ -1,5 +1,6 @@
 """What `labeldp ledger` says: the lines of some results folders, and what they cost together."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,9 @@ from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
 from labeldp.platform.publishing.ledger_words import as_csv, in_words, rows
 from labeldp.platform.publishing.total_ledger import Account, account_of
 from labeldp.platform.records.results import ResultsFolderError, write_text
+
+#: Files, any of which makes a folder one of results, or a fit's of a shared vault.
+_OF_RESULTS = frozenset({"vault.db", "vault.lines", "sweep.json"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,13 +96,14 @@ def _folder(account: Account, place: int) -> dict[str, Any]:
 
 
 def _results_in(folder: Path) -> list[Path]:
-    """The folder itself, or those inside of it that have a vault, where it is a folder of them."""
-    if any((folder / name).exists() for name in ("vault.db", "sweep.json", "trials")):
-        return [folder]
-    inside = sorted(
-        each.parent for each in (*folder.glob("*/vault.db"), *folder.glob("*/*/vault.db"))
-    )
-    return inside or [folder]
+    """All results folders in a folder, however deep, itself among them; links are not followed.
+
+    One whose vault is gone is among them too, so that it is missed.
+    """
+    found = [
+        Path(place) for place, _, files in os.walk(folder) if not _OF_RESULTS.isdisjoint(files)
+    ]
+    return sorted(found) or [folder]
 
 
 def _write(path: Path, text: str) -> None:

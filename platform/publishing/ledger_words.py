@@ -47,6 +47,10 @@ _WHAT = {
         "choice of the model with most right answers",
         "choices of the model with most right answers",
     ),
+    "PublishedClasses": (
+        "list of the classes, read off the labels",
+        "lists of the classes, read off the labels",
+    ),
     "NoNoise": ("copy of the labels without any noise", "copies of the labels without any noise"),
 }
 

@@ -3,6 +3,7 @@
 import html
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +19,11 @@ _LONG_ENOUGH = 8
 #: What marks text as a place or an address, and not as a word.
 _OF_PLACES = ("/", "\\", "@", ":")
 #: Parts of names of environment variables that hold what nobody may know.
-_SECRET_NAMES = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "ACCESS_KEY")
+_SECRET_NAMES = ("TOKEN", "SECRET", "PASS", "PWD", "CREDENTIAL", "KEY", "AUTH")
+#: They hold places of this machine, which may be short, and are looked for elsewhere.
+_NO_SECRETS = ("PWD", "OLDPWD")
+#: A password within an address.
+_IN_ADDRESSES = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
 
 
 def search(
@@ -61,8 +66,9 @@ def _owners(folder: FolderLedger, records: Iterable[TrialRecord]) -> Iterator[tu
         if isinstance(value, str):
             yield f"what sweep.json has under {name}", value
     for name, value in os.environ.items():
-        if any(part in name.upper() for part in _SECRET_NAMES):
-            yield f"the value of the environment's {name}", value
+        secret = name not in _NO_SECRETS and any(part in name.upper() for part in _SECRET_NAMES)
+        for text in (*([value] if secret else []), *_IN_ADDRESSES.findall(value)):
+            yield f"the value of the environment's {name}", text
 
 
 def _names_a_network(key: str, value: str) -> bool:

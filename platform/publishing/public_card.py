@@ -140,6 +140,13 @@ def _guarantee(facts: CardFacts) -> str:
 def _choice(facts: CardFacts) -> str:
     choice = facts.choice
     cost = price(choice.cost.epsilon, choice.cost.delta)
+    if choice.learned:
+        return (
+            "Its sweep learned: what earlier trials found decided which settings came next, or how "
+            "long trials ran. The epsilon above is therefore that of all releases which may have "
+            "had a say in this trial, and not of its own alone. For who knows of all of the "
+            f"sweep's {choice.among} trials, their releases cost {cost}."
+        )
     if choice.among == 1:
         return "No other trial of its sweep has an epsilon and came to its end, so none was chosen."
     how = f"This trial is one of {choice.among}, and its owner named it"

@@ -57,7 +57,7 @@ class Published:
     Attributes:
         folder: The folder.
         files: Its files, below it.
-        epsilon: Of the releases that the trial read.
+        epsilon: Of the releases on which the trial depends.
         delta: At which it holds.
         left_out: What stays, by name.
         trial: The trial's own hash, which is not in the folder.
@@ -121,11 +121,13 @@ def _files(
     folder: FolderLedger, chosen: Selected, trial: PublicTrial, *, with_model: bool
 ) -> dict[str, bytes]:
     """Content of every file by its place in the folder."""
-    lines = folder.lines_of(chosen.record.release_keys)
+    lines = folder.lines_of(chosen.keys)
     place = kept_model(folder.path / "models", chosen.record.hash)
     model: Mapping[str, bytes] = {}
     if with_model and chosen.record.finished and place is not None:
-        model = public_model(place, record=chosen.record, trial=trial, cost=chosen.cost)
+        model = public_model(
+            place, record=chosen.record, trial=trial, cost=chosen.cost, own=chosen.own
+        )
     card = public_card(
         CardFacts(
             trial=trial,

@@ -16,7 +16,8 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.publishing.public_values import PublicTrial
 from labeldp.platform.publishing.selection import NotPublishable
 from labeldp.platform.publishing.total_ledger import Total
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.json_files import dumps
+from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
 from labeldp.trainers.data_sets.tables import Columns
 from labeldp.trainers.preprocessing import Preprocessing
 from labeldp.trainers.trained_model import DESCRIPTION, TrainedModel, load_model
@@ -28,7 +29,7 @@ _COLUMNS = ("kind", "name", "names", "categories")
 
 
 def public_model(
-    folder: Path, *, record: TrialRecord, trial: PublicTrial, cost: Total
+    folder: Path, *, record: TrialRecord, trial: PublicTrial, cost: Total, own: Total
 ) -> dict[str, bytes]:
     """Return the files of a trial's model as they may leave the house, by name.
 
@@ -36,14 +37,15 @@ def public_model(
         folder: Where the model is kept.
         record: The trial's record, which the model must be of.
         trial: Its public values.
-        cost: What the releases that it read cost, by the ledger.
+        cost: What the releases on which it depends cost, by the ledger.
+        own: What those cost that it read itself, as the model has it.
 
     Raises:
         ModelFileError: It can't be read.
         NotPublishable: It is another trial's, or holds text where none belongs.
     """
     model = load_model(folder)
-    _check(model, folder, record=record, trial=trial, cost=cost)
+    _check(model, folder, record=record, trial=trial, cost=own)
     origin = replace(
         model.origin,
         trial=trial.name,
@@ -63,6 +65,8 @@ def public_model(
                 f"{folder / DESCRIPTION} holds text in {part}.{place}, where a model has none; "
                 "train the model again, or publish without it (--without-model)"
             )
+    if trial.noise is NoiseKind.SEEDED:  # an epsilon that a stranger must not take for a promise
+        files[DESCRIPTION] = (dumps({**described, "private": False}, indent=1) + "\n").encode()
     return files
 
 

@@ -11,10 +11,17 @@ from typing import Any
 
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
+from labeldp.platform.publishing.learned_sweeps import keys_behind, learns
 from labeldp.platform.publishing.ledger_words import sentences
 from labeldp.platform.publishing.outbox import check_target, search, write_folder
 from labeldp.platform.publishing.public_values import public_records
-from labeldp.platform.publishing.selection import NotPublishable, cost_of, private_trials
+from labeldp.platform.publishing.selection import (
+    NotPublishable,
+    check_record,
+    cost_of_page,
+    price_of,
+    private_trials,
+)
 from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.platform.reports.edition import Edition
 from labeldp.platform.reports.page import AroundTrials, PageContent, page
@@ -32,7 +39,7 @@ class PublicReport:
         rows: Lines of its table.
         trials: How many trials it shows.
         left_out: How many it does not.
-        epsilon: Of all releases that the trials on it read.
+        epsilon: Of all releases on which the trials on it depend.
         delta: At which that holds.
     """
 
@@ -52,7 +59,8 @@ def public_report(results: Path, *, to: Path) -> PublicReport:
         to: Folder to write; it is not there yet, or empty.
 
     Raises:
-        NotPublishable: The ledger has holes, or the page would hold what must not leave.
+        NotPublishable: The ledger has holes or contradicts a record, or the page would hold what
+            must not leave.
         ValueError: No results there, no private trial, or a folder that can't be written.
     """
     place = to.expanduser().absolute()
@@ -69,11 +77,13 @@ def public_report(results: Path, *, to: Path) -> PublicReport:
             f"{folder.path} has no trial that finished, has an epsilon, and noise without a seed: "
             "there is nothing to show in public"
         )
+    for record in shown:
+        check_record(folder, record)
     content = _content(folder, shown)
     files = {PAGE: page(content).encode()}
     search(files, folder=folder, records=shown)
     write_folder(place, files)
-    total = cost_of(folder, shown)
+    total = cost_of_page(folder, shown)
     return PublicReport(
         html=str(place / PAGE),
         rows=len(points(content.records, choose_by=content.choose_by)),
@@ -88,14 +98,14 @@ def _content(folder: FolderLedger, shown: list[TrialRecord]) -> PageContent:
     """What the page is made of: public records, and the lines that their trials have read."""
     by = folder.results.identity.get("choose_by")
     choose_by = ChooseBy(by) if by else None
-    records = public_records(shown, fingerprint=folder.fingerprint)
-    keys = tuple({key: None for record in shown for key in record.release_keys})
+    records = public_records(_at_their_price(folder, shown), fingerprint=folder.fingerprint)
+    keys = tuple({key: None for record in shown for key in keys_behind(folder, record)})
     lines = [
         # Who else read a release, a baseline say, is nobody's business.
         replace(line, readers=tuple(each for each in line.readers if each in shown))
         for line in folder.lines_of(keys)
     ]
-    total = cost_of(folder, shown)
+    total = cost_of_page(folder, shown)
     ledger: dict[str, Any] = {
         **{name: value for name, value in asdict(total).items() if name != "handed_out"},
         "epsilon_total": total.epsilon,
@@ -108,3 +118,15 @@ def _content(folder: FolderLedger, shown: list[TrialRecord]) -> PageContent:
         around=AroundTrials(releases=sentences(lines, public=True)),
         edition=Edition.PUBLIC,
     )
+
+
+def _at_their_price(folder: FolderLedger, shown: list[TrialRecord]) -> list[TrialRecord]:
+    """Trials with what they cost who sees one; where a sweep learned, more than they say."""
+    if not learns(folder):
+        return shown
+    priced = []
+    for record in shown:
+        price = price_of(folder, record)
+        figures = {**record.metrics, "epsilon": price.epsilon, "delta": price.delta}
+        priced.append(replace(record, metrics=figures))
+    return priced

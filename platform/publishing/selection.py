@@ -8,6 +8,7 @@ from enum import StrEnum
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.accuracy_figures import ChooseBy, chosen_by
 from labeldp.platform.publishing.folder_ledger import FolderLedger
+from labeldp.platform.publishing.learned_sweeps import keys_behind, learns, with_plan
 from labeldp.platform.publishing.total_ledger import Total, total_of
 from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
 
@@ -54,11 +55,13 @@ class Choice:
         by: The accuracy that decided; empty where the owner named the trial.
         among: How many trials it was among: finished ones that have an epsilon, and itself.
         cost: What the releases of all of those cost, one with another.
+        learned: Whether a search or a scheduler had a say in its settings or its length.
     """
 
     by: str
     among: int
     cost: Total
+    learned: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +70,17 @@ class Selected:
 
     Attributes:
         record: The trial.
-        cost: What the releases that it read cost, by the ledger, or by its record if that is more.
+        cost: What the releases on which it depends cost, by the ledger, or by its record if that
+            is more.
+        own: What those cost that it read itself: as `cost`, unless its sweep learns.
+        keys: The releases on which it depends.
         choice: How it was chosen.
     """
 
     record: TrialRecord
     cost: Total
+    own: Total
+    keys: tuple[str, ...]
     choice: Choice
 
 
@@ -116,22 +124,73 @@ def selected(
                 "that one whatever it costs"
             )
         chosen, rivals, by = folder.results.trial(trial), private_trials(folder), ""
-    cost = cost_of(folder, [chosen])
-    _refuse(folder, chosen, cost, accepted)
-    # Prices have sunk since some records were written: what the trial was told stands.
-    cost = replace(cost, epsilon=max(cost.epsilon, chosen.metrics.get("epsilon", 0.0)))
+    own = cost_of(folder, [chosen])
+    _refuse(folder, chosen, own, accepted)
     among = {record.hash: record for record in (*rivals, chosen)}
-    together = cost_of(folder, among.values())
-    together = replace(together, epsilon=max(together.epsilon, cost.epsilon))
-    choice = Choice(by=by, among=len(among), cost=together)
-    return Selected(record=chosen, cost=cost, choice=choice)
+    for record in among.values():
+        check_record(folder, record)
+    cost = price_of(folder, chosen)
+    together = _dearer(cost_of_page(folder, among.values()), cost.epsilon)
+    choice = Choice(by=by, among=len(among), cost=together, learned=learns(folder))
+    keys = keys_behind(folder, chosen)
+    return Selected(record=chosen, cost=cost, own=own, keys=keys, choice=choice)
 
 
 def cost_of(folder: FolderLedger, records: Iterable[TrialRecord]) -> Total:
-    """Return what the releases that trials have read cost together, by the ledger."""
-    keys = {key for record in records for key in record.release_keys}
+    """Return what the releases that trials have read cost together, by the ledger.
+
+    It is stated at the largest delta that one of them was given.
+    """
+    return _paid(folder, records)
+
+
+def cost_of_page(folder: FolderLedger, records: Iterable[TrialRecord]) -> Total:
+    """Return what trials cost who sees all of them, and so what a sweep that learns has found."""
+    return with_plan(folder, _paid(folder, records, behind=True), whole=True)
+
+
+def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
+    """Return what a trial costs who sees it: all releases on which it depends, by the ledger.
+
+    Prices have sunk since some records were written: what the trial was told stands.
+    """
+    behind = with_plan(folder, _paid(folder, [record], behind=True))
+    return _dearer(behind, record.metrics.get("epsilon", 0.0))
+
+
+def check_record(folder: FolderLedger, record: TrialRecord) -> None:
+    """Refuse a finished trial whose record and the ledger contradict each other.
+
+    Raises:
+        NotPublishable: Its releases cost more than it says, or it names none.
+    """
+    said, paid = record.metrics.get("epsilon"), cost_of(folder, [record])
+    if said is not None and not Budget(epsilon=max(said, 1e-300)).allows(paid.epsilon):
+        raise NotPublishable(
+            f"the record of trial {record.hash} says epsilon {said:g}, and by the ledger of "
+            f"{folder.path} the releases that it read cost {paid.epsilon:g}; find out which is "
+            "right before anything leaves"
+        )
+    if record.finished and not record.release_keys:
+        raise NotPublishable(
+            f"the record of trial {record.hash} names no release that it read, so that nobody "
+            f"knows what it cost; find out what became of them before anything of {folder.path} "
+            "leaves"
+        )
+
+
+def _paid(folder: FolderLedger, records: Iterable[TrialRecord], *, behind: bool = False) -> Total:
+    """The sum of what trials read, or of all that they depend on."""
+    every = list(records)
+    named = (keys_behind(folder, each) if behind else each.release_keys for each in every)
+    keys = {key for some in named for key in some}
     lines = [line.charge for line in folder.lines if line.charge.key in keys]
-    return total_of([lines], delta=folder.delta)
+    given = max((each.metrics.get("delta", 0.0) for each in every), default=0.0)
+    return total_of([lines], delta=given if 0 < given < 1 else folder.delta)
+
+
+def _dearer(cost: Total, epsilon: float) -> Total:
+    return replace(cost, epsilon=max(cost.epsilon, epsilon))
 
 
 def reservations(folder: FolderLedger, record: TrialRecord, cost: Total) -> tuple[Reservation, ...]:
@@ -151,8 +210,8 @@ def private_trials(folder: FolderLedger, *, limit: Budget = ANY) -> list[TrialRe
     """Return finished trials that have an epsilon within the limit and whose noise is a secret."""
     found = []
     for record in folder.results.records.values():
-        cost = cost_of(folder, [record])
-        if limit.allows(cost.epsilon) and not reservations(folder, record, cost):
+        reserved = reservations(folder, record, cost_of(folder, [record]))
+        if not reserved and limit.allows(price_of(folder, record).epsilon):
             found.append(record)
     return found
 
@@ -166,7 +225,7 @@ def _best(
     limit = ANY if at_epsilon is None else Budget(epsilon=at_epsilon)
     rivals = private_trials(folder, limit=limit)
     if not rivals:
-        known = sorted({cost_of(folder, [each]).epsilon for each in private_trials(folder)})
+        known = sorted({price_of(folder, each).epsilon for each in private_trials(folder)})
         there = ", ".join(f"{epsilon:.4g}" for epsilon in known) or "none"
         within = "" if at_epsilon is None else f" and costs {at_epsilon:g} at most"
         raise ValueError(
@@ -192,11 +251,4 @@ def _refuse(
         raise NotPublishable(
             f"trial {record.hash} is not published: {why}. If it is meant all the same, say so a "
             f"second time: {again}"
-        )
-    said = record.metrics.get("epsilon")
-    if said is not None and not Budget(epsilon=max(said, 1e-300)).allows(cost.epsilon):
-        raise NotPublishable(
-            f"the record of trial {record.hash} says epsilon {said:g}, and by the ledger of "
-            f"{folder.path} the releases that it read cost {cost.epsilon:g}; find out which is "
-            "right before anything leaves"
         )

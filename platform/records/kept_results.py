@@ -67,7 +67,8 @@ def read_results(path: Path) -> KeptResults:
         raise ResultsFolderError(f"there is no folder {folder}; name the results of a sweep")
     identity = identity_of(folder / "sweep.json")
     files = sorted((folder / "trials").glob("*.json"))
-    if not identity and not files and not (folder / "vault.db").exists():
+    kept = any((folder / name).exists() for name in ("vault.db", "vault.lines"))
+    if not identity and not files and not kept:
         raise ResultsFolderError(
             f"{folder} holds no results: neither sweep.json, nor trials, nor a vault; name the "
             "folder that a sweep was given with --results"

@@ -6,7 +6,9 @@ is charged anew, and what fits have cost adds up (`mechanisms/joint_ledger.py`):
 where fits say which label each row is, and as if one label had been in all of them where none do.
 
 Rows count as the same to the last bit, and in the same order: a label that was corrected, a row
-that was left out or features that were scaled otherwise make another fit.
+that was left out or features that were scaled otherwise make another fit. The very same features
+under other names are taken for the same people, whatever their names are: that is charged, and a
+mistake in the names costs nobody their privacy.
 """
 
 import hashlib
@@ -14,7 +16,7 @@ import itertools
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from labeldp.mechanisms.joint_ledger import LedgerPart, joint_delta, joint_epsil
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.private_files import inner_folder, private_folder, replacing
+from labeldp.platform.trusted.vault_identity import StoreUnusable, refuse_if_gone
 from labeldp.platform.trusted.vault_store import SqliteStore
 
 
@@ -60,9 +63,15 @@ class PublicSide:
             raise ValueError("rows names one label twice; every row has a label of its own")
 
     @property
+    def names(self) -> NDArray[np.str_]:
+        """`people` as texts [N]: a number and its digits are one name."""
+        assert self.people is not None
+        return self.people.astype(str)
+
+    @property
     def key(self) -> str:
         """A name for files."""
-        people = None if self.people is None else self.people.astype(str).tolist()
+        people = None if self.people is None else self.names.tolist()
         facts = [self.rows, self.classes, self.num_labels, people]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
 
@@ -81,12 +90,16 @@ class SharedVault:
     Give it, or the name of its folder, to `LabelPrivateClassifier(vault=...)`.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str] | None = None, *, moved: bool = False
+    ) -> None:
         """Open it.
 
         Args:
             folder: Where it lies, for its owner alone, for good and for several processes; in
                 memory, for this process only, if not given.
+            moved: You say that the folder was moved or restored, and that no other copy of it
+                will be used.
 
         Raises:
             NotOurs: The folder belongs to somebody else.
@@ -95,6 +108,8 @@ class SharedVault:
         self.folder = None if folder is None else Path(folder).expanduser().absolute()
         self._memory: dict[str, _Place] = {}
         self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._moved = moved
         if self.folder is None:
             return
         if self.folder.exists() and not self.folder.is_dir():
@@ -133,7 +148,9 @@ class SharedVault:
 
         Raises:
             StoreUnusable: A store that is damaged, or a copy.
+            TypeError: The process is a fork, and the vault lies in the other one's memory.
         """
+        self._refuse_a_fork()
         with self._lock:
             for number in itertools.count():
                 try:
@@ -145,15 +162,16 @@ class SharedVault:
     def parts(self) -> list[LedgerPart]:
         """Return the ledger of every fit that released something, over people numbered alike."""
         places = [place for place in self._places() if place.store.charges()]
-        named = [place.side.people.astype(str) for place in places if place.side.people is not None]
+        named = [place.side.names for place in places if place.side.people is not None]
         everybody = np.unique(np.concatenate(named)) if named else np.empty(0, dtype=str)
+        doubted = _under_other_names(place.side for place in places)
         return [
             LedgerPart(
                 charges=place.store.charges(),
                 num_labels=place.side.num_labels,
                 people=None
-                if place.side.people is None
-                else np.searchsorted(everybody, place.side.people.astype(str)),
+                if place.side.people is None or place.side.rows in doubted
+                else np.searchsorted(everybody, place.side.names),
             )
             for place in places
         ]
@@ -190,7 +208,17 @@ class SharedVault:
             facts = {"rows": side.rows, "classes": side.classes, "num_labels": side.num_labels}
             with replacing(folder / "fit.json") as file:
                 file.write(json.dumps(facts).encode())
-        return SqliteStore(folder / "vault.db")
+        return self._opened(folder)
+
+    def _opened(self, folder: Path) -> SqliteStore:
+        """The store of a fit on disk."""
+        try:
+            return SqliteStore(folder / "vault.db", moved=self._moved)
+        except StoreUnusable as error:
+            raise StoreUnusable(
+                f"{error} (of a SharedVault: SharedVault({str(self.folder)!r}, moved=True) in "
+                "place of --moved, and another folder for it in place of --results)"
+            ) from error
 
     def _places(self) -> Iterator[_Place]:
         if self.folder is None:
@@ -198,8 +226,33 @@ class SharedVault:
             return
         for folder in sorted((self.folder / "fits").iterdir()):
             if not (folder / "vault.db").exists():
+                refuse_if_gone(folder / "vault.db")
                 continue  # a fit that was cut off before it asked for anything
             people = folder / "people.npy"
             known = np.load(people, allow_pickle=False) if people.exists() else None
             side = PublicSide(**json.loads((folder / "fit.json").read_text()), people=known)
-            yield _Place(side=side, store=SqliteStore(folder / "vault.db"))
+            if side.key != folder.name.rpartition("-")[0]:
+                raise StoreUnusable(
+                    f"{folder} is not what it was when its labels were locked away: fit.json or "
+                    "people.npy there was changed or is gone, and says whose labels paid; restore "
+                    "them from a copy"
+                )
+            yield _Place(side=side, store=self._opened(folder))
+
+    def _refuse_a_fork(self) -> None:
+        """Refuse a copy of this process's memory: what it charges, this one would never know."""
+        if self.folder is None and os.getpid() != self._process:
+            raise TypeError(
+                f"this SharedVault lies in the memory of process {self._process}, and process "
+                f"{os.getpid()} is a fork of it, whose releases its ledger would not know: give "
+                "the vault a folder, SharedVault(FOLDER)"
+            )
+
+
+def _under_other_names(sides: Iterable[PublicSide]) -> set[str]:
+    """Features that came under several lists of names: they are the same people's, or may be."""
+    lists: dict[str, set[tuple[str, ...]]] = {}
+    for side in sides:
+        if side.people is not None:
+            lists.setdefault(side.rows, set()).add(tuple(side.names.tolist()))
+    return {rows for rows, different in lists.items() if len(different) > 1}

@@ -8,10 +8,14 @@ import pytest
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.configuration import TrialConfig, with_changes
 from labeldp.platform.records.results import write_json
-from labeldp.platform.sweep import Sweep
-from labeldp.platform.sweep_check import check
+from labeldp.platform.search.search_settings import OptunaSearch
+from labeldp.platform.space import LogUniform
+from labeldp.platform.sweep import Sweep, Variant
+from labeldp.platform.sweep_check import check, learned_facts
 from labeldp.platform.sweep_options import SweepOptions
+from labeldp.trainers.alibi import Noise
 from tests.platform.examples import a_record, a_sweep
 
 
@@ -81,3 +85,33 @@ def test_a_folder_that_was_begun_with_other_canaries_keeps_them(tmp_path: Path) 
     assert audit_of(tmp_path, canaries=None, coin_canaries=None) == (100, 100)
     assert audit_of(tmp_path, canaries=50, coin_canaries=None) == (50, 100)
     assert audit_of(tmp_path, canaries=0, coin_canaries=0) == (0, 0)
+
+
+def test_what_a_sweep_that_learns_may_cost_is_known_to_who_publishes_it(tmp_path: Path) -> None:
+    assert learned_facts(check(small(), options(tmp_path)), {}) == {}
+    base = with_changes(
+        TrialConfig(), {"evaluation.held_out_share": 0.1, "evaluation.epsilon": 0.25}
+    )
+    searching = Sweep(
+        name="searching",
+        base=base,
+        variants=[
+            Variant(name="ALIBI"),
+            Variant(name="baseline", changes={"trainer.noise": Noise.NONE}),
+        ],
+        space={"trainer.learning_rate": LogUniform(0.01, 0.1)},
+        search=OptunaSearch(trials=6),
+    )
+    checked = check(searching, options(tmp_path))
+    plan = {
+        "learned_epsilon": 6 * 0.25,
+        "learned_counts": 6 * 0.25,
+        "learned_delta": 0.0,
+        "learned_releases": False,
+    }
+    assert learned_facts(checked, {}) == plan  # the baseline, which has no bound, left out
+    dearer = {**plan, "learned_epsilon": 9.0, "learned_releases": True}
+    assert learned_facts(checked, dearer) == dearer
+    wide = replace(searching, space={"trainer.epsilon": LogUniform(0.5, 2.0)}, variants=())
+    found = learned_facts(check(wide, options(tmp_path, max_epsilon_total=50.0)), {})
+    assert found["learned_releases"] and found["learned_epsilon"] == pytest.approx(12.0)

@@ -5,7 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.platform.api.class_labels import places_of, stated_classes
+from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.api.class_labels import (
+    PublishedClasses,
+    places_of,
+    refuse_unusable,
+    stated_classes,
+)
 
 SECRET = np.array(["benign", "malignant", "benign"])
 
@@ -54,3 +60,21 @@ def test_a_label_that_is_no_class_is_not_shown() -> None:
     assert "malignant" not in str(refused.value)
     with pytest.raises(ValueError, match="y holds texts and classes numbers"):
         places_of(SECRET, np.array([0, 1]))
+
+
+def test_published_classes_are_a_release_without_a_bound() -> None:
+    vault = LabelVault(labels=np.array([0, 2, 0]), num_classes=3)
+    released = vault.release(PublishedClasses(num_classes=3))
+    assert released.values.tolist() == [True, False, True]
+    assert np.isinf(vault.epsilon(delta=0.0))
+
+
+def test_complex_and_missing_labels_are_refused_unseen() -> None:
+    with pytest.raises(ValueError, match="y holds complex") as refused:
+        refuse_unusable([1 + 3j])
+    assert "3j" not in str(refused.value)
+    with pytest.raises(ValueError, match=r"y row 1 \(and 1 more\) has no label") as refused:
+        refuse_unusable(["malignant", None, None])
+    assert "malignant" not in str(refused.value)
+    for others in (SECRET, [1, 2], [[1], [2, 3]], None):
+        refuse_unusable(others)

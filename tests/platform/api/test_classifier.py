@@ -1,7 +1,11 @@
 """classifier: scikit-learn's own checks, what is paid and said, bad input, saved models."""
 
+import copy
+import os
 import pickle
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +61,22 @@ def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
 def quick(**parameters: Any) -> LabelPrivateClassifier:
     settings = {"method": "randomized_response", "classes": 3, "settings": QUICK, **parameters}
     return LabelPrivateClassifier(random_state=0, **settings)
+
+
+def in_a_fork(ask: Callable[[], object]) -> str:
+    """Return what a fork of this process answers."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, str(ask()).encode())
+        except BaseException as error:
+            os.write(writer, f"{type(error).__name__}: {error}".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with open(reader) as answer:
+        return answer.read()
 
 
 @pytest.mark.parametrize("name", [name for name in NAMED if name != "no_privacy"])
@@ -238,3 +258,100 @@ def test_rows_of_another_kind_are_refused_by_predict() -> None:
         model.predict(X[:, :5])
     with pytest.raises(ValueError, match="NaN"):
         model.predict(np.full_like(X, np.nan))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
+def test_a_fork_that_would_draw_noise_nobody_knows_of_is_refused(tmp_path: Path) -> None:
+    own, shared = quick().fit(X, Y), SharedVault()
+    for model in (own, quick(vault=shared)):
+        said = in_a_fork(partial(model.fit, X[:90], Y[:90]))
+        assert "TypeError" in said and "is a fork of it" in said and "SharedVault(FOLDER)" in said
+    assert not shared.charges() and own.total_epsilon_ == 2.0
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
+)
+def test_a_copy_that_is_fitted_again_adds_to_what_was_paid(
+    copied: Callable[[LabelPrivateClassifier], LabelPrivateClassifier],
+) -> None:
+    other = copied(quick(epsilon=1.0).fit(X, Y))
+    with pytest.warns(PrivacyAddsUp, match="had paid epsilon 1 before.*has paid 2 "):
+        other.fit(X, Y)  # its vault stayed behind: the same labels are released once more
+    assert (other.epsilon_, other.total_epsilon_, other.total_delta_) == (1.0, 2.0, 0.0)
+    with pytest.warns(PrivacyAddsUp):
+        assert copied(other).fit(X, Y).total_epsilon_ == 3.0
+
+
+@pytest.mark.filterwarnings("ignore::labeldp.platform.api.classifier.PrivacyAddsUp")
+def test_a_vault_remembers_published_classes_and_seeds() -> None:
+    vault = SharedVault()
+    seeded = quick(vault=vault, noise_seed=3).fit(X, Y)
+    assert "not private" in seeded.guarantee_
+    later = quick(vault=vault).fit(X, Y)
+    assert later.total_epsilon_ == 4.0 and "came from a seed" in later.guarantee_
+    quick(vault=vault, classes="publish").fit(X, Y)
+    last = quick(vault=vault).fit(X[:90], Y[:90])
+    assert np.isinf(vault.epsilon()) and np.isinf(last.total_epsilon_) and last.epsilon_ == 2.0
+    assert "without any bound for all fits" in last.guarantee_
+
+
+def test_what_an_audit_found_is_not_pickled_unless_asked_for() -> None:
+    model = quick(canaries=20).fit(X, Y)
+    assert "epsilon_m_low" in model.audit_
+    travelled = pickle.loads(pickle.dumps(model))
+    assert set(travelled.audit_) == {"spoiled_labels", "reason"} and not travelled.private_
+    model.private_.pickled = True
+    assert pickle.loads(pickle.dumps(model)).audit_ == model.audit_
+
+
+SECRET = "hiv-positive"
+NUMBER = 98765.25
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("rows", [X, pd.DataFrame({"a": X[:, 0], "b": "text"})])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.full(len(X), NUMBER + 1j),
+        [SECRET, None] * (len(X) // 2),
+        np.full(len(X), NUMBER),
+        [[SECRET]] * len(X),
+        [{SECRET: NUMBER}] * len(X),
+        pd.array([NUMBER, None] * (len(X) // 2), dtype="Float64"),
+        pd.Categorical([SECRET] * len(X)),
+        [SECRET] * (len(X) - 1),
+    ],
+)
+def test_no_message_shows_a_label(rows: Any, labels: Any) -> None:
+    with pytest.raises(ValueError) as refused:
+        quick(classes=["no", "yes"]).fit(rows, labels)
+    error: BaseException | None = refused.value
+    while error is not None:
+        assert SECRET not in str(error) and "98765" not in str(error)
+        error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED if name != "no_privacy"])
+def test_no_pickle_of_a_fitted_model_holds_its_labels(name: str) -> None:
+    model = quick(method=name, settings={}).fit(X, Y)
+    content = pickle.dumps(model)
+    for kind in (np.int64, np.int32, np.uint8, np.float32, np.float64):
+        for labels in (Y, np.eye(3)[Y]):
+            assert labels.astype(kind).tobytes()[:320] not in content
+
+
+def test_a_fit_that_fails_has_paid_all_the_same() -> None:
+    model = quick().fit(X, Y)
+    model.set_params(settings={**QUICK, "learning_rate": 1e30})
+    with pytest.raises(Exception, match="finite"):
+        model.fit(X, 2 - Y)
+    assert (model.epsilon_, model.total_epsilon_) == (2.0, 4.0)
+    assert "4 for all fits" in model.guarantee_
+
+
+def test_the_guarantee_is_of_the_fit_and_not_of_later_parameters() -> None:
+    model = quick(noise_seed=3).fit(X, Y)
+    model.set_params(noise_seed=None)
+    assert "not private: the noise comes from seed 3" in model.guarantee_

@@ -10,6 +10,7 @@ from labeldp.platform.api.fit_rows import (
     columns_of,
     digest_of,
     kind_of,
+    names_of,
     public_rows,
 )
 
@@ -71,3 +72,12 @@ def test_what_is_no_number_is_seen() -> None:
 def test_rows_that_can_not_be_used_are_named(rows: object, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         public_rows(rows, num_classes=2)
+
+
+def test_names_of_rows_may_be_a_column_of_texts() -> None:
+    people = pd.Series(["ada", "bob"])
+    assert names_of(people).dtype.kind == "U"  # type: ignore[union-attr]
+    assert names_of(pd.Index([7, 8])).tolist() == [7, 8]  # type: ignore[union-attr]
+    assert names_of(None) is None
+    # What may not be a name is refused by whom it is given to, and is not made one here.
+    assert names_of(pd.Series(["ada", None])).dtype.kind == "O"  # type: ignore[union-attr]

@@ -3,7 +3,12 @@
 import pytest
 
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
-from labeldp.platform.api.fit_settings import FitSize, configured, fit_changes
+from labeldp.platform.api.fit_settings import (
+    FitSize,
+    configured,
+    fit_changes,
+    refuse_prices,
+)
 from labeldp.platform.api.method_names import NAMED
 from labeldp.platform.configuration import ConfigurationError
 
@@ -46,3 +51,10 @@ def test_the_users_own_settings_come_last_and_are_checked() -> None:
     assert (config.trainer.epochs, config.trainer.width, config.seed) == (3, 7, 1)
     with pytest.raises(ConfigurationError, match=r"trainer\.learning_rate"):
         configured(changes, seed=1, settings={"learnin_rate": 3})
+
+
+@pytest.mark.parametrize("key", ["epsilon", "trainer.delta"])
+def test_what_is_paid_is_no_setting(key: str) -> None:
+    with pytest.raises(ValueError, match=rf"'{key}'; .*LabelPrivateClassifier\((epsilon|delta)="):
+        refuse_prices({"epochs": 3, key: 1.0})
+    refuse_prices({"epochs": 3, "prior.epsilon_like": 1.0})

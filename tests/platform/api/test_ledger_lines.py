@@ -4,7 +4,7 @@ import numpy as np
 
 from labeldp.mechanisms.accounting import GaussianEvent
 from labeldp.mechanisms.release_store import Charge
-from labeldp.platform.api.ledger_lines import line_of
+from labeldp.platform.api.ledger_lines import guarantee, is_seeded, line_of
 from tests.platform.examples import a_charge
 
 
@@ -26,5 +26,19 @@ def test_what_is_not_pure_is_stated_at_its_delta_and_a_seed_is_said() -> None:
         failure_probability=0.0,
     )
     line = line_of(charge, num_labels=10, delta=1e-5)
+    assert is_seeded(charge) and not is_seeded(a_charge())
     assert line.labels == 7 and line.delta == 1e-5 and line.seeded
     assert "at delta 1e-05 for each of 7 labels, paid now; noise from a seed" in str(line)
+
+
+def test_a_guarantee_says_what_voids_it() -> None:
+    facts = {"epsilon": 1.0, "delta": 0.0, "total": 3.0, "noise_seed": None, "seeded": False}
+    said = guarantee(**facts)  # type: ignore[arg-type]
+    assert "epsilon 1 (pure) for this fit and 3 for all fits" in said and "seed" not in said
+    for change, words in (
+        ({"seeded": True}, "came from a seed, and hides nothing"),
+        ({"noise_seed": 4}, "not private: the noise comes from seed 4"),
+        ({"epsilon": np.inf}, "not private: labels were published"),
+        ({"total": np.inf}, "for this fit and without any bound for all"),
+    ):
+        assert words in guarantee(**{**facts, **change})  # type: ignore[arg-type]

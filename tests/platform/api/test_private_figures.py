@@ -3,7 +3,7 @@
 import copy
 import pickle
 
-from labeldp.platform.api.private_figures import PrivateFigures
+from labeldp.platform.api.private_figures import PrivateFigures, without_figures
 
 
 def test_figures_are_read_by_name_only() -> None:
@@ -17,3 +17,10 @@ def test_they_are_pickled_only_if_asked_for() -> None:
     assert len(pickle.loads(pickle.dumps(figures))) == len(copy.deepcopy(figures)) == 0
     figures.pickled = True
     assert dict(pickle.loads(pickle.dumps(figures))) == {"private/a": 0.125}
+
+
+def test_an_audit_travels_without_what_it_found() -> None:
+    told = without_figures({"epsilon_m_low": 0.4, "epsilon_m_high": 2.0, "spoiled_labels": 20})
+    assert set(told) == {"spoiled_labels", "reason"} and "stayed" in told["reason"]
+    nothing = {"spoiled_labels": 0, "reason": "not audited"}
+    assert without_figures(nothing) == nothing

@@ -59,6 +59,8 @@ def test_a_report_shows_itself_and_escapes_what_is_in_it(folder: Path) -> None:
     (folder / "report.html").write_text('<title>"quoted"</title>')
     page = load(folder).report()
     assert "&lt;title&gt;&quot;quoted&quot;" in page._repr_html_()
+    # Not in the notebook's name: its scripts could run anything in the kernel.
+    assert 'sandbox="allow-scripts allow-popups"' in page._repr_html_()
 
 
 def test_reading_needs_neither_ray_nor_torch(folder: Path) -> None:

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.publishing.ledger_report import ledger_report
+from labeldp.platform.trusted.shared_vault import PublicSide, SharedVault
 from tests.platform.publishing.folders import a_folder
 
 
@@ -23,6 +26,30 @@ def test_a_folder_of_results_stands_for_all_in_it(tmp_path: Path) -> None:
     a_folder(tmp_path / "a")
     a_folder(tmp_path / "blocks" / "b")
     assert ledger_report([str(tmp_path)]).epsilon == 4.0
+
+
+def test_no_depth_hides_a_folder_and_no_vault_that_is_gone(tmp_path: Path) -> None:
+    a_folder(tmp_path / "studies" / "of" / "mine" / "a")
+    a_folder(tmp_path / "b")
+    a_folder(tmp_path / "b" / "within")
+    assert ledger_report([str(tmp_path)]).epsilon == 6.0
+    (tmp_path / "studies" / "of" / "mine" / "a" / "vault.db").unlink()
+    found = ledger_report([str(tmp_path)])
+    assert not found.ok and "is gone" in found.problems[0]
+
+
+def test_a_vault_of_fits_is_read_as_well(tmp_path: Path) -> None:
+    shared = SharedVault(tmp_path / "vault")
+    for number in range(2):
+        side = PublicSide(rows=str(number), classes="[0, 1]", num_labels=2)
+        vault = shared.lock_away(
+            side, lambda store: LabelVault(labels=[0, 1], num_classes=2, store=store)
+        )
+        vault.release(RandomizedResponse(epsilon=1.0, num_classes=2))
+    found = ledger_report([str(tmp_path / "vault")])
+    assert (found.ok, found.releases, found.epsilon) == (True, 2, 2.0)
+    next((tmp_path / "vault").rglob("vault.db")).unlink()
+    assert not ledger_report([str(tmp_path / "vault")]).ok
 
 
 def test_the_table_is_its_owners_alone(tmp_path: Path) -> None:

@@ -64,7 +64,11 @@ def test_what_the_sweep_knows_of_itself_is_looked_for(name: str, folder: FolderL
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("MY_API_KEY", True), ("db_password", True), ("EDITOR", False)]
+    ("name", "found"),
+    [
+        *[("MY_API_KEY", True), ("db_password", True), ("GPG_PASSPHRASE", True)],
+        *[("SIGNING_KEY", True), ("EDITOR", False), ("PWD", False)],
+    ],
 )
 def test_secrets_of_the_environment_are_looked_for(
     name: str, found: bool, folder: FolderLedger, monkeypatch: pytest.MonkeyPatch
@@ -96,3 +100,11 @@ def test_a_link_into_the_results_is_inside_of_them(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "results")
     with pytest.raises(ValueError, match="lies in the results folder"):
         check_target(tmp_path / "link" / "out", results=tmp_path / "results")
+
+
+def test_a_password_in_an_address_is_looked_for(
+    folder: FolderLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://ada:correct-horse@db.example/labels")
+    with pytest.raises(NotPublishable, match="DATABASE_URL"):
+        search({"page": b"a correct-horse"}, folder=folder, records=[])

@@ -53,6 +53,13 @@ def test_an_ordinary_trial(tmp_path: Path) -> None:
     assert "NO PRIVACY" not in card and "FAILED" not in card
 
 
+def test_a_trial_of_a_sweep_that_learned(tmp_path: Path) -> None:
+    facts = facts_of(tmp_path, readers=9)
+    card = public_card(replace(facts, choice=replace(facts.choice, learned=True)))
+    for words in ("Its sweep learned", "and not of its own alone", "9 trials, their releases cost"):
+        assert words in card, words
+
+
 def test_nothing_of_the_owners_is_in_it(tmp_path: Path) -> None:
     card = public_card(facts_of(tmp_path, readers=2, epsilon_m_low=0.4321987))
     for words in ("epsilon_m", "private/", "0.432", "ALIBI", "canar", str(tmp_path), "0" * 16):

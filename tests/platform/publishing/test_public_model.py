@@ -36,7 +36,9 @@ def cost(epsilon: float = 2.0) -> Total:
 def published(folder: Path, *, record: TrialRecord | None = None, **facts: Any) -> dict[str, bytes]:
     record = record or a_record(epsilon=2.0)
     trial: PublicTrial = public_trial(record, fingerprint=FINGERPRINT)
-    return public_model(folder, record=record, trial=trial, cost=facts.get("cost", cost()))
+    paid = facts.get("cost", cost())
+    own = facts.get("own", paid)
+    return public_model(folder, record=record, trial=trial, cost=paid, own=own)
 
 
 def written(files: dict[str, bytes], to: Path) -> TrainedModel:
@@ -174,3 +176,17 @@ def test_models_of_all_methods_predict_the_same_bits(tmp_path: Path) -> None:
         again = written(published(folder), tmp_path / f"out {number}")
         rows = example.rows["rows"] if "rows" in example.rows else pd.DataFrame(example.rows)
         np.testing.assert_array_equal(again.predict_proba(rows), example.measured, example.name)
+
+
+def test_a_model_of_a_search_says_what_the_search_cost(tmp_path: Path) -> None:
+    record = a_record(epsilon=2.0)
+    files = published(keep_a_model(tmp_path, record), own=cost(2.0), cost=cost(5.0))
+    assert json.loads(files["model.json"])["epsilon"] == 5.0
+
+
+def test_a_model_under_seeded_noise_is_called_private_by_nobody(tmp_path: Path) -> None:
+    record = a_record(epsilon=2.0, changes={"noise.seed": 7})
+    files = published(keep_a_model(tmp_path, record), record=record)
+    said = json.loads(files["model.json"])
+    assert (said["private"], said["noise"], said["epsilon"]) == (False, "seeded", 2.0)
+    assert written(files, tmp_path / "out").predict(ROWS).shape == (1,)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from labeldp.mechanisms.randomized_response import NoNoise
+from labeldp.platform.publishing.folder_ledger import read_folder
 from labeldp.platform.publishing.public_report import PAGE, public_report
 from labeldp.platform.publishing.selection import NotPublishable
 from labeldp.platform.records.results import ResultsFolder
@@ -74,10 +75,35 @@ def test_a_name_that_holds_a_secret_is_found(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STUDY_TOKEN", "t0ken-of-the-study")
-    keep(results, a_record("1a" * 8), variant="t0ken-of-the-study", release_keys=[])
+    keep(results, read_folder(results).results.trial("1a"), variant="t0ken-of-the-study")
     with pytest.raises(NotPublishable, match=r"STUDY_TOKEN") as refused:
         public_report(results, to=tmp_path / "out")
     assert "t0ken" not in str(refused.value) and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("changed", ["less", "nothing read"])
+def test_a_record_that_the_ledger_contradicts_is_not_shown(
+    changed: str, results: Path, tmp_path: Path
+) -> None:
+    record = read_folder(results).results.trial("1a")
+    metrics = {**record.metrics, "epsilon": 0.01}
+    keys = record.release_keys if changed == "less" else []
+    keep(results, record, metrics=metrics, release_keys=keys)
+    with pytest.raises(NotPublishable, match=r"says epsilon 0\.01|names no release"):
+        public_report(results, to=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_page_of_a_sweep_that_learned_tells_what_its_plan_costs(
+    results: Path, tmp_path: Path
+) -> None:
+    ResultsFolder(results, sweep="small").identify(
+        learned_epsilon=7.0, learned_counts=3.25, learned_delta=0.0, learned_releases=False
+    )
+    done = public_report(results, to=tmp_path / "out")
+    assert done.epsilon == 7.0
+    # Every trial's own releases cost less than the counts that others of its search asked for.
+    assert Path(done.html).read_text().count("(3.25, 0)-label differential privacy") == 2
 
 
 def test_what_can_not_be_shown_is_refused(results: Path, tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.accuracy_figures import ChooseBy
@@ -20,7 +21,7 @@ from labeldp.platform.publishing.selection import (
 )
 from labeldp.platform.records.results import ResultsFolder
 from tests.platform.examples import a_record
-from tests.platform.publishing.folders import LAPLACE, a_folder, a_vault
+from tests.platform.publishing.folders import LAPLACE, a_folder, a_vault, keep
 
 ESTIMATE = {
     "accuracy_estimated_error": 0.01,
@@ -152,3 +153,42 @@ def test_reservations_add_up(sweep: FolderLedger) -> None:
     baseline = sweep.results.records["2a"].release_keys
     failed = a_record("4a", finished=False, changes={"noise.seed": 3}, release_keys=tuple(baseline))
     assert set(reservations(sweep, failed, cost_of(sweep, [failed]))) == set(Reservation)
+
+
+def test_a_record_that_names_no_release_is_refused(sweep: FolderLedger) -> None:
+    """Whoever takes the keys out of a record may write any epsilon beside them."""
+    keep(sweep.path, sweep.results.records["1a"], release_keys=[])
+    folder = read_folder(sweep.path)
+    for named in ("1a", "0a"):  # as one of those that it is chosen among, too
+        with pytest.raises(NotPublishable, match="trial 1a names no release"):
+            selected(folder, named)
+
+
+def test_a_trial_costs_what_it_does_at_its_own_delta(tmp_path: Path) -> None:
+    """A neighbor with a generous delta makes nobody else cheaper."""
+    a_folder(tmp_path, releases=[], readers=0)
+    vault, folder = a_vault(tmp_path), ResultsFolder(tmp_path, sweep="small")
+    std = calibrate_gaussian(epsilon=2.0, delta=1e-5).noise_std
+    for digest, times, figures in (
+        ("0a", 1, {"epsilon": 2.0, "delta": 1e-5, "accuracy": 0.9}),
+        ("1a", 3, {"epsilon": 0.2, "delta": 0.2, "accuracy": 0.5}),
+    ):
+        key = vault.release(GaussianNoise(noise_std=times * std, num_classes=10)).key
+        changes = {"trainer.noise": "GAUSSIAN", "trainer.delta": figures["delta"]}
+        folder.keep(a_record(digest, release_keys=(key,), figures=figures, changes=changes))
+    found = read_folder(tmp_path)
+    cost = selected(found, "0a").cost
+    assert cost.epsilon == pytest.approx(2.0) and cost.delta == 1e-5
+    assert selected(found, BEST, at_epsilon=1.0).record.hash == "1a"
+
+
+def test_a_trial_of_a_search_costs_what_that_has_looked_at(tmp_path: Path) -> None:
+    a_folder(tmp_path, epsilon=2.0, readers=2)
+    ResultsFolder(tmp_path, sweep="small").identify(
+        learned_epsilon=3.0, learned_counts=3.0, learned_delta=0.0, learned_releases=False
+    )
+    found = selected(read_folder(tmp_path), BEST)
+    assert (found.own.epsilon, found.cost.epsilon, found.choice.cost.epsilon) == (2.0, 3.0, 3.0)
+    assert found.choice.learned and len(found.keys) == 1
+    with pytest.raises(ValueError, match=r"epsilons that there are: 3$"):
+        selected(read_folder(tmp_path), BEST, at_epsilon=2.0)

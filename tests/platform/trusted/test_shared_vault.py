@@ -1,7 +1,9 @@
 """shared_vault: who is read again, who pays anew, on disk, across processes, and in copies."""
 
 import copy
+import os
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.release_store import ReleaseStore
 from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.platform.trusted.shared_vault import PublicSide, SharedVault
+from labeldp.platform.trusted.vault_identity import StoreUnusable
 
 LABELS = np.arange(6) % 2
 
@@ -101,3 +104,55 @@ def test_one_name_for_two_rows_is_refused(shared: SharedVault) -> None:
     with pytest.raises(ValueError, match=r"shape \(2,\)"):
         ask(shared, people=[0, 1])
     assert shared.epsilon() == 0.0
+
+
+def test_the_same_features_under_other_names_are_the_same_people(shared: SharedVault) -> None:
+    """Names that are made anew for every fit would let each fit pay for itself alone."""
+    for number in range(5):
+        ask(shared, people=list(range(10 * number, 10 * number + 6)))
+    assert shared.epsilon() == 5.0
+    ask(shared, rows="others", people=list(range(6)))
+    assert shared.epsilon() == 6.0
+
+
+def test_a_number_and_its_digits_are_one_name(shared: SharedVault) -> None:
+    ask(shared, people=[0, 1, 2, 3, 4, 5])
+    ask(shared, rows="others", people=["5", "6", "7", "8", "9", "ten"])  # type: ignore[list-item]
+    assert shared.epsilon() == 2.0
+
+
+def test_a_fit_whose_ledger_is_gone_is_missed(tmp_path: Path) -> None:
+    shared = SharedVault(tmp_path / "vault")
+    ask(shared)
+    ask(shared, rows="others")
+    next((tmp_path / "vault" / "fits").glob("*/vault.db")).unlink()
+    with pytest.raises(StoreUnusable, match="is gone, and with it a ledger of 1 lines"):
+        SharedVault(tmp_path / "vault").epsilon()
+
+
+@pytest.mark.parametrize("changed", ["renumbered", "gone"])
+def test_whose_labels_paid_is_not_changed_afterwards(changed: str, tmp_path: Path) -> None:
+    shared = SharedVault(tmp_path / "vault")
+    ask(shared, people=[0, 1, 2, 3, 4, 5])
+    (names,) = (tmp_path / "vault" / "fits").glob("*/people.npy")
+    names.unlink()
+    if changed == "renumbered":
+        np.save(names, np.arange(100, 106))
+    with pytest.raises(StoreUnusable, match="says whose labels paid"):
+        SharedVault(tmp_path / "vault").epsilon()
+
+
+def test_a_copy_on_disk_is_refused_until_somebody_answers_for_it(tmp_path: Path) -> None:
+    ask(SharedVault(tmp_path / "vault"))
+    shutil.copytree(tmp_path / "vault", tmp_path / "copy")
+    with pytest.raises(StoreUnusable, match=r"SharedVault\('.*copy', moved=True\)"):
+        SharedVault(tmp_path / "copy").epsilon()
+    assert SharedVault(tmp_path / "copy", moved=True).epsilon() == 1.0
+
+
+def test_a_fork_asks_a_vault_on_disk_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    here, kept = SharedVault(), SharedVault(tmp_path / "vault")
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    with pytest.raises(TypeError, match="process 1 is a fork of it"):
+        ask(here)
+    assert ask(kept).key and kept.epsilon() == 1.0

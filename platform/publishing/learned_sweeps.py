@@ -1,0 +1,92 @@
+"""What a trial of a sweep that learns tells beside its own releases: those that it was chosen by.
+
+A search takes a trial's settings from what earlier trials found, and a scheduler ends it for what
+others did. So whoever sees the trial sees something of their releases too, and its own price is
+too small a promise. Trials learn from those of their variant that share their releases for
+training; what differs among those are counts of right answers on held-out labels. Where an axis of
+the search asks for other releases, nothing is told apart, and all of the sweep is charged.
+
+What was asked is then an outcome itself. So the plan counts as well, which the driver wrote down
+before the first trial: the dearest way that the sweep could have gone (`platform/cost.py`).
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from labeldp.mechanisms.release_store import Charge
+from labeldp.platform.publishing.folder_ledger import FolderLedger, hands_out
+from labeldp.platform.publishing.total_ledger import Total
+from labeldp.platform.records.trial_record import TrialRecord
+
+#: What `sweep.json` says of the plan: epsilon of all trials with noise, of their counts on held-out
+#: labels alone, the delta of both, and whether an axis that is searched touches a release.
+PLAN, PLANNED_COUNTS, PLANNED_DELTA = "learned_epsilon", "learned_counts", "learned_delta"
+RELEASES_SEARCHED = "learned_releases"
+
+
+def learns(folder: FolderLedger) -> bool:
+    """Whether what trials found has decided which others there are, or how long they ran."""
+    return (
+        PLAN in folder.results.identity
+        or (folder.path / "search.json").exists()
+        or any(record.stopped_early for record in folder.results.records.values())
+    )
+
+
+def keys_behind(folder: FolderLedger, record: TrialRecord) -> tuple[str, ...]:
+    """Return the releases on which a trial depends: its own, and those that it was chosen by."""
+    if not learns(folder):
+        return tuple(record.release_keys)
+    lines = {line.charge.key: line for line in folder.lines}
+    if _all_of_it(folder):
+        private = [key for key, line in lines.items() if not hands_out(line.charge)]
+        return tuple(dict.fromkeys([*record.release_keys, *private]))
+    held_out = {key for key, line in lines.items() if _is_held_out(folder, line.charge)}
+    own = set(record.release_keys) - held_out
+    behind = [*record.release_keys]
+    for other in folder.results.records.values():
+        keys = set(other.release_keys) - held_out
+        if other.variant == record.variant and (not keys or keys == own):
+            behind += other.release_keys
+    # Of trials that left no record, nobody knows where they belong.
+    behind += [key for key, line in lines.items() if not line.readers]
+    return tuple(dict.fromkeys(behind))
+
+
+def with_plan(folder: FolderLedger, cost: Total, *, whole: bool = False) -> Total:
+    """Return a cost, or that of the sweep's plan if it is more.
+
+    Args:
+        folder: The results.
+        cost: Of releases on which trials depend.
+        whole: Whether those are of all of the sweep.
+    """
+    identity = folder.results.identity
+    epsilon = _number(identity.get(PLAN if whole or _all_of_it(folder) else PLANNED_COUNTS))
+    if not learns(folder) or epsilon <= cost.epsilon_private:
+        return cost
+    return replace(
+        cost,
+        epsilon=max(cost.epsilon, epsilon),
+        epsilon_private=epsilon,
+        delta=max(cost.delta, _number(identity.get(PLANNED_DELTA))),
+    )
+
+
+def _all_of_it(folder: FolderLedger) -> bool:
+    """Whether trials can't be told apart by their releases; older sweeps did not write it down."""
+    return learns(folder) and bool(folder.results.identity.get(RELEASES_SEARCHED, True))
+
+
+def _is_held_out(folder: FolderLedger, charge: Charge) -> bool:
+    trained = folder.results.identity.get("num_labels")
+    return (
+        isinstance(trained, int)
+        and charge.indices is not None
+        and bool((charge.indices >= trained).all())
+    )
+
+
+def _number(value: Any) -> float:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if known else 0.0
