@@ -24,16 +24,16 @@ from labeldp.platform.data_settings import FeatureSet as FeatureSet
 from labeldp.platform.evaluation_settings import EvaluationSettings as EvaluationSettings
 from labeldp.platform.model_settings import ModelSettings
 from labeldp.platform.records.trial_record import NoiseKind
-from labeldp.trainers.alibi import AlibiConfig
-from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
-from labeldp.trainers.bit_flip import BitFlipConfig
-from labeldp.trainers.consensus import ConsensusConfig
-from labeldp.trainers.convex import ConvexConfig
 from labeldp.trainers.extensions import Registry
-from labeldp.trainers.lp_mst import LpMstConfig
-from labeldp.trainers.pate.pate_fm import PateConfig
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.recommender import RecommenderConfig
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
+from labeldp.trainers.settings.bit_flip import BitFlipConfig
+from labeldp.trainers.settings.consensus import ConsensusConfig
+from labeldp.trainers.settings.convex import ConvexConfig
+from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.pate import PateConfig
+from labeldp.trainers.settings.recommender import RecommenderConfig
 
 #: Name of a method -> the settings of its trainer, those that come with labeldp.
 _OWN_METHODS: dict[str, type] = {
