@@ -9,8 +9,9 @@ import difflib
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
+from functools import lru_cache, reduce
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -24,6 +25,7 @@ from labeldp.platform.data_settings import FeatureSet as FeatureSet
 from labeldp.platform.evaluation_settings import EvaluationSettings as EvaluationSettings
 from labeldp.platform.model_settings import ModelSettings
 from labeldp.platform.records.trial_record import NoiseKind
+from labeldp.platform.typed_values import ValueRefused, as_typed
 from labeldp.trainers.extensions import Registry
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.alibi import AlibiConfig
@@ -196,35 +198,72 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
             a value that the section refuses.
     """
     refuse_interpolations(changes)
-    tree = _tree(config)
-    method = changes.get("method", config.method)
-    if method != config.method:
+    base = _settled(config)
+    method = changes.get("method", base.method)
+    if method != base.method:
         if not isinstance(method, str) or method not in METHODS:
             raise ConfigurationError(f"method is {method!r}; {near_miss(str(method), METHODS)}")
-        tree.method = method
-        tree.trainer = OmegaConf.structured(METHODS[method]())
-        _unlock(tree)
-    known = flatten(tree)
+        base = _settled(replace(base, method=method, trainer=METHODS[method]()))
+    known = flatten(base)
+    sections = _sections(known)
+    values: dict[str, Any] = {}
     for key, value in changes.items():
-        if key not in known and key not in _sections(known):
+        if key not in known and key not in sections:
             raise ConfigurationError(f"there is no key {key!r}; {near_miss(key, known)}")
         if isinstance(value, Mapping) or key not in known:
             raise ConfigurationError(
                 f"{key} is a section, not a value; set one of its keys: "
                 f"{', '.join(k for k in known if k.startswith(key + '.'))}"
             )
-        try:
-            OmegaConf.update(tree, key, _in_plain_text(value), force_add=False)
-        except (OmegaConfBaseException, OverflowError) as error:
-            raise ConfigurationError(_explain(tree, key, value, error)) from error
+        values[key] = _typed(base, key, _in_plain_text(value))
     try:
-        result = OmegaConf.to_object(tree)
-    except OmegaConfBaseException as error:
-        raise ConfigurationError(str(error).splitlines()[0]) from error
+        return _with_values(base, values)
     except ConfigurationError:
         raise
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
+
+
+def _typed(config: TrialConfig, key: str, value: Any) -> Any:
+    """A value as the type of its field has it."""
+    *path, name = key.split(".")
+    section = reduce(getattr, path, config)
+    try:
+        return as_typed(type(section), name, value)
+    except ValueRefused as error:
+        joint = "; " if str(error).startswith("it must") else ": "
+        raise ConfigurationError(f"{key} is {value!r}{joint}{error}") from error
+
+
+def _with_values(section: Any, values: Mapping[str, Any]) -> Any:
+    """Return a section with dotted keys set, all of a section at once, the innermost first."""
+    own: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        head, _, rest = key.partition(".")
+        if rest:
+            inner.setdefault(head, {})[rest] = value
+        else:
+            own[head] = value
+    for head, below in inner.items():
+        own[head] = _with_values(getattr(section, head), below)
+    return replace(section, **own)
+
+
+def _settled(config: TrialConfig) -> TrialConfig:
+    """Return the configuration with every value as its field's type has it: 4 as 4.0."""
+    try:
+        return _settled_once(config)
+    except TypeError:  # another package's settings with a list among them can't be remembered
+        return _settled_once.__wrapped__(config)
+
+
+@lru_cache(maxsize=64)
+def _settled_once(config: TrialConfig) -> TrialConfig:
+    try:
+        result = OmegaConf.to_object(_tree(config))
+    except OmegaConfBaseException as error:
+        raise ConfigurationError(str(error).splitlines()[0]) from error
     assert isinstance(result, TrialConfig)
     return result
 
@@ -357,14 +396,3 @@ def near_miss(given: str, known: Mapping[str, Any]) -> str:
     if meant:
         return f"did you mean {' or '.join(meant)}?"
     return f"known are {', '.join(names)}"
-
-
-def _explain(tree: DictConfig, key: str, value: Any, error: Exception) -> str:
-    parent, _, last = key.rpartition(".")
-    section = OmegaConf.select(tree, parent) if parent else tree
-    # The node's own kind: OmegaConf knows of no type where an enum may be None and is.
-    kind = getattr(section._get_node(last), "enum_type", None)
-    if kind is not None:
-        names = {member.name.lower(): None for member in kind}
-        return f"{key} is {value!r}; it must be one of {', '.join(names)}"
-    return f"{key} is {value!r}: {str(error).splitlines()[0]}"
