@@ -18,13 +18,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.audit_settings import AuditSettings as AuditSettings
 from labeldp.platform.data_settings import DataSettings as DataSettings
 from labeldp.platform.data_settings import FeatureSet as FeatureSet
 from labeldp.platform.evaluation_settings import EvaluationSettings as EvaluationSettings
 from labeldp.platform.model_settings import ModelSettings
-from labeldp.platform.records.trial_record import NoiseKind
+from labeldp.platform.noise_settings import NoiseSettings as NoiseSettings
 from labeldp.platform.typed_values import ValueRefused, as_typed
 from labeldp.trainers.extensions import Registry
 from labeldp.trainers.performance import Performance
@@ -104,48 +103,6 @@ class ConfigurationError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoiseSettings:
-    """Where the labels' noise comes from; never the seed that training uses.
-
-    Attributes:
-        seed: Makes the noise repeatable, and void as a guarantee for whoever knows the seed. Not
-            given: the operating system's entropy.
-        draw: Numbers independent releases; each is charged.
-        secure: Noise that an attack on floating-point numbers can't read: exact, and on a lattice.
-    """
-
-    seed: int | None = None
-    draw: int = 0
-    secure: bool = False
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        _validate.whole(draw=self.draw)
-        if self.seed is not None:
-            _validate.whole(seed=self.seed)
-            if self.secure:
-                raise ValueError(
-                    f"noise.secure is true and noise.seed is {self.seed}; who knows the seed takes "
-                    "the noise off however it was drawn: leave noise.seed out, or noise.secure"
-                )
-
-    @property
-    def kind(self) -> NoiseKind:
-        """What tables say of it."""
-        if self.seed is not None:
-            return NoiseKind.SEEDED
-        return NoiseKind.SECURE if self.secure else NoiseKind.PLAIN
-
-    def source(self) -> NoiseSource:
-        """Return the source of noise that these settings ask for."""
-        if self.secure:
-            return SecureEntropy(draw=self.draw)
-        if self.seed is None:
-            return OsEntropy(draw=self.draw)
-        return SeededNoise(seed=self.seed, draw=self.draw)
-
-
-@dataclass(frozen=True, kw_only=True)
 class TrialConfig:
     """Everything that decides a trial's numbers.
 
@@ -217,11 +174,12 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
             )
         values[key] = _typed(base, key, _in_plain_text(value))
     try:
-        return _with_values(base, values)
+        changed: TrialConfig = _with_values(base, values)
     except ConfigurationError:
         raise
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
+    return changed
 
 
 def _typed(config: TrialConfig, key: str, value: Any) -> Any:

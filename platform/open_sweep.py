@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # they load MLflow and Tune, for which Ray's start leaves tim
     from labeldp.platform.records.tracking import Tracker
 
 #: What is loaded while Ray starts, and what while the vault does.
-_FIGURES = ("labeldp.platform.reports.report",)
+_FIGURES = ("labeldp.platform.reports.report", "matplotlib.backends.backend_agg")
 _TRIALS = ("labeldp.platform.trial_runs", "labeldp.platform.sweep_report")
 
 
