@@ -189,8 +189,7 @@ def _typed(config: TrialConfig, key: str, value: Any) -> Any:
     try:
         return as_typed(type(section), name, value)
     except ValueRefused as error:
-        joint = "; " if str(error).startswith("it must") else ": "
-        raise ConfigurationError(f"{key} is {value!r}{joint}{error}") from error
+        raise ConfigurationError(f"{key} is {value!r}{error}") from error
 
 
 def _with_values(section: Any, values: Mapping[str, Any]) -> Any:

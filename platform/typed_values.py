@@ -20,7 +20,7 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 class ValueRefused(ValueError):
-    """A value that its field can't have."""
+    """A value that its field can't have; the message goes on from `KEY is VALUE`."""
 
 
 def as_typed(section: type, name: str, value: Any) -> Any:
@@ -32,7 +32,7 @@ def as_typed(section: type, name: str, value: Any) -> Any:
         value: As people or files give it; enums by member or by name.
 
     Raises:
-        ValueRefused: It can't be had; the message does not say where it was meant to go.
+        ValueRefused: It can't be had.
     """
     if type(value) in _PLAIN:
         return _remembered(section, name, value)
@@ -53,9 +53,9 @@ def _converted(section: type, name: str, value: Any) -> Any:
         # The node's own kind: OmegaConf knows of no type where an enum may be None and is.
         kind = getattr(alone._get_node(name), "enum_type", None)
         if kind is None:
-            raise ValueRefused(str(error).splitlines()[0]) from error
+            raise ValueRefused(f": {str(error).splitlines()[0]}") from error
         names = ", ".join(member.name.lower() for member in kind)
-        raise ValueRefused(f"it must be one of {names}") from error
+        raise ValueRefused(f"; it must be one of {names}") from error
 
 
 @lru_cache(maxsize=1024)

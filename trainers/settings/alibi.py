@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.posterior import PostProcessing
+from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.settings.noise import LabelMechanism, Noise, label_mechanism
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
@@ -12,7 +13,6 @@ from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.alibi import Alibi
     from labeldp.trainers.data import PublicData
-    from labeldp.trainers.performance import Performance
 
 __all__ = ["AlibiConfig", "Noise"]
 
@@ -52,7 +52,7 @@ class AlibiConfig(LearnerConfig, TrainerDefaults):
         return PlannedCharge.of(mechanism)
 
     def start(
-        self, *, data: "PublicData", labels: "LabelSource", seed: int, performance: "Performance"
+        self, *, data: "PublicData", labels: LabelSource, seed: int, performance: Performance
     ) -> "Alibi":
         """Ask for the release and set the network up.
 

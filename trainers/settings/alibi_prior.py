@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.posterior import PostProcessing
+from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.settings.noise import LabelMechanism, Noise, label_mechanism
@@ -13,7 +14,6 @@ from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.alibi_prior import AlibiPrior
     from labeldp.trainers.data import PublicData
-    from labeldp.trainers.performance import Performance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class AlibiPriorConfig(LearnerConfig, TrainerDefaults):
         return PlannedCharge.of(mechanism, before=before)
 
     def start(
-        self, *, data: "PublicData", labels: "LabelSource", seed: int, performance: "Performance"
+        self, *, data: "PublicData", labels: LabelSource, seed: int, performance: Performance
     ) -> "AlibiPrior":
         """Ask for the prior, then for the noisy labels, and set the network up.
 
@@ -121,7 +121,7 @@ class PriorLabelsConfig(LearnerConfig, TrainerDefaults):
         )
 
     def start(
-        self, *, data: "PublicData", labels: "LabelSource", seed: int, performance: "Performance"
+        self, *, data: "PublicData", labels: LabelSource, seed: int, performance: Performance
     ) -> "AlibiPrior":
         """Ask for the prior and set the network up.
 

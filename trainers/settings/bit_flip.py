@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.bit_flip import BitFlipTrainer
     from labeldp.trainers.data import PublicData
-    from labeldp.trainers.performance import Performance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class BitFlipConfig(LearnerConfig, TrainerDefaults):
         return PlannedCharge.of(mechanism)
 
     def start(
-        self, *, data: "PublicData", labels: "LabelSource", seed: int, performance: "Performance"
+        self, *, data: "PublicData", labels: LabelSource, seed: int, performance: Performance
     ) -> "BitFlipTrainer":
         """Ask for the bits and set the network up.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.settings.noise import Noise
@@ -14,7 +15,6 @@ from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.consensus import Consensus
     from labeldp.trainers.data import PublicData
-    from labeldp.trainers.performance import Performance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class ConsensusConfig(LearnerConfig, TrainerDefaults):
         return self.first().planned_charge(num_classes=num_classes, seed=seed)
 
     def start(
-        self, *, data: "PublicData", labels: "LabelSource", seed: int, performance: "Performance"
+        self, *, data: "PublicData", labels: LabelSource, seed: int, performance: Performance
     ) -> "Consensus":
         """Ask for the release and set the first round up.
 

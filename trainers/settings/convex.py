@@ -5,13 +5,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.noise import LabelMechanism, Noise, label_mechanism
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.convex import Convex
     from labeldp.trainers.data import PublicData
-    from labeldp.trainers.performance import Performance
 
 
 class Iterate(StrEnum):
@@ -69,7 +69,7 @@ class ConvexConfig(TrainerDefaults):
         return PlannedCharge.of(mechanism)
 
     def start(
-        self, *, data: "PublicData", labels: "LabelSource", seed: int, performance: "Performance"
+        self, *, data: "PublicData", labels: LabelSource, seed: int, performance: Performance
     ) -> "Convex":
         """Ask for the release; training runs on the CPU whatever `performance` says of devices.
 

@@ -7,13 +7,13 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.trainers.losses import RobustLoss
 from labeldp.trainers.partition import checked_shares
+from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, Trainer, TrainerDefaults
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.data import PublicData
-    from labeldp.trainers.performance import Performance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class LpMstConfig(LearnerConfig, TrainerDefaults):
         )
 
     def start(
-        self, *, data: "PublicData", labels: "LabelSource", seed: int, performance: "Performance"
+        self, *, data: "PublicData", labels: LabelSource, seed: int, performance: Performance
     ) -> Trainer:
         """Ask for the prior, if it costs something, and the first part's labels.
 

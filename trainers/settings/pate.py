@@ -9,6 +9,7 @@ from labeldp.mechanisms.ledger import Priced
 from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, composed
+from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings
 from labeldp.trainers.settings.ensemble import EnsembleConfig
 from labeldp.trainers.settings.student import StudentConfig
@@ -17,7 +18,6 @@ from labeldp.trainers.trainer import PlannedCharge, TrainerDefaults
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.data import PublicData
     from labeldp.trainers.pate.pate_fm import AnswerSource, Pate
-    from labeldp.trainers.performance import Performance
 
 
 class AggregatorKind(StrEnum):
@@ -179,7 +179,7 @@ class PateConfig(TrainerDefaults):
         )
 
     def start(
-        self, *, data: "PublicData", labels: "AnswerSource", seed: int, performance: "Performance"
+        self, *, data: "PublicData", labels: "AnswerSource", seed: int, performance: Performance
     ) -> "Pate":
         """Ask for the answers and the prior, and set the students up.
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from labeldp.trainers.losses import RobustLoss
+from labeldp.trainers.performance import Performance
 from labeldp.trainers.schedules import Schedule
 from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.settings.model_name import ModelName
@@ -11,7 +12,6 @@ from labeldp.trainers.trainer import LabelSource
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.data import PublicData
-    from labeldp.trainers.performance import Performance
     from labeldp.trainers.recommender import Recommender
 
 
@@ -33,7 +33,7 @@ class RecommenderConfig(LpMstConfig):
     loss: RobustLoss = RobustLoss.FORWARD
 
     def start(
-        self, *, data: "PublicData", labels: "LabelSource", seed: int, performance: "Performance"
+        self, *, data: "PublicData", labels: LabelSource, seed: int, performance: Performance
     ) -> "Recommender":
         """Ask for the first part's ratings and set the first stage up.
 
