@@ -9,31 +9,32 @@ import difflib
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
+from functools import lru_cache, reduce
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.audit_settings import AuditSettings as AuditSettings
 from labeldp.platform.data_settings import DataSettings as DataSettings
 from labeldp.platform.data_settings import FeatureSet as FeatureSet
 from labeldp.platform.evaluation_settings import EvaluationSettings as EvaluationSettings
 from labeldp.platform.model_settings import ModelSettings
-from labeldp.platform.records.trial_record import NoiseKind
-from labeldp.trainers.alibi import AlibiConfig
-from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
-from labeldp.trainers.bit_flip import BitFlipConfig
-from labeldp.trainers.consensus import ConsensusConfig
-from labeldp.trainers.convex import ConvexConfig
+from labeldp.platform.noise_settings import NoiseSettings as NoiseSettings
+from labeldp.platform.typed_values import ValueRefused, as_typed
 from labeldp.trainers.extensions import Registry
-from labeldp.trainers.lp_mst import LpMstConfig
-from labeldp.trainers.pate.pate_fm import PateConfig
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.recommender import RecommenderConfig
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
+from labeldp.trainers.settings.bit_flip import BitFlipConfig
+from labeldp.trainers.settings.consensus import ConsensusConfig
+from labeldp.trainers.settings.convex import ConvexConfig
+from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.pate import PateConfig
+from labeldp.trainers.settings.recommender import RecommenderConfig
 
 #: Name of a method -> the settings of its trainer, those that come with labeldp.
 _OWN_METHODS: dict[str, type] = {
@@ -102,48 +103,6 @@ class ConfigurationError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoiseSettings:
-    """Where the labels' noise comes from; never the seed that training uses.
-
-    Attributes:
-        seed: Makes the noise repeatable, and void as a guarantee for whoever knows the seed. Not
-            given: the operating system's entropy.
-        draw: Numbers independent releases; each is charged.
-        secure: Noise that an attack on floating-point numbers can't read: exact, and on a lattice.
-    """
-
-    seed: int | None = None
-    draw: int = 0
-    secure: bool = False
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        _validate.whole(draw=self.draw)
-        if self.seed is not None:
-            _validate.whole(seed=self.seed)
-            if self.secure:
-                raise ValueError(
-                    f"noise.secure is true and noise.seed is {self.seed}; who knows the seed takes "
-                    "the noise off however it was drawn: leave noise.seed out, or noise.secure"
-                )
-
-    @property
-    def kind(self) -> NoiseKind:
-        """What tables say of it."""
-        if self.seed is not None:
-            return NoiseKind.SEEDED
-        return NoiseKind.SECURE if self.secure else NoiseKind.PLAIN
-
-    def source(self) -> NoiseSource:
-        """Return the source of noise that these settings ask for."""
-        if self.secure:
-            return SecureEntropy(draw=self.draw)
-        if self.seed is None:
-            return OsEntropy(draw=self.draw)
-        return SeededNoise(seed=self.seed, draw=self.draw)
-
-
-@dataclass(frozen=True, kw_only=True)
 class TrialConfig:
     """Everything that decides a trial's numbers.
 
@@ -196,35 +155,72 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
             a value that the section refuses.
     """
     refuse_interpolations(changes)
-    tree = _tree(config)
-    method = changes.get("method", config.method)
-    if method != config.method:
+    base = _settled(config)
+    method = changes.get("method", base.method)
+    if method != base.method:
         if not isinstance(method, str) or method not in METHODS:
             raise ConfigurationError(f"method is {method!r}; {near_miss(str(method), METHODS)}")
-        tree.method = method
-        tree.trainer = OmegaConf.structured(METHODS[method]())
-        _unlock(tree)
-    known = flatten(tree)
+        base = _settled(replace(base, method=method, trainer=METHODS[method]()))
+    known = flatten(base)
+    sections = _sections(known)
+    values: dict[str, Any] = {}
     for key, value in changes.items():
-        if key not in known and key not in _sections(known):
+        if key not in known and key not in sections:
             raise ConfigurationError(f"there is no key {key!r}; {near_miss(key, known)}")
         if isinstance(value, Mapping) or key not in known:
             raise ConfigurationError(
                 f"{key} is a section, not a value; set one of its keys: "
                 f"{', '.join(k for k in known if k.startswith(key + '.'))}"
             )
-        try:
-            OmegaConf.update(tree, key, _in_plain_text(value), force_add=False)
-        except (OmegaConfBaseException, OverflowError) as error:
-            raise ConfigurationError(_explain(tree, key, value, error)) from error
+        values[key] = _typed(base, key, _in_plain_text(value))
     try:
-        result = OmegaConf.to_object(tree)
-    except OmegaConfBaseException as error:
-        raise ConfigurationError(str(error).splitlines()[0]) from error
+        changed: TrialConfig = _with_values(base, values)
     except ConfigurationError:
         raise
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
+    return changed
+
+
+def _typed(config: TrialConfig, key: str, value: Any) -> Any:
+    """A value as the type of its field has it."""
+    *path, name = key.split(".")
+    section = reduce(getattr, path, config)
+    try:
+        return as_typed(type(section), name, value)
+    except ValueRefused as error:
+        raise ConfigurationError(f"{key} is {value!r}{error}") from error
+
+
+def _with_values(section: Any, values: Mapping[str, Any]) -> Any:
+    """Return a section with dotted keys set, all of a section at once, the innermost first."""
+    own: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        head, _, rest = key.partition(".")
+        if rest:
+            inner.setdefault(head, {})[rest] = value
+        else:
+            own[head] = value
+    for head, below in inner.items():
+        own[head] = _with_values(getattr(section, head), below)
+    return replace(section, **own)
+
+
+def _settled(config: TrialConfig) -> TrialConfig:
+    """Return the configuration with every value as its field's type has it: 4 as 4.0."""
+    try:
+        return _settled_once(config)
+    except TypeError:  # another package's settings with a list among them can't be remembered
+        return _settled_once.__wrapped__(config)
+
+
+@lru_cache(maxsize=64)
+def _settled_once(config: TrialConfig) -> TrialConfig:
+    try:
+        result = OmegaConf.to_object(_tree(config))
+    except OmegaConfBaseException as error:
+        raise ConfigurationError(str(error).splitlines()[0]) from error
     assert isinstance(result, TrialConfig)
     return result
 
@@ -357,14 +353,3 @@ def near_miss(given: str, known: Mapping[str, Any]) -> str:
     if meant:
         return f"did you mean {' or '.join(meant)}?"
     return f"known are {', '.join(names)}"
-
-
-def _explain(tree: DictConfig, key: str, value: Any, error: Exception) -> str:
-    parent, _, last = key.rpartition(".")
-    section = OmegaConf.select(tree, parent) if parent else tree
-    # The node's own kind: OmegaConf knows of no type where an enum may be None and is.
-    kind = getattr(section._get_node(last), "enum_type", None)
-    if kind is not None:
-        names = {member.name.lower(): None for member in kind}
-        return f"{key} is {value!r}; it must be one of {', '.join(names)}"
-    return f"{key} is {value!r}: {str(error).splitlines()[0]}"

@@ -23,7 +23,6 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.evaluation import mechanism_of, planned_evaluation
 from labeldp.platform.evaluation_settings import Estimate
 from labeldp.platform.sweep import PlannedTrial
-from labeldp.trainers.data import PublicData
 from labeldp.trainers.trainer import PlannedCharge
 
 
@@ -139,15 +138,20 @@ def releases_of(
     return {(part.release, config.noise, how): part for part in charge.chain()}
 
 
-def check_priors(trials: Sequence[PlannedTrial], data: PublicData) -> None:
+def check_priors(trials: Sequence[PlannedTrial], *, examples: int, num_classes: int) -> None:
     """Refuse priors that can't be made of these data, each once, before the first trial.
+
+    Args:
+        trials: Planned trials.
+        examples: N, to train on.
+        num_classes: K.
 
     Raises:
         ValueError: More clusters than examples, or a file that holds no prior of them.
     """
     for prior in {trial.config.trainer.prior for trial in trials}:
         if prior is not None:
-            prior.check_data(data)
+            prior.check_size(examples=examples, num_classes=num_classes)
 
 
 def budget_of(

@@ -4,9 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from labeldp.platform.configuration import DataSettings, EvaluationSettings, FeatureSet
-from labeldp.platform.data_settings import OWN_KEYS
-from labeldp.trainers import data as data_sets
-from labeldp.trainers.data import LabelledData
+from labeldp.platform.data_size import as_on_disk
+from labeldp.trainers.data import LabelledData, labelled
 from labeldp.trainers.features import described_by_features
 from labeldp.trainers.held_out import set_aside
 
@@ -27,7 +26,8 @@ def load_data(
     Raises:
         ValueError: It is not there or damaged; the message says what to do.
     """
-    loaded = _as_on_disk(settings, cache)
+    splits = as_on_disk(settings, cache=cache)
+    loaded = labelled(settings.name, splits, limit=settings.limit)
     if settings.features is not FeatureSet.AS_THEY_ARE:
         loaded = replace(loaded, public=described_by_features(loaded.public, folder=cache))
     evaluation = evaluation or EvaluationSettings()
@@ -35,15 +35,3 @@ def load_data(
     if share is None:
         return loaded
     return set_aside(loaded, share=share, seed=evaluation.held_out_seed)
-
-
-def _as_on_disk(settings: DataSettings, cache: Path | None) -> LabelledData:
-    if settings.name == "own":
-        return data_sets.load_own(settings.own_source, limit=settings.limit, folder=cache)
-    said = [f"data.{key}" for key in OWN_KEYS if getattr(settings, key)]
-    if said:
-        raise ValueError(
-            f"{', '.join(said)}: for data of your own, but data.name is {settings.name}; set "
-            "data.name=own, or leave them out"
-        )
-    return data_sets.load(settings.name, root=settings.root, limit=settings.limit)

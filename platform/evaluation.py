@@ -8,11 +8,11 @@ from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, PerLabel
 from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.platform.configuration import ConfigurationError, TrialConfig
 from labeldp.platform.evaluation_settings import Estimate
-from labeldp.trainers.data import PublicData
 from labeldp.trainers.trainer import PlannedCharge, Trainer
 
 if TYPE_CHECKING:
     from labeldp.platform.vault_client import VaultClient
+    from labeldp.trainers.data import PublicData
 
 
 def mechanism_of(config: TrialConfig, *, num_classes: int) -> Any:
@@ -47,7 +47,7 @@ def planned_evaluation(config: TrialConfig, *, num_classes: int) -> PlannedCharg
 
 
 def estimate(
-    config: TrialConfig, trainer: Trainer, *, data: PublicData, vault: "VaultClient"
+    config: TrialConfig, trainer: Trainer, *, data: "PublicData", vault: "VaultClient"
 ) -> AccuracyEstimate | None:
     """Ask how accurate a trained model is on held-out labels; None where there are none.
 

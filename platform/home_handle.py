@@ -20,7 +20,7 @@ from labeldp.platform.endings import Unfinished
 if TYPE_CHECKING:
     from labeldp.platform.trusted.answer_desk import DeskAnswers, EnsembleFile
     from labeldp.platform.trusted.vault_home import LedgerSummary
-    from labeldp.trainers.pate.teachers import EnsembleConfig
+    from labeldp.trainers.settings.ensemble import EnsembleConfig
 
 #: A release of 50,000 labels takes well under a second; this is for machines that are swamped.
 TIME_LIMIT_SECONDS = 300

@@ -25,10 +25,9 @@ from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.steps import Steps
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, shown
 from labeldp.platform.search.search_book import SearchBook
-from labeldp.platform.sweep import PlannedTrial, Resources
+from labeldp.platform.sweep import PlannedTrial, Resources, ensembles_of
 from labeldp.platform.sweep_check import CheckedSweep, beside, learned_facts
 from labeldp.platform.trusted import vault_home
-from labeldp.platform.trusted.ensembles import ensembles_of
 from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels
 from labeldp.platform.trusted.vault_store import SqliteStore
 from labeldp.platform.vault_owner import VaultOwner
@@ -39,7 +38,7 @@ if TYPE_CHECKING:  # they load MLflow and Tune, for which Ray's start leaves tim
     from labeldp.platform.records.tracking import Tracker
 
 #: What is loaded while Ray starts, and what while the vault does.
-_FIGURES = ("labeldp.platform.reports.report",)
+_FIGURES = ("labeldp.platform.reports.report", "matplotlib.backends.backend_agg")
 _TRIALS = ("labeldp.platform.trial_runs", "labeldp.platform.sweep_report")
 
 

@@ -22,6 +22,8 @@ from labeldp.platform.configuration import (
 )
 from labeldp.platform.search.search_settings import AshaStop, OptunaSearch
 from labeldp.platform.space import Axis, Choice, Grid, LogUniform, Uniform, points
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.ensemble import EnsembleConfig
 
 #: One sweep asks one vault: what decides its labels is the same in every trial.
 FIXED_SECTIONS = ("data.", "audit.canar", "audit.coin", "evaluation.held_out")
@@ -151,6 +153,16 @@ class PlannedTrial:
     def hash(self, data_fingerprint: str) -> str:
         """Return the trial's identity."""
         return config_hash(self.config, data_fingerprint=data_fingerprint)
+
+
+def ensembles_of(trials: Sequence[PlannedTrial]) -> dict[EnsembleConfig, Performance]:
+    """Return the different ensembles that trials ask, and how fast to train them."""
+    found: dict[EnsembleConfig, Performance] = {}
+    for trial in trials:
+        ensemble = trial.config.trainer.ensemble
+        if ensemble is not None:
+            found.setdefault(ensemble, trial.config.performance)
+    return found
 
 
 def smoke_sized(sweep: Sweep) -> Sweep:

@@ -117,7 +117,7 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
         has_held_out=public.held_out_features is not None,
         learns=sized.learns,
     )
-    check_priors(trials, public)
+    check_priors(trials, examples=num_labels, num_classes=public.num_classes)
     check_room(first.audit, num_labels=num_labels)
     with_estimates = loaded.held_out_labels is not None and len(loaded.held_out_labels) > 0
     trials, search = learned(

@@ -17,7 +17,7 @@ from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.home_handle import VaultLost as VaultLost
 
 if TYPE_CHECKING:
-    from labeldp.trainers.pate.teachers import EnsembleConfig
+    from labeldp.trainers.settings.ensemble import EnsembleConfig
 
 
 @dataclass(kw_only=True)

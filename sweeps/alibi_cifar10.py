@@ -16,9 +16,9 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
-from labeldp.trainers.alibi import AlibiConfig
-from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Performance, Precision
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.model_name import ModelName
 
 
 def level(name: str, *, epsilon: float, learning_rate: float, weight_decay: float) -> Variant:

@@ -14,9 +14,9 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.alibi import AlibiConfig, Noise
-from labeldp.trainers.models import ModelName
 from labeldp.trainers.schedules import Schedule
+from labeldp.trainers.settings.alibi import AlibiConfig, Noise
+from labeldp.trainers.settings.model_name import ModelName
 
 SWEEP = Sweep(
     name="alibi_fashion_mnist",

@@ -18,10 +18,10 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Choice, Grid, Uniform
 from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
-from labeldp.trainers.lp_mst import LpMstConfig
-from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.schedules import Schedule
+from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.model_name import ModelName
 
 SWEEP = Sweep(
     name="lp_mst_cifar100",

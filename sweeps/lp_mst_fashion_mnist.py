@@ -21,9 +21,9 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.lp_mst import LpMstConfig
-from labeldp.trainers.models import ModelName
 from labeldp.trainers.schedules import Schedule
+from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.model_name import ModelName
 
 REPETITIONS = 3
 #: Two stages as published and in halves; one with the mixup of the second, to see what that does.

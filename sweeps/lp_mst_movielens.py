@@ -27,7 +27,7 @@ from labeldp.platform.configuration import AuditSettings, DataSettings, TrialCon
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
 from labeldp.trainers.losses import RobustLoss
-from labeldp.trainers.recommender import RecommenderConfig
+from labeldp.trainers.settings.recommender import RecommenderConfig
 
 REPETITIONS = 3
 AS_PUBLISHED = {"trainer.loss": RobustLoss.CROSS_ENTROPY}

@@ -19,8 +19,8 @@ from labeldp.platform.cli.sweep_command import run
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.alibi import AlibiConfig, Noise
-from labeldp.trainers.models import ModelName
+from labeldp.trainers.settings.alibi import AlibiConfig, Noise
+from labeldp.trainers.settings.model_name import ModelName
 
 if TYPE_CHECKING:
     from labeldp.platform.driver import SweepOptions

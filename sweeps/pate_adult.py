@@ -18,9 +18,9 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep
-from labeldp.trainers.pate.pate_fm import PateConfig
-from labeldp.trainers.pate.students import StudentConfig, StudentKind
-from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.pate import PateConfig
+from labeldp.trainers.settings.student import StudentConfig, StudentKind
 
 SWEEP = Sweep(
     name="pate_adult",

@@ -18,11 +18,11 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.studies.pate_fm_levels import SMOKE, level
 from labeldp.platform.sweep import Resources, Sweep
-from labeldp.trainers.fixmatch.config import FixMatchConfig
-from labeldp.trainers.pate.pate_fm import PateConfig
-from labeldp.trainers.pate.students import StudentConfig, StudentKind
-from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind
 from labeldp.trainers.performance import Performance, Precision
+from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.fixmatch import FixMatchConfig
+from labeldp.trainers.settings.pate import PateConfig
+from labeldp.trainers.settings.student import StudentConfig, StudentKind
 
 FIXMATCH = FixMatchConfig(width=8, epochs=125, weight_decay=1e-3)
 

@@ -20,9 +20,9 @@ from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
 from labeldp.trainers.data_sets.catalog import find
 from labeldp.trainers.data_sets.files import data_root
-from labeldp.trainers.pate.pate_fm import PateConfig
-from labeldp.trainers.pate.students import StudentConfig, StudentKind
-from labeldp.trainers.pate.teachers import EnsembleConfig
+from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.pate import PateConfig
+from labeldp.trainers.settings.student import StudentConfig, StudentKind
 
 SWEEP = Sweep(
     name="pate_mnist",

@@ -24,7 +24,7 @@ from labeldp.platform.configuration import (
 from labeldp.platform.search.search_settings import OptunaSearch
 from labeldp.platform.space import Choice, LogUniform
 from labeldp.platform.sweep import Smoke, Sweep
-from labeldp.trainers.alibi import AlibiConfig
+from labeldp.trainers.settings.alibi import AlibiConfig
 
 SWEEP = Sweep(
     name="search_quickstart",

@@ -15,7 +15,6 @@ TRUSTED = {
         "vault_home",
         "vault_home.HomePlaces",
         "vault_home.SecretLabels",
-        "ensembles.ensembles_of",
         "vault_store.SqliteStore",
     },
     "platform/driver.py": {"ensembles.train_missing"},
@@ -30,7 +29,7 @@ TRUSTED = {
     # What leaves the house: the ledger's lines, without what was released.
     "platform/publishing/folder_ledger.py": {"kept_ledger.KeptLedger", "kept_ledger.read_ledger"},
     # The command line: what a plan needs to know.
-    "platform/cli/sweep_plan.py": {"audits.check_room", "ensembles.ensembles_of"},
+    "platform/cli/sweep_plan.py": {"audits.check_room"},
     # Fits in this process: labels come from the user, and go into the vault at once.
     "platform/api/classifier.py": {
         "near_labels.NearLabels",
@@ -101,6 +100,30 @@ UNMIRRORED = {
         ),
         ("trainers/learner.py", "trainers/test_alibi.py", "under the trainers around it"),
         ("trainers/two_branch.py", "trainers/test_recommender.py", "the network of ratings"),
+        *(
+            (f"trainers/settings/{name}.py", f"trainers/{test}.py", "with the trainer it is for")
+            for name, test in (
+                ("alibi", "test_alibi"),
+                ("alibi_prior", "test_alibi_prior"),
+                ("bit_flip", "test_bit_flip"),
+                ("consensus", "test_consensus"),
+                ("convex", "test_convex"),
+                ("ensemble", "pate/test_teachers"),
+                ("forest", "pate/test_forests"),
+                ("learner", "test_alibi"),
+                ("lp_mst", "test_lp_mst"),
+                ("model_name", "test_models"),
+                ("noise", "test_targets"),
+                ("pate", "pate/test_pate_fm"),
+                ("recommender", "test_recommender"),
+                ("student", "pate/test_students"),
+            )
+        ),
+        (
+            "trainers/data_sets/checks.py",
+            "trainers/data_sets/test_set_size.py",
+            "in the same words wherever data are read",
+        ),
         ("trainers/data_sets/catalog.py", "trainers/test_data.py", "every set by its name"),
         (
             "trainers/data_sets/downloads.py",
@@ -137,6 +160,7 @@ UNMIRRORED = {
         ("platform/data_loading.py", "sweeps/test_own_labels.py", "a whole sweep on a user's file"),
         ("platform/evaluation_settings.py", "platform/test_evaluation.py", "with what it decides"),
         ("platform/model_settings.py", "platform/test_configuration.py", "one switch"),
+        ("platform/noise_settings.py", "platform/test_configuration.py", "with what it decides"),
         ("platform/overrides.py", "platform/test_configuration.py", "settings as people give them"),
         ("platform/vault_owner.py", "sweeps/test_quickstart.py", "needs a home in Ray"),
         ("platform/records/json_files.py", "platform/records/test_results.py", "what records are"),
@@ -144,11 +168,6 @@ UNMIRRORED = {
             "platform/records/trial_record.py",
             "platform/records/test_results.py",
             "read and refused",
-        ),
-        (
-            "platform/reports/drawing.py",
-            "platform/reports/test_trade_off_chart.py",
-            "with what it draws",
         ),
         (
             "platform/reports/method_styles.py",

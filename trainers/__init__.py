@@ -4,6 +4,7 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 
 | question | modules |
 |---|---|
+| What can be set? | the room `settings` |
 | What is a trainer? | `trainer`; for most of them `one_network`, the base around a `learner` |
 | How is a network judged? | `evaluation` |
 | What is left when it is trained? | `trained_model`: `predictors`, `closed_forms` |

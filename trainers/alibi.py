@@ -7,69 +7,18 @@ the target that the prediction is pulled to. The gradient is that of the likelih
 itself, -log sum_c p_c L_c: the same as one step of expectation maximization per batch.
 """
 
-from dataclasses import dataclass
-
 import torch
 
-from labeldp.mechanisms import _validate
-from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data import PublicData
-from labeldp.trainers.learner import Learner, LearnerConfig
+from labeldp.trainers.learner import Learner
 from labeldp.trainers.one_network import OneNetwork
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.schedules import soft_cross_entropy
-from labeldp.trainers.targets import LabelMechanism, Noise, label_mechanism, targets_of
-from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
+from labeldp.trainers.settings.alibi import AlibiConfig, Noise
+from labeldp.trainers.targets import targets_of
 
 __all__ = ["Alibi", "AlibiConfig", "Noise"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class AlibiConfig(LearnerConfig, TrainerDefaults):
-    """Settings of ALIBI, and of the simpler methods that it is compared with.
-
-    Attributes:
-        noise: What is done to the labels; NONE trains on them as they are.
-        epsilon: Privacy loss per label; NONE does not look at it.
-        delta: At which epsilon holds; used by GAUSSIAN only, the others are pure.
-        post_processing: How the release becomes soft labels; NONE does not look at it.
-    """
-
-    noise: Noise = Noise.LAPLACE
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    post_processing: PostProcessing = PostProcessing.MAP_WITH_PRIOR
-
-    def __post_init__(self) -> None:
-        """Check every field."""
-        super().__post_init__()
-        _validate.positive(epsilon=self.epsilon)
-        _validate.between(0, 1, delta=self.delta)
-
-    def mechanism(self, num_classes: int) -> LabelMechanism:
-        """Return what is done to the labels of K classes."""
-        return label_mechanism(
-            self.noise, epsilon=self.epsilon, delta=self.delta, num_classes=num_classes
-        )
-
-    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
-        """Return what a trial will pay: one release, shared by all who ask for the same noise."""
-        del seed  # of training, which does not touch the labels
-        mechanism = self.mechanism(num_classes)
-        return PlannedCharge.of(mechanism)
-
-    def start(
-        self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
-    ) -> "Alibi":
-        """Ask for the release and set the network up.
-
-        Raises:
-            BudgetExceeded: The release would take a label over the budget.
-            ValueError: Settings that do not fit the data.
-        """
-        release = labels.release(self.mechanism(data.num_classes))
-        return Alibi(self, data=data, release=release, seed=seed, performance=performance)
 
 
 class Alibi(OneNetwork):

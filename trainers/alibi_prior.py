@@ -14,156 +14,25 @@ pools the labels of examples that look alike, and once these say more than the p
 in the way. A rule of thumb, and free: it looks at releases only.
 """
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import _validate
-from labeldp.mechanisms.posterior import PostProcessing, posterior
+from labeldp.mechanisms.posterior import posterior
 from labeldp.trainers.data import PublicData
-from labeldp.trainers.learner import Learner, LearnerConfig
+from labeldp.trainers.learner import Learner
 from labeldp.trainers.one_network import OneNetwork
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.schedules import soft_cross_entropy
-from labeldp.trainers.targets import (
-    BayesTargets,
-    LabelMechanism,
-    Noise,
-    label_mechanism,
-    targets_of,
-)
-from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
+from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig as AlibiPriorConfig
+from labeldp.trainers.settings.alibi_prior import PriorLabelsConfig as PriorLabelsConfig
+from labeldp.trainers.settings.learner import LearnerConfig
 
 #: Into how many groups of examples that look alike a model divides a data set, roughly: it pools
 #: the labels of a group, 100 of them where there are 60,000 examples.
 GROUPS = 600
 #: Fraction of the epochs in which the weight falls from 1 to its last value.
 _FALLING = 0.4
-
-
-@dataclass(frozen=True, kw_only=True)
-class AlibiPriorConfig(LearnerConfig, TrainerDefaults):
-    """Settings of ALIBI with a prior.
-
-    Attributes:
-        noise: What is done to the labels; NONE would leave nothing for a prior to do.
-        epsilon: Privacy loss per label, of prior and noisy labels together.
-        delta: At which epsilon holds where a release is not pure.
-        prior: The prior and its share of epsilon.
-        prior_weight: Weight that w falls to, in [0, 1]; None for the one that information decides.
-    """
-
-    noise: Noise = Noise.LAPLACE
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    prior: PriorSettings = field(default_factory=lambda: PriorSettings(source=PriorSource.CLUSTERS))
-    prior_weight: float | None = None
-
-    def __post_init__(self) -> None:
-        """Check every field."""
-        super().__post_init__()
-        _validate.positive(epsilon=self.epsilon)
-        _validate.between(0, 1, delta=self.delta)
-        _check_weight(self.prior_weight)
-        if self.noise is Noise.NONE:
-            raise ValueError("noise is none; a prior has a place beside noisy labels only")
-
-    def mechanism(self, num_classes: int) -> LabelMechanism:
-        """Return what is done to the labels with what the prior leaves of epsilon."""
-        _, left = self.prior.split(self.epsilon)
-        return label_mechanism(self.noise, epsilon=left, delta=self.delta, num_classes=num_classes)
-
-    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
-        """Return what a trial will pay: for the noisy labels, and before that for the prior."""
-        del seed
-        spent, _ = self.prior.split(self.epsilon)
-        before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
-        mechanism = self.mechanism(num_classes)
-        return PlannedCharge.of(mechanism, before=before)
-
-    def start(
-        self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
-    ) -> "AlibiPrior":
-        """Ask for the prior, then for the noisy labels, and set the network up.
-
-        Raises:
-            BudgetExceeded: A release would take a label over the budget.
-            ValueError: Settings that do not fit the data.
-        """
-        spent, _ = self.prior.split(self.epsilon)
-        prior = self.prior.learn(data, labels, epsilon=spent, delta=self.delta)
-        mechanism = self.mechanism(data.num_classes)
-        release = labels.release(mechanism)
-        targets = targets_of(release.values, mechanism, PostProcessing.MAP_WITH_PRIOR)
-        assert isinstance(targets, BayesTargets), "noise is not NONE"
-        return AlibiPrior(
-            self,
-            data=data,
-            prior=prior,
-            log_likelihood=targets.log_likelihood,
-            weight=self.prior_weight,
-            seed=seed,
-            performance=performance,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PriorLabelsConfig(LearnerConfig, TrainerDefaults):
-    """Settings of a prior that is all there is to learn from.
-
-    Attributes:
-        epsilon: Privacy loss per label.
-        delta: At which epsilon holds; histograms of clusters are pure and do not look at it.
-        prior: The prior; it gets all of epsilon, whatever its share.
-        prior_weight: Weight that w falls to; below 1 the model's own predictions join in.
-    """
-
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    prior: PriorSettings = field(default_factory=lambda: PriorSettings(source=PriorSource.CLUSTERS))
-    prior_weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Check every field."""
-        super().__post_init__()
-        _validate.positive(epsilon=self.epsilon)
-        _validate.between(0, 1, delta=self.delta)
-        _check_weight(self.prior_weight)
-        if self.prior.source is PriorSource.UNIFORM:
-            raise ValueError("prior.source is uniform; there is nothing to learn from it")
-
-    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
-        """Return what a trial will pay: one release, shared by all who ask for the same prior.
-
-        None for the user's own, which was made without the labels.
-        """
-        del seed
-        return self.prior.planned_charge(
-            epsilon=self.epsilon, delta=self.delta, num_classes=num_classes
-        )
-
-    def start(
-        self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
-    ) -> "AlibiPrior":
-        """Ask for the prior and set the network up.
-
-        Raises:
-            BudgetExceeded: The release would take a label over the budget.
-            ValueError: Settings that do not fit the data.
-        """
-        prior = self.prior.learn(data, labels, epsilon=self.epsilon, delta=self.delta)
-        return AlibiPrior(
-            self,
-            data=data,
-            prior=prior,
-            log_likelihood=None,
-            weight=self.prior_weight,
-            seed=seed,
-            performance=performance,
-        )
 
 
 class AlibiPrior(OneNetwork):
@@ -233,11 +102,3 @@ def _information(rows: NDArray[np.float64]) -> float:
     """Mean divergence of rows of probabilities [N, K] from uniform, in nats."""
     terms = rows * np.log(np.maximum(rows, 1e-300))
     return max(0.0, float(terms.sum(1).mean()) + float(np.log(rows.shape[1])))
-
-
-def _check_weight(weight: float | None) -> None:
-    if weight is None:
-        return
-    _validate.number(prior_weight=weight)
-    if not 0 <= weight <= 1:
-        raise ValueError(f"prior_weight is {weight}; it must lie in [0, 1]")

@@ -5,60 +5,16 @@ Zhao et al., "Enhancing Learning with Label Differential Privacy by Vector Appro
 q + (1 - 2 q) Pr[class j], with q the probability of a flip: the largest one is the likeliest class.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from labeldp.mechanisms import _validate
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.trainers.data import PublicData
-from labeldp.trainers.learner import Learner, LearnerConfig
+from labeldp.trainers.learner import Learner
 from labeldp.trainers.one_network import OneNetwork
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
-
-
-@dataclass(frozen=True, kw_only=True)
-class BitFlipConfig(LearnerConfig, TrainerDefaults):
-    """Settings of learning from flipped bits.
-
-    Attributes:
-        epsilon: Privacy loss per label.
-    """
-
-    epsilon: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Check every field."""
-        super().__post_init__()
-        _validate.positive(epsilon=self.epsilon)
-
-    @property
-    def delta(self) -> float:
-        """The release is pure."""
-        return 0.0
-
-    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
-        """Return what a trial will pay: one release, shared by all who ask for the same flips."""
-        del seed
-        mechanism = BitFlip(epsilon=self.epsilon, num_classes=num_classes)
-        return PlannedCharge.of(mechanism)
-
-    def start(
-        self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
-    ) -> "BitFlipTrainer":
-        """Ask for the bits and set the network up.
-
-        Raises:
-            BudgetExceeded: The release would take a label over the budget.
-            ValueError: Settings that do not fit the data.
-        """
-        mechanism = BitFlip(epsilon=self.epsilon, num_classes=data.num_classes)
-        bits = labels.release(mechanism).values
-        return BitFlipTrainer(self, data=data, bits=bits, seed=seed, performance=performance)
+from labeldp.trainers.settings.bit_flip import BitFlipConfig as BitFlipConfig
 
 
 class BitFlipTrainer(OneNetwork):

@@ -25,6 +25,12 @@ from torch import Tensor
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data_sets.catalog import find
+from labeldp.trainers.data_sets.checks import (
+    check_alike,
+    check_features,
+    check_lengths,
+    check_variety,
+)
 from labeldp.trainers.data_sets.files import Splits, data_root, fixed_order
 from labeldp.trainers.data_sets.own_data import read_own
 from labeldp.trainers.data_sets.own_rows import HoldOut, StatedClasses
@@ -80,7 +86,12 @@ class PublicData:
             features = getattr(self, part)
             if features is None and part == "held_out_features":
                 continue
-            _check_features(
+            if not isinstance(features, Tensor):
+                raise ValueError(
+                    f"{self.name}: {part} is a {type(features).__name__}; it must be a torch "
+                    "tensor (torch.from_numpy makes one)"
+                )
+            check_features(
                 features, name=f"{self.name}: {part}", may_be_empty=part == "test_features"
             )
             # A view is sent to other processes with all that it is a view of: a table's column of
@@ -88,18 +99,13 @@ class PublicData:
             if features.untyped_storage().nbytes() > features.numel() * features.element_size():
                 own = features.clone(memory_format=torch.contiguous_format)
                 object.__setattr__(self, part, own)
-            if self.train_features.shape[1:] != features.shape[1:]:
-                raise ValueError(
-                    f"{self.name}: a row of train_features has shape "
-                    f"{tuple(self.train_features.shape[1:])} and one of {part} "
-                    f"{tuple(features.shape[1:])}; they must agree"
-                )
+            check_alike(self.train_features, features, name=self.name, part=part)
         labels = self.test_labels
         if len(self.test_features) or len(labels):
             labels = _validate.labels(
                 labels, num_classes=self.num_classes, name=f"{self.name}: test_labels"
             )
-        _same_length(self.name, "test", self.test_features, labels)
+        check_lengths(self.test_features, labels, name=self.name, part="test")
         object.__setattr__(self, "test_labels", labels.astype(np.int64))
         if not self.preprocessing.steps:
             object.__setattr__(self, "preprocessing", as_given(self.train_features))
@@ -252,7 +258,7 @@ class LabelledData:
                 name=f"{name}: {part}_labels",
                 secret=True,
             )
-            _same_length(name, part, features, checked)
+            check_lengths(features, checked, name=name, part=part)
             object.__setattr__(self, f"{part}_labels", checked)
 
     def __repr__(self) -> str:
@@ -344,55 +350,9 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
         preprocessing=Preprocessing(steps=() if made_by is None else (made_by,)),
     )
     data = LabelledData(public=public, train_labels=splits.train_labels)
-    if (data.train_labels == data.train_labels[0]).all():
-        raise ValueError(
-            f"{name}: all {len(data.train_labels)} training labels are the same; there is nothing "
-            "to learn, and nothing to protect: check which column holds the labels"
-        )
+    check_variety(data.train_labels, name=name)
     if limit is None or limit >= len(data.train_labels):
         return data
     rows = fixed_order(len(data.train_labels), seed=1)[:limit]
     fewer = replace(public, train_features=take_rows(public.train_features, rows))
     return LabelledData(public=fewer, train_labels=data.train_labels[rows])
-
-
-def _check_features(features: Tensor, *, name: str, may_be_empty: bool = False) -> None:
-    if not isinstance(features, Tensor):
-        raise ValueError(
-            f"{name} is a {type(features).__name__}; it must be a torch tensor "
-            "(torch.from_numpy makes one)"
-        )
-    image = features.ndim == 4 and features.dtype == torch.uint8
-    identifiers = features.ndim == 2 and features.dtype == torch.int64
-    table = features.ndim == 2 and features.dtype == torch.float32
-    if not (image or identifiers or table):
-        raise ValueError(
-            f"{name} is {features.dtype} of shape {tuple(features.shape)}; images must be uint8 "
-            "[N, C, H, W], tables float32 [N, D], identifiers int64 [N, D]"
-        )
-    if 0 in features.shape[may_be_empty:]:
-        raise ValueError(f"{name} has shape {tuple(features.shape)}; it must not be empty")
-    if image:
-        return
-    if identifiers:
-        for row in (features < 0).any(1).nonzero()[:1, 0].tolist():
-            raise ValueError(
-                f"{name} row {row} is {features[row].tolist()}; identifiers are counted from 0"
-            )
-        return
-    for start, rows in enumerate(torch.split(features, _CHUNK_ROWS)):
-        if not rows.isfinite().all():
-            row, column = (~rows.isfinite()).nonzero()[0].tolist()
-            raise ValueError(
-                f"{name} row {start * _CHUNK_ROWS + row}, column {column} is "
-                f"{float(rows[row, column])}; features must be finite: drop such rows or fill "
-                "them in"
-            )
-
-
-def _same_length(name: str, part: str, features: Tensor, labels: NDArray[np.int64]) -> None:
-    if len(features) != len(labels):
-        raise ValueError(
-            f"{name}: {part}_features has {len(features)} rows and {part}_labels {len(labels)}; "
-            "there must be one label per row"
-        )

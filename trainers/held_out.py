@@ -4,19 +4,37 @@ Which ones depends on public numbers alone.
 """
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.data import LabelledData
 from labeldp.trainers.data_sets.files import fixed_order
-from labeldp.trainers.mapped_features import take_rows
+
+if TYPE_CHECKING:  # torch, which counting them has no use for
+    from labeldp.trainers.data import LabelledData
 
 #: Other orders of examples (the split, a limit) have the seeds below.
 _FIRST_SEED = 2
 
 
-def set_aside(data: LabelledData, *, share: float, seed: int = 0) -> LabelledData:
+def held_out_count(count: int, *, share: float) -> int:
+    """Return how many of `count` training examples a share is.
+
+    Raises:
+        ValueError: A share that leaves fewer than two examples on either side.
+    """
+    _validate.between(0, 1, held_out_share=share)
+    held = round(share * count)
+    if not 2 <= held <= count - 2:
+        raise ValueError(
+            f"held_out_share is {share}, but of {count} training examples that is {held}; at least "
+            "two must be held out and two be left"
+        )
+    return held
+
+
+def set_aside(data: "LabelledData", *, share: float, seed: int = 0) -> "LabelledData":
     """Take a share of the training examples out of the training.
 
     Args:
@@ -30,15 +48,12 @@ def set_aside(data: LabelledData, *, share: float, seed: int = 0) -> LabelledDat
     Raises:
         ValueError: A share that leaves fewer than two examples on either side.
     """
-    _validate.between(0, 1, held_out_share=share)
+    from labeldp.trainers.data import LabelledData
+    from labeldp.trainers.mapped_features import take_rows
+
     _validate.whole(held_out_seed=seed)
     count = len(data.train_labels)
-    held = round(share * count)
-    if not 2 <= held <= count - 2:
-        raise ValueError(
-            f"held_out_share is {share}, but of {count} training examples that is {held}; at least "
-            "two must be held out and two be left"
-        )
+    held = held_out_count(count, share=share)
     order = fixed_order(count, seed=_FIRST_SEED + seed)
     out, rest = np.sort(order[:held]), np.sort(order[held:])
     features = data.public.train_features

@@ -7,7 +7,6 @@ while training, and the device is not waited for until an epoch ends.
 import copy
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -19,90 +18,19 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.augmentation import CropAndFlip, normalize
 from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.evaluation import Evaluation, logits_of
-from labeldp.trainers.models import ModelName
-from labeldp.trainers.own_models import OwnModel, chosen_model
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.predictors import NetworkPredictor, NetworkSettings, Pixels
 from labeldp.trainers.schedules import (
-    WARMUP_FRACTION,
     EpochMetrics,
-    Schedule,
     TrainingDiverged,
     batches,
     rate_factor,
     sgd,
 )
+from labeldp.trainers.settings.learner import LearnerConfig as LearnerConfig
 
 #: (logits [B, K] in single precision, places in the release [B]) -> loss.
 BatchLoss = Callable[[Tensor, Tensor], Tensor]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearnerConfig:
-    """How a network is trained: plain fields, for trainers to inherit.
-
-    Attributes:
-        model: Which network; `module:Name` for one of the user's own (`own_models`).
-        width: Its width, see `ModelName`; None takes the network's own.
-        epochs: Passes over the training examples.
-        batch_size: Examples in a step.
-        learning_rate: Highest rate of SGD.
-        momentum: In [0, 1).
-        nesterov: Look ahead along the momentum.
-        weight_decay: Pull of all parameters to 0.
-        schedule: How the rate moves after its warm-up.
-        warmup: Fraction of the epochs in which the rate rises.
-        augment: Random crops and flips; for photographs, not for digits, and not for tables.
-        mixup: Alpha of mixup (Zhang et al. 2018); 0 for none. One share per batch, drawn from
-            Beta(alpha, alpha), mixes the batch with itself in reverse order.
-        dropout: Share of hidden units that each step leaves out; for the MLP.
-    """
-
-    model: ModelName | str = ModelName.MLP
-    width: int | None = None
-    epochs: int = 30
-    batch_size: int = 128
-    learning_rate: float = 0.05
-    momentum: float = 0.9
-    nesterov: bool = True
-    weight_decay: float = 1e-4
-    schedule: Schedule = Schedule.STEPS
-    warmup: float = WARMUP_FRACTION
-    augment: bool = False
-    mixup: float = 0.0
-    dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Check every field."""
-        object.__setattr__(self, "model", chosen_model(self.model))
-        _validate.members(self, model=OwnModel)
-        if self.width is not None:
-            _validate.whole(minimum=1, width=self.width)
-        _validate.whole(minimum=1, epochs=self.epochs, batch_size=self.batch_size)
-        _validate.positive(learning_rate=self.learning_rate)
-        _validate.non_negative(
-            momentum=self.momentum,
-            weight_decay=self.weight_decay,
-            warmup=self.warmup,
-            mixup=self.mixup,
-            dropout=self.dropout,
-        )
-        for name in ("momentum", "warmup", "dropout"):
-            if getattr(self, name) >= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be below 1")
-
-    def check_data(self, data: PublicData) -> None:
-        """Refuse a network of the user's that can't be built for these data.
-
-        Raises:
-            ValueError: Says why.
-        """
-        NetworkSettings.check_own(data, model=self.model, width=self.width)
-
-    def learner(self, **changes: Any) -> "LearnerConfig":
-        """Return how a network is trained, less what a trainer adds to it, with some changes."""
-        own = {field.name: getattr(self, field.name) for field in fields(LearnerConfig)}
-        return LearnerConfig(**{**own, **changes})
 
 
 def seeds_of(seed: int) -> tuple[int, int]:

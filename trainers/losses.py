@@ -12,16 +12,17 @@ array([[-0.582,  2.164, -0.582]], dtype=float32)
 """
 
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from labeldp.mechanisms.debiased_loss import debiased_loss_weights
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.trainers.schedules import soft_cross_entropy
+
+if TYPE_CHECKING:  # settings are read without it
+    from torch import Tensor
 
 
 class RobustLoss(StrEnum):
@@ -75,7 +76,7 @@ def evidence_of(
     return weights.astype(np.float32)
 
 
-def robust_loss(loss: RobustLoss, logits: Tensor, evidence: Tensor) -> Tensor:
+def robust_loss(loss: RobustLoss, logits: "Tensor", evidence: "Tensor") -> "Tensor":
     """Mean loss of a batch.
 
     Args:
@@ -85,5 +86,5 @@ def robust_loss(loss: RobustLoss, logits: Tensor, evidence: Tensor) -> Tensor:
     """
     log_probabilities = logits.log_softmax(1)
     if loss is RobustLoss.FORWARD:
-        return -torch.logsumexp(log_probabilities + evidence, 1).mean()
+        return -(log_probabilities + evidence).logsumexp(1).mean()
     return soft_cross_entropy(log_probabilities, evidence)

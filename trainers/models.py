@@ -17,36 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.settings.model_name import ModelName as ModelName
 from labeldp.trainers.two_branch import TwoBranch
 
 #: Below this height or width the small CNN keeps every pixel in its first layer.
 _SMALLEST_STRIDED = 16
-
-
-class ModelName(StrEnum):
-    """Which network; `width` means something else in each.
-
-    MLP: one hidden layer of `width` units (512). SMALL_CNN: two convolutions of `width` (16) and
-    twice as many channels. RESNET18: `width` (64) channels at first. WIDE_RESNET28: widening
-    factor `width` (4; the papers take 8 on CIFAR-100). TWO_BRANCH: embeddings of `width` (16).
-    """
-
-    MLP = "mlp"
-    SMALL_CNN = "small_cnn"
-    RESNET18 = "resnet18"
-    WIDE_RESNET28 = "wide_resnet28"
-    TWO_BRANCH = "two_branch"
-
-    @property
-    def default_width(self) -> int:
-        """The width that None stands for."""
-        widths = {"mlp": 512, "small_cnn": 16, "resnet18": 64, "wide_resnet28": 4, "two_branch": 16}
-        return widths[self.value]
-
-    @property
-    def needs_images(self) -> bool:
-        """Whether the network convolves, and cannot take tabular features [B, D]."""
-        return self not in (ModelName.MLP, ModelName.TWO_BRANCH)
 
 
 def build_model(

@@ -20,12 +20,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import nn
+from labeldp.trainers.settings.model_name import ModelName
 
-from labeldp.trainers.models import ModelName, build_model
+if TYPE_CHECKING:  # settings are read without it
+    from torch import nn
 
 _ADDRESS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
@@ -63,12 +63,14 @@ class OwnModel(str):
         """The class's."""
         return self.partition(":")[2]
 
-    def kind(self) -> type[nn.Module]:
+    def kind(self) -> "type[nn.Module]":
         """Import the class.
 
         Raises:
             OwnModelMissing: There is no such module or class, or it is no `torch.nn.Module`.
         """
+        from torch import nn
+
         try:
             with _here_too():
                 module = importlib.import_module(self.module)
@@ -87,13 +89,15 @@ class OwnModel(str):
             )
         return kind
 
-    def build(self, *, input_shape: tuple[int, ...], num_classes: int, seed: int) -> nn.Module:
+    def build(self, *, input_shape: tuple[int, ...], num_classes: int, seed: int) -> "nn.Module":
         """Return the network with weights that depend on `seed` alone.
 
         Raises:
             OwnModelMissing: It is not there.
             ValueError: It can't be constructed, or does not map features to logits.
         """
+        import torch
+
         kind = self.kind()
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.default_generator.manual_seed(seed)
@@ -162,7 +166,7 @@ def build(
     width: int | None = None,
     dropout: float = 0.0,
     cardinalities: tuple[int, ...] | None = None,
-) -> nn.Module:
+) -> "nn.Module":
     """Build one of our networks or one of the user's; see `build_model`.
 
     Raises:
@@ -170,6 +174,8 @@ def build(
             user's, which is told of none.
     """
     if isinstance(model, ModelName):
+        from labeldp.trainers.models import build_model
+
         return build_model(
             model,
             input_shape=input_shape,

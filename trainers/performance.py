@@ -10,10 +10,12 @@ device(type='cpu')
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
-
-import torch
+from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
+
+if TYPE_CHECKING:  # settings are read without it
+    import torch
 
 
 class Device(StrEnum):
@@ -58,14 +60,18 @@ class Performance:
     def limit_threads(self) -> None:
         """Have this process compute in as many threads on the CPU as was asked for."""
         if self.threads is not None:
+            import torch
+
             torch.set_num_threads(self.threads)
 
-    def torch_device(self) -> torch.device:
+    def torch_device(self) -> "torch.device":
         """Return the device.
 
         Raises:
             ValueError: CUDA is asked for where there is none.
         """
+        import torch
+
         available = torch.cuda.is_available()
         if self.device is Device.CUDA and not available:
             raise ValueError(
@@ -75,12 +81,16 @@ class Performance:
         on_cuda = available and self.device is not Device.CPU
         return torch.device("cuda" if on_cuda else "cpu")
 
-    def memory_format(self) -> torch.memory_format:
+    def memory_format(self) -> "torch.memory_format":
         """Return the layout of images and of the weights of convolutions."""
+        import torch
+
         return torch.channels_last if self.channels_last else torch.contiguous_format
 
     def autocast(self) -> AbstractContextManager[object]:
         """Return the context in which the network runs."""
         if self.precision is Precision.FP32:
             return nullcontext()
+        import torch
+
         return torch.autocast(self.torch_device().type, dtype=torch.bfloat16)

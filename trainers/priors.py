@@ -11,21 +11,23 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import project_to_simplex
-from labeldp.trainers.data import PublicData
-from labeldp.trainers.kernel_moments import kernel_directions, moment_query
 from labeldp.trainers.regular_files import FileRefused, open_regular
 from labeldp.trainers.trainer import LabelSource, PlannedCharge
+
+if TYPE_CHECKING:  # torch, which settings and prices have no use for
+    from torch import Tensor
+
+    from labeldp.trainers.data import PublicData
 
 
 class PriorSource(StrEnum):
@@ -93,21 +95,21 @@ class PriorSettings:
         spent = min(self.share * epsilon, self.most_epsilon)
         return spent, epsilon - spent
 
-    def check_data(self, data: PublicData) -> None:
+    def check_size(self, *, examples: int, num_classes: int) -> None:
         """Refuse data that the prior can't be made of, before anything is asked or paid for.
+
+        Args:
+            examples: N, to train on.
+            num_classes: K.
 
         Raises:
             ValueError: More clusters than examples, or a file that holds no prior of these
                 examples.
         """
         if self.source is PriorSource.CLUSTERS:
-            _check_count(self.clusters, examples=len(data.train_features))
+            _check_count(self.clusters, examples=examples)
         if self.path is not None:
-            _read(
-                Path(self.path),
-                examples=len(data.train_features),
-                num_classes=data.num_classes,
-            )
+            _read(Path(self.path), examples=examples, num_classes=num_classes)
 
     def mechanism(
         self, *, epsilon: float, delta: float, num_classes: int
@@ -140,7 +142,7 @@ class PriorSettings:
         return PlannedCharge.of(mechanism, release=(mechanism, asked))
 
     def learn(
-        self, data: PublicData, labels: LabelSource, *, epsilon: float, delta: float
+        self, data: "PublicData", labels: LabelSource, *, epsilon: float, delta: float
     ) -> NDArray[np.float64]:
         """Return the prior of every training example [N, K].
 
@@ -160,7 +162,7 @@ class PriorSettings:
         return smooth
 
     def _learned(
-        self, data: PublicData, labels: LabelSource, epsilon: float, delta: float
+        self, data: "PublicData", labels: LabelSource, epsilon: float, delta: float
     ) -> NDArray[np.float64]:
         features, classes = data.train_features, data.num_classes
         match self.source:
@@ -177,6 +179,8 @@ class PriorSettings:
             )
             counts = labels.release(mechanism, groups).values
             return np.asarray(prior_from_histograms(counts, groups))
+        from labeldp.trainers.kernel_moments import kernel_directions, moment_query
+
         directions = kernel_directions(
             features, landmarks=min(self.landmarks, max(2, len(features) // 2)), seed=self.seed
         )
@@ -188,7 +192,7 @@ class PriorSettings:
         return project_to_simplex(scores.astype(np.float64))
 
 
-def clusters_of(features: Tensor, *, clusters: int, seed: int) -> NDArray[np.int64]:
+def clusters_of(features: "Tensor", *, clusters: int, seed: int) -> NDArray[np.int64]:
     """Group examples by k-means on their features; labels have no part in it.
 
     Args:
@@ -221,7 +225,7 @@ class _Rows:
     """Features that are told apart by what is in them."""
 
     fingerprint: str
-    features: Tensor = field(compare=False, repr=False)
+    features: "Tensor" = field(compare=False, repr=False)
 
 
 @lru_cache(maxsize=2)

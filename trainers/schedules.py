@@ -8,11 +8,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
+if TYPE_CHECKING:  # settings are read without it
+    import torch
+    from torch import Tensor, nn
 
-from labeldp.trainers.sgd import Group, Sgd
+    from labeldp.trainers.sgd import Sgd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,14 +105,14 @@ def rate_factor(
 
 
 def sgd(
-    model: nn.Module,
+    model: "nn.Module",
     *,
     learning_rate: float,
     momentum: float = 0.9,
     nesterov: bool = True,
     weight_decay: float = 0.0,
     decay_all: bool = True,
-) -> Sgd:
+) -> "Sgd":
     """Return SGD over the parameters of a model.
 
     Args:
@@ -122,6 +124,8 @@ def sgd(
         decay_all: Pull biases and the scales of normalization too, as ALIBI does and FixMatch does
             not.
     """
+    from labeldp.trainers.sgd import Group, Sgd
+
     decayed = [p for p in model.parameters() if decay_all or p.ndim > 1]
     others = [] if decay_all else [p for p in model.parameters() if p.ndim <= 1]
     groups = [Group(parameters=decayed, weight_decay=weight_decay)]
@@ -130,7 +134,7 @@ def sgd(
     return Sgd(groups, learning_rate=learning_rate, momentum=momentum, nesterov=nesterov)
 
 
-def batches(count: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+def batches(count: int, batch_size: int, generator: "torch.Generator") -> "Iterator[Tensor]":
     """Yield positions 0..count-1 in random order, a batch at a time; a last part batch is left out.
 
     Fewer examples than a batch holds make one batch of all. The order is drawn before the first
@@ -141,6 +145,8 @@ def batches(count: int, batch_size: int, generator: torch.Generator) -> Iterator
         batch_size: How many in a batch.
         generator: Of the CPU: one seed gives one order on every device.
     """
+    import torch
+
     order = torch.randperm(count, generator=generator)
     if count <= batch_size:
         yield order
@@ -149,6 +155,6 @@ def batches(count: int, batch_size: int, generator: torch.Generator) -> Iterator
         yield order[start : start + batch_size]
 
 
-def soft_cross_entropy(log_probabilities: Tensor, targets: Tensor) -> Tensor:
+def soft_cross_entropy(log_probabilities: "Tensor", targets: "Tensor") -> "Tensor":
     """Mean over the batch of -sum_c target_c log p_c, both [B, K]."""
     return -(targets * log_probabilities).sum(1).mean()

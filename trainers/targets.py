@@ -3,9 +3,7 @@
 Two kinds of targets. Bayes' rule under the model's own prediction changes with the model, and is
 worked out anew for every batch; every other rule gives soft labels that stay.
 
->>> mechanism = label_mechanism(Noise.LAPLACE, epsilon=2.0, delta=1e-5, num_classes=3)
->>> mechanism
-LaplaceNoise(epsilon=2.0, num_classes=3)
+>>> mechanism = LaplaceNoise(epsilon=2.0, num_classes=3)
 >>> released = mechanism.release(np.array([2, 0]), generator=np.random.default_rng(7))
 >>> targets = targets_of(released, mechanism, PostProcessing.MAP_WITH_PRIOR)
 >>> targets.batch(torch.tensor([0, 1]), log_prior=torch.zeros(2, 3)).shape
@@ -13,7 +11,6 @@ torch.Size([2, 3])
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -22,46 +19,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-
-LabelMechanism = LaplaceNoise | GaussianNoise | RandomizedResponse | NoNoise
-
-
-class Noise(StrEnum):
-    """What is done to each label. NONE is the baseline without any privacy."""
-
-    LAPLACE = "laplace"
-    GAUSSIAN = "gaussian"
-    RANDOMIZED_RESPONSE = "randomized_response"
-    NONE = "none"
-
-
-def label_mechanism(
-    noise: Noise, *, epsilon: float, delta: float, num_classes: int
-) -> LabelMechanism:
-    """Return the mechanism of a target epsilon.
-
-    Args:
-        noise: Which one.
-        epsilon: Privacy loss per label; NONE does not look at it.
-        delta: Used by GAUSSIAN only.
-        num_classes: K.
-
-    Raises:
-        ValueError: A number out of range.
-    """
-    match noise:
-        case Noise.LAPLACE:
-            return LaplaceNoise(epsilon=epsilon, num_classes=num_classes)
-        case Noise.GAUSSIAN:
-            noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
-            return GaussianNoise(noise_std=noise_std, num_classes=num_classes)
-        case Noise.RANDOMIZED_RESPONSE:
-            return RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
-        case Noise.NONE:
-            return NoNoise(num_classes=num_classes)
+from labeldp.trainers.settings.noise import LabelMechanism as LabelMechanism
+from labeldp.trainers.settings.noise import Noise as Noise
+from labeldp.trainers.settings.noise import label_mechanism as label_mechanism
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,19 +10,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import Event
 from labeldp.mechanisms.vault import Mechanism, Release
-from labeldp.trainers.data import PublicData
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.predictors import Predictor
 from labeldp.trainers.schedules import EpochMetrics
 
-if TYPE_CHECKING:  # both are trainers' own settings, and import this module
-    from labeldp.trainers.pate.teachers import EnsembleConfig
+if TYPE_CHECKING:  # torch, which plans and prices have no use for
+    from torch import Tensor
+
+    from labeldp.trainers.data import PublicData
+    from labeldp.trainers.predictors import Predictor
     from labeldp.trainers.priors import PriorSettings
+    from labeldp.trainers.settings.ensemble import EnsembleConfig
 
 
 class LabelSource(Protocol):
@@ -99,7 +100,7 @@ class Trainer(Protocol):
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
 
-    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
+    def predict(self, features: "Tensor") -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
 
     def figures(self) -> Mapping[str, float]:
@@ -140,7 +141,7 @@ class TrainerDefaults:
         """The prior that it learns from beside the labels."""
         return None
 
-    def check_data(self, data: PublicData) -> None:
+    def check_data(self, data: "PublicData") -> None:
         """Refuse data that don't fit, before any trial starts; all data fit."""
 
 
@@ -158,7 +159,7 @@ class TrainerConfig(Protocol):
     def prior(self) -> "PriorSettings | None":
         """The prior that it learns from beside the labels; None for none."""
 
-    def check_data(self, data: PublicData) -> None:
+    def check_data(self, data: "PublicData") -> None:
         """Refuse data that don't fit, before any trial starts; `prior` is asked beside this.
 
         Raises:
@@ -177,7 +178,7 @@ class TrainerConfig(Protocol):
         """Return what a trial will pay; None where it asks for no labels at all."""
 
     def start(
-        self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
+        self, *, data: "PublicData", labels: LabelSource, seed: int, performance: Performance
     ) -> Trainer:
         """Ask for the releases that the training needs and set the model up.
 

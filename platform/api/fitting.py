@@ -121,7 +121,7 @@ def fit(
     settings = config.trainer
     settings.check_data(data)
     if settings.prior is not None:
-        settings.prior.check_data(data)
+        settings.prior.check_size(examples=len(data.train_features), num_classes=data.num_classes)
     with labels.taught(settings.ensemble, data=data, performance=performance, tell=tell):
         trainer = settings.start(
             data=data, labels=labels, seed=config.seed, performance=performance

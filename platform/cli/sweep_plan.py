@@ -6,20 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import torch
-
 from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.platform.accuracy_figures import ChooseBy, resolve
 from labeldp.platform.cli.sweep_command import sweep_file
-from labeldp.platform.configuration import ConfigurationError, FeatureSet
+from labeldp.platform.configuration import ConfigurationError
 from labeldp.platform.cost import budget_of, check_budget, check_priors, cost_of
-from labeldp.platform.data_loading import load_data
+from labeldp.platform.data_size import size_of_data
 from labeldp.platform.overrides import parse_overrides, read_yaml
 from labeldp.platform.search.stand_ins import DataFacts, Search, learned
-from labeldp.platform.sweep import PlannedTrial, Sweep
+from labeldp.platform.sweep import PlannedTrial, Sweep, ensembles_of
 from labeldp.platform.sweep_options import SweepOptions, prepare
 from labeldp.platform.trusted.audits import check_room
-from labeldp.platform.trusted.ensembles import ensembles_of
 from labeldp.trainers.performance import Device
 
 
@@ -189,25 +186,19 @@ class _Seen:
 def _look_at_data(trials: Sequence[PlannedTrial]) -> _Seen:
     seen, first = _Seen(), trials[0].config
     try:
-        # How many examples there are does not depend on features, which take minutes to compute.
-        raw = replace(first.data, features=FeatureSet.AS_THEY_ARE)
-        loaded = load_data(raw, evaluation=first.evaluation)
-        facts = DataFacts(
-            num_classes=loaded.public.num_classes,
-            with_estimates=loaded.held_out_labels is not None,
-        )
-        size, classes = len(loaded.train_labels), loaded.public.num_classes
-        audit = first.audit.settled(num_labels=size, num_classes=classes)
+        size = size_of_data(first.data, evaluation=first.evaluation)
+        count, classes = size.num_labels, size.num_classes
+        audit = first.audit.settled(num_labels=count, num_classes=classes)
         seen = _Seen(
-            facts=facts,
-            has_test_split=loaded.public.has_test_split,
-            num_labels=size,
+            facts=DataFacts(num_classes=classes, with_estimates=size.held_out > 0),
+            has_test_split=size.has_test_split,
+            num_labels=count,
             spoiled=audit.spoiled,
         )
-        check_room(audit, num_labels=size)
-        check_priors(trials, loaded.public)
+        check_room(audit, num_labels=count)
+        check_priors(trials, examples=count, num_classes=classes)
         for ensemble in ensembles_of(trials):
-            ensemble.check_count(len(loaded.train_labels))
+            ensemble.check_count(count)
     except (ValueError, FileNotFoundError) as error:
         return replace(seen, problems=(str(error),))
     return seen
@@ -228,6 +219,12 @@ def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
             "cluster with --address"
         )
     asked = any(trial.config.performance.device is Device.CUDA for trial in trials)
-    if asked and not torch.cuda.is_available():
+    if asked and not _has_gpu():
         problems.append("performance.device is cuda, but this machine has no GPU")
     return problems
+
+
+def _has_gpu() -> bool:
+    import torch  # more than a second, which plans without a GPU have no use for
+
+    return torch.cuda.is_available()

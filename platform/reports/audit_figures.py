@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from labeldp.platform.reports.figures import as_written
 from labeldp.platform.trusted.audits import AttackEvidence
@@ -32,7 +30,7 @@ class AuditedModel:
     evidence: AttackEvidence | None
 
 
-def audit_figure(models: Sequence[AuditedModel], *, file: IO[bytes]) -> None:
+def audit_figure(models: Sequence[AuditedModel], file: IO[bytes]) -> None:
     """Draw all audits of each model, one panel each.
 
     Bars from 0 are proven: with the stated confidence the model's epsilon is at least as large, at
@@ -43,6 +41,9 @@ def audit_figure(models: Sequence[AuditedModel], *, file: IO[bytes]) -> None:
         models: At least one.
         file: The PNG is written to it.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(8, 0.7 + 1.9 * len(models)), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(models), 1, sharex=True, squeeze=False)[:, 0]
@@ -60,7 +61,7 @@ def audit_figure(models: Sequence[AuditedModel], *, file: IO[bytes]) -> None:
     figure.savefig(file, dpi=130, format="png")
 
 
-def confidence_figure(models: Sequence[AuditedModel], *, file: IO[bytes]) -> None:
+def confidence_figure(models: Sequence[AuditedModel], file: IO[bytes]) -> None:
     """Draw how sure the attacker was where it was right and where it was wrong.
 
     Malek et al. 2021, Figure 1: each guess is between a canary's own label and another wrong one;
@@ -70,6 +71,9 @@ def confidence_figure(models: Sequence[AuditedModel], *, file: IO[bytes]) -> Non
         models: Those with evidence are drawn; at least one.
         file: The PNG is written to it.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     drawn = [
         (as_written(model.name), model.evidence) for model in models if model.evidence is not None
     ]

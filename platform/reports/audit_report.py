@@ -8,11 +8,12 @@ which is counted from secret votes, and is therefore not for release; it lies in
 import base64
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from markupsafe import Markup
 
-from labeldp.platform.private_files import inner_folder, private_folder, replacing
+from labeldp.platform.private_files import inner_folder, private_folder
 from labeldp.platform.records.consensus import BINS, Consensus, consensus_path
 from labeldp.platform.records.results import TrialRecord, write_text
 from labeldp.platform.reports.audit_figures import AuditedModel, audit_figure, confidence_figure
@@ -20,6 +21,7 @@ from labeldp.platform.reports.glossary import GLOSSARY
 from labeldp.platform.reports.histograms import bars
 from labeldp.platform.reports.page import template
 from labeldp.platform.reports.pareto import points
+from labeldp.platform.reports.pictures import write_picture
 from labeldp.platform.reports.result_table import DAGGER
 from labeldp.platform.reports.stage_charts import MOST_CHARTS
 from labeldp.platform.reports.wording import number
@@ -80,17 +82,31 @@ def write_audits(
     inner_folder(private)
     private_folder(private)
     shown = [_model(record, results) for record in _representatives(audited)]
-    figures = [private / "audits.png"] if shown else []
-    for path in figures:
-        with replacing(path) as file:
-            audit_figure(shown, file=file)
+    figures = []
+    if shown:
+        figures.append(private / "audits.png")
+        write_picture(
+            figures[-1],
+            [(model.name, model.metrics) for model in shown],
+            partial(audit_figure, shown),
+            earlier=_also_in(results, figures[-1]),
+        )
     if any(model.evidence is not None for model in shown):
         figures.append(private / "confidence.png")
-        with replacing(figures[-1]) as file:
-            confidence_figure(shown, file=file)
+        write_picture(
+            figures[-1],
+            [(model.name, model.evidence) for model in shown],
+            partial(confidence_figure, shown),
+            earlier=_also_in(results, figures[-1]),
+        )
     page = private / "audits.html"
     write_text(page, _page(audited, figures, agreement, title))
     return (page, *figures)
+
+
+def _also_in(results: Path | None, path: Path) -> tuple[Path, ...]:
+    """Where the results folder has a picture of that name."""
+    return () if results is None else (results / path.parent.name / path.name,)
 
 
 def _representatives(records: Sequence[TrialRecord]) -> list[TrialRecord]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from markupsafe import Markup
-from matplotlib.ticker import MaxNLocator
 
 from labeldp.platform.reports.method_styles import MethodStyle
 
@@ -112,11 +111,25 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
     def ticks(self, most: int = 5) -> list[float]:
-        """Return round numbers along a linear axis."""
-        steps = MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10])
-        found = steps.tick_values(self.low, self.high)
-        slack = 1e-9 * (self.high - self.low)
-        return [float(v) for v in found if self.low - slack <= v <= self.high + slack]
+        """Return round numbers along a linear axis, two at least where it is not a point.
+
+        Args:
+            most: How many steps between them there may be.
+        """
+        span = self.high - self.low
+        if not span > 0:
+            return [self.low]
+        power = 10.0 ** math.floor(math.log10(span / most))
+        steps = [tens * step for tens in (power / 10, power) for step in (1, 2, 2.5, 5)]
+        few = [step for step in (*steps, 10 * power) if step * most < span * (1 - 1e-9)]
+        wide = [step for step in (*steps, 10 * power) if step not in few]
+        # A wide step may have one multiple on the axis, or none; then a narrower one is taken.
+        for step in (wide[0], *reversed(few)):
+            first = math.ceil(self.low / step - 1e-9)
+            last = math.floor(self.high / step + 1e-9)
+            if last > first:
+                return [number * step for number in range(first, last + 1)]
+        return [self.low]
 
 
 def _written(value: float | str) -> str:

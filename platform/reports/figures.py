@@ -1,23 +1,24 @@
-"""Figures of reports; matplotlib without a display and without global state."""
+"""Figures of reports; matplotlib without a display and without global state.
+
+It is loaded where something is drawn: `pictures` sees to it that little is.
+"""
 
 import math
 from collections.abc import Sequence
-from typing import IO
-
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from typing import IO, TYPE_CHECKING
 
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.reports.method_styles import MethodStyle, styles_of
 from labeldp.platform.reports.pareto import Point, front, same_epsilon
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 #: Up to here a legend fits into the axes.
 _FEW = 6
 
 
-def pareto_figure(found: Sequence[Point], *, file: IO[bytes], title: str) -> None:
+def pareto_figure(found: Sequence[Point], file: IO[bytes], *, title: str) -> None:
     """Draw accuracy against epsilon, and below it the attack's interval against epsilon.
 
     Args:
@@ -25,6 +26,9 @@ def pareto_figure(found: Sequence[Point], *, file: IO[bytes], title: str) -> Non
         file: The PNG is written to it.
         title: Above the figure.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     finite = [point for point in found if math.isfinite(point.epsilon)]
     styles = styles_of(found)
     variants = [name for name, style in styles.items() if not style.baseline]
@@ -91,7 +95,7 @@ def matplotlib_style(style: MethodStyle) -> dict[str, str]:
 
 
 def _intervals(
-    axis: Axes, mine: Sequence[Point], color: str, *, shift: float, unbounded: float
+    axis: "Axes", mine: Sequence[Point], color: str, *, shift: float, unbounded: float
 ) -> None:
     """Draw each point's interval; one without an upper end goes up to an arrow at `unbounded`."""
     for point in mine:
@@ -103,8 +107,10 @@ def _intervals(
             axis.plot([x], [top], marker="^", color=color, alpha=0.6, markersize=5)
 
 
-def _mark_epsilons(axis: Axes, epsilons: set[float]) -> None:
+def _mark_epsilons(axis: "Axes", epsilons: set[float]) -> None:
     """Name the epsilons that there are, but for those that would run into their neighbor."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
     marked: list[float] = []
     for epsilon in sorted(e for e in epsilons if e > 0):
         if not marked or epsilon > 1.15 * marked[-1]:

@@ -8,16 +8,17 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from labeldp.platform.accuracy_figures import ChooseBy
-from labeldp.platform.private_files import replacing
 from labeldp.platform.records.results import TrialRecord, write_text
 from labeldp.platform.reports.audit_report import write_audits
 from labeldp.platform.reports.figures import pareto_figure
 from labeldp.platform.reports.page import AroundTrials, PageContent, page
 from labeldp.platform.reports.pareto import Point, front, points
+from labeldp.platform.reports.pictures import write_picture
 from labeldp.platform.reports.wording import rounded
 
 
@@ -72,8 +73,12 @@ def write_report(
     found = points(records, choose_by=choose_by)
     # What is written takes the place of what was there, with its modes: epsilon_m is the owner's
     # to show.
-    with replacing(report.pareto_png) as file:
-        pareto_figure(found, file=file, title=title)
+    write_picture(
+        report.pareto_png,
+        (found, title),
+        partial(pareto_figure, found, title=title),
+        earlier=() if results is None else (results / report.pareto_png.name,),
+    )
     _write_table(found, report.pareto_csv)
     private = write_audits(records, folder=folder, results=results, title=title)
     content = PageContent(

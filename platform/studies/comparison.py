@@ -18,12 +18,12 @@ from labeldp.mechanisms.pate.calibration import calibrate_gnmax
 from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureSet, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.alibi import AlibiConfig
-from labeldp.trainers.pate.pate_fm import AggregatorKind
-from labeldp.trainers.pate.students import StudentKind
 from labeldp.trainers.priors import PriorSource
 from labeldp.trainers.schedules import Schedule
-from labeldp.trainers.targets import Noise
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.noise import Noise
+from labeldp.trainers.settings.pate import AggregatorKind
+from labeldp.trainers.settings.student import StudentKind
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 REPETITIONS = 3

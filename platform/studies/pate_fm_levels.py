@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from labeldp.platform.sweep import Smoke, Variant
-from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Precision
+from labeldp.trainers.settings.model_name import ModelName
 
 
 def level(

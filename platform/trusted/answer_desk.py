@@ -32,7 +32,7 @@ from labeldp.mechanisms.vault_part import VaultPart
 from labeldp.platform.records.consensus import Consensus
 from labeldp.platform.trusted.vote_store import VoteJournal, VoteStore
 from labeldp.trainers.pate import teachers
-from labeldp.trainers.pate.teachers import EnsembleConfig
+from labeldp.trainers.settings.ensemble import EnsembleConfig
 
 
 @dataclass(frozen=True, kw_only=True)

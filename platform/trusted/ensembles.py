@@ -8,15 +8,14 @@ from typing import Any
 from labeldp.platform.cluster import Capacity
 from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.records.progress import SweepProgress
-from labeldp.platform.sweep import PlannedTrial, Resources
+from labeldp.platform.sweep import PlannedTrial, Resources, ensembles_of
 from labeldp.platform.trusted.teacher_pool import (
     PoolProgress,
     PoolSize,
     TeacherWork,
     train_ensemble,
 )
-from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherVotes
-from labeldp.trainers.performance import Performance
+from labeldp.trainers.pate.teachers import TeacherVotes
 
 #: Progress is told at most so often.
 _TELL_SECONDS = 10.0
@@ -35,16 +34,6 @@ class Ensembles:
     teachers_trained: int = 0
     teachers_reused: int = 0
     seconds: float = 0.0
-
-
-def ensembles_of(trials: Sequence[PlannedTrial]) -> dict[EnsembleConfig, Performance]:
-    """Return the different ensembles that trials ask, and how fast to train them."""
-    found: dict[EnsembleConfig, Performance] = {}
-    for trial in trials:
-        ensemble = trial.config.trainer.ensemble
-        if ensemble is not None:
-            found.setdefault(ensemble, trial.config.performance)
-    return found
 
 
 def train_missing(

@@ -24,8 +24,9 @@ from labeldp.platform.trusted.answer_desk import AnswerDesk
 from labeldp.platform.trusted.audits import PlantedCanaries, check_room, curve_of
 from labeldp.platform.trusted.shared_vault import PublicSide, SharedVault
 from labeldp.trainers.data import PublicData
-from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherVotes
+from labeldp.trainers.pate.teachers import TeacherVotes
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.ensemble import EnsembleConfig
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -38,7 +38,7 @@ from labeldp.platform.trusted.vote_store import VoteStore
 
 if TYPE_CHECKING:
     from labeldp.platform.trusted.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
-    from labeldp.trainers.pate.teachers import EnsembleConfig
+    from labeldp.trainers.settings.ensemble import EnsembleConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,13 +30,13 @@ from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.augmentation import CropAndFlip
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.fixmatch import FixMatch
-from labeldp.trainers.fixmatch.config import FixMatchConfig
 from labeldp.trainers.fixmatch.rand_augment import RandAugment
 from labeldp.trainers.fixmatch.views import ImageViews
 from labeldp.trainers.learner import LearnerConfig
 from labeldp.trainers.models import ModelName, build_model
 from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind, TeacherVotes
 from labeldp.trainers.performance import Performance, Precision
+from labeldp.trainers.settings.fixmatch import FixMatchConfig
 
 _BF16 = Performance(precision=Precision.BF16, channels_last=True)
 PERFORMANCES = {

@@ -34,14 +34,14 @@ MORE = (
     ),
     Mutant(
         "noise.secure is not heard",
-        "configuration",
+        "noise_settings",
         "return SecureEntropy(draw=self.draw)",
         "return OsEntropy(draw=self.draw)",
         ("configuration",),
     ),
     Mutant(
         "secure noise with a seed",
-        "configuration",
+        "noise_settings",
         "            if self.secure:\n                raise",
         "            if False:\n                raise",
         ("configuration",),

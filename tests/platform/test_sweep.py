@@ -7,8 +7,17 @@ import pytest
 
 from labeldp.platform.configuration import ConfigurationError, TrialConfig
 from labeldp.platform.space import Grid, Uniform
-from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant, plan_trials, smoke_sized
+from labeldp.platform.sweep import (
+    Resources,
+    Smoke,
+    Sweep,
+    Variant,
+    ensembles_of,
+    plan_trials,
+    smoke_sized,
+)
 from labeldp.trainers.alibi import Noise
+from labeldp.trainers.settings.pate import PateConfig
 from tests.platform.examples import a_sweep
 
 
@@ -123,3 +132,23 @@ def test_hashes_tell_trials_apart_and_do_not_depend_on_the_sweep() -> None:
 def test_resources_are_checked(cpus: Any) -> None:
     with pytest.raises(ValueError, match="cpus is"):
         Resources(cpus=cpus)
+
+
+def test_settings_of_the_noise_share_an_ensemble() -> None:
+    sweep = Sweep(
+        name="noise",
+        base=TrialConfig(method="pate", trainer=PateConfig()),
+        space={
+            "trainer.sigma1": Grid(50.0, 100.0),
+            "trainer.threshold": Grid(100.0, 150.0),
+            "trainer.answers": Grid(300, 500),
+            "trainer.ensemble.teachers": Grid(100, 250),
+        },
+    )
+    trials = plan_trials(sweep)
+    assert len(trials) == 16
+    assert sorted(each.teachers for each in ensembles_of(trials)) == [100, 250]
+
+
+def test_other_methods_have_no_ensemble() -> None:
+    assert ensembles_of(plan_trials(Sweep(name="alibi", base=TrialConfig()))) == {}

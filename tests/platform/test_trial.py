@@ -19,9 +19,8 @@ from labeldp.platform.cost import check_priors, cost_of
 from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.records.kept_models import ModelShelf
-from labeldp.platform.sweep import PlannedTrial
+from labeldp.platform.sweep import PlannedTrial, ensembles_of
 from labeldp.platform.trial import Rungs, TrialOutcome, run_trial
-from labeldp.platform.trusted.ensembles import ensembles_of
 from labeldp.platform.vault_client import VaultClient
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.learner import Learner, LearnerConfig
@@ -221,7 +220,7 @@ def test_a_trainer_is_its_settings_its_loss_and_a_line_of_the_table(
     data, source = digits(train=200)
     trial = PlannedTrial(variant="mine", config=config, point={})
     cost = cost_of([trial], num_classes=data.num_classes)
-    check_priors([trial], data)
+    check_priors([trial], examples=len(data.train_features), num_classes=data.num_classes)
     assert ensembles_of([trial]) == {}
     vault = LabelVault(labels=source.labels, num_classes=10)
     client = NearVault(vault)

@@ -15,7 +15,6 @@ from labeldp.platform.configuration import DataSettings, TrialConfig
 from labeldp.platform.cost import check_priors
 from labeldp.platform.sweep import Sweep, plan_trials
 from labeldp.trainers.alibi_prior import PriorLabelsConfig
-from labeldp.trainers.data import load
 from labeldp.trainers.priors import PriorSettings, PriorSource
 from tests.sweeps.front_door import Door
 
@@ -198,7 +197,7 @@ def test_a_prior_that_the_data_cannot_make_is_refused_before_ray(
     terminate = signal.getsignal(signal.SIGTERM)
     sweep = Sweep(name="priors", base=base)
     with pytest.raises(ValueError, match="clusters is 2000"):
-        check_priors(plan_trials(sweep), load("digits").public)
+        check_priors(plan_trials(sweep), examples=1438, num_classes=10)
     code = sweep_command.run(sweep, [])
     signal.signal(signal.SIGTERM, terminate)
     assert code == 2

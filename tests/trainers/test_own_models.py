@@ -23,13 +23,13 @@ from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
 from labeldp.trainers.bit_flip import BitFlipConfig
 from labeldp.trainers.consensus import ConsensusConfig
 from labeldp.trainers.data import LabelledData
-from labeldp.trainers.fixmatch.config import FixMatchConfig
 from labeldp.trainers.learner import LearnerConfig
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.own_models import OwnModel, OwnModelMissing, chosen_model
 from labeldp.trainers.pate.students import StudentConfig, StudentKind
 from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.fixmatch import FixMatchConfig
 from labeldp.trainers.trained_model import ModelFileError, TrainedModel, load_model
 from tests.source_tree import ROOT
 from tests.trainers.small_data import small_images

@@ -150,13 +150,13 @@ def test_a_bad_prior_of_the_users_own(tmp_path: Path, prior: NDArray[Any], messa
 def test_what_cannot_be_made_of_these_data_is_refused_before_anything_is_asked(
     tmp_path: Path,
 ) -> None:
-    data, _ = digits()
+    size = {"examples": 1438, "num_classes": 10}
     with pytest.raises(ValueError, match="clusters is 1439, but there are 1438 examples"):
-        PriorSettings(source=PriorSource.CLUSTERS, clusters=1439).check_data(data)
+        PriorSettings(source=PriorSource.CLUSTERS, clusters=1439).check_size(**size)
     with pytest.raises(ValueError, match=r"nowhere\.npy can't be read"):
-        file_prior(tmp_path / "nowhere.npy").check_data(data)
-    PriorSettings(source=PriorSource.CLUSTERS, clusters=1438).check_data(data)
-    PriorSettings(clusters=1439).check_data(data)  # which a uniform prior does not look at
+        file_prior(tmp_path / "nowhere.npy").check_size(**size)
+    PriorSettings(source=PriorSource.CLUSTERS, clusters=1438).check_size(**size)
+    PriorSettings(clusters=1439).check_size(**size)  # which a uniform prior does not look at
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no prior"])

@@ -21,7 +21,6 @@ from labeldp.trainers.data import LabelledData, PublicData, labelled, load
 from labeldp.trainers.data_sets.files import Splits
 from labeldp.trainers.data_sets.tables import Columns
 from labeldp.trainers.features import PatchFeatures, described_by_features
-from labeldp.trainers.fixmatch.config import FixMatchConfig
 from labeldp.trainers.learner import LearnerConfig
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.models import ModelName
@@ -32,6 +31,7 @@ from labeldp.trainers.pate.teachers import EnsembleConfig
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.recommender import RecommenderConfig
+from labeldp.trainers.settings.fixmatch import FixMatchConfig
 from labeldp.trainers.trained_model import Origin, TrainedModel
 from labeldp.trainers.trainer import Trainer
 from tests.trainers.ratings import write_ratings

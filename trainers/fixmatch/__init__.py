@@ -6,7 +6,7 @@ are the private part, and whatever is learned from unlabeled examples costs noth
 
 | question | modules |
 |---|---|
-| What is set, what is minimized? | `config`, `loss` |
+| What is minimized? Its settings are in `settings` | `loss` |
 | What are weak and strong views? | `views`, on `rand_augment` and `image_operations` |
 | Which examples come next? | `shuffled_stream` |
 """
@@ -27,7 +27,6 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.augmentation import CropAndFlip
 from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.evaluation import Evaluation, logits_of
-from labeldp.trainers.fixmatch.config import FixMatchConfig, WeakBranch
 from labeldp.trainers.fixmatch.loss import FixMatchLoss, cosine_factor, fixmatch_loss
 from labeldp.trainers.fixmatch.rand_augment import RandAugment
 from labeldp.trainers.fixmatch.shuffled_stream import ShuffledStream
@@ -35,6 +34,7 @@ from labeldp.trainers.fixmatch.views import ImageViews, Views
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.predictors import NetworkPredictor, NetworkSettings, Pixels
 from labeldp.trainers.schedules import EpochMetrics, TrainingDiverged, sgd
+from labeldp.trainers.settings.fixmatch import FixMatchConfig, WeakBranch
 
 __all__ = ["FixMatch", "FixMatchConfig", "WeakBranch", "moving_average"]
 

@@ -18,9 +18,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms import _validate
 from labeldp.trainers.augmentation import CropAndFlip, normalize
 from labeldp.trainers.fixmatch.rand_augment import RandAugment
+from labeldp.trainers.settings.fixmatch import FixMatchConfig, check_table_views
 
 
 class Views(Protocol):
@@ -75,21 +75,17 @@ class TableViews:
         masked_share: Chance that the strong view blanks an entry.
     """
 
-    weak_noise_std: float = 0.05
-    strong_noise_std: float = 0.2
-    masked_share: float = 0.2
+    weak_noise_std: float = FixMatchConfig.weak_noise_std
+    strong_noise_std: float = FixMatchConfig.strong_noise_std
+    masked_share: float = FixMatchConfig.masked_share
 
     def __post_init__(self) -> None:
         """Check every field."""
-        _validate.non_negative(
+        check_table_views(
             weak_noise_std=self.weak_noise_std,
             strong_noise_std=self.strong_noise_std,
             masked_share=self.masked_share,
         )
-        if self.masked_share >= 1:
-            raise ValueError(
-                f"masked_share is {self.masked_share}; it must be below 1, or nothing is left"
-            )
 
     def plain(self, examples: Tensor) -> Tensor:
         """As they are."""

@@ -12,25 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import _validate
 from labeldp.trainers.closed_forms import ForestPredictor
-
-
-@dataclass(frozen=True, kw_only=True)
-class ForestSettings:
-    """Settings of a forest.
-
-    Attributes:
-        trees: How many.
-        min_samples_leaf: Examples that a leaf needs at least.
-    """
-
-    trees: int = 100
-    min_samples_leaf: int = 1
-
-    def __post_init__(self) -> None:
-        """Check the counts."""
-        _validate.whole(minimum=1, trees=self.trees, min_samples_leaf=self.min_samples_leaf)
+from labeldp.trainers.settings.forest import ForestSettings as ForestSettings
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

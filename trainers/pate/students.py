@@ -6,8 +6,6 @@ the same answers cost what one costs.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,86 +14,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.mechanisms import _validate
 from labeldp.trainers.closed_forms import ProbePredictor
-from labeldp.trainers.data import FeatureKind, PublicData
-from labeldp.trainers.fixmatch import FixMatch, FixMatchConfig
-from labeldp.trainers.learner import Learner, LearnerConfig
+from labeldp.trainers.data import PublicData
+from labeldp.trainers.fixmatch import FixMatch
+from labeldp.trainers.learner import Learner
 from labeldp.trainers.one_network import OneNetwork
-from labeldp.trainers.pate.forests import ForestSettings, fit_forest
+from labeldp.trainers.pate.forests import fit_forest
 from labeldp.trainers.pate.probes import train_probes
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.predictors import NetworkSettings, Predictor
+from labeldp.trainers.predictors import Predictor
 from labeldp.trainers.schedules import EpochMetrics
-
-
-class StudentKind(StrEnum):
-    """What a student is: as `TeacherKind`, and SELF_TRAINED, a probe that goes on by itself.
-
-    SELF_TRAINED fits a probe to the answers, takes its own most confident guesses for half of all
-    features as further labels, and fits again; public features are free. Each student of an
-    ensemble draws a half of its own. PROBE has nothing to draw: its students are all the same.
-    """
-
-    PROBE = "probe"
-    SELF_TRAINED = "self_trained"
-    FOREST = "forest"
-    NETWORK = "network"
-    FIXMATCH = "fixmatch"
-
-
-@dataclass(frozen=True, kw_only=True)
-class StudentConfig:
-    """A student's settings.
-
-    Attributes:
-        kind: What it is.
-        ridge: Of probes.
-        rounds: Of self-training.
-        trusted: Share of the half whose guesses are taken in the last round of self-training.
-        forest: Of forests.
-        network: Of networks.
-        fixmatch: Of FixMatch.
-    """
-
-    kind: StudentKind = StudentKind.PROBE
-    ridge: float = 0.1
-    rounds: int = 5
-    trusted: float = 0.8
-    forest: ForestSettings = field(default_factory=ForestSettings)
-    network: LearnerConfig = field(default_factory=LearnerConfig)
-    fixmatch: FixMatchConfig = field(default_factory=FixMatchConfig)
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        _validate.members(self)
-        _validate.positive(ridge=self.ridge)
-        _validate.whole(minimum=1, rounds=self.rounds)
-        _validate.between(0, 1, trusted=self.trusted)
-
-    @property
-    def epochs(self) -> int:
-        """Calls of `epoch` until it is trained."""
-        if self.kind is StudentKind.NETWORK:
-            return self.network.epochs
-        return self.fixmatch.epochs if self.kind is StudentKind.FIXMATCH else 1
-
-    def check_data(self, data: PublicData) -> None:
-        """Refuse data that this student can't learn from.
-
-        Raises:
-            ValueError: A probe of images.
-        """
-        if self.kind in (StudentKind.NETWORK, StudentKind.FIXMATCH):
-            trained = self.network if self.kind is StudentKind.NETWORK else self.fixmatch
-            NetworkSettings.check_own(data, model=trained.model, width=trained.width)
-        if self.kind in (StudentKind.PROBE, StudentKind.SELF_TRAINED) and (
-            data.kind is FeatureKind.IMAGE
-        ):
-            raise ValueError(
-                f"{data.name} holds images, and a probe is linear in its features; set "
-                "data.features=patches, or another student.kind"
-            )
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.student import StudentConfig as StudentConfig
+from labeldp.trainers.settings.student import StudentKind as StudentKind
 
 
 class Student(Protocol):

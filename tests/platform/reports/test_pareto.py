@@ -129,7 +129,7 @@ def test_sixteen_variants_can_be_told_apart_in_a_figure(tmp_path: Path) -> None:
     sizes = []
     for shown in (found, [*found, replace(found[0], variant="method 7")]):
         with open(tmp_path / "pareto.png", "wb") as file:
-            pareto_figure(shown, file=file, title="methods")
+            pareto_figure(shown, file, title="methods")
         sizes.append(matplotlib.image.imread(tmp_path / "pareto.png").shape)
     assert sizes[1][1] > sizes[0][1]  # the legend of so many has a place of its own
 

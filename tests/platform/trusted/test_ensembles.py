@@ -1,18 +1,15 @@
-"""Before the trials: which ensembles there are, how large a pool is, who is told of progress."""
+"""Before the trials: how large a pool is, who is told of progress."""
 
 import io
 
 import pytest
 
 from labeldp.platform.cluster import Capacity
-from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.records.progress import SweepProgress
-from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Resources, Sweep, plan_trials
+from labeldp.platform.sweep import Resources
 from labeldp.platform.trusted import ensembles
-from labeldp.platform.trusted.ensembles import ensembles_of, pool_size
+from labeldp.platform.trusted.ensembles import pool_size
 from labeldp.platform.trusted.teacher_pool import PoolProgress
-from labeldp.trainers.pate.pate_fm import PateConfig
 
 
 def a_cluster(*nodes: tuple[float, float]) -> Capacity:
@@ -23,26 +20,6 @@ def a_cluster(*nodes: tuple[float, float]) -> Capacity:
         largest=nodes,
         grows=False,
     )
-
-
-def test_settings_of_the_noise_share_an_ensemble() -> None:
-    sweep = Sweep(
-        name="noise",
-        base=TrialConfig(method="pate", trainer=PateConfig()),
-        space={
-            "trainer.sigma1": Grid(50.0, 100.0),
-            "trainer.threshold": Grid(100.0, 150.0),
-            "trainer.answers": Grid(300, 500),
-            "trainer.ensemble.teachers": Grid(100, 250),
-        },
-    )
-    trials = plan_trials(sweep)
-    assert len(trials) == 16
-    assert sorted(each.teachers for each in ensembles_of(trials)) == [100, 250]
-
-
-def test_other_methods_have_no_ensemble() -> None:
-    assert ensembles_of(plan_trials(Sweep(name="alibi", base=TrialConfig()))) == {}
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from labeldp.trainers.data import PublicData
-from labeldp.trainers.fixmatch.config import FixMatchConfig
 from labeldp.trainers.learner import LearnerConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.pate.forests import ForestSettings
 from labeldp.trainers.pate.probes import train_probes
 from labeldp.trainers.pate.students import Student, StudentConfig, StudentKind, start_student
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.fixmatch import FixMatchConfig
 from tests.trainers.small_data import small_images, small_table
 
 KINDS = list(StudentKind)

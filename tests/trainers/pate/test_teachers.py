@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.trainers.data import PublicData
-from labeldp.trainers.fixmatch.config import FixMatchConfig
 from labeldp.trainers.learner import LearnerConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.pate.forests import ForestSettings
 from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind, TeacherVotes
+from labeldp.trainers.settings.fixmatch import FixMatchConfig
 from tests.trainers.small_data import small_images, small_table
 
 NETWORK = LearnerConfig(width=16, epochs=20, batch_size=16, learning_rate=0.1)

@@ -1,4 +1,4 @@
-"""Settings of FixMatch, as published and as a labeled variant.
+"""Settings of FixMatch (`fixmatch`), as published and as a labeled variant.
 
 >>> FixMatchConfig(threshold=1.0)
 Traceback (most recent call last):
@@ -8,11 +8,14 @@ ValueError: threshold is 1.0; it must be below 1
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.fixmatch.views import TableViews
-from labeldp.trainers.models import ModelName
 from labeldp.trainers.own_models import OwnModel, chosen_model
+from labeldp.trainers.settings.model_name import ModelName
+
+if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
+    from labeldp.trainers.fixmatch.views import TableViews
 
 
 class WeakBranch(StrEnum):
@@ -71,9 +74,9 @@ class FixMatchConfig:
     padding: int = 4
     flip: bool = True
     box: int | None = None
-    weak_noise_std: float = TableViews.weak_noise_std
-    strong_noise_std: float = TableViews.strong_noise_std
-    masked_share: float = TableViews.masked_share
+    weak_noise_std: float = 0.05
+    strong_noise_std: float = 0.2
+    masked_share: float = 0.2
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -99,12 +102,35 @@ class FixMatchConfig:
             _validate.non_negative(**{name: getattr(self, name)})
             if getattr(self, name) >= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be below 1")
-        self.table_views()
+        check_table_views(
+            weak_noise_std=self.weak_noise_std,
+            strong_noise_std=self.strong_noise_std,
+            masked_share=self.masked_share,
+        )
 
-    def table_views(self) -> TableViews:
+    def table_views(self) -> "TableViews":
         """Return the views of examples that are no images."""
+        from labeldp.trainers.fixmatch.views import TableViews
+
         return TableViews(
             weak_noise_std=self.weak_noise_std,
             strong_noise_std=self.strong_noise_std,
             masked_share=self.masked_share,
         )
+
+
+def check_table_views(
+    *, weak_noise_std: float, strong_noise_std: float, masked_share: float
+) -> None:
+    """Refuse settings of `TableViews` that no view can have.
+
+    Raises:
+        ValueError: Noise below 0, or a share that leaves nothing.
+    """
+    _validate.non_negative(
+        weak_noise_std=weak_noise_std,
+        strong_noise_std=strong_noise_std,
+        masked_share=masked_share,
+    )
+    if masked_share >= 1:
+        raise ValueError(f"masked_share is {masked_share}; it must be below 1, or nothing is left")

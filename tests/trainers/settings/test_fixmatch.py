@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from labeldp.trainers.fixmatch.config import FixMatchConfig
+from labeldp.trainers.settings.fixmatch import FixMatchConfig
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,49 @@
+"""Where the noise on labels comes from."""
+
+from dataclasses import dataclass
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
+from labeldp.platform.records.trial_record import NoiseKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseSettings:
+    """Where the labels' noise comes from; never the seed that training uses.
+
+    Attributes:
+        seed: Makes the noise repeatable, and void as a guarantee for whoever knows the seed. Not
+            given: the operating system's entropy.
+        draw: Numbers independent releases; each is charged.
+        secure: Noise that an attack on floating-point numbers can't read: exact, and on a lattice.
+    """
+
+    seed: int | None = None
+    draw: int = 0
+    secure: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        _validate.whole(draw=self.draw)
+        if self.seed is not None:
+            _validate.whole(seed=self.seed)
+            if self.secure:
+                raise ValueError(
+                    f"noise.secure is true and noise.seed is {self.seed}; who knows the seed takes "
+                    "the noise off however it was drawn: leave noise.seed out, or noise.secure"
+                )
+
+    @property
+    def kind(self) -> NoiseKind:
+        """What tables say of it."""
+        if self.seed is not None:
+            return NoiseKind.SEEDED
+        return NoiseKind.SECURE if self.secure else NoiseKind.PLAIN
+
+    def source(self) -> NoiseSource:
+        """Return the source of noise that these settings ask for."""
+        if self.secure:
+            return SecureEntropy(draw=self.draw)
+        if self.seed is None:
+            return OsEntropy(draw=self.draw)
+        return SeededNoise(seed=self.seed, draw=self.draw)

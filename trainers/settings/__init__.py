@@ -1,0 +1,14 @@
+"""What a sweep says of a method: plain values, their bounds and their price, without torch.
+
+Planning and pricing read these; `start` imports the trainer, and torch with it. Each module here
+speaks of the trainer of the same name, which hands its settings on.
+
+| question | modules |
+|---|---|
+| How is a network trained, and which? | `learner`, `model_name` |
+| What is done to labels? | `noise` |
+| Noise on labels, Bayes' rule in training | `alibi`, `alibi_prior`, `bit_flip` |
+| Randomized response with learned priors | `lp_mst`, `consensus`, `recommender` |
+| With a guarantee of accuracy | `convex` |
+| Teachers vote, students learn | `pate`: `ensemble`, `student`; of `forest` or `fixmatch` |
+"""
