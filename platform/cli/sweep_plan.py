@@ -13,10 +13,12 @@ from labeldp.platform.accuracy_figures import ChooseBy, resolve
 from labeldp.platform.cli.sweep_command import sweep_file
 from labeldp.platform.configuration import ConfigurationError, FeatureSet
 from labeldp.platform.cost import budget_of, check_budget, check_priors, cost_of
+from labeldp.platform.count_price import with_count_price
 from labeldp.platform.data_loading import load_data
 from labeldp.platform.overrides import parse_overrides, read_yaml
-from labeldp.platform.search.stand_ins import DataFacts, Search, learned
+from labeldp.platform.search.stand_ins import DataFacts, Search
 from labeldp.platform.sweep import PlannedTrial, Sweep
+from labeldp.platform.sweep_check import check_canaries, notes_of, refuse_lottery, wants_estimates
 from labeldp.platform.sweep_options import SweepOptions, prepare
 from labeldp.platform.trusted.audits import check_room
 from labeldp.platform.trusted.ensembles import ensembles_of
@@ -40,6 +42,7 @@ class PlanResult:
         spoiled_labels: How many of them will be made wrong on purpose, for audits.
         configurations: Settings of each trial that differ between trials; of a search its axes.
         over_budget: Whether nothing but the budget stands in the way.
+        notes: What else to know of it beforehand, such as the price of estimates.
     """
 
     trials: int
@@ -54,6 +57,7 @@ class PlanResult:
     spoiled_labels: int
     configurations: list[dict[str, object]]
     over_budget: bool = False
+    notes: list[str] = field(default_factory=list)
 
 
 def load_sweep(path: str) -> Sweep:
@@ -101,7 +105,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         ConfigurationError: A key or value that can't be used.
     """
     sized, listed = prepare(sweep, options)
-    seen = _look_at_data(listed)
+    seen = _look_at_data(listed, options)
     facts, problems = seen.facts, list(seen.problems)
     by = options.choose_by or sized.choose_by or ChooseBy.TEST
     if sized.learns and not problems:
@@ -115,7 +119,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         except ValueError as error:
             problems.append(str(error))
     budget = options.max_epsilon_total is not None or sized.budget is not None
-    trials, search = learned(
+    trials, search, _ = with_count_price(
         sized,
         listed,
         facts,
@@ -124,6 +128,11 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         budgeted=budget,
         fingerprint="",
     )
+    if wants_estimates(sized, options, by=by):
+        try:
+            refuse_lottery(trials, held_out=facts.held_out)
+        except ValueError as error:
+            problems.append(str(error))
     cost = cost_of(trials, num_classes=facts.num_classes, with_estimates=facts.with_estimates)
     over_budget = False
     try:
@@ -147,6 +156,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         spoiled_labels=seen.spoiled,
         configurations=_configurations(trials, search),
         over_budget=over_budget and len(problems) == 1,
+        notes=notes_of(sweep, options, trials, held_out=facts.held_out),
     )
 
 
@@ -186,7 +196,7 @@ class _Seen:
     problems: tuple[str, ...] = ()
 
 
-def _look_at_data(trials: Sequence[PlannedTrial]) -> _Seen:
+def _look_at_data(trials: Sequence[PlannedTrial], options: SweepOptions) -> _Seen:
     seen, first = _Seen(), trials[0].config
     try:
         # How many examples there are does not depend on features, which take minutes to compute.
@@ -195,6 +205,7 @@ def _look_at_data(trials: Sequence[PlannedTrial]) -> _Seen:
         facts = DataFacts(
             num_classes=loaded.public.num_classes,
             with_estimates=loaded.held_out_labels is not None,
+            held_out=0 if loaded.held_out_labels is None else len(loaded.held_out_labels),
         )
         size, classes = len(loaded.train_labels), loaded.public.num_classes
         audit = first.audit.settled(num_labels=size, num_classes=classes)
@@ -204,6 +215,7 @@ def _look_at_data(trials: Sequence[PlannedTrial]) -> _Seen:
             num_labels=size,
             spoiled=audit.spoiled,
         )
+        check_canaries(first, options, num_classes=classes)
         check_room(audit, num_labels=size)
         check_priors(trials, loaded.public)
         for ensemble in ensembles_of(trials):

@@ -1,6 +1,7 @@
 """selection: the best of what is private, what the choice costs, and who is refused at first."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,33 @@ def test_reservations_add_up(sweep: FolderLedger) -> None:
     baseline = sweep.results.records["2a"].release_keys
     failed = a_record("4a", finished=False, changes={"noise.seed": 3}, release_keys=tuple(baseline))
     assert set(reservations(sweep, failed, cost_of(sweep, [failed]))) == set(Reservation)
+
+
+def noisy(folder: FolderLedger, scale: float) -> FolderLedger:
+    """The same trials, estimated by counts of this scale of noise."""
+    kept = ResultsFolder(folder.path, sweep="small")
+    for record in kept.records().values():
+        if record.finished:
+            figures = {**record.metrics, "accuracy_estimated_count_scale": scale}
+            kept.keep(replace(record, metrics=figures))
+    return read_folder(folder.path)
+
+
+def test_nothing_is_chosen_by_noise(sweep: FolderLedger) -> None:
+    loud = noisy(sweep, 0.2)
+    with pytest.raises(ValueError, match=r"noise is too large.*luckiest of 3.*evaluation\.epsilon"):
+        selected(loud, BEST, choose_by=ChooseBy.ESTIMATED)
+    # By name, among one, or by the test split noise has no say.
+    assert selected(loud, "0a").choice.doubt == ""
+    assert selected(loud, BEST, choose_by=ChooseBy.ESTIMATED, at_epsilon=0.5).record.hash == "0a"
+    assert selected(loud, BEST).record.hash == "1b"
+
+
+def test_a_choice_that_may_be_luck_says_so(sweep: FolderLedger) -> None:
+    assert selected(sweep, BEST, choose_by=ChooseBy.ESTIMATED).choice.doubt == ""
+    close = noisy(sweep, 0.06)
+    record = close.results.trial("0a")
+    figures = {**record.metrics, "accuracy_estimated": 0.61}
+    ResultsFolder(close.path, sweep="small").keep(replace(record, metrics=figures))
+    found = selected(read_folder(close.path), BEST, choose_by=ChooseBy.ESTIMATED)
+    assert "differ by 11.0 points at most" in found.choice.doubt
