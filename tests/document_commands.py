@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.platform.cli.command_line import all_verbs
 from labeldp.platform.records.results import ResultsFolder
 from tests.platform.examples import a_record
 from tests.platform.publishing.folders import a_folder, keep_a_model
@@ -31,6 +32,7 @@ _FILLED_IN = {
     "RESULTS": "results/quickstart",
     "MODEL_FOLDER": "mine-public/model",
     "HASH": "d31e43",
+    "FILE.csv": "mine.csv",
     "data.path=...": "data.path=mine.csv",
 }
 
@@ -81,6 +83,11 @@ def commands() -> list[Command]:
     return found
 
 
+def examples() -> list[Command]:
+    """Return the verbs' own examples, which the reference shows."""
+    return [Command(page="reference", line=verb.example) for verb in all_verbs()]
+
+
 def inline_commands() -> list[tuple[str, str]]:
     """Return what pages name in backticks as a command of ours, with the page."""
     return [
@@ -119,6 +126,7 @@ def _tables(folder: Path) -> None:
     rows.to_csv(folder / "new.csv", index=False)
     rows.to_csv(folder / "rows.csv", index=False)
     rows.to_parquet(folder / "rows.parquet")
+    np.savez(folder / "ROWS.npz", features=rows.to_numpy())
 
 
 def _audit_files(folder: Path) -> None:
@@ -134,6 +142,7 @@ def _audit_files(folder: Path) -> None:
         "S": random.normal(size=60),
         "COINS": random.integers(2, size=60),
         "ANSWERS": np.array([[150, 80, 20]]),
+        "VOTES": random.multinomial(250, [0.9, *(0.1 / 9,) * 9], size=500),
     }
     for name, values in arrays.items():
         np.save(folder / f"{name}.npy", values)
