@@ -35,22 +35,25 @@ class ChoiceNoise:
         noise: Standard deviation of an estimate's noise, of the noisiest of them. Which labels are
             held out is a matter of chance as well, but one that all trials share.
         spread: By how much the estimates differ; None where there are none yet.
+        lead: By how much the best is ahead of the next; None beforehand, and for one alone.
         epsilon: Of the cheapest count; None where it is not known, or nothing is counted.
     """
 
     candidates: int
     noise: float
     spread: float | None = None
+    lead: float | None = None
     epsilon: float | None = None
 
     @classmethod
     def among(cls, estimates: Sequence[AccuracyEstimate]) -> "ChoiceNoise":
         """Look at estimates that a trial is to be chosen by, at least one."""
-        found = [each.accuracy for each in estimates]
+        found = sorted(each.accuracy for each in estimates)
         return cls(
             candidates=len(estimates),
             noise=max(map(_noise, estimates)),
-            spread=max(found) - min(found),
+            spread=found[-1] - found[0],
+            lead=found[-1] - found[-2] if len(found) > 1 else None,
         )
 
     @property
@@ -70,8 +73,8 @@ class ChoiceNoise:
 
     @property
     def within_noise(self) -> bool:
-        """Whether the estimates differ by no more than those of equally good trials would."""
-        return self.candidates > 1 and self.spread is not None and self.spread <= 2 * self.luck
+        """Whether the best is no further ahead of the next than noise alone may put it."""
+        return self.lead is not None and self.lead <= math.sqrt(2) * self.noise
 
     @property
     def text(self) -> str:
@@ -127,7 +130,7 @@ def refuse_lottery(records: Sequence[TrialRecord], *, by: ChooseBy) -> None:
 
 
 def doubt_of(records: Sequence[TrialRecord], *, by: ChooseBy) -> str:
-    """Say that finished trials differ by no more than noise would make them; empty if they do.
+    """Say that the best of finished trials may be so by noise alone; empty if that is unlikely.
 
     Args:
         records: All that the best is chosen from.
@@ -136,7 +139,10 @@ def doubt_of(records: Sequence[TrialRecord], *, by: ChooseBy) -> str:
     noise = _among(records, by=by)
     if noise is None or not noise.within_noise:
         return ""
-    return f"another of them may well be as good or better: {noise.text}"
+    return (
+        "another of them may well be as good or better: the next is "
+        f"{_points(noise.lead or 0.0)} behind, and {noise.text}"
+    )
 
 
 def _among(records: Sequence[TrialRecord], *, by: ChooseBy) -> ChoiceNoise | None:

@@ -32,7 +32,7 @@ def test_luck_is_the_largest_draw_of_noise(candidates: int) -> None:
 def test_noise_is_that_of_counts_which_no_two_trials_share() -> None:
     found = ChoiceNoise.among([an_estimate(0.7, 0.04), an_estimate(0.9, 0.06)])
     assert found.candidates == 2 and found.noise == pytest.approx(0.06)
-    assert found.spread == pytest.approx(0.2)
+    assert found.spread == found.lead == pytest.approx(0.2)
     release = AccuracyEstimate(accuracy=0.8, sampling_error=0.2)
     assert ChoiceNoise.among([release]).noise == 0.2
 
@@ -67,6 +67,9 @@ def test_finished_trials_are_told_apart_by_what_is_not_noise() -> None:
     refuse_lottery(loud, by=ChooseBy.TEST)
     refuse_lottery(clear, by=ChooseBy.ESTIMATED)
     assert doubt_of(clear, by=ChooseBy.ESTIMATED) == ""
-    near = records(0.04, 0.87, 0.9, 0.89)
-    assert "another of them may well be as good" in doubt_of(near, by=ChooseBy.ESTIMATED)
+    near = records(0.04, 0.5, 0.85, 0.9)
+    said = doubt_of(near, by=ChooseBy.ESTIMATED)
+    assert "another of them may well be as good" in said and "is 5.0 points behind" in said
+    assert doubt_of(records(0.04, 0.5, 0.84, 0.9), by=ChooseBy.ESTIMATED) == ""
+    assert doubt_of(near[:1], by=ChooseBy.ESTIMATED) == ""
     assert doubt_of(near, by=ChooseBy.TEST) == ""
