@@ -117,5 +117,27 @@ def accuracy_text(figures: Mapping[str, float]) -> str:
         parts.append(f"{100 * figures['accuracy']:.1f}%")
     found = estimate_of(figures)
     if found is not None:
-        parts.append(f"about {100 * found.accuracy:.1f}% +- {100 * found.error:.1f} (estimated)")
+        about = f"{estimated_text(found.accuracy)} +- {100 * found.error:.1f}"
+        parts.append(f"{about} (estimated)")
     return ", ".join(parts)
+
+
+def estimated_text(accuracy: float) -> str:
+    """Return an estimated accuracy in words; noise may have taken it out of 0 to 100%.
+
+    It stays as it is in records and tables: cut off, estimates would be biased.
+
+    >>> estimated_text(0.81), estimated_text(1.06)
+    ('about 81.0%', 'about 100% (106.0% with its noise)')
+    """
+    nearest = min(1.0, max(0.0, accuracy))
+    if nearest == accuracy:
+        return f"about {100 * accuracy:.1f}%"
+    return f"about {100 * nearest:.0f}% ({100 * accuracy:.1f}% with its noise)"
+
+
+def beyond_text(accuracy: float) -> str:
+    """Return what to say beside an estimate that no accuracy can be; empty for one that may be."""
+    if 0 <= accuracy <= 1:
+        return ""
+    return f"its noise took it {'above 100%' if accuracy > 1 else 'below 0%'}"

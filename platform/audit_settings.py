@@ -57,7 +57,7 @@ class AuditSettings:
         _validate.between(0, 1, confidence=self.confidence)
         if self.canaries:
             check_enough_canaries(self.canaries, self.confidence)
-        needed = self._coins_for(0.0)
+        needed = self.coins_for(0.0)
         if self.coin_canaries is not None and 0 < self.coin_canaries < needed:
             raise ValueError(
                 f"coin_canaries is {self.coin_canaries}; at confidence {self.confidence} so few "
@@ -83,7 +83,7 @@ class AuditSettings:
         canaries, coins = self.canaries, self.coin_canaries
         left = num_labels // LABELS_PER_CANARY - self.spoiled
         for_attack = canaries_needed(epsilon=WORTHWHILE_EPSILON, confidence=self.confidence)
-        for_coins = self._coins_for(WORTHWHILE_EPSILON)
+        for_coins = self.coins_for(WORTHWHILE_EPSILON)
         if canaries is None:
             both = coins is None and left // 2 >= max(for_attack, for_coins)
             canaries = min(left // 2 if both else left, MOST_BY_DEFAULT)
@@ -94,8 +94,8 @@ class AuditSettings:
             coins = coins if coins >= for_coins and self.canaries != 0 else 0
         return replace(self, canaries=canaries, coin_canaries=coins)
 
-    def _coins_for(self, epsilon: float) -> int:
-        """Fewest coins that could prove `epsilon`."""
+    def coins_for(self, epsilon: float) -> int:
+        """Return how few coins could prove `epsilon`."""
         # The best of several numbers of guesses is shown, and each of them pays for the choice.
         tries = len(BestFraction().fractions)
         return canaries_needed(epsilon=epsilon, confidence=1 - (1 - self.confidence) / tries)
@@ -117,9 +117,30 @@ def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = 
             f"{spoiled:,}{of_all} were made wrong on purpose for the audits{share}: {canaries:,} "
             f"for the memorization attack, {coin_canaries:,} for the one-run audit"
         )
-    needed = canaries_needed(epsilon=WORTHWHILE_EPSILON) * LABELS_PER_CANARY
+    attack = canaries_needed(epsilon=WORTHWHILE_EPSILON) * LABELS_PER_CANARY
+    coins = AuditSettings().coins_for(WORTHWHILE_EPSILON) * LABELS_PER_CANARY
     return (
         f"none{of_all} was made wrong for audits, so there is no epsilon_m: by default one label "
-        f"in {LABELS_PER_CANARY} is, from {needed:,} labels on; below that so few would prove "
-        "nothing, and more would cost accuracy (audit.canaries=100 spoils 100 all the same)"
+        f"in {LABELS_PER_CANARY} is, from {attack:,} labels on, and of two classes, of which the "
+        f"memorization attack can tell nothing, from {coins:,} on; below that so few would prove "
+        "nothing, and more would cost accuracy (audit.coin_canaries=100 spoils 100 all the same)"
     )
+
+
+def refuse_useless(audit: AuditSettings, *, num_classes: int) -> None:
+    """Refuse canaries that somebody asks for and that can prove nothing.
+
+    Args:
+        audit: As asked for.
+        num_classes: K.
+
+    Raises:
+        ValueError: There are two classes, and wrong labels for the memorization attack.
+    """
+    if audit.canaries and num_classes == 2:
+        raise ValueError(
+            f"audit.canaries is {audit.canaries}, and there are 2 classes: the memorization attack "
+            "compares a wrong label with other wrong ones, and of 2 classes only one is wrong, so "
+            "that labels would be spoiled for nothing; leave it out or set audit.canaries=0 (the "
+            "one-run audit takes any classes: audit.coin_canaries)"
+        )

@@ -82,9 +82,13 @@ _LATER_KEYS: dict[str, Any] = {
     "noise.secure": False,
 }
 
-#: Keys whose default became "a share of the labels": where nobody states a number, a configuration
-#: keeps the hash that it had. Trials are hashed with the number that the share comes to.
-_FORMER_DEFAULTS: dict[str, Any] = {"audit.canaries": 100, "audit.coin_canaries": 100}
+#: Keys whose default came to depend on the number of labels: where nobody states a value, a
+#: configuration keeps the hash that it had. Trials are hashed with the value that it comes to.
+_FORMER_DEFAULTS: dict[str, Any] = {
+    "audit.canaries": 100,
+    "audit.coin_canaries": 100,
+    "evaluation.epsilon": 0.05,
+}
 
 #: What papers call a setting, by the end of a key: where it is here.
 _OTHER_NAMES = {
@@ -297,9 +301,13 @@ def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:
         config: The resolved configuration; where the data lie does not count.
         data_fingerprint: Of the public features, so that other data make another trial.
     """
-    flat = {
+    stated = {
         key: _FORMER_DEFAULTS.get(key) if value is None else value
         for key, value in flatten(config).items()
+    }
+    flat = {
+        key: value
+        for key, value in stated.items()
         if key not in _LOCAL_KEYS and (key, value) not in _LATER_KEYS.items()
     }
     text = json.dumps({**flat, "fingerprint": data_fingerprint}, sort_keys=True, default=str)

@@ -8,7 +8,13 @@ from pathlib import Path
 
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.audit_settings import AuditSettings
-from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, TrialRecord
+from labeldp.platform.evaluation_settings import LEAST_EPSILON
+from labeldp.platform.records.results import (
+    ResultsFolder,
+    ResultsFolderError,
+    TrialRecord,
+    identity_of,
+)
 from labeldp.platform.trusted.vault_identity import refuse_if_gone
 from labeldp.platform.trusted.vault_store import SqliteStore
 
@@ -66,6 +72,28 @@ def canaries_before(results: Path) -> AuditSettings | None:
         return None
     kept = TrialRecord.read(first).canaries
     return None if kept is None else AuditSettings(canaries=kept[0], coin_canaries=kept[1])
+
+
+def count_epsilon_before(results: Path) -> float | None:
+    """Return what a count cost in a results folder where nobody said; None where none is kept.
+
+    A wider grid would have another default, and trials that have finished would be run again for
+    it. The folder need not be there, and is left as it is.
+
+    Raises:
+        ResultsFolderError: A record or `sweep.json` is damaged; the message names it.
+    """
+    folder = results.expanduser()
+    kept = identity_of(folder / "sweep.json").get("count_epsilon")
+    if kept is not None:
+        return float(kept)
+    first = min((folder / "trials").glob("*.json"), default=None)
+    if first is None:
+        return None
+    record = TrialRecord.read(first)
+    # Folders that don't say it are older than that default: it was the least then.
+    former = record.config.get("evaluation.epsilon") == LEAST_EPSILON
+    return LEAST_EPSILON if former and "accuracy_estimated" in record.metrics else None
 
 
 @dataclass(frozen=True, kw_only=True)

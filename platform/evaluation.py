@@ -23,7 +23,7 @@ def mechanism_of(config: TrialConfig, *, num_classes: int) -> Any:
     """
     settings = config.evaluation
     if settings.estimate is Estimate.COUNT:
-        return CorrectCount(epsilon=settings.epsilon)
+        return CorrectCount(epsilon=settings.count_epsilon)
     planned = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
     own = None if planned is None else planned.release
     if not isinstance(own, get_args(PerLabel)):

@@ -173,6 +173,7 @@ def _beginning(
         num_labels=checked.num_labels,
     )
     yield f"labels: {told}"
+    yield from checked.notes
     warning = other_code(skipped.values(), commit=commit)
     if warning:
         yield warning
@@ -334,6 +335,7 @@ def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: "Tracker", *, c
         held_out_labels=checked.held_out,
         choose_by=checked.choose_by.value,
         **learned_facts(checked, earlier.identity),
+        **({} if checked.count_epsilon is None else {"count_epsilon": checked.count_epsilon}),
     )
     facts = {"dataset": public.name, "sweep": sweep.name, "sweep_id": sweep_id}
     facts["choose_by"] = checked.choose_by.value

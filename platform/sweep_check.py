@@ -1,6 +1,6 @@
 """First step of a sweep: all that can be refused without its results folder and a cluster."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -8,10 +8,12 @@ from typing import Any
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.accuracy_figures import ChooseBy, resolve
-from labeldp.platform.audit_settings import AuditSettings
+from labeldp.platform.audit_settings import AuditSettings, refuse_useless
+from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.cost import SweepCost, budget_of, check_budget, check_priors, cost_of
+from labeldp.platform.count_price import choice_beforehand, count_note, with_count_price
 from labeldp.platform.data_loading import load_data
-from labeldp.platform.earlier_starts import canaries_before
+from labeldp.platform.earlier_starts import canaries_before, count_epsilon_before
 from labeldp.platform.publishing.learned_sweeps import (
     PLAN,
     PLANNED_COUNTS,
@@ -19,9 +21,9 @@ from labeldp.platform.publishing.learned_sweeps import (
     RELEASES_SEARCHED,
 )
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.search.stand_ins import DataFacts, Search, learned
+from labeldp.platform.search.stand_ins import DataFacts, Search
 from labeldp.platform.sweep import PlannedTrial, Sweep, with_canaries
-from labeldp.platform.sweep_options import SweepOptions, prepare
+from labeldp.platform.sweep_options import SweepOptions, canaries_left_out, prepare
 from labeldp.platform.trusted.audits import check_room
 from labeldp.trainers.data import LabelledData
 
@@ -40,6 +42,8 @@ class CheckedSweep:
         choose_by: Which accuracy trials are compared by.
         folder: The results folder; not held yet.
         search: Whose trials are not known beforehand; then `plans` is empty.
+        notes: What a person should know of it before anything is released.
+        count_epsilon: What a count of right answers costs where nobody says; None if all is said.
     """
 
     sweep: Sweep
@@ -51,6 +55,8 @@ class CheckedSweep:
     choose_by: ChooseBy
     folder: ResultsFolder
     search: Search | None = None
+    notes: Sequence[str] = ()
+    count_epsilon: float | None = None
 
     @property
     def trials(self) -> list[PlannedTrial]:
@@ -98,17 +104,8 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
     loaded = load_data(
         first.data, evaluation=first.evaluation, cache=beside(options.results) / "features"
     )
-    public, num_labels = loaded.public, len(loaded.train_labels)
-    trials = with_canaries(
-        trials,
-        num_labels=num_labels,
-        num_classes=public.num_classes,
-        before=canaries_before(options.results),
-    )
-    first = trials[0].config
-    numbers = {name: getattr(first.audit, name) for name in ("canaries", "coin_canaries")}
-    # Trials that a search comes up with start from there, and are hashed with those numbers too.
-    sized = replace(sized, base=replace(sized.base, audit=replace(sized.base.audit, **numbers)))
+    public = loaded.public
+    sized, trials = _audited(sized, trials, loaded, options)
     for trial in trials:
         trial.config.trainer.check_data(public)
     choose_by = resolve(
@@ -117,19 +114,25 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
         has_held_out=public.held_out_features is not None,
         learns=sized.learns,
     )
-    check_priors(trials, examples=num_labels, num_classes=public.num_classes)
-    check_room(first.audit, num_labels=num_labels)
-    with_estimates = loaded.held_out_labels is not None and len(loaded.held_out_labels) > 0
-    trials, search = learned(
+    check_priors(trials, examples=len(loaded.train_labels), num_classes=public.num_classes)
+    held_out = 0 if loaded.held_out_labels is None else len(loaded.held_out_labels)
+    trials, search, count_epsilon = with_count_price(
         sized,
         trials,
-        DataFacts(num_classes=public.num_classes, with_estimates=with_estimates),
+        DataFacts(
+            num_classes=public.num_classes,
+            with_estimates=held_out > 0,
+            held_out=held_out,
+            count_before=count_epsilon_before(options.results),
+        ),
         by=choose_by,
         overrides=options.overrides,
         budgeted=options.max_epsilon_total is not None or sized.budget is not None,
         fingerprint=public.fingerprint,
     )
-    cost = cost_of(trials, num_classes=public.num_classes, with_estimates=with_estimates)
+    if wants_estimates(sized, options, by=choose_by):
+        refuse_lottery(trials, held_out=held_out)
+    cost = cost_of(trials, num_classes=public.num_classes, with_estimates=held_out > 0)
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     check_budget(cost, budget)
     return CheckedSweep(
@@ -142,7 +145,77 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
         choose_by=choose_by,
         folder=ResultsFolder(options.results, sweep=sweep.name),
         search=search,
+        notes=notes_of(sweep, options, trials, held_out=held_out),
+        count_epsilon=count_epsilon,
     )
+
+
+def check_canaries(config: TrialConfig, options: SweepOptions, *, num_classes: int) -> None:
+    """Refuse canaries that the user asks for, or that are for a user's file, and prove nothing.
+
+    What a sweep plants in its own data set is its own affair.
+
+    Raises:
+        ValueError: There are two classes, and canaries for the memorization attack.
+    """
+    if config.data.name == "own" or "audit.canaries" in options.overrides:
+        refuse_useless(config.audit, num_classes=num_classes)
+
+
+def notes_of(
+    sweep: Sweep, options: SweepOptions, trials: Sequence[PlannedTrial], *, held_out: int
+) -> list[str]:
+    """Return what a person should know of a sweep before anything is released.
+
+    Args:
+        sweep: As it is in its file.
+        options: How to run it.
+        trials: As they will be.
+        held_out: H, labels that are held out of training.
+    """
+    notes = (
+        canaries_left_out(sweep, options.overrides),
+        count_note(trials, held_out=held_out),
+    )
+    return [note for note in notes if note]
+
+
+def wants_estimates(sized: Sweep, options: SweepOptions, *, by: ChooseBy) -> bool:
+    """Whether somebody asks for trials to be told apart by estimates, or the sweep does it."""
+    asked = options.choose_by or sized.choose_by
+    return by is ChooseBy.ESTIMATED and (asked is by or sized.learns)
+
+
+def refuse_lottery(trials: Sequence[PlannedTrial], *, held_out: int) -> None:
+    """Refuse to pay for counts that trials are to be chosen by and that say nothing.
+
+    Raises:
+        ValueError: Noise would choose; names it and the ways out.
+    """
+    noise = choice_beforehand(trials, held_out=held_out)
+    if noise is not None:
+        noise.refuse(instead="compare fewer trials, or leave --choose-by and the search out")
+
+
+def _audited(
+    sized: Sweep, trials: list[PlannedTrial], data: LabelledData, options: SweepOptions
+) -> tuple[Sweep, list[PlannedTrial]]:
+    """Settle how many canaries there are, in the trials and in the sweep's base.
+
+    Trials that a search comes up with start from there, and are hashed with those numbers too.
+
+    Raises:
+        ValueError: Canaries that prove nothing, or more of them than labels.
+    """
+    classes, size = data.public.num_classes, len(data.train_labels)
+    check_canaries(trials[0].config, options, num_classes=classes)
+    before = canaries_before(options.results)
+    trials = with_canaries(trials, num_labels=size, num_classes=classes, before=before)
+    audit = trials[0].config.audit
+    check_room(audit, num_labels=size)
+    numbers = {name: getattr(audit, name) for name in ("canaries", "coin_canaries")}
+    base = replace(sized.base, audit=replace(sized.base.audit, **numbers))
+    return replace(sized, base=base), trials
 
 
 def beside(results: Path) -> Path:

@@ -14,6 +14,8 @@ from labeldp.platform.search.strands import strands_of
 from labeldp.platform.search.suggestions import check_installed
 from labeldp.platform.sweep import PlannedTrial, Sweep, plan_trials, smoke_sized
 
+_CANARIES = ("audit.canaries", "audit.coin_canaries")
+
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOptions:
@@ -71,6 +73,8 @@ def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTri
         ConfigurationError: A key or value that can't be used, or too many trials.
     """
     sized = smoke_sized(sweep) if options.smoke else sweep
+    if is_own_file(options.overrides):
+        sized = without_canaries(sized)
     sized = replace(
         sized,
         variants=options.lines.of(sized),
@@ -91,3 +95,39 @@ def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTri
             "that --max-trials allows; fix an axis with key=value or raise the limit"
         )
     return sized, trials
+
+
+def is_own_file(overrides: Mapping[str, Any]) -> bool:
+    """Whether a sweep is told to take a file of the user's in place of its own data set."""
+    return bool(overrides.get("data.name") == "own")
+
+
+def without_canaries(sweep: Sweep) -> Sweep:
+    """Return a sweep that does not say how many canaries there are.
+
+    A sweep's numbers were chosen for the data set that it names. A hundred wrong labels that show
+    something of its 1,438 would spoil a ninth of somebody's 900: of a file of the user's own a
+    share is spoiled, as where nobody says, unless the user says a number.
+    """
+    audit = replace(sweep.base.audit, canaries=None, coin_canaries=None)
+    variants = [
+        replace(
+            variant,
+            changes={key: each for key, each in variant.changes.items() if key not in _CANARIES},
+        )
+        for variant in sweep.variants
+    ]
+    return replace(sweep, base=replace(sweep.base, audit=audit), variants=variants)
+
+
+def canaries_left_out(sweep: Sweep, overrides: Mapping[str, Any]) -> str:
+    """Say that a sweep's own numbers of canaries do not count; empty where they do."""
+    audit, own = sweep.base.audit, sweep.base.data.name
+    said = any(key in overrides for key in _CANARIES)
+    if said or not audit.spoiled or own == "own" or not is_own_file(overrides):
+        return ""
+    return (
+        f"the {audit.spoiled:,} wrong labels that sweep {sweep.name!r} plants for its audits are "
+        f"for {own}; of a file of your own it takes the default share (audit.canaries=N and "
+        "audit.coin_canaries=N say another number)"
+    )

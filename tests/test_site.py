@@ -1,21 +1,18 @@
 """The documentation as a site: built strictly, all keys and verbs in it; its notebook runs."""
 
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import nbformat
-import pytest
 from nbclient import NotebookClient
 
 import labeldp
-from labeldp.platform.cli.command_line import all_verbs, parser
+from labeldp.platform.cli.command_line import all_verbs
 from labeldp.platform.configuration import METHODS
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("infra/*.md")])
 
 
 def test_the_site_is_built_and_nothing_is_missing(tmp_path: Path) -> None:
@@ -52,27 +49,3 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
         output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", [])
     )
     assert "two fits: epsilon 2.0" in printed and "and one more: epsilon 3.0" in printed
-
-
-def commands() -> list[tuple[str, str]]:
-    """Whole `labeldp` commands of all pages' code blocks, with the page that has them."""
-    found = []
-    for page in PAGES:
-        if page.name == "CHANGELOG.md":
-            continue
-        text = re.sub(r" *\\\n\s*", " ", page.read_text())  # lines that go on
-        for line in re.findall(r"^(?:    |\$ |    \$ )(labeldp [^\n]*)$", text, re.M):
-            found.append((str(page.relative_to(ROOT)), line))
-    return found
-
-
-@pytest.mark.parametrize(("page", "line"), commands())
-def test_commands_of_the_pages_are_commands(page: str, line: str) -> None:
-    """Words in capitals stand for what a reader fills in."""
-    del page
-    words = shlex.split(line, comments=True)
-    for end in ("|", ">", "&&", "<"):
-        words = words[: words.index(end)] if end in words else words
-    options, rest = parser().parse_known_args(words[1:])
-    assert options.verb is not None
-    assert all("=" in word for word in rest)

@@ -84,7 +84,7 @@ class Result:
             by: `test` or `estimated`; which accuracy.
 
         Raises:
-            ValueError: No trial cost so little.
+            ValueError: No trial cost so little, or noise would choose among those that did.
         """
         records = list(self._kept().records.values())
         chosen = best_of(records, at_epsilon=at_epsilon, by=None if by is None else ChooseBy(by))

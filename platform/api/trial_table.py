@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeldp.platform.accuracy_figures import ChooseBy, chosen_by
 from labeldp.platform.api.method_names import name_of
+from labeldp.platform.choice_noise import refuse_lottery
 from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.platform.reports.pareto import same_epsilon
 
@@ -73,7 +74,7 @@ def best_of(
         by: Which accuracy; that on the public test split, where there is one, if None.
 
     Raises:
-        ValueError: No trial cost so little.
+        ValueError: No trial cost so little, or noise would choose.
     """
     finished = [record for record in records if record.finished]
     within = [
@@ -85,7 +86,9 @@ def best_of(
         least = min((record.metrics["epsilon"] for record in finished), default=None)
         cheapest = "no trial has finished" if least is None else f"the cheapest costs {least:.4g}"
         raise ValueError(f"no trial is within epsilon {at_epsilon:g}; {cheapest}")
-    metric = chosen_by((record.metrics for record in within), by).metric
+    found = chosen_by((record.metrics for record in within), by)
+    refuse_lottery(within, by=found)
+    metric = found.metric
     groups = _groups(within)
     mean = {
         key: sum(record.metrics[metric] for record in group) / len(group)

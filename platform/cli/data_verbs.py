@@ -296,7 +296,8 @@ VERBS = (
         group=DATA,
         name="check",
         summary="verify one, or see what is in a file of your own",
-        example="labeldp data check FILE.csv --label-column bought --classes no,yes",
+        example="labeldp data check FILE.csv --label-column bought --classes no,yes "
+        "--hold-out none",
         arguments=_set_to_check,
         run=_check,
         text=_text,

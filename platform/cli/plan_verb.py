@@ -61,7 +61,7 @@ def _told(plan: "PlanResult") -> "list[Table | str]":
     )
     moods = {} if plan.fits else {len(facts) - 1: Mood.BAD}
     summary = Table(columns=("sweep", ""), rows=facts, moods=moods)
-    return [trials, summary, *(f"problem: {problem}" for problem in plan.problems)]
+    return [trials, summary, *plan.notes, *(f"problem: {problem}" for problem in plan.problems)]
 
 
 def _cell(value: object) -> str:

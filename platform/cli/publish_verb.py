@@ -63,6 +63,8 @@ def _text(published: Any) -> str:
             f"with the choice among {published.chosen_among} trials: epsilon "
             f"{published.epsilon_with_choice:.4g} at delta {published.delta_with_choice:g}"
         )
+    if published.doubt:
+        lines.append(f"chosen by estimates, and {published.doubt}")
     return "\n".join([*lines, f"left out: {', '.join(published.left_out)}"])
 
 

@@ -41,7 +41,7 @@ def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None)
         arguments: Of the command line.
         runner: What runs it, where that is more than one sweep.
     """
-    options = _parser(sweep).parse_intermixed_args(arguments)
+    options = parser_of(sweep).parse_intermixed_args(arguments)
     # `ray job stop` and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
     signal.signal(signal.SIGTERM, _interrupt)
     results = _results(sweep, options)
@@ -155,7 +155,8 @@ def default_results(name: str) -> Path:
     return root / "results" / name
 
 
-def _parser(sweep: "Sweep") -> argparse.ArgumentParser:
+def parser_of(sweep: "Sweep") -> argparse.ArgumentParser:
+    """Return the command line of a sweep."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         description=f"Run sweep {sweep.name!r}.",

@@ -11,10 +11,12 @@ from labeldp.platform.accuracy_figures import ChooseBy, resolve
 from labeldp.platform.cli.sweep_command import sweep_file
 from labeldp.platform.configuration import ConfigurationError
 from labeldp.platform.cost import budget_of, check_budget, check_priors, cost_of
+from labeldp.platform.count_price import with_count_price
 from labeldp.platform.data_size import size_of_data
 from labeldp.platform.overrides import parse_overrides, read_yaml
-from labeldp.platform.search.stand_ins import DataFacts, Search, learned
+from labeldp.platform.search.stand_ins import DataFacts, Search
 from labeldp.platform.sweep import PlannedTrial, Sweep, ensembles_of
+from labeldp.platform.sweep_check import check_canaries, notes_of, refuse_lottery, wants_estimates
 from labeldp.platform.sweep_options import SweepOptions, prepare
 from labeldp.platform.trusted.audits import check_room
 from labeldp.trainers.performance import Device
@@ -37,6 +39,7 @@ class PlanResult:
         spoiled_labels: How many of them will be made wrong on purpose, for audits.
         configurations: Settings of each trial that differ between trials; of a search its axes.
         over_budget: Whether nothing but the budget stands in the way.
+        notes: What else to know of it beforehand, such as the price of estimates.
     """
 
     trials: int
@@ -51,6 +54,7 @@ class PlanResult:
     spoiled_labels: int
     configurations: list[dict[str, object]]
     over_budget: bool = False
+    notes: list[str] = field(default_factory=list)
 
 
 def load_sweep(path: str) -> Sweep:
@@ -98,7 +102,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         ConfigurationError: A key or value that can't be used.
     """
     sized, listed = prepare(sweep, options)
-    seen = _look_at_data(listed)
+    seen = _look_at_data(listed, options)
     facts, problems = seen.facts, list(seen.problems)
     by = options.choose_by or sized.choose_by or ChooseBy.TEST
     if sized.learns and not problems:
@@ -112,7 +116,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         except ValueError as error:
             problems.append(str(error))
     budget = options.max_epsilon_total is not None or sized.budget is not None
-    trials, search = learned(
+    trials, search, _ = with_count_price(
         sized,
         listed,
         facts,
@@ -121,6 +125,11 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         budgeted=budget,
         fingerprint="",
     )
+    if wants_estimates(sized, options, by=by):
+        try:
+            refuse_lottery(trials, held_out=facts.held_out)
+        except ValueError as error:
+            problems.append(str(error))
     cost = cost_of(trials, num_classes=facts.num_classes, with_estimates=facts.with_estimates)
     over_budget = False
     try:
@@ -144,6 +153,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         spoiled_labels=seen.spoiled,
         configurations=_configurations(trials, search),
         over_budget=over_budget and len(problems) == 1,
+        notes=notes_of(sweep, options, trials, held_out=facts.held_out),
     )
 
 
@@ -183,18 +193,21 @@ class _Seen:
     problems: tuple[str, ...] = ()
 
 
-def _look_at_data(trials: Sequence[PlannedTrial]) -> _Seen:
+def _look_at_data(trials: Sequence[PlannedTrial], options: SweepOptions) -> _Seen:
     seen, first = _Seen(), trials[0].config
     try:
         size = size_of_data(first.data, evaluation=first.evaluation)
         count, classes = size.num_labels, size.num_classes
         audit = first.audit.settled(num_labels=count, num_classes=classes)
         seen = _Seen(
-            facts=DataFacts(num_classes=classes, with_estimates=size.held_out > 0),
+            facts=DataFacts(
+                num_classes=classes, with_estimates=size.held_out > 0, held_out=size.held_out
+            ),
             has_test_split=size.has_test_split,
             num_labels=count,
             spoiled=audit.spoiled,
         )
+        check_canaries(first, options, num_classes=classes)
         check_room(audit, num_labels=count)
         check_priors(trials, examples=count, num_classes=classes)
         for ensemble in ensembles_of(trials):

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from labeldp.platform.accuracy_figures import estimate_of
+from labeldp.platform.accuracy_figures import beyond_text, estimate_of
 from labeldp.platform.publishing.folder_ledger import LedgerLine
 from labeldp.platform.publishing.ledger_words import price, sentences
 from labeldp.platform.publishing.public_values import PublicTrial
@@ -105,9 +105,10 @@ def _figures(facts: CardFacts) -> list[str]:
     found = estimate_of(metrics)
     if found is not None:
         low, high = found.interval()
+        beyond = beyond_text(found.accuracy)
         rows.append(
-            f"| accuracy, estimated on held-out labels, 95% interval {low:.4f} to {high:.4f} | "
-            f"{found.accuracy:.4f} |"
+            f"| accuracy, estimated on held-out labels, 95% interval {low:.4f} to {high:.4f}"
+            f"{f'; {beyond}' if beyond else ''} | {found.accuracy:.4f} |"
         )
     rows.append(f"| epsilon, provable | {_number(cost.epsilon)} |")
     rows.append(f"| delta | {cost.delta:g} |")

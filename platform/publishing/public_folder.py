@@ -65,6 +65,7 @@ class Published:
         epsilon_with_choice: Of the releases of all trials that it was chosen among.
         delta_with_choice: At which that holds.
         chosen_among: How many those are.
+        doubt: Why another of them may be better; empty where nothing speaks for it.
     """
 
     folder: str
@@ -77,6 +78,7 @@ class Published:
     epsilon_with_choice: float
     delta_with_choice: float
     chosen_among: int
+    doubt: str = ""
 
 
 def publish(request: PublishRequest) -> Published:
@@ -114,6 +116,7 @@ def publish(request: PublishRequest) -> Published:
         epsilon_with_choice=chosen.choice.cost.epsilon,
         delta_with_choice=chosen.choice.cost.delta,
         chosen_among=chosen.choice.among,
+        doubt=chosen.choice.doubt,
     )
 
 

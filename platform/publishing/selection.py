@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.accuracy_figures import ChooseBy, chosen_by
+from labeldp.platform.choice_noise import doubt_of, refuse_lottery
 from labeldp.platform.publishing.folder_ledger import FolderLedger
 from labeldp.platform.publishing.learned_sweeps import keys_behind, learns, with_plan
 from labeldp.platform.publishing.total_ledger import Total, total_of
@@ -56,12 +57,14 @@ class Choice:
         among: How many trials it was among: finished ones that have an epsilon, and itself.
         cost: What the releases of all of those cost, one with another.
         learned: Whether a search or a scheduler had a say in its settings or its length.
+        doubt: Why the best one may not be the best; empty where there is no reason.
     """
 
     by: str
     among: int
     cost: Total
     learned: bool = False
+    doubt: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,18 +108,21 @@ def selected(
 
     Raises:
         NotPublishable: The trial is refused, or the ledger has holes or contradicts its record.
-        ValueError: There is no such trial, or several; settings that make no sense together.
+        ValueError: There is no such trial, or several; settings that make no sense together; or
+            the best would be chosen by noise.
     """
     if folder.problems:
         raise NotPublishable(
             f"the ledger of {folder.path} is not whole, so that nobody knows what anything of it "
             f"cost: {folder.problems[0]}"
         )
+    doubt = ""
     if trial == BEST:
         told = folder.results.identity.get("choose_by")
         asked = choose_by or (ChooseBy(told) if told else None)
         chosen, rivals = _best(folder, at_epsilon=at_epsilon, choose_by=asked)
-        by = _BY[chosen_by((rival.metrics for rival in rivals), asked)]
+        accuracy = chosen_by((rival.metrics for rival in rivals), asked)
+        by, doubt = _BY[accuracy], doubt_of(rivals, by=accuracy)
     else:
         if at_epsilon is not None or choose_by is not None:
             raise ValueError(
@@ -131,7 +137,7 @@ def selected(
         check_record(folder, record)
     cost = price_of(folder, chosen)
     together = _dearer(cost_of_page(folder, among.values()), cost.epsilon)
-    choice = Choice(by=by, among=len(among), cost=together, learned=learns(folder))
+    choice = Choice(by=by, among=len(among), cost=together, learned=learns(folder), doubt=doubt)
     keys = keys_behind(folder, chosen)
     return Selected(record=chosen, cost=cost, own=own, keys=keys, choice=choice)
 
@@ -233,6 +239,7 @@ def _best(
             f"seed; epsilons that there are: {there}"
         )
     by = chosen_by((record.metrics for record in rivals), choose_by)
+    refuse_lottery(rivals, by=by)
     best = max(rivals, key=lambda record: (record.metrics[by.metric], -record.metrics["epsilon"]))
     return best, rivals
 

@@ -47,6 +47,8 @@ _TEXTS = (
 )
 #: And those that are whole numbers.
 _NUMBERS = ("teachers_trained", "teachers_reused", "num_labels", "held_out_labels")
+#: And those that are any numbers.
+_FLOATS = ("count_epsilon",)
 
 
 class ResultsFolder:
@@ -175,7 +177,7 @@ def identity_of(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     facts = read_json(path)
-    for names, kind in ((_TEXTS, str), (_NUMBERS, int)):
+    for names, kind in ((_TEXTS, str), (_NUMBERS, int), (_FLOATS, float)):
         for name in names:
             if name in facts and type(facts[name]) is not kind:
                 raise ResultsFolderError(

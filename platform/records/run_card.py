@@ -6,7 +6,7 @@ from typing import Any
 
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.accuracy_figures import estimate_of
+from labeldp.platform.accuracy_figures import beyond_text, estimate_of
 from labeldp.platform.audit_settings import spoiled_text
 from labeldp.platform.records.results import TrialRecord
 
@@ -72,9 +72,14 @@ def _accuracies(metrics: Mapping[str, float]) -> list[str]:
         low, high = found.interval()
         lines.append(
             f"| accuracy, estimated on held-out labels, standard error {found.error:.4f}, 95% "
-            f"interval {low:.4f} to {high:.4f} | {found.accuracy:.4f} |"
+            f"interval {low:.4f} to {high:.4f}{_aside(found.accuracy)} | {found.accuracy:.4f} |"
         )
     return lines
+
+
+def _aside(accuracy: float) -> str:
+    beyond = beyond_text(accuracy)
+    return f"; {beyond}" if beyond else ""
 
 
 def _attack(record: TrialRecord) -> list[str]:

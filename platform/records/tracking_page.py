@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from labeldp.platform.accuracy_figures import estimated_text
 from labeldp.platform.sweep import PlannedTrial
 
 #: Id of the saved view: part of a tag's name and of the link.
@@ -131,7 +132,9 @@ def _row(row: Mapping[str, Any]) -> str:
     def cell(name: str, scale: float = 1.0, digits: str = ".3g") -> str:
         return f"{scale * row[name]:{digits}}" if name in row else ""
 
-    accuracy = cell("accuracy", 100, ".1f") or cell("accuracy_estimated", 100, ".1f")
+    accuracy = cell("accuracy", 100, ".1f")
+    if not accuracy and "accuracy_estimated" in row:
+        accuracy = estimated_text(row["accuracy_estimated"])
     proven = f"{cell('epsilon_m_low')} to {cell('epsilon_m_high')}"
     variant = str(row["variant"]).replace("|", r"\|")
     return f"| {variant} | {accuracy} | {cell('epsilon')} | {proven} |"

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.accuracy_figures import ChooseBy, estimated_text
 from labeldp.platform.audit_settings import spoiled_text
+from labeldp.platform.choice_noise import ChoiceNoise
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.reports.pareto import Point, points, same_epsilon
 
@@ -78,10 +79,12 @@ def finding(
     private = [point for point in found if math.isfinite(point.epsilon)]
     if private:
         best, rivals = _told(private)
-        who = best.variant if rivals == 1 else f"the best of {rivals} lines ({best.variant})"
+        who = best.variant
+        if len(rivals) > 1:
+            who = f"the best of {len(rivals)} lines ({best.variant})"
         sentences.append(
             f"At epsilon {best.epsilon:.3g}{_at_delta(best)} {who} is {_accuracy(best)} "
-            f"accurate{_attack(best, ceilings)}."
+            f"accurate{_attack(best, ceilings)}.{_lottery(rivals)}"
         )
     return Finding(sentences=tuple(sentences), cost=cost, spoiled=spoiled)
 
@@ -135,22 +138,32 @@ def _nothing(records: Sequence[TrialRecord]) -> str:
     return f"{many} failed, so there is nothing to tell."
 
 
-def _told(private: Sequence[Point]) -> tuple[Point, int]:
-    """The most accurate of the points nearest to the told epsilon, and how many those are."""
+def _told(private: Sequence[Point]) -> tuple[Point, list[Point]]:
+    """The most accurate of the points nearest to the told epsilon, and all of those."""
 
     def distance(point: Point) -> float:
         return abs(math.log(max(same_epsilon(point.epsilon), 1e-9) / TOLD_EPSILON))
 
     nearest = min(map(distance, private))
     rivals = [point for point in private if distance(point) == nearest]
-    return max(rivals, key=lambda point: point.accuracy), len(rivals)
+    return max(rivals, key=lambda point: point.accuracy), rivals
 
 
 def _accuracy(point: Point) -> str:
-    about = "about " if point.accuracy_by is ChooseBy.ESTIMATED else ""
     seeds = len(point.hashes)
     spread = f" (standard deviation {100 * point.accuracy_std:.1f}, {seeds} seeds)"
-    return f"{about}{100 * point.accuracy:.1f}%{spread if seeds > 1 else ''}"
+    estimated = point.accuracy_by is ChooseBy.ESTIMATED
+    said = estimated_text(point.accuracy) if estimated else f"{100 * point.accuracy:.1f}%"
+    return f"{said}{spread if seeds > 1 else ''}"
+
+
+def _lottery(rivals: Sequence[Point]) -> str:
+    """Say so where noise, and not accuracy, decides which of the lines looks best."""
+    estimates = [point.estimate for point in rivals if point.estimate is not None]
+    if not estimates or rivals[0].accuracy_by is not ChooseBy.ESTIMATED:
+        return ""
+    noise = ChoiceNoise.among(estimates)
+    return f" Which of them is best, noise decides: {noise.text}." if noise.swamps else ""
 
 
 def _at_delta(point: Point) -> str:

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf
-from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.accuracy_figures import ChooseBy, beyond_text
+from labeldp.platform.choice_noise import ChoiceNoise
 from labeldp.platform.reports.edition import Edition
 from labeldp.platform.reports.method_styles import MethodStyle
 from labeldp.platform.reports.pareto import Point, settings_beside_epsilon
@@ -147,7 +148,8 @@ def _estimate(estimate: AccuracyEstimate | None) -> Cell:
         return Cell(words="")
     return Cell(
         words=f"{100 * estimate.accuracy:.2f}",
-        small=f"error {100 * estimate.error:.2f}",
+        small=f"error {100 * estimate.error:.2f}"
+        + (f"; {beyond_text(estimate.accuracy)}" if beyond_text(estimate.accuracy) else ""),
         order=f"{estimate.accuracy:.9g}",
     )
 
@@ -193,6 +195,10 @@ def _remarks(found: Sequence[Point], edition: Edition) -> list[str]:
             f"{100 * best.low:.2f} and {100 * best.high:.2f} with 95% confidence, the choice "
             "corrected for."
         )
+        noise = ChoiceNoise.among(estimates)
+        if noise.swamps or noise.within_noise:
+            how = "decides which row is best" if noise.swamps else "may decide which row is best"
+            remarks.append(f"Noise {how}: {noise.text}.")
     if edition is Edition.OWNER and any(point.epsilon_m_ceiling > 0 for point in found):
         remarks.append(
             "epsilon_m: from what the attack proved to the most that it got. Of several seeds the "

@@ -115,7 +115,13 @@ def _frame(
         ),
         band=band if baseline else None,
         right=right,
-        accuracy=Scale(low=max(0.0, low - room), high=min(100.0, high + room), start=top, end=_TOP),
+        # Estimates may lie outside of 0 to 100, by their noise.
+        accuracy=Scale(
+            low=max(min(0.0, low), low - room),
+            high=min(max(100.0, high), high + room),
+            start=top,
+            end=_TOP,
+        ),
         leak=leak,
         beside=_beside(found),
     )

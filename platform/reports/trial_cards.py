@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from labeldp.platform.accuracy_figures import estimate_of
+from labeldp.platform.accuracy_figures import estimate_of, estimated_text
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.reports.edition import Edition
 from labeldp.platform.reports.method_styles import MethodStyle
@@ -111,7 +111,7 @@ def _outcome(record: TrialRecord) -> str:
     if "accuracy" in metrics:
         accuracy = percent(metrics["accuracy"])
     elif found is not None:
-        accuracy = f"about {percent(found.accuracy)}"
+        accuracy = estimated_text(found.accuracy)
     epsilon = metrics["epsilon"]
     if _says_epsilon(record):
         return f"{accuracy} accurate"
@@ -128,7 +128,7 @@ def _facts(record: TrialRecord, edition: Edition) -> dict[str, str]:
     if found is not None:
         low, high = found.interval()
         facts["accuracy, estimated"] = (
-            f"{percent(found.accuracy)} (95% interval {percent(low)} to {percent(high)})"
+            f"{estimated_text(found.accuracy)}, 95% interval {percent(low)} to {percent(high)}"
         )
     delta = metrics["delta"]
     facts["guarantee"] = (

@@ -37,10 +37,15 @@ class DataFacts:
     Attributes:
         num_classes: K.
         with_estimates: Whether labels are held out, and each trial asks how accurate it is.
+        held_out: H, how many of them.
+        count_before: What a count cost in an earlier start where nobody said; None if there was
+            none.
     """
 
     num_classes: int
     with_estimates: bool
+    held_out: int = 0
+    count_before: float | None = None
 
 
 def asked_by(trial: PlannedTrial, facts: DataFacts) -> Asked:
@@ -248,7 +253,7 @@ def _dearest(probes: Sequence[PlannedTrial], facts: DataFacts) -> list[PlannedTr
             kind = GaussianEvent
         counted = probe.config.evaluation
         price = epsilon_of_prices(own, delta=probe.config.trainer.delta)
-        kind = (kind, counted.estimate, counted.epsilon)
+        kind = (kind, counted.estimate, counted.count_epsilon)
         if kind not in found or price > found[kind][0]:
             found[kind] = (price, probe)
     return [probe for _, probe in found.values()]

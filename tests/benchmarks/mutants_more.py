@@ -190,8 +190,8 @@ MORE = (
     Mutant(
         "coins on examples that are mislabeled already",
         "audits",
-        "free = np.setdiff1d(np.arange(len(labels)), mislabeled.positions)",
-        "free = np.arange(len(labels))",
+        "free = np.setdiff1d(free, mislabeled.positions)",
+        "pass",
         ("audits",),
     ),
     Mutant(

@@ -16,7 +16,7 @@ from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf
 from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.mechanisms.vault_part import VaultPart, divided
-from labeldp.platform.evaluation_settings import DEFAULT_SHARE, EvaluationSettings
+from labeldp.platform.evaluation_settings import DEFAULT_SHARE, LEAST_EPSILON
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.data import LabelledData, load
 from labeldp.trainers.features import described_by_features
@@ -28,7 +28,7 @@ from tests.real_data import real_data_root
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]
 
 RATES, DECAYS = (0.1, 0.3, 1.0), (1e-5, 1e-4, 1e-3)
-COUNT = CorrectCount(epsilon=EvaluationSettings().epsilon)
+COUNT = CorrectCount(epsilon=LEAST_EPSILON)
 #: What choosing may cost, in percent of accuracy.
 ALLOWED = 0.5
 

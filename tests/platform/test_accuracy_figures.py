@@ -6,8 +6,10 @@ from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.accuracy_figures import (
     ChooseBy,
     accuracy_text,
+    beyond_text,
     chosen_by,
     estimate_of,
+    estimated_text,
     figures_of,
     resolve,
 )
@@ -44,3 +46,12 @@ def test_accuracies_in_words() -> None:
     assert accuracy_text(figures_of(ESTIMATE)) == "about 81.0% +- 1.3 (estimated)"
     both = {"accuracy": 0.9, **figures_of(ESTIMATE)}
     assert accuracy_text(both) == "90.0%, about 81.0% +- 1.3 (estimated)"
+
+
+def test_an_estimate_that_no_accuracy_can_be_is_shown_with_a_word() -> None:
+    above = AccuracyEstimate(accuracy=1.06, sampling_error=0.01, count_scale=0.2)
+    said = accuracy_text(figures_of(above))
+    assert said == "about 100% (106.0% with its noise) +- 28.3 (estimated)"
+    assert estimated_text(-0.03) == "about 0% (-3.0% with its noise)"
+    assert estimated_text(1.0) == "about 100.0%" and beyond_text(1.0) == beyond_text(0.0) == ""
+    assert "above 100%" in beyond_text(1.01) and "below 0%" in beyond_text(-0.01)

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from labeldp.platform.configuration import (
     AuditSettings,
     ConfigurationError,
     DataSettings,
+    EvaluationSettings,
     NoiseSettings,
     TrialConfig,
     config_hash,
@@ -295,3 +297,14 @@ def test_members_are_named_as_they_are_typed() -> None:
     with pytest.raises(ValueError, match="did you mean mlp") as refused:
         AlibiConfig(model="mlpp")
     assert "ModelName.MLP" not in str(refused.value)
+
+
+def test_a_price_of_counts_that_nobody_states_is_hashed_as_the_one_it_was() -> None:
+    """Whoever settles another one makes another trial, and a whole number is that number."""
+    default = config_hash(TrialConfig(), data_fingerprint="a")
+    stated = with_changes(TrialConfig(), {"evaluation.epsilon": 0.05})
+    assert config_hash(stated, data_fingerprint="a") == default == "cb4b9e8c4c46c5d4"
+    dearer = with_changes(TrialConfig(), {"evaluation.epsilon": 1.0})
+    assert config_hash(dearer, data_fingerprint="a") != default
+    whole = replace(TrialConfig(), evaluation=EvaluationSettings(epsilon=1))
+    assert config_hash(whole, data_fingerprint="a") == config_hash(dearer, data_fingerprint="a")

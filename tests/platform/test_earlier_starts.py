@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.earlier_starts import known_ledger, other_code
+from labeldp.platform.earlier_starts import count_epsilon_before, known_ledger, other_code
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.trusted.vault_identity import witness
 from labeldp.platform.trusted.vault_store import SqliteStore
@@ -73,3 +73,21 @@ def test_other_code_is_spoken_of() -> None:
     assert other_code([], commit="now") == ""
     said = other_code([old, now, a_record()], commit="now")
     assert "1 at old, 1 at unknown" in said and "at now now" in said and "--results" in said
+
+
+def test_a_folder_tells_what_a_count_cost_where_nobody_said(tmp_path: Path) -> None:
+    assert count_epsilon_before(tmp_path / "nowhere") is None
+    folder = ResultsFolder(tmp_path / "results", sweep="small")
+    estimated = {"accuracy_estimated": 0.8}
+    folder.keep(a_record(changes={"evaluation.epsilon": 0.4}, figures=estimated))
+    assert count_epsilon_before(folder.path) is None, "somebody said it"
+    folder.keep(a_record(changes={"evaluation.epsilon": 0.05}))
+    assert count_epsilon_before(folder.path) is None, "nothing was counted"
+    # From before the default went by the number of labels.
+    folder.keep(a_record(changes={"evaluation.epsilon": 0.05}, figures=estimated))
+    assert count_epsilon_before(folder.path) == 0.05
+    folder.identify(count_epsilon=0.36)
+    assert count_epsilon_before(folder.path) == 0.36
+    folder.identify(count_epsilon="much")
+    with pytest.raises(ResultsFolderError, match="count_epsilon"):
+        count_epsilon_before(folder.path)

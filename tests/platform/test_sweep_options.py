@@ -1,11 +1,14 @@
 """sweep_options: limits that are no limits are refused, and so are more trials than allowed."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from labeldp.platform.sweep_options import SweepOptions, prepare
+from labeldp.platform.configuration import with_changes
+from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep_options import SweepOptions, canaries_left_out, prepare
 from tests.platform.examples import a_sweep
 
 
@@ -33,3 +36,35 @@ def test_more_trials_than_allowed_are_refused(tmp_path: Path) -> None:
 def test_overrides_are_in_the_plan(tmp_path: Path) -> None:
     options = SweepOptions(results=tmp_path, overrides={"trainer.epochs": 7})
     assert {trial.config.trainer.epochs for trial in prepare(a_sweep(), options)[1]} == {7}
+
+
+def stating() -> Sweep:
+    """A sweep with canaries for its own digits, in its base and in a variant."""
+    sweep = a_sweep()
+    variants = [
+        replace(each, changes={**each.changes, "audit.canaries": 60}) for each in sweep.variants
+    ]
+    return replace(
+        sweep, base=with_changes(sweep.base, {"audit.coin_canaries": 40}), variants=variants
+    )
+
+
+def test_a_file_of_the_users_own_is_not_spoiled_by_another_sets_numbers(tmp_path: Path) -> None:
+    def audits(**overrides: Any) -> set[tuple[int | None, int | None]]:
+        named = {key.replace("__", "."): value for key, value in overrides.items()}
+        options = SweepOptions(results=tmp_path, overrides=named)
+        found = [trial.config.audit for trial in prepare(stating(), options)[1]]
+        return {(each.canaries, each.coin_canaries) for each in found}
+
+    assert audits() == audits(data__name="mnist") == {(60, 40)}
+    assert audits(data__name="own") == {(None, None)}
+    assert audits(data__name="own", audit__canaries=70) == {(70, None)}
+
+
+def test_it_is_said_that_a_sweeps_numbers_do_not_count() -> None:
+    sweep, own = stating(), {"data.name": "own"}
+    said = canaries_left_out(sweep, own)
+    assert "the 60 wrong labels" in said and "are for digits" in said and "audit.canaries=N" in said
+    assert canaries_left_out(sweep, {}) == ""
+    assert canaries_left_out(sweep, {**own, "audit.canaries": 0}) == "", "a number was said"
+    assert canaries_left_out(replace(sweep, base=with_changes(sweep.base, own)), own) == ""

@@ -2,7 +2,8 @@
 
 import pytest
 
-from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.api.trial_table import best_of, trial_table
 from labeldp.platform.records.trial_record import TrialRecord
 from tests.platform.examples import a_record
@@ -70,3 +71,11 @@ def test_none_within_an_epsilon_is_said() -> None:
 
 def test_an_empty_sweep_is_an_empty_table() -> None:
     assert trial_table([]).empty
+
+
+def test_the_best_is_not_chosen_by_noise() -> None:
+    found = AccuracyEstimate(accuracy=0.8, sampling_error=0.03, count_scale=0.2)
+    records = [a_record(digest, figures=figures_of(found)) for digest in ("a", "b")]
+    with pytest.raises(ValueError, match="noise is too large to choose by estimated accuracy"):
+        best_of(records, at_epsilon=5, by=ChooseBy.ESTIMATED)
+    assert best_of(records, at_epsilon=5, by=ChooseBy.TEST).hash == "a"

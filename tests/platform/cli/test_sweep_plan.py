@@ -93,13 +93,27 @@ def test_a_search_is_planned_by_what_stands_in_for_its_trials(
     one = ("trainer.epsilon=1", RATES)
     found = answer(capsys, *SEARCH, *one, "--choose-by", "test")
     assert (found["trials"], found["releases"], found["epsilon_total"]) == (12, 1, 1.0)
-    # Each trial's count of right answers is charged to labels that pay for nothing else: 12 x .05,
+    # Each trial's count of right answers is charged to labels that pay for nothing else: 12 x .5,
     # and with stops after 1, 4, 16 and 64 of 80 epochs five times as much.
-    held_out = ("evaluation.held_out_share=0.1", *one)
+    held_out = ("evaluation.held_out_share=0.1", "evaluation.epsilon=0.5", *one)
     found = answer(capsys, *SEARCH, *held_out)
-    assert (found["releases"], found["epsilon_total"]) == (13, 1.0)
+    assert (found["releases"], found["epsilon_total"]) == (13, 6.0)
     found = answer(capsys, *SEARCH, *held_out, "--stop", "asha")
-    assert (found["releases"], found["epsilon_total"]) == (61, pytest.approx(3.0))
+    assert (found["releases"], found["epsilon_total"]) == (61, pytest.approx(30.0))
+
+
+def test_a_search_by_counts_that_noise_swamps_is_refused_before_they_are_paid(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ("evaluation.held_out_share=0.1", "trainer.epsilon=1", RATES)
+    found = answer(capsys, *SEARCH, *asked, code=ExitCode.CANNOT_FIT)
+    (problem,) = found["problems"]
+    # What is free is 1/12 each; of 144 held-out labels that is a count with 12 points of noise.
+    for words in ("11.8 points", "luckiest of 12", "more than 10.0 points", "0.17 would do"):
+        assert words in problem
+    (note,) = found["notes"]
+    assert "pay epsilon 0.083 for each of 12 counts" in note and found["epsilon_total"] == 1.0
+    assert answer(capsys, *SEARCH, *asked, "evaluation.epsilon=0.17")["fits"]
 
 
 def test_a_search_is_refused_where_it_would_tune_on_test_labels_unasked(

@@ -1,6 +1,7 @@
 """selection: the best of what is private, what the choice costs, and who is refused at first."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -192,3 +193,33 @@ def test_a_trial_of_a_search_costs_what_that_has_looked_at(tmp_path: Path) -> No
     assert found.choice.learned and len(found.keys) == 1
     with pytest.raises(ValueError, match=r"epsilons that there are: 3$"):
         selected(read_folder(tmp_path), BEST, at_epsilon=2.0)
+
+
+def noisy(folder: FolderLedger, scale: float) -> FolderLedger:
+    """The same trials, estimated by counts of this scale of noise."""
+    kept = ResultsFolder(folder.path, sweep="small")
+    for record in kept.records().values():
+        if record.finished:
+            figures = {**record.metrics, "accuracy_estimated_count_scale": scale}
+            kept.keep(replace(record, metrics=figures))
+    return read_folder(folder.path)
+
+
+def test_nothing_is_chosen_by_noise(sweep: FolderLedger) -> None:
+    loud = noisy(sweep, 0.2)
+    with pytest.raises(ValueError, match=r"noise is too large.*luckiest of 3.*evaluation\.epsilon"):
+        selected(loud, BEST, choose_by=ChooseBy.ESTIMATED)
+    # By name, among one, or by the test split noise has no say.
+    assert selected(loud, "0a").choice.doubt == ""
+    assert selected(loud, BEST, choose_by=ChooseBy.ESTIMATED, at_epsilon=0.5).record.hash == "0a"
+    assert selected(loud, BEST).record.hash == "1b"
+
+
+def test_a_choice_that_may_be_luck_says_so(sweep: FolderLedger) -> None:
+    assert selected(sweep, BEST, choose_by=ChooseBy.ESTIMATED).choice.doubt == ""
+    close = noisy(sweep, 0.06)
+    record = close.results.trial("0a")
+    figures = {**record.metrics, "accuracy_estimated": 0.61}
+    ResultsFolder(close.path, sweep="small").keep(replace(record, metrics=figures))
+    found = selected(read_folder(close.path), BEST, choose_by=ChooseBy.ESTIMATED)
+    assert found.record.hash == "0a" and "the next is 1.0 points behind" in found.choice.doubt

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.reports.finding import cost_sentence, finding
 from tests.platform.examples import a_record
@@ -137,3 +138,17 @@ def test_how_many_labels_were_spoiled_is_said_with_it() -> None:
     assert "none of 800 labels" in said(0, 0, num_labels=800)
     assert said(14, 0).startswith("Labels: 14 were made wrong")
     assert finding([private()]).spoiled == "", "a record that does not tell"
+
+
+def test_a_lottery_among_lines_is_called_one() -> None:
+    def estimated(digest: str, variant: str, accuracy: float, noise: float) -> TrialRecord:
+        found = AccuracyEstimate(accuracy=accuracy, sampling_error=0.03, count_scale=noise)
+        return trial(digest, variant, **figures_of(found))
+
+    loud = [estimated("b", "ALIBI", 1.06, 0.2), estimated("c", "AGIBI", 0.7, 0.2)]
+    (sentence,) = finding(loud, choose_by=ChooseBy.ESTIMATED).sentences
+    assert "is about 100% (106.0% with its noise) accurate" in sentence
+    assert "Which of them is best, noise decides: " in sentence and "28.3 points" in sentence
+    clear = [estimated("b", "ALIBI", 0.9, 0.02), estimated("c", "AGIBI", 0.7, 0.02)]
+    assert "noise" not in finding(clear, choose_by=ChooseBy.ESTIMATED).text
+    assert "noise decides" not in finding(loud, choose_by=ChooseBy.TEST).text

@@ -1,0 +1,199 @@
+"""Commands that README and docs show: run where that takes seconds, planned or parsed where not.
+
+What is not run has its reason here, and a reason that no page needs any more fails.
+"""
+
+import importlib.util
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from labeldp.platform.cli.command_line import all_verbs, main, parser
+from labeldp.platform.cli.exit_codes import ExitCode
+from labeldp.platform.cli.sweep_arguments import plan_options
+from labeldp.platform.cli.sweep_command import parser_of
+from labeldp.platform.cli.sweep_plan import load_sweep
+from labeldp.platform.studies import leakage_study
+from labeldp.platform.sweep_options import prepare
+from tests.document_commands import ROOT, Command, commands, examples, inline_commands, workshop
+
+COMMANDS = [*commands(), *examples()]
+OURS = [each for each in COMMANDS if each.line.startswith("labeldp ")]
+SWEEPS = [each for each in COMMANDS if re.search(r"\bpython sweeps/", each.line)]
+MODULES = [each for each in COMMANDS if each.line.startswith("python -m ")]
+MAKE = [each for each in COMMANDS if each.line.startswith("make ")]
+#: Of `labeldp`: only parsed, by how the line begins, and why.
+PARSED_ONLY = {
+    "labeldp ui": "serves pages until it is stopped; tests/platform/cli/test_ui_verb.py starts it",
+    "labeldp data fetch": "loads a data set from the network",
+    "labeldp doctor": "starts Ray; tests/platform/cli/test_doctor_verb.py has it",
+}
+#: What else is not run, by how the line begins, and why.
+NOT_RUN = {
+    ". .venv/bin/activate": "changes the shell",
+    "export ": "changes the shell",
+    "cd infra/mlflow ": "makes a server's secrets; tests/infra/test_tracking_server.py starts one",
+    "docker ": "needs Docker; tests/infra/test_images.py reads what it builds",
+    "kubectl ": "needs a cluster; tests/infra/test_kubernetes.py reads the manifests",
+    "ray ": "needs a cluster; tests/infra/test_launcher.py reads the launcher's files",
+    "MLFLOW_TRACKING_": "is of a tracking server; tests/infra/test_tracking_server.py uses it",
+}
+#: Ends that are not 0, and what must be said then.
+OTHER_ENDS = {
+    "labeldp plan sweeps/alibi_cifar100.py": (ExitCode.CANNOT_FIT, "labeldp data fetch cifar100"),
+    "labeldp plan sweeps/alibi_fashion_mnist.py": (
+        ExitCode.CANNOT_FIT,
+        "labeldp data fetch fashion_mnist",
+    ),
+    "labeldp data check mine.csv": (ExitCode.NOT_OK, "data.classes"),
+    "labeldp data check patients.csv --label-column outcome": (ExitCode.NOT_OK, "data.drop=joined"),
+}
+
+
+def begins(line: str, beginnings: dict[str, str]) -> bool:
+    return any(line.startswith(each) for each in beginnings)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("workshop")
+    workshop(folder)
+    return folder
+
+
+@pytest.mark.parametrize("command", OURS, ids=lambda each: each.id)
+def test_commands_of_the_pages_do_what_they_are_shown_for(
+    command: Command,
+    bench: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = command.words[1:]
+    if begins(command.line, PARSED_ONLY):
+        assert parser().parse_args(words).verb is not None
+        return
+    monkeypatch.chdir(bench)
+    monkeypatch.setenv("LABELDP_DATA", str(bench / "empty"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    for option in ("--to", "--out"):  # a folder that is made anew; others' models stay
+        if option in words and words[words.index(option) + 1] in ("outbox", "public"):
+            shutil.rmtree(bench / words[words.index(option) + 1], ignore_errors=True)
+    if "mine-public" in words:
+        words[words.index("mine-public")] = "mine-public-again"
+    code, said = OTHER_ENDS.get(shlex.join(command.words), (ExitCode.DONE, ""))
+    assert main(words) == code
+    printed = capsys.readouterr().out
+    assert said in printed
+    for line in command.shown:
+        pattern = ".*".join(map(re.escape, line.split("...")))
+        assert any(re.fullmatch(pattern, each.strip()) for each in printed.splitlines()), line
+
+
+@pytest.mark.parametrize("command", SWEEPS, ids=lambda each: each.id)
+def test_sweeps_of_the_pages_can_be_planned(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = command.words
+    words = words[words.index("python") + 1 :]
+    path = ROOT / words[0]
+    if path.name == "vote_leakage.py":  # a study, with a command line of its own
+
+        def parsed(*anything: object, **named: object) -> None:
+            raise ValueError("it was asked for")
+
+        monkeypatch.setattr(leakage_study, "run_study", parsed)
+        ended = leakage_study.main(None, None, name="s", arguments=words[1:])  # type: ignore[arg-type]
+        assert ended == ExitCode.BAD_INPUT
+        return
+    sweep = load_sweep(str(path))
+    options = parser_of(sweep).parse_intermixed_args(words[1:])
+    asked = plan_options(sweep, options, results=Path())
+    # Without a key that could be wrong the small size says as much, in a tenth of the time.
+    assert prepare(sweep, replace(asked, smoke=asked.smoke or not asked.overrides))[1]
+
+
+@pytest.mark.parametrize("command", MODULES, ids=lambda each: each.id)
+def test_modules_that_pages_run_are_there_with_their_options(command: Command) -> None:
+    module, *words = command.words[2:]
+    spec = importlib.util.find_spec(module)
+    assert spec is not None and spec.origin is not None
+    if module == "pytest":
+        files = [word for word in words if word.startswith("tests/")]
+        assert files and all((ROOT / file).exists() for file in files)
+        return
+    text = Path(spec.origin).read_text()
+    assert '__name__ == "__main__"' in text
+    for word in words:
+        assert not word.startswith("--") or f'"{word}"' in text
+
+
+@pytest.mark.parametrize("command", MAKE, ids=lambda each: each.id)
+def test_targets_of_the_pages_can_be_made(command: Command) -> None:
+    check_target(command.words[1])
+
+
+def check_target(target: str) -> None:
+    done = subprocess.run(
+        ["make", "-n", target], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("page", "line"), inline_commands())
+def test_commands_within_sentences_are_there(page: str, line: str) -> None:
+    """`labeldp epsilon pate|rr` names two verbs; options that are named are those verbs'."""
+    del page
+    tool, *words = line.split()
+    if tool == "make":
+        check_target(words[0])
+        return
+    if tool == "python":
+        there = ROOT / words[0] if words[0] != "-m" else importlib.util.find_spec(words[1])
+        assert there is not None and (not isinstance(there, Path) or there.exists())
+        return
+    verbs = {" ".join(verb.words) for verb in all_verbs()}
+    if words[0] in ("VERB", "--help"):
+        return
+    group = any(verb.startswith(f"{words[0]} ") for verb in verbs)
+    named = [words[0]]
+    if group and words[1:]:
+        named = [f"{words[0]} {each}" for each in words[1].split("|")]
+    for each in named:
+        assert each in verbs or (group and len(words) == 1), each
+        help_text = help_of(each.split())
+        assert [word for word in words if word.startswith("--") and word not in help_text] == []
+
+
+def help_of(words: list[str]) -> str:
+    """Return the help of a verb or a group of verbs."""
+    own = parser()
+    for word in words:
+        (names,) = [action.choices for action in own._actions if isinstance(action.choices, dict)]
+        own = names[word]
+    return own.format_help()
+
+
+def test_what_is_not_run_has_a_reason_and_every_reason_a_command() -> None:
+    checked = {each.line for each in [*OURS, *SWEEPS, *MODULES, *MAKE]}
+    rest = [each.line for each in COMMANDS if each.line not in checked]
+    assert [line for line in rest if not begins(line, NOT_RUN)] == []
+    lines = [each.line for each in COMMANDS]
+    for beginning in [*NOT_RUN, *PARSED_ONLY]:
+        assert any(line.startswith(beginning) for line in lines), f"no page has {beginning!r}"
+    filled = {shlex.join(each.words) for each in OURS}
+    assert set(OTHER_ENDS) <= filled
+
+
+def test_files_that_commands_name_are_there() -> None:
+    named = {
+        word
+        for each in COMMANDS
+        for word in re.findall(r"\b(?:infra|tests|sweeps)/[\w./-]+\w", each.line)
+    }
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / name).exists()] == []
