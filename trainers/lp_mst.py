@@ -72,6 +72,7 @@ class LpMstConfig(LearnerConfig, TrainerDefaults):
         _validate.between(0, 1, delta=self.delta)
         _validate.whole(partition_seed=self.partition_seed, retrain_epochs=self.retrain_epochs)
         checked_shares(self.splits, stages=self.stages)
+        self.recipe.refuse_smoothing("labels are released with noise")
         if self.later_mixup is not None:
             _validate.non_negative(later_mixup=self.later_mixup)
         if self.epochs - self.retrain_epochs < self.stages:
@@ -311,7 +312,7 @@ class LpMst(OneNetwork):
             self._figures[f"dropped_before_stage_{stage + 1}"] = 1 - left / earlier
         self._learner = self._new_learner()
         if config.warm_start:
-            self._learner.network.load_state_dict(before.network.state_dict())
+            self._learner.network.load_state_dict(before.judged.state_dict())
 
     def _prior(self, learner: Learner, features: torch.Tensor) -> NDArray[np.float64]:
         with np.errstate(divide="ignore"):  # a probability may underflow: the class is ruled out

@@ -7,8 +7,9 @@ batch gives the same votes on whatever actor it runs, and however often.
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from labeldp.trainers.pate.network_batch import fits_one_batch, train_and_vote
 from labeldp.trainers.pate.probes import MOST_CLASSES, train_probes, vote
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.predictors import NetworkSettings
+from labeldp.trainers.recipe import Recipe
 
 #: Raised when the same settings would give other votes than before.
 VERSION = 1
@@ -81,6 +83,16 @@ class EnsembleConfig:
         if self.kind is TeacherKind.NETWORK:
             return 25 if fits_one_batch(self.network) else 1
         return {TeacherKind.PROBE: 100, TeacherKind.FOREST: 5, TeacherKind.FIXMATCH: 1}[self.kind]
+
+    def facts(self) -> dict[str, Any]:
+        """Return all that decides the votes, as plain values.
+
+        What came later is left out where nobody sets it: older votes keep their address.
+        """
+        found = asdict(self)
+        if self.network.recipe == Recipe():
+            del found["network"]["recipe"]
+        return found
 
     def check_count(self, examples: int) -> None:
         """Refuse too few training examples.
@@ -230,8 +242,13 @@ class TeacherVotes:
             examples=shard.indices,
         )
         labels = torch.from_numpy(shard.labels).to(learner.device)
+        smoothing = self.config.network.recipe.label_smoothing
+
+        def loss(logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+            return functional.cross_entropy(logits, labels[rows], label_smoothing=smoothing)
+
         for _ in range(self.config.network.epochs):
-            learner.epoch(lambda logits, rows: functional.cross_entropy(logits, labels[rows]))
+            learner.epoch(loss)
         votes: NDArray[np.uint8] = learner.predict(queries).argmax(1).astype(np.uint8)
         return votes
 
