@@ -64,6 +64,17 @@ METHODS: Registry[type] = Registry(
     _OWN_METHODS, group="labeldp.methods", kind="method", wrong=_wrong
 )
 
+#: Pieces of training that came with the fast network, as they are where nobody sets them.
+_NO_RECIPE: dict[str, Any] = {
+    "flip": "RANDOM",
+    "crop": 4,
+    "bias_rate": 1.0,
+    "decoupled_decay": False,
+    "label_smoothing": 0.0,
+    "average_decay": 0.0,
+    "mirrored": False,
+}
+
 #: Keys that came after trials had been recorded: at these values they are left out of the hash, so
 #: that the older trials stay what they were.
 _LATER_KEYS: dict[str, Any] = {
@@ -80,6 +91,11 @@ _LATER_KEYS: dict[str, Any] = {
     "evaluation.estimate": "COUNT",
     "evaluation.epsilon": 0.05,
     "noise.secure": False,
+    **{
+        f"{section}.recipe.{name}": value
+        for section in ("trainer", "trainer.ensemble.network", "trainer.student.network")
+        for name, value in _NO_RECIPE.items()
+    },
 }
 
 #: Keys whose default came to depend on the number of labels: where nobody states a value, a

@@ -18,6 +18,7 @@ from labeldp.platform.configuration import (
     TrialConfig,
     config_hash,
     flatten,
+    near_miss,
     with_changes,
 )
 from labeldp.platform.search.search_settings import AshaStop, OptunaSearch
@@ -72,6 +73,27 @@ class Resources:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Preset:
+    """A size of a sweep that is neither its full one nor a smoke test, such as `home`.
+
+    Attributes:
+        changes: Dotted key -> value, in every trial; over what lines of the comparison say.
+        space: Axes that replace those of the same key.
+        variants: In place of the sweep's own lines; none for these.
+        samples: Draws of the random axes; None for as many as the sweep has.
+        resources: What one trial occupies.
+        teacher: What one actor occupies that trains teachers.
+    """
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    space: Mapping[str, Axis] = field(default_factory=dict)
+    variants: Sequence[Variant] = ()
+    samples: int | None = None
+    resources: Resources = field(default_factory=Resources)
+    teacher: Resources = field(default_factory=Resources)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sweep:
     """A claim and the trials that test it.
 
@@ -83,6 +105,7 @@ class Sweep:
         samples: Draws of the random axes at every point of the grid.
         sample_seed: Of those draws.
         smoke: The small size.
+        presets: Other sizes, by the name that `--preset` takes.
         resources: What one trial occupies.
         teacher: What one actor occupies that trains teachers.
         budget: The most that any label may pay in the whole sweep.
@@ -101,6 +124,7 @@ class Sweep:
     samples: int = 1
     sample_seed: int = 0
     smoke: Smoke = field(default_factory=Smoke)
+    presets: Mapping[str, Preset] = field(default_factory=dict)
     resources: Resources = field(default_factory=Resources)
     teacher: Resources = field(default_factory=Resources)
     budget: Budget | None = None
@@ -168,23 +192,49 @@ def ensembles_of(trials: Sequence[PlannedTrial]) -> dict[EnsembleConfig, Perform
 def smoke_sized(sweep: Sweep) -> Sweep:
     """Return the sweep at its smoke size."""
     smoke = sweep.smoke
+    return replace(
+        _resized(sweep, smoke.changes, smoke.space),
+        samples=smoke.samples,
+        search=sweep.search and replace(sweep.search, trials=smoke.samples),
+    )
+
+
+def preset_sized(sweep: Sweep, name: str) -> Sweep:
+    """Return the sweep at a size that it has a name for.
+
+    Raises:
+        ConfigurationError: It has none of that name; the message says which come near.
+    """
+    if name not in sweep.presets:
+        hint = near_miss(name, sweep.presets) if sweep.presets else "it has none: leave it out"
+        raise ConfigurationError(f"sweep {sweep.name!r} has no preset {name!r}; {hint}")
+    preset = sweep.presets[name]
+    chosen = replace(sweep, variants=preset.variants or sweep.variants)
+    return replace(
+        _resized(chosen, preset.changes, preset.space),
+        samples=sweep.samples if preset.samples is None else preset.samples,
+        resources=preset.resources,
+        teacher=preset.teacher,
+        gpu_hours_per_trial=0.0,
+    )
+
+
+def _resized(sweep: Sweep, changes: Mapping[str, Any], space: Mapping[str, Axis]) -> Sweep:
     variants = [
         replace(
             variant,
-            changes={**variant.changes, **smoke.changes},
-            space={key: smoke.space.get(key, axis) for key, axis in variant.space.items()},
+            changes={**variant.changes, **changes},
+            space={key: space.get(key, axis) for key, axis in variant.space.items()},
         )
         for variant in sweep.variants
     ]
     elsewhere = {key for variant in sweep.variants for key in variant.space}
-    own = {key: axis for key, axis in smoke.space.items() if key not in elsewhere}
+    own = {key: axis for key, axis in space.items() if key not in elsewhere}
     return replace(
         sweep,
-        base=with_changes(sweep.base, smoke.changes),
+        base=with_changes(sweep.base, changes),
         variants=variants,
         space={**sweep.space, **own},
-        samples=smoke.samples,
-        search=sweep.search and replace(sweep.search, trials=smoke.samples),
     )
 
 

@@ -8,10 +8,15 @@ from typing import Any
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.accuracy_figures import ChooseBy, resolve
-from labeldp.platform.audit_settings import AuditSettings, refuse_useless
-from labeldp.platform.configuration import TrialConfig
+from labeldp.platform.audit_settings import AuditSettings
+from labeldp.platform.beforehand import (
+    check_canaries,
+    notes_of,
+    refuse_lottery,
+    wants_estimates,
+)
 from labeldp.platform.cost import SweepCost, budget_of, check_budget, check_priors, cost_of
-from labeldp.platform.count_price import choice_beforehand, count_note, with_count_price
+from labeldp.platform.count_price import with_count_price
 from labeldp.platform.data_loading import load_data
 from labeldp.platform.earlier_starts import canaries_before, count_epsilon_before
 from labeldp.platform.publishing.learned_sweeps import (
@@ -23,7 +28,7 @@ from labeldp.platform.publishing.learned_sweeps import (
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.search.stand_ins import DataFacts, Search
 from labeldp.platform.sweep import PlannedTrial, Sweep, with_canaries
-from labeldp.platform.sweep_options import SweepOptions, canaries_left_out, prepare
+from labeldp.platform.sweep_options import SweepOptions, prepare
 from labeldp.platform.trusted.audits import check_room
 from labeldp.trainers.data import LabelledData
 
@@ -148,53 +153,6 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
         notes=notes_of(sweep, options, trials, held_out=held_out),
         count_epsilon=count_epsilon,
     )
-
-
-def check_canaries(config: TrialConfig, options: SweepOptions, *, num_classes: int) -> None:
-    """Refuse canaries that the user asks for, or that are for a user's file, and prove nothing.
-
-    What a sweep plants in its own data set is its own affair.
-
-    Raises:
-        ValueError: There are two classes, and canaries for the memorization attack.
-    """
-    if config.data.name == "own" or "audit.canaries" in options.overrides:
-        refuse_useless(config.audit, num_classes=num_classes)
-
-
-def notes_of(
-    sweep: Sweep, options: SweepOptions, trials: Sequence[PlannedTrial], *, held_out: int
-) -> list[str]:
-    """Return what a person should know of a sweep before anything is released.
-
-    Args:
-        sweep: As it is in its file.
-        options: How to run it.
-        trials: As they will be.
-        held_out: H, labels that are held out of training.
-    """
-    notes = (
-        canaries_left_out(sweep, options.overrides),
-        count_note(trials, held_out=held_out),
-    )
-    return [note for note in notes if note]
-
-
-def wants_estimates(sized: Sweep, options: SweepOptions, *, by: ChooseBy) -> bool:
-    """Whether somebody asks for trials to be told apart by estimates, or the sweep does it."""
-    asked = options.choose_by or sized.choose_by
-    return by is ChooseBy.ESTIMATED and (asked is by or sized.learns)
-
-
-def refuse_lottery(trials: Sequence[PlannedTrial], *, held_out: int) -> None:
-    """Refuse to pay for counts that trials are to be chosen by and that say nothing.
-
-    Raises:
-        ValueError: Noise would choose; names it and the ways out.
-    """
-    noise = choice_beforehand(trials, held_out=held_out)
-    if noise is not None:
-        noise.refuse(instead="compare fewer trials, or leave --choose-by and the search out")
 
 
 def _audited(

@@ -12,7 +12,7 @@ from labeldp.platform.line_choice import LineChoice
 from labeldp.platform.search.search_settings import AshaStop, OptunaSearch
 from labeldp.platform.search.strands import strands_of
 from labeldp.platform.search.suggestions import check_installed
-from labeldp.platform.sweep import PlannedTrial, Sweep, plan_trials, smoke_sized
+from labeldp.platform.sweep import PlannedTrial, Sweep, plan_trials, preset_sized, smoke_sized
 
 _CANARIES = ("audit.canaries", "audit.coin_canaries")
 
@@ -23,6 +23,7 @@ class SweepOptions:
 
     Attributes:
         smoke: Run the small size.
+        preset: Run the size of this name; the sweep's full one if not given.
         resume: What to do about trials of an earlier start.
         results: The results folder.
         address: Of a Ray cluster; a private one is started if not given.
@@ -41,6 +42,7 @@ class SweepOptions:
     """
 
     smoke: bool = False
+    preset: str | None = None
     resume: Resume = Resume.AUTO
     results: Path
     address: str | None = None
@@ -72,7 +74,8 @@ def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTri
     Raises:
         ConfigurationError: A key or value that can't be used, or too many trials.
     """
-    sized = smoke_sized(sweep) if options.smoke else sweep
+    sized = sweep if options.preset is None else preset_sized(sweep, options.preset)
+    sized = smoke_sized(sized) if options.smoke else sized
     if is_own_file(options.overrides):
         sized = without_canaries(sized)
     sized = replace(

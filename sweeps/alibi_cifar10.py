@@ -8,13 +8,16 @@
 
 WRN-28-4, batches of 128, 200 epochs, 1,000 canaries. The paper picks the best of all test epochs;
 here the last one counts. `--smoke`: 2,000 images and a small CNN, for the path and not the numbers.
+`--preset home`: the fast network at half width, ten epochs of all images, its own rate and decay.
 
-Hardware: one GPU per trial, about 2 hours each on a recent one (an estimate).
+Hardware: one GPU per trial, about 2 hours each on a recent one (an estimate); at home a core per
+trial, seven minutes each where it has units for bfloat16.
 """
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
+from labeldp.platform.studies.home_preset import network_preset
 from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.alibi import AlibiConfig
@@ -51,6 +54,7 @@ SWEEP = Sweep(
     space={"seed": Grid(0, 1, 2)},
     resources=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=2.0,
+    presets={"home": network_preset()},
     smoke=Smoke(
         changes={
             "data.limit": 2000,

@@ -10,13 +10,16 @@ ResNet18, batches of 512, 200 epochs in each stage (LP-1ST has one), a tenth of 
 and 90% of them; split, mixup and temperature of each epsilon as published. Not as published: no
 cutout, and crops reflect the image at its borders. A repetition draws noise and initial weights
 anew, where the published spread is of training alone. `--smoke`: 2,000 images and a small CNN, for
-the path and not the numbers.
+the path and not the numbers. `--preset home`: the fast network at half width, ten epochs of all
+images in each stage, at its own rate and decay.
 
-Hardware: one GPU per trial, about 2 hours each on a recent one (an estimate).
+Hardware: one GPU per trial, about 2 hours each on a recent one (an estimate); at home a core per
+trial, 7 minutes a stage where it has units for bfloat16.
 """
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.studies.home_preset import EPOCHS, network_preset
 from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.schedules import Schedule
@@ -28,14 +31,20 @@ EPOCHS_PER_STAGE = 200
 
 
 def level(
-    *, epsilon: float, split: float, mixup: float, later_mixup: float, temperature: float
+    *,
+    epsilon: float,
+    split: float,
+    mixup: float,
+    later_mixup: float,
+    temperature: float,
+    epochs: int,
 ) -> list[Variant]:
     """Return one and two stages at the published settings of an epsilon, and their repetitions."""
     shared = {"trainer.epsilon": epsilon, "trainer.mixup": mixup}
-    one = {"trainer.stages": 1, "trainer.epochs": EPOCHS_PER_STAGE}
+    one = {"trainer.stages": 1, "trainer.epochs": epochs}
     two = {
         "trainer.stages": 2,
-        "trainer.epochs": 2 * EPOCHS_PER_STAGE,
+        "trainer.epochs": 2 * epochs,
         "trainer.splits": (split, round(1 - split, 6)),
         "trainer.later_mixup": later_mixup,
         "trainer.temperature": temperature,
@@ -48,6 +57,16 @@ def level(
         for repetition in range(REPETITIONS)
         for stages, own in ((1, one), (2, two))
     ]
+
+
+def levels(epochs: int) -> tuple[Variant, ...]:
+    """Return all published epsilons, with so many epochs in each stage."""
+    return (
+        *level(epsilon=1.0, split=0.8, mixup=16.0, later_mixup=8.0, temperature=0.6, epochs=epochs),
+        *level(epsilon=2.0, split=0.7, mixup=8.0, later_mixup=8.0, temperature=0.5, epochs=epochs),
+        *level(epsilon=4.0, split=0.6, mixup=8.0, later_mixup=4.0, temperature=0.5, epochs=epochs),
+        *level(epsilon=8.0, split=0.6, mixup=4.0, later_mixup=4.0, temperature=0.5, epochs=epochs),
+    )
 
 
 SWEEP = Sweep(
@@ -67,14 +86,10 @@ SWEEP = Sweep(
         ),
         performance=Performance(precision=Precision.BF16, channels_last=True),
     ),
-    variants=[
-        *level(epsilon=1.0, split=0.8, mixup=16.0, later_mixup=8.0, temperature=0.6),
-        *level(epsilon=2.0, split=0.7, mixup=8.0, later_mixup=8.0, temperature=0.5),
-        *level(epsilon=4.0, split=0.6, mixup=8.0, later_mixup=4.0, temperature=0.5),
-        *level(epsilon=8.0, split=0.6, mixup=4.0, later_mixup=4.0, temperature=0.5),
-    ],
+    variants=levels(EPOCHS_PER_STAGE),
     resources=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=2.0,
+    presets={"home": network_preset(variants=levels(EPOCHS))},
     smoke=Smoke(
         changes={
             "data.limit": 2000,

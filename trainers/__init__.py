@@ -12,8 +12,9 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 | ... of a file that is too large for memory? | `mapped_features` |
 | What do other packages add? | `extensions` |
 | Which features? What makes them of raw rows? | `features`, `patch_encoder`; `preprocessing` |
-| Which networks? | `models`, `two_branch`; the user's own: `own_models` |
+| Which networks? | `models`, `fast_cnn`, `two_branch`; the user's own: `own_models` |
 | How is it trained? | `schedules`, `sgd`, `losses`, `targets`, `augmentation`, `performance` |
+| ... in ten epochs? | `fast_training`, of pieces in `recipe`; `weight_average` |
 | Noise on labels, Bayes' rule in training | `alibi`, `alibi_prior`, `bit_flip` |
 | Randomized response with learned priors | `lp_mst`, `consensus`, `recommender` |
 | ... the priors, the parts asked for | `priors`, `kernel_moments`, `partition` |

@@ -65,6 +65,7 @@ class Alibi(OneNetwork):
             config.mechanism(data.num_classes),
             config.post_processing,
             device=learner.device,
+            smoothing=config.recipe.label_smoothing,
         )
 
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

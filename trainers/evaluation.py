@@ -44,6 +44,7 @@ def batched_logits(
     *,
     prepare: Callable[[Tensor], Tensor],
     performance: Performance,
+    mirrored: bool = False,
 ) -> list[Tensor]:
     """Return logits [B, K] of features [N, ...], batch after batch; nothing is learned from it.
 
@@ -54,13 +55,19 @@ def batched_logits(
         features: Unaugmented, on any device.
         prepare: Features [B, ...] -> inputs of the network, on the device.
         performance: The device, memory layout of images, and precision.
+        mirrored: Take the mean of each image's logits and those of its mirror image.
     """
     network.eval()
     device = performance.torch_device()
-    return [
-        logits_of(network, prepare(batch.to(device)), performance)
-        for batch in torch.split(features, _BATCH)
-    ]
+
+    def judged(batch: Tensor) -> Tensor:
+        inputs = prepare(batch.to(device))
+        logits = logits_of(network, inputs, performance)
+        if not mirrored:
+            return logits
+        return (logits + logits_of(network, inputs.flip(3), performance)) / 2
+
+    return [judged(batch) for batch in torch.split(features, _BATCH)]
 
 
 def probabilities_of(logits: list[Tensor]) -> NDArray[np.float32]:
@@ -79,6 +86,7 @@ class Evaluation:
         prepare: Callable[[Tensor], Tensor],
         data: PublicData,
         performance: Performance,
+        mirrored: bool = False,
     ) -> None:
         """Take the test split to the device.
 
@@ -87,8 +95,10 @@ class Evaluation:
             prepare: Unaugmented features [B, ...] -> inputs of the network, on the device.
             data: Whose public test split it is.
             performance: Where and how fast.
+            mirrored: See `batched_logits`.
         """
         self._network, self._prepare, self._performance = network, prepare, performance
+        self._mirrored = mirrored
         self._device = performance.torch_device()
         self._features = data.test_features.to(self._device)
         self._labels = torch.from_numpy(data.test_labels).to(self._device)
@@ -114,5 +124,9 @@ class Evaluation:
 
     def _logits(self, features: Tensor) -> list[Tensor]:
         return batched_logits(
-            self._network, features, prepare=self._prepare, performance=self._performance
+            self._network,
+            features,
+            prepare=self._prepare,
+            performance=self._performance,
+            mirrored=self._mirrored,
         )

@@ -195,7 +195,7 @@ class LpMst(OneNetwork):
             self._figures[f"dropped_before_stage_{stage + 1}"] = 1 - left / earlier
         self._learner = self._new_learner()
         if config.warm_start:
-            self._learner.network.load_state_dict(before.network.state_dict())
+            self._learner.network.load_state_dict(before.judged.state_dict())
 
     def _prior(self, learner: Learner, features: torch.Tensor) -> NDArray[np.float64]:
         with np.errstate(divide="ignore"):  # a probability may underflow: the class is ruled out

@@ -1,4 +1,4 @@
-"""The networks: MLP, small CNN, CIFAR ResNet18, WRN-28-k, two branches; from explicit seeds.
+"""The networks: MLP, CNNs small and fast, ResNet18, WRN-28-k, two branches; from explicit seeds.
 
 He et al. 2016 (arXiv:1512.03385) with the 3x3 stem that CIFAR needs; Zagoruyko and Komodakis 2016
 (arXiv:1605.07146) with the quirks of the network that ALIBI and PATE-FM were published with.
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.fast_cnn import SMALLEST_SIDE, FastCnn
 from labeldp.trainers.settings.model_name import ModelName as ModelName
 from labeldp.trainers.two_branch import TwoBranch
 
@@ -66,6 +67,8 @@ def build_model(
                 return _mlp(math.prod(input_shape), width, num_classes, left_out)
             case ModelName.SMALL_CNN:
                 return _small_cnn(input_shape, width, num_classes)
+            case ModelName.FAST_CNN:
+                return FastCnn(input_shape=input_shape, width=width, num_classes=num_classes)
             case ModelName.RESNET18:
                 return ResNet18(channels=input_shape[0], width=width, num_classes=num_classes)
             case ModelName.WIDE_RESNET28:
@@ -90,6 +93,11 @@ def _check_features(
         raise ValueError(
             f"input_shape is {input_shape}, but {name} needs images (C, H, W); "
             f"{ModelName.MLP} takes any features"
+        )
+    if name is ModelName.FAST_CNN and min(input_shape[1:]) < SMALLEST_SIDE:
+        raise ValueError(
+            f"images have {input_shape[1]} x {input_shape[2]} pixels, but {name} looks at patches "
+            f"of {SMALLEST_SIDE} x {SMALLEST_SIDE}; take {ModelName.MLP}"
         )
     if (name is ModelName.TWO_BRANCH) != (cardinalities is not None):
         kind = "numbers" if cardinalities is None else "identifiers"

@@ -27,10 +27,26 @@ class Device(StrEnum):
 
 
 class Precision(StrEnum):
-    """Of the network's activations; weights, losses and posteriors stay in single precision."""
+    """Of the network's activations; weights, losses and posteriors stay in single precision.
+
+    AUTO takes BF16 where the device has units for it, and FP32 elsewhere: the same setting for
+    every machine, at the price of last digits that differ between them.
+    """
 
     FP32 = "fp32"
     BF16 = "bf16"
+    AUTO = "auto"
+
+
+def bf16_units(device: "torch.device") -> str | None:
+    """Return what a device computes bfloat16 with, or None where it would be slower for it."""
+    import torch
+
+    if device.type == "cuda":
+        return "cuda" if torch.cuda.is_bf16_supported() else None
+    if torch.cpu._is_amx_tile_supported():
+        return "amx_bf16"
+    return "avx512_bf16" if torch.cpu._is_avx512_bf16_supported() else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +55,10 @@ class Performance:
 
     Attributes:
         device: Where to compute.
-        precision: BF16 is two to three times as fast on devices with matrix units for it.
+        precision: BF16 is two to four times as fast on devices with matrix units for it.
         channels_last: Keep images as [B, H, W, C] in memory; convolutions in BF16 want that.
-        compile: Compile the network first; pays off after a minute or so of training.
+        compile: Compile the network first; pays off after a minute or so of training on a GPU, and
+            not at all on the CPUs that were measured (docs/fast_network.md).
         threads: Threads of this process on the CPU; None leaves them as they are.
     """
 
@@ -87,9 +104,15 @@ class Performance:
 
         return torch.channels_last if self.channels_last else torch.contiguous_format
 
+    def precision_here(self) -> Precision:
+        """Return FP32 or BF16: what AUTO comes to on this device."""
+        if self.precision is not Precision.AUTO:
+            return self.precision
+        return Precision.BF16 if bf16_units(self.torch_device()) else Precision.FP32
+
     def autocast(self) -> AbstractContextManager[object]:
         """Return the context in which the network runs."""
-        if self.precision is Precision.FP32:
+        if self.precision_here() is Precision.FP32:
             return nullcontext()
         import torch
 

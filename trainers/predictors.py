@@ -26,12 +26,15 @@ from torch import Tensor, nn
 from labeldp.trainers.augmentation import normalize
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.evaluation import batched_logits, probabilities_of
+from labeldp.trainers.fast_cnn import FittedFirst
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.own_models import OwnModel, build, chosen_model
 from labeldp.trainers.performance import Device, Performance, Precision
 
 #: What modules keep beside weights, such as a generator of dropout: nothing that predicts.
 _NO_WEIGHTS = "_extra_state"
+#: Training examples, spread over all, that a first layer is fitted to.
+_FITTED_TO = 5000
 
 
 class Predictor(Protocol):
@@ -133,6 +136,22 @@ class NetworkSettings:
         if isinstance(model, OwnModel):
             cls.for_data(data, model=model, width=width).build()
 
+    def for_training(self, data: PublicData, seed: int, *, dropout: float = 0.0) -> nn.Module:
+        """Return the network that training starts from: seeded, and fitted to public features.
+
+        Args:
+            data: Whose training features it may look at, all of them, whatever it learns from.
+            seed: Of its weights.
+            dropout: See `build_model`.
+        """
+        network = self.seeded(seed, dropout=dropout)
+        if isinstance(network, FittedFirst):
+            every = max(1, len(data.train_features) // _FITTED_TO)
+            images = data.train_features[::every][:_FITTED_TO]
+            pixels = Pixels.of(data.mean, data.std)
+            network.fit_first(images if pixels is None else pixels.normalized(images))
+        return network
+
     def build(self) -> nn.Module:
         """Return the network with weights that are to be replaced; dropout has none."""
         return self.seeded(0)
@@ -159,6 +178,7 @@ class NetworkPredictor:
         settings: What it is built of.
         pixels: How images become numbers; None for other features.
         performance: Where, and in which precision and layout it was measured.
+        mirrored: Whether an image is judged by itself and its mirror image.
     """
 
     kind: ClassVar[str] = "network"
@@ -167,11 +187,16 @@ class NetworkPredictor:
     settings: NetworkSettings
     pixels: Pixels | None = None
     performance: Performance = field(default_factory=lambda: Performance(device=Device.CPU))
+    mirrored: bool = False
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
         logits = batched_logits(
-            self.network, features, prepare=self._prepared, performance=self.performance
+            self.network,
+            features,
+            prepare=self._prepared,
+            performance=self.performance,
+            mirrored=self.mirrored,
         )
         return probabilities_of(logits)
 
@@ -186,8 +211,9 @@ class NetworkPredictor:
             "width": settings.width,
             "cardinalities": None if cardinalities is None else list(cardinalities),
             "pixels": pixels_described(self.pixels),
-            "precision": self.performance.precision.value,
+            "precision": self.performance.precision_here().value,
             "channels_last": self.performance.channels_last,
+            "mirrored": self.mirrored,
         }
 
     def arrays(self) -> dict[str, Tensor]:
@@ -230,6 +256,7 @@ class NetworkPredictor:
             settings=settings,
             pixels=pixels_restored(described["pixels"]),
             performance=performance,
+            mirrored=described.get("mirrored", False),  # files of before do not say
         )
 
     def _prepared(self, batch: Tensor) -> Tensor:

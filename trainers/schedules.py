@@ -60,29 +60,39 @@ class Schedule(StrEnum):
 
     STEPS is ALIBI's: a fifth after each 0.3 of all epochs. TENTHS is LP-MST's on CIFAR: a tenth at
     0.3, 0.6 and 0.9; LINEAR is LP-MST's on MNIST and its kin, down to 0. COSINE falls to 0 along
-    half a period; it gets more out of short runs. CONSTANT stays.
+    half a period; it gets more out of short runs. TRIANGLE rises from a fifth and falls to 0, both
+    in a straight line and step by step: with ten epochs, one rate for an epoch is too coarse.
+    CONSTANT stays.
     """
 
     STEPS = "steps"
     TENTHS = "tenths"
     LINEAR = "linear"
     COSINE = "cosine"
+    TRIANGLE = "triangle"
     CONSTANT = "constant"
+
+    @property
+    def every_step(self) -> bool:
+        """Whether the rate moves within an epoch too."""
+        return self is Schedule.TRIANGLE
 
 
 #: ALIBI warms up for 30 of its 200 epochs, and multiplies by 0.2 at epochs 60, 120 and 180.
 WARMUP_FRACTION = 0.15
 _STEP_FRACTION = 0.3
+#: Where the triangle begins.
+_FOOT = 0.2
 _STEP_FACTORS = {Schedule.STEPS: 0.2, Schedule.TENTHS: 0.1}
 
 
 def rate_factor(
-    epoch: int, *, epochs: int, schedule: Schedule, warmup: float = WARMUP_FRACTION
+    epoch: float, *, epochs: int, schedule: Schedule, warmup: float = WARMUP_FRACTION
 ) -> float:
     """What the learning rate is multiplied by in an epoch.
 
     Args:
-        epoch: Counted from 0.
+        epoch: Counted from 0; with a fraction within an epoch, for schedules that move there.
         epochs: How many there are.
         schedule: The shape.
         warmup: Fraction of all epochs in which the rate rises linearly, 0 for none.
@@ -90,13 +100,15 @@ def rate_factor(
     # Rounding keeps 0.3 * 10 from being a little more than 3, and a step from being late.
     rising = round(warmup * epochs, 9)
     if epoch < rising:
+        if schedule is Schedule.TRIANGLE:
+            return _FOOT + (1 - _FOOT) * epoch / rising
         return min(1.0, (epoch + 1) / rising)
     progress = (epoch - rising) / (epochs - rising)
     match schedule:
         case Schedule.STEPS | Schedule.TENTHS:
             steps = math.floor(round(epoch / (_STEP_FRACTION * epochs), 9))
             return math.pow(_STEP_FACTORS[schedule], steps)
-        case Schedule.LINEAR:
+        case Schedule.LINEAR | Schedule.TRIANGLE:
             return 1 - progress
         case Schedule.COSINE:
             return 0.5 * (1 + math.cos(math.pi * progress))
@@ -124,13 +136,9 @@ def sgd(
         decay_all: Pull biases and the scales of normalization too, as ALIBI does and FixMatch does
             not.
     """
-    from labeldp.trainers.sgd import Group, Sgd
+    from labeldp.trainers.sgd import Sgd, parameter_groups
 
-    decayed = [p for p in model.parameters() if decay_all or p.ndim > 1]
-    others = [] if decay_all else [p for p in model.parameters() if p.ndim <= 1]
-    groups = [Group(parameters=decayed, weight_decay=weight_decay)]
-    if others:
-        groups.append(Group(parameters=others, weight_decay=0.0))
+    groups = parameter_groups(model, weight_decay=weight_decay, decay_all=decay_all)
     return Sgd(groups, learning_rate=learning_rate, momentum=momentum, nesterov=nesterov)
 
 

@@ -16,16 +16,59 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.sgd import sgd as torch_sgd
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Parameters that share a weight decay."""
+    """Parameters that are treated alike.
+
+    Attributes:
+        parameters: Which.
+        weight_decay: Strength of the pull to 0.
+        rate: Times the learning rate; the pull does not look at it.
+        decoupled: Whether the pull is on the parameters themselves (Loshchilov and Hutter, ICLR
+            2019, with momentum's gathering left out), and not a part of the gradient.
+    """
 
     parameters: Sequence[Tensor]
     weight_decay: float
+    rate: float = 1.0
+    decoupled: bool = False
+
+
+def parameter_groups(
+    model: nn.Module,
+    *,
+    weight_decay: float,
+    decay_all: bool = True,
+    bias_rate: float = 1.0,
+    decoupled: bool = False,
+) -> list[Group]:
+    """Return a model's parameters as groups: one where all are treated alike.
+
+    Args:
+        model: The network.
+        weight_decay: Strength of the pull to 0.
+        decay_all: Pull biases and the scales of normalization too.
+        bias_rate: Times the learning rate, for these.
+        decoupled: See `Group`.
+    """
+    alike = decay_all and bias_rate == 1
+    weights = [p for p in model.parameters() if alike or p.ndim > 1]
+    others = [] if alike else [p for p in model.parameters() if p.ndim <= 1]
+    groups = [Group(parameters=weights, weight_decay=weight_decay, decoupled=decoupled)]
+    if others:
+        groups.append(
+            Group(
+                parameters=others,
+                weight_decay=weight_decay if decay_all else 0.0,
+                rate=bias_rate,
+                decoupled=decoupled,
+            )
+        )
+    return groups
 
 
 class Sgd:
@@ -80,14 +123,17 @@ class Sgd:
                     parameters.append(parameter)
                     gradients.append(parameter.grad)
                     moving.append(velocity)
+            if group.decoupled:
+                shrunk = 1 - self.learning_rate * group.weight_decay
+                torch._foreach_mul_(parameters, shrunk)
             torch_sgd(
                 parameters,
                 gradients,
                 moving,
                 fused=True,
-                weight_decay=group.weight_decay,
+                weight_decay=0.0 if group.decoupled else group.weight_decay,
                 momentum=self._momentum,
-                lr=self.learning_rate,
+                lr=self.learning_rate * group.rate,
                 dampening=0.0,
                 nesterov=self._nesterov,
                 maximize=False,

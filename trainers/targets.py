@@ -66,6 +66,7 @@ def targets_of(
     post_processing: PostProcessing,
     *,
     device: torch.device | None = None,
+    smoothing: float = 0.0,
 ) -> Targets:
     """Turn a release into targets, in single precision on the device.
 
@@ -75,13 +76,16 @@ def targets_of(
         post_processing: The rule. Labels count as one-hot vectors where it looks at vectors; labels
             without noise are taken as they are by every rule.
         device: Where the targets go; the CPU if not given.
+        smoothing: Share of each label without noise that is spread over all classes; noisy ones
+            have none of it.
 
     Raises:
         ValueError: Values that the mechanism can't have made, or that are not finite.
     """
     noisy = _vectors(values, mechanism)
     if isinstance(mechanism, NoNoise):
-        return FixedTargets(soft_labels=_single(noisy, device))
+        spread = (1 - smoothing) * noisy + smoothing / mechanism.num_classes
+        return FixedTargets(soft_labels=_single(spread if smoothing else noisy, device))
     additive = isinstance(mechanism, LaplaceNoise | GaussianNoise)
     log_likelihood = mechanism.log_likelihood(noisy if additive else values)
     if post_processing.uses_prior:

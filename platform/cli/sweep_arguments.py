@@ -14,6 +14,11 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what decides which trials there are, and what they may cost."""
     parser.add_argument("--smoke", action="store_true", help="the small size: minutes on two cores")
     parser.add_argument(
+        "--preset",
+        metavar="NAME",
+        help="another size that the sweep has a name for, such as home: full data on two cores",
+    )
+    parser.add_argument(
         "--only",
         action="append",
         default=[],
@@ -67,6 +72,7 @@ def plan_options(sweep: "Sweep", options: argparse.Namespace, *, results: Path) 
 
     return SweepOptions(
         smoke=options.smoke,
+        preset=options.preset,
         results=results,
         overrides=parse_overrides(options.overrides),
         max_epsilon_total=options.max_epsilon_total,

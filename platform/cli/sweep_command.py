@@ -65,7 +65,10 @@ def _results(sweep: "Sweep", options: argparse.Namespace) -> Path:
     if options.results:
         return Path(options.results)
     folder = default_results(sweep.name)
-    return folder.with_name(f"{folder.name}-smoke") if options.smoke else folder
+    size = (options.preset, "smoke" if options.smoke else None)
+    # No folder of a name that the sweep does not know: it is about to say so.
+    known = [part for part in size if part in (*sweep.presets, "smoke")]
+    return folder.with_name("-".join([folder.name, *known]))
 
 
 def _sweep_options(sweep: "Sweep", options: argparse.Namespace, *, results: Path) -> "SweepOptions":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.platform.accuracy_figures import ChooseBy, resolve
+from labeldp.platform.beforehand import check_canaries, notes_of, refuse_lottery, wants_estimates
 from labeldp.platform.cli.sweep_command import sweep_file
 from labeldp.platform.configuration import ConfigurationError
 from labeldp.platform.cost import budget_of, check_budget, check_priors, cost_of
@@ -16,7 +17,6 @@ from labeldp.platform.data_size import size_of_data
 from labeldp.platform.overrides import parse_overrides, read_yaml
 from labeldp.platform.search.stand_ins import DataFacts, Search
 from labeldp.platform.sweep import PlannedTrial, Sweep, ensembles_of
-from labeldp.platform.sweep_check import check_canaries, notes_of, refuse_lottery, wants_estimates
 from labeldp.platform.sweep_options import SweepOptions, prepare
 from labeldp.platform.trusted.audits import check_room
 from labeldp.trainers.performance import Device

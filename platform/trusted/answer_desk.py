@@ -6,7 +6,7 @@ tracking under names that say so.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +126,7 @@ class AnswerDesk:
     def file_of(self, ensemble: EnsembleConfig) -> EnsembleFile:
         """Return where an ensemble's votes are, or will be."""
         facts = {
-            "ensemble": asdict(ensemble),
+            "ensemble": ensemble.facts(),
             "version": teachers.VERSION,
             "features": self._fingerprint,
         }

@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.configuration import (
+    _LATER_KEYS,
     METHODS,
     AuditSettings,
     ConfigurationError,
@@ -26,6 +27,7 @@ from labeldp.platform.configuration import (
 from labeldp.platform.overrides import parse_overrides, read_yaml
 from labeldp.trainers.alibi import AlibiConfig, Noise
 from labeldp.trainers.models import ModelName
+from labeldp.trainers.pate.pate_fm import PateConfig
 from labeldp.trainers.pate.teachers import EnsembleConfig
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.priors import PriorSettings
@@ -279,9 +281,19 @@ def test_trials_from_before_secure_noise_keep_their_hash() -> None:
 def test_settings_that_came_later_leave_older_trials_what_they_were() -> None:
     # Measured before there was a `data.hold_out`.
     assert config_hash(TrialConfig(), data_fingerprint="f") == "de109d069c06635f"
-    for said in ({"data.hold_out": "none"}, {"data.classes": "2"}):
+    for said in ({"data.hold_out": "none"}, {"data.classes": "2"}, {"trainer.recipe.crop": 2}):
         other = with_changes(TrialConfig(), said)
         assert config_hash(other, data_fingerprint="f") != "de109d069c06635f"
+
+
+def test_no_piece_of_the_recipe_counts_at_its_default() -> None:
+    for config in (TrialConfig(), TrialConfig(method="pate", trainer=PateConfig())):
+        pieces = {key: value for key, value in flatten(config).items() if ".recipe." in key}
+        assert len(pieces) in (7, 14)
+        assert all(_LATER_KEYS[key] == value for key, value in pieces.items())
+    # Measured before there was a recipe.
+    pate = TrialConfig(method="pate", trainer=PateConfig())
+    assert config_hash(pate, data_fingerprint="f") == "23c320a9460dd18a"
 
 
 @pytest.mark.parametrize(

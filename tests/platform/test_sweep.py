@@ -8,12 +8,14 @@ import pytest
 from labeldp.platform.configuration import ConfigurationError, TrialConfig
 from labeldp.platform.space import Grid, Uniform
 from labeldp.platform.sweep import (
+    Preset,
     Resources,
     Smoke,
     Sweep,
     Variant,
     ensembles_of,
     plan_trials,
+    preset_sized,
     smoke_sized,
 )
 from labeldp.trainers.alibi import Noise
@@ -74,6 +76,36 @@ def test_smoke_changes_every_variant_and_its_axes() -> None:
         ("AGIBI", 8.0, 1),
         ("no privacy", 1.0, 1),
     ]
+
+
+def test_a_preset_changes_every_variant_its_axes_and_what_a_trial_occupies() -> None:
+    changes, space = {"trainer.epochs": 9}, {"trainer.epsilon": Grid(3.0)}
+    sweep = replace(
+        a_sweep(),
+        resources=Resources(cpus=1, gpus=1),
+        gpu_hours_per_trial=2.0,
+        presets={"home": Preset(changes=changes, space=space)},
+    )
+    home = preset_sized(sweep, "home")
+    assert settings(home) == [("ALIBI", 3.0, 9), ("AGIBI", 3.0, 9), ("no privacy", 1.0, 9)]
+    assert (home.resources, home.gpu_hours_per_trial) == (Resources(), 0.0)
+    assert settings(smoke_sized(home)) == settings(smoke_sized(sweep)), "smoke has the last word"
+
+
+def test_a_preset_may_bring_lines_of_its_own() -> None:
+    own = (Variant(name="one", changes={"trainer.epochs": 4}),)
+    sweep = replace(a_sweep(), space={}, presets={"home": Preset(variants=own)})
+    assert [(name, epochs) for name, _, epochs in settings(preset_sized(sweep, "home"))] == [
+        ("one", 4)
+    ]
+
+
+def test_a_preset_that_there_is_not_is_named_with_what_comes_near() -> None:
+    sweep = replace(a_sweep(), presets={"home": Preset()})
+    with pytest.raises(ConfigurationError, match=r"no preset 'hom'; did you mean home\?"):
+        preset_sized(sweep, "hom")
+    with pytest.raises(ConfigurationError, match=r"no preset 'home'; it has none: leave it out"):
+        preset_sized(a_sweep(), "home")
 
 
 def test_smoke_wins_over_a_variant_and_keeps_other_axes() -> None:

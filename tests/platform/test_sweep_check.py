@@ -4,7 +4,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
@@ -116,44 +115,3 @@ def test_what_a_sweep_that_learns_may_cost_is_known_to_who_publishes_it(tmp_path
     wide = replace(searching, space={"trainer.epsilon": LogUniform(0.5, 2.0)}, variants=())
     found = learned_facts(check(wide, options(tmp_path, max_epsilon_total=50.0)), {})
     assert found["learned_releases"] and found["learned_epsilon"] == pytest.approx(12.0)
-
-
-def own_file(folder: Path, *, classes: int) -> dict[str, Any]:
-    """A file of 300 rows, 30 of which are held out, and the keys that name it."""
-    path = folder / "mine.npz"
-    features = np.random.default_rng(0).normal(size=(300, 4))
-    np.savez(path, features=features, labels=np.arange(300) % classes)
-    named = {"data.name": "own", "data.path": str(path), "data.classes": str(classes)}
-    return {**named, "data.hold_out": "none"}
-
-
-def test_a_users_own_file_is_priced_and_spoiled_by_its_size(tmp_path: Path) -> None:
-    checked = check(small(), options(tmp_path, overrides=own_file(tmp_path, classes=3)))
-    assert checked.audit.spoiled == 0 and checked.held_out == 30
-    # Free is what the cheapest trial pays, and what makes the counts of use is more.
-    assert checked.count_epsilon == 0.5
-    assert {trial.config.evaluation.epsilon for trial in checked.trials} == {0.5}
-    dropped, priced = checked.notes
-    assert "the 20 wrong labels that sweep 'small'" in dropped
-    assert "epsilon 0.5 for each of 4 counts" in priced
-    # With the key that the folder then keeps, another grid asks at the same price.
-    checked.folder.identify(count_epsilon=checked.count_epsilon)
-    wider = {**own_file(tmp_path, classes=3), "trainer.epsilon": [0.2, 0.5]}
-    assert check(small(), options(tmp_path, overrides=wider)).count_epsilon == 0.5
-
-
-def test_wrong_labels_among_two_classes_are_refused_and_none_are_planted(tmp_path: Path) -> None:
-    own = own_file(tmp_path, classes=2)
-    assert check(small(), options(tmp_path, overrides=own)).audit.spoiled == 0
-    with pytest.raises(ValueError, match=r"audit\.canaries is 30, and there are 2 classes"):
-        check(small(), options(tmp_path, overrides={**own, "audit.canaries": 30}))
-    coins = check(small(), options(tmp_path, overrides={**own, "audit.coin_canaries": 30}))
-    assert (coins.audit.canaries, coins.audit.coin_canaries) == (0, 30)
-
-
-def test_a_choice_that_noise_would_make_is_refused_before_it_is_paid(tmp_path: Path) -> None:
-    own = {**own_file(tmp_path, classes=3), "evaluation.epsilon": 0.1}
-    with pytest.raises(ValueError, match=r"noise is too large.*evaluation\.epsilon; 0\.5 would do"):
-        check(small(), options(tmp_path, overrides=own, choose_by=ChooseBy.ESTIMATED))
-    unasked = check(small(), options(tmp_path, overrides=own))  # who wants no choice may look
-    assert "too much to choose a trial by" in unasked.notes[-1]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from labeldp.trainers.alibi import AlibiConfig
-from labeldp.trainers.performance import Device, Performance, Precision
+from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
 
 
 def test_settings_reach_torch() -> None:
@@ -19,6 +19,35 @@ def test_settings_reach_torch() -> None:
         with Performance(device=Device.CPU, precision=precision).autocast():
             product = torch.ones(2, 2) @ torch.ones(2, 2)
         assert product.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("amx", "avx512", "units", "taken"),
+    [
+        (True, True, "amx_bf16", Precision.BF16),
+        (False, True, "avx512_bf16", Precision.BF16),
+        (False, False, None, Precision.FP32),
+    ],
+)
+def test_auto_takes_the_precision_that_the_processor_has_units_for(
+    amx: bool, avx512: bool, units: str | None, taken: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
+    cpu = Performance(device=Device.CPU, precision=Precision.AUTO)
+    assert bf16_units(cpu.torch_device()) == units
+    assert cpu.precision_here() is taken
+    with cpu.autocast():
+        product = torch.ones(2, 2) @ torch.ones(2, 2)
+    assert (product.dtype == torch.bfloat16) == (taken is Precision.BF16)
+
+
+def test_who_asks_for_a_precision_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
+    for precision in (Precision.FP32, Precision.BF16):
+        assert Performance(device=Device.CPU, precision=precision).precision_here() is precision
+    assert Performance().precision is Precision.FP32
 
 
 def test_cuda_is_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

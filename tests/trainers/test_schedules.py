@@ -42,7 +42,17 @@ def test_schedules_rise_then_never_rise_again(
     top = factors.index(max(factors))
     assert factors[: top + 1] == sorted(factors[: top + 1])
     assert factors[top:] == sorted(factors[top:], reverse=True)
-    assert top <= warmup * epochs
+    if not schedule.every_step:
+        assert top <= warmup * epochs
+
+
+def test_the_triangle_rises_and_falls_in_straight_lines_within_epochs() -> None:
+    def factor(epoch: float) -> float:
+        return rate_factor(epoch, epochs=10, schedule=Schedule.TRIANGLE, warmup=0.2)
+
+    assert [factor(epoch) for epoch in (0, 1, 2, 6, 10)] == pytest.approx([0.2, 0.6, 1.0, 0.5, 0.0])
+    assert factor(0.5) == pytest.approx(0.4) and factor(8.4) == pytest.approx(0.2)
+    assert [each for each in Schedule if each.every_step] == [Schedule.TRIANGLE]
 
 
 def test_steps_scale_with_the_number_of_epochs() -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from labeldp.trainers.schedules import sgd
-from labeldp.trainers.sgd import Group, Sgd
+from labeldp.trainers.sgd import Group, Sgd, parameter_groups
 
 
 def network() -> nn.Module:
@@ -64,6 +64,33 @@ def test_it_is_the_textbooks_formula() -> None:
         velocity = 0.9 * velocity + gradient
         weight -= 0.1 * (gradient + 0.9 * velocity)
     assert parameter.item() == pytest.approx(weight, rel=1e-5)
+
+
+def test_decoupled_decay_and_a_rate_of_its_own_written_out() -> None:
+    parameter = torch.tensor([0.7], requires_grad=True)
+    group = Group(parameters=[parameter], weight_decay=0.5, rate=3.0, decoupled=True)
+    optimizer = Sgd([group], learning_rate=0.1)
+    weight, velocity = 0.7, 0.0
+    for _ in range(3):
+        optimizer.zero_grad()
+        torch.autograd.backward(parameter.square().sum())
+        optimizer.step()
+        gradient = 2 * weight
+        velocity = 0.9 * velocity + gradient
+        weight = weight * (1 - 0.1 * 0.5) - 3 * 0.1 * (gradient + 0.9 * velocity)
+    assert parameter.item() == pytest.approx(weight, rel=1e-5)
+
+
+def test_biases_are_a_group_of_their_own_where_they_are_treated_otherwise() -> None:
+    model = network()
+    (alike,) = parameter_groups(model, weight_decay=0.1)
+    assert [id(p) for p in alike.parameters] == [id(p) for p in model.parameters()]
+    weights, biases = parameter_groups(model, weight_decay=0.1, bias_rate=8.0, decoupled=True)
+    assert {p.ndim for p in weights.parameters} == {2} and weights.rate == 1
+    assert {p.ndim for p in biases.parameters} == {1} and biases.rate == 8
+    assert (biases.weight_decay, biases.decoupled, weights.decoupled) == (0.1, True, True)
+    _, spared = parameter_groups(model, weight_decay=0.1, decay_all=False)
+    assert (spared.weight_decay, spared.rate) == (0.0, 1.0)
 
 
 def test_a_parameter_may_get_its_first_gradient_late() -> None:

@@ -39,6 +39,21 @@ def some_log_prior() -> torch.Tensor:
     return logits.log_softmax(1)
 
 
+def test_only_labels_without_noise_are_smoothed() -> None:
+    for mechanism in MECHANISMS:
+        values = released(mechanism)
+        plain, smooth = (
+            targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR, smoothing=share)
+            for share in (0.0, 0.2)
+        )
+        rows, prior = torch.arange(50), some_log_prior()
+        one, other = (each.batch(rows, log_prior=prior) for each in (plain, smooth))
+        if isinstance(mechanism, NoNoise):
+            torch.testing.assert_close(other, 0.8 * one + 0.05)
+        else:
+            assert torch.equal(one, other)
+
+
 @pytest.mark.parametrize("noise", list(Noise))
 def test_a_mechanism_costs_what_was_asked_for(noise: Noise) -> None:
     mechanism = label_mechanism(noise, epsilon=1.5, delta=1e-6, num_classes=3)

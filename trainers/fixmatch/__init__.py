@@ -79,7 +79,7 @@ class FixMatch:
         self._settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
         self._pixels = Pixels.of(data.mean, data.std)
         self.network = (
-            self._settings.seeded(initial)
+            self._settings.for_training(data, initial)
             .to(self.device)
             .to(memory_format=performance.memory_format())
         )

@@ -22,6 +22,7 @@ from labeldp.trainers.learner import LearnerConfig, seeds_of
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.predictors import NetworkSettings
+from labeldp.trainers.recipe import Recipe
 from labeldp.trainers.schedules import TrainingDiverged, batches, rate_factor
 from labeldp.trainers.sgd import Group, Sgd
 
@@ -30,7 +31,7 @@ _EVALUATION_BATCH = 8192
 
 
 def fits_one_batch(config: LearnerConfig) -> bool:
-    """Whether such networks can be trained as one: small ones, without random numbers of layers.
+    """Whether such networks can be trained as one: small ones, of the plainest training.
 
     Batch normalization and dropout keep state of their own, and large networks fill a device alone.
     """
@@ -39,6 +40,8 @@ def fits_one_batch(config: LearnerConfig) -> bool:
         and not config.augment
         and not config.mixup
         and not config.dropout
+        and not config.schedule.every_step
+        and config.recipe == Recipe()
     )
 
 

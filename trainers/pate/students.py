@@ -125,9 +125,12 @@ class _NetworkStudent(OneNetwork):
             Learner(config, data=data, seed=seed, performance=performance, examples=indices)
         )
         self._targets = torch.from_numpy(labels).to(self._learner.device)
+        self._smoothing = config.recipe.label_smoothing
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
-        return functional.cross_entropy(logits, self._targets[rows])
+        return functional.cross_entropy(
+            logits, self._targets[rows], label_smoothing=self._smoothing
+        )
 
 
 class _ClosedFormStudent:

@@ -127,8 +127,13 @@ class TeacherVotes:
             examples=shard.indices,
         )
         labels = torch.from_numpy(shard.labels).to(learner.device)
+        smoothing = self.config.network.recipe.label_smoothing
+
+        def loss(logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+            return functional.cross_entropy(logits, labels[rows], label_smoothing=smoothing)
+
         for _ in range(self.config.network.epochs):
-            learner.epoch(lambda logits, rows: functional.cross_entropy(logits, labels[rows]))
+            learner.epoch(loss)
         votes: NDArray[np.uint8] = learner.predict(queries).argmax(1).astype(np.uint8)
         return votes
 

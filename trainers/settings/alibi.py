@@ -38,6 +38,8 @@ class AlibiConfig(LearnerConfig, TrainerDefaults):
         super().__post_init__()
         _validate.positive(epsilon=self.epsilon)
         _validate.between(0, 1, delta=self.delta)
+        if self.noise is not Noise.NONE:
+            self.recipe.refuse_smoothing(f"noise is {self.noise}")
 
     def mechanism(self, num_classes: int) -> LabelMechanism:
         """Return what is done to the labels of K classes."""

@@ -40,6 +40,7 @@ class AlibiPriorConfig(LearnerConfig, TrainerDefaults):
         _validate.positive(epsilon=self.epsilon)
         _validate.between(0, 1, delta=self.delta)
         _check_weight(self.prior_weight)
+        self.recipe.refuse_smoothing("labels are noisy, and a prior stands beside them")
         if self.noise is Noise.NONE:
             raise ValueError("noise is none; a prior has a place beside noisy labels only")
 
@@ -107,6 +108,7 @@ class PriorLabelsConfig(LearnerConfig, TrainerDefaults):
         _validate.positive(epsilon=self.epsilon)
         _validate.between(0, 1, delta=self.delta)
         _check_weight(self.prior_weight)
+        self.recipe.refuse_smoothing("a prior is learned from, which is soft by itself")
         if self.prior.source is PriorSource.UNIFORM:
             raise ValueError("prior.source is uniform; there is nothing to learn from it")
 

@@ -28,6 +28,7 @@ class BitFlipConfig(LearnerConfig, TrainerDefaults):
         """Check every field."""
         super().__post_init__()
         _validate.positive(epsilon=self.epsilon)
+        self.recipe.refuse_smoothing("bits of the labels are flipped")
 
     @property
     def delta(self) -> float:

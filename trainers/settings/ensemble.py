@@ -1,13 +1,14 @@
 """Settings of an ensemble of teachers (`pate.teachers`): all that decides its votes."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.recipe import Recipe
 from labeldp.trainers.settings.fixmatch import FixMatchConfig
 from labeldp.trainers.settings.forest import ForestSettings
 from labeldp.trainers.settings.learner import LearnerConfig
@@ -69,6 +70,16 @@ class EnsembleConfig:
 
             return 25 if fits_one_batch(self.network) else 1
         return {TeacherKind.PROBE: 100, TeacherKind.FOREST: 5, TeacherKind.FIXMATCH: 1}[self.kind]
+
+    def facts(self) -> dict[str, Any]:
+        """Return all that decides the votes, as plain values.
+
+        What came later is left out where nobody sets it: older votes keep their address.
+        """
+        found = asdict(self)
+        if self.network.recipe == Recipe():
+            del found["network"]["recipe"]
+        return found
 
     def check_count(self, examples: int) -> None:
         """Refuse too few training examples.

@@ -1,10 +1,11 @@
 """How a network is trained: what most trainers' settings begin with."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.own_models import OwnModel, chosen_model
+from labeldp.trainers.recipe import Recipe
 from labeldp.trainers.schedules import WARMUP_FRACTION, Schedule
 from labeldp.trainers.settings.model_name import ModelName
 
@@ -31,6 +32,7 @@ class LearnerConfig:
         mixup: Alpha of mixup (Zhang et al. 2018); 0 for none. One share per batch, drawn from
             Beta(alpha, alpha), mixes the batch with itself in reverse order.
         dropout: Share of hidden units that each step leaves out; for the MLP.
+        recipe: Pieces that the fast network is trained with, and that others may have.
     """
 
     model: ModelName | str = ModelName.MLP
@@ -46,6 +48,7 @@ class LearnerConfig:
     augment: bool = False
     mixup: float = 0.0
     dropout: float = 0.0
+    recipe: Recipe = field(default_factory=Recipe)
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -78,5 +81,5 @@ class LearnerConfig:
 
     def learner(self, **changes: Any) -> "LearnerConfig":
         """Return how a network is trained, less what a trainer adds to it, with some changes."""
-        own = {field.name: getattr(self, field.name) for field in fields(LearnerConfig)}
+        own = {each.name: getattr(self, each.name) for each in fields(LearnerConfig)}
         return LearnerConfig(**{**own, **changes})

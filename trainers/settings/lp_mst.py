@@ -58,6 +58,7 @@ class LpMstConfig(LearnerConfig, TrainerDefaults):
         _validate.between(0, 1, delta=self.delta)
         _validate.whole(partition_seed=self.partition_seed, retrain_epochs=self.retrain_epochs)
         checked_shares(self.splits, stages=self.stages)
+        self.recipe.refuse_smoothing("labels are released with noise")
         if self.later_mixup is not None:
             _validate.non_negative(later_mixup=self.later_mixup)
         if self.epochs - self.retrain_epochs < self.stages:

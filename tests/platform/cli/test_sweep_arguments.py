@@ -38,6 +38,11 @@ def test_lines_limits_and_axes() -> None:
     assert found.overrides == {**drawn, "d": [1, 2]}
 
 
+def test_a_preset_is_passed_on() -> None:
+    assert asked("--preset", "home").preset == "home"
+    assert asked().preset is None
+
+
 def test_a_search_is_asked_for_or_changed() -> None:
     assert asked("--search", "optuna").search == OptunaSearch()
     found = asked("--search", "optuna", "--trials", "5", "--search-seed", "2")

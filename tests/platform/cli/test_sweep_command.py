@@ -3,13 +3,14 @@
 import json
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cluster import CannotFit
-from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep import Preset, Sweep
 from labeldp.platform.sweep_options import SweepOptions
 from labeldp.platform.sweep_report import SweepOutcome
 from labeldp.platform.trusted.teacher_pool import EnsembleIncomplete
@@ -127,12 +128,16 @@ def test_defects_are_not_put_into_words() -> None:
     [
         ([], "results/small"),
         (["--smoke"], "results/small-smoke"),
+        (["--preset", "home"], "results/small-home"),
+        (["--preset", "home", "--smoke"], "results/small-home-smoke"),
+        (["--preset", "../elsewhere"], "results/small"),
         (["--results", "here", "--smoke"], "here"),
     ],
 )
 def test_where_results_go(arguments: list[str], folder: str, tmp_path: Path) -> None:
     runner = Runner(outcome())
-    sweep_command.run(a_sweep(), arguments, runner=runner)
+    sweep = replace(a_sweep(), presets={"home": Preset()})
+    sweep_command.run(sweep, arguments, runner=runner)
     assert runner.asked is not None
     assert tmp_path / runner.asked.results == tmp_path / folder
 

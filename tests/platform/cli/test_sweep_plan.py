@@ -56,6 +56,27 @@ def test_every_sweep_can_be_planned_at_both_sizes(
     assert 1 <= smoke["trials"] <= full["trials"]
 
 
+HOME = sorted(path.name for path in SWEEPS.glob("*.py") if '"home": ' in path.read_text())
+
+
+@pytest.mark.parametrize("sweep", HOME)
+def test_every_sweep_with_a_size_for_home_can_be_planned_at_it(
+    capsys: pytest.CaptureFixture[str], sweep: str
+) -> None:
+    full, home = (
+        planned(capsys, str(SWEEPS / sweep), *size) for size in ([], ["--preset", "home"])
+    )
+    assert 1 <= home["trials"] <= full["trials"]
+    assert home["gpu_hours"] == 0 < full["gpu_hours"]
+    assert set(home["epsilons"]) <= set(full["epsilons"])
+    assert len(HOME) == 6
+
+
+def test_a_preset_that_there_is_not_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refusal(capsys, "plan", str(SWEEPS / HOME[0]), "--preset", "hoem")
+    assert "no preset 'hoem'; did you mean home?" in said
+
+
 def test_a_broken_sweep_file_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for content, words in {
         "1 / 0": "can't be run: ZeroDivisionError: division by zero",

@@ -13,6 +13,7 @@ from labeldp.trainers.learner import LearnerConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.pate.forests import ForestSettings
 from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind, TeacherVotes
+from labeldp.trainers.recipe import Recipe
 from labeldp.trainers.settings.fixmatch import FixMatchConfig
 from tests.trainers.small_data import small_images, small_table
 
@@ -43,6 +44,28 @@ def problem(
     data, labels = small_table(examples=examples)
     vault = LabelVault(labels=labels, num_classes=data.num_classes)
     return data, labels, vault.partition(teachers, seed=3)
+
+
+def test_what_came_later_leaves_the_address_of_older_votes_alone() -> None:
+    facts = CONFIG.facts()
+    assert "recipe" not in facts["network"] and facts["network"]["epochs"] == 20
+    smooth = replace(NETWORK, recipe=Recipe(label_smoothing=0.1))
+    other = replace(CONFIG, network=smooth).facts()
+    assert other["network"]["recipe"]["label_smoothing"] == 0.1
+
+
+@pytest.mark.parametrize("images", [False, True])
+def test_a_network_with_a_recipe_is_trained_on_its_own(images: bool) -> None:
+    data, labels = small_images() if images else small_table()
+    recipe = Recipe(label_smoothing=0.2, average_decay=0.9, mirrored=images)
+    network = replace(NETWORK, recipe=recipe)
+    if images:
+        network = replace(network, model=ModelName.FAST_CNN, width=4, learning_rate=0.3)
+    config = replace(CONFIG, kind=TeacherKind.NETWORK, network=network)
+    assert config.batch == 1
+    vault = LabelVault(labels=labels, num_classes=data.num_classes)
+    votes = TeacherVotes(config=config)(range(3), vault.partition(3, seed=0), data)
+    assert (votes == labels[config.query_positions(400)]).mean() > 0.6
 
 
 @pytest.mark.parametrize("kind", KINDS)

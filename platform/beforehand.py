@@ -1,0 +1,60 @@
+"""What is said of a sweep, or refused, before anything is released: by its start and by its plan.
+
+Nothing here loads data, so that a plan starts without what trains.
+"""
+
+from collections.abc import Sequence
+
+from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.audit_settings import refuse_useless
+from labeldp.platform.configuration import TrialConfig
+from labeldp.platform.count_price import choice_beforehand, count_note
+from labeldp.platform.sweep import PlannedTrial, Sweep
+from labeldp.platform.sweep_options import SweepOptions, canaries_left_out
+
+
+def check_canaries(config: TrialConfig, options: SweepOptions, *, num_classes: int) -> None:
+    """Refuse canaries that the user asks for, or that are for a user's file, and prove nothing.
+
+    What a sweep plants in its own data set is its own affair.
+
+    Raises:
+        ValueError: There are two classes, and canaries for the memorization attack.
+    """
+    if config.data.name == "own" or "audit.canaries" in options.overrides:
+        refuse_useless(config.audit, num_classes=num_classes)
+
+
+def notes_of(
+    sweep: Sweep, options: SweepOptions, trials: Sequence[PlannedTrial], *, held_out: int
+) -> list[str]:
+    """Return what a person should know of a sweep before anything is released.
+
+    Args:
+        sweep: As it is in its file.
+        options: How to run it.
+        trials: As they will be.
+        held_out: H, labels that are held out of training.
+    """
+    notes = (
+        canaries_left_out(sweep, options.overrides),
+        count_note(trials, held_out=held_out),
+    )
+    return [note for note in notes if note]
+
+
+def wants_estimates(sized: Sweep, options: SweepOptions, *, by: ChooseBy) -> bool:
+    """Whether somebody asks for trials to be told apart by estimates, or the sweep does it."""
+    asked = options.choose_by or sized.choose_by
+    return by is ChooseBy.ESTIMATED and (asked is by or sized.learns)
+
+
+def refuse_lottery(trials: Sequence[PlannedTrial], *, held_out: int) -> None:
+    """Refuse to pay for counts that trials are to be chosen by and that say nothing.
+
+    Raises:
+        ValueError: Noise would choose; names it and the ways out.
+    """
+    noise = choice_beforehand(trials, held_out=held_out)
+    if noise is not None:
+        noise.refuse(instead="compare fewer trials, or leave --choose-by and the search out")

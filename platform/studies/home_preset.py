@@ -1,0 +1,81 @@
+"""`--preset home`: sweeps of CIFAR on two cores, on all 50,000 images, with the fast network.
+
+What the papers train for hours on a GPU takes minutes here: at half width ten epochs are 500,000
+images, 1,300 in a second of a core that has units for bfloat16 (docs/fast_network.md has times and
+processors). Full width is `trainer.width=64`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from labeldp.platform.space import Axis
+from labeldp.platform.sweep import Preset, Variant
+from labeldp.trainers.fast_training import LABEL_SMOOTHING, as_changes, fast_training
+from labeldp.trainers.performance import Precision
+from labeldp.trainers.settings.ensemble import TeacherKind
+from labeldp.trainers.settings.fixmatch import WeakBranch
+from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.student import StudentKind
+
+#: Passes over the training examples, in each stage of methods that have some.
+EPOCHS = 10
+#: Channels of the first block of teachers and students; a shard is too small for more.
+_SMALL_WIDTH = 16
+_PERFORMANCE = {"performance.precision": Precision.AUTO, "performance.channels_last": True}
+
+
+def network_preset(
+    changes: Mapping[str, Any] | None = None,
+    *,
+    space: Mapping[str, Axis] | None = None,
+    variants: tuple[Variant, ...] = (),
+    samples: int | None = None,
+) -> Preset:
+    """Return `home` of a sweep whose trainer has one network.
+
+    Args:
+        changes: Beside those of the network and its recipe.
+        space: See `Preset`.
+        variants: See `Preset`; where they are given, they say how many epochs.
+        samples: See `Preset`.
+    """
+    recipe = as_changes("trainer", fast_training(epochs=EPOCHS))
+    if variants:
+        del recipe["trainer.epochs"]
+    return Preset(
+        changes={**recipe, **_PERFORMANCE, **(changes or {})},
+        space=space or {},
+        variants=variants,
+        samples=samples,
+    )
+
+
+def pate_preset(*, teacher_epochs: int, student_epochs: int) -> Preset:
+    """Return `home` of a sweep of PATE-FM.
+
+    Teachers see their shard alone: FixMatch for each would be days. One student learns by FixMatch,
+    a tenth of the published views in each epoch.
+
+    Args:
+        teacher_epochs: Passes over a shard.
+        student_epochs: Of 78 steps each.
+    """
+    teacher = fast_training(
+        epochs=teacher_epochs, width=_SMALL_WIDTH, label_smoothing=LABEL_SMOOTHING
+    )
+    # A shard is a few batches of 50; the rate goes with the batch.
+    teacher |= {"batch_size": 50, "learning_rate": teacher["learning_rate"] / 10}
+    return Preset(
+        changes={
+            **_PERFORMANCE,
+            "trainer.ensemble.kind": TeacherKind.NETWORK,
+            **as_changes("trainer.ensemble.network", teacher),
+            "trainer.student.kind": StudentKind.FIXMATCH,
+            "trainer.student.fixmatch.model": ModelName.FAST_CNN,
+            "trainer.student.fixmatch.width": _SMALL_WIDTH,
+            "trainer.student.fixmatch.epochs": student_epochs,
+            "trainer.student.fixmatch.steps_per_epoch": 78,
+            "trainer.student.fixmatch.weak_branch": WeakBranch.WITHOUT_GRADIENT,
+            "trainer.students": 1,
+        }
+    )

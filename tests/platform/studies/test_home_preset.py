@@ -1,0 +1,65 @@
+"""`--preset home`: all images, the fast network, its recipe; the papers' size stays the default."""
+
+from typing import Any
+
+import pytest
+
+from labeldp.platform.cli.sweep_plan import load_sweep
+from labeldp.platform.configuration import TrialConfig
+from labeldp.platform.studies.home_preset import EPOCHS, network_preset
+from labeldp.platform.sweep import plan_trials, preset_sized
+from labeldp.trainers.fast_training import as_changes, fast_training
+from labeldp.trainers.models import ModelName
+from labeldp.trainers.performance import Precision
+from tests.source_tree import ROOT
+
+
+def at_home(name: str) -> list[TrialConfig]:
+    sweep = preset_sized(load_sweep(str(ROOT / "sweeps" / f"{name}.py")), "home")
+    assert sweep.resources.gpus == sweep.teacher.gpus == 0
+    return [trial.config for trial in plan_trials(sweep)]
+
+
+@pytest.mark.parametrize(
+    ("name", "epochs", "epsilons"),
+    [
+        ("alibi_cifar10", {10}, {1.0, 2.1, 8.0}),
+        ("alibi_cifar100", {10}, {2.0, 3.0, 6.3, 8.1}),
+        ("lp_mst_cifar10", {10, 20}, {1.0, 2.0, 4.0, 8.0}),
+        ("lp_mst_cifar100", {10, 20}, {3.0, 4.0, 5.0, 6.0, 8.0}),
+    ],
+)
+def test_networks(name: str, epochs: set[int], epsilons: set[float]) -> None:
+    configs = at_home(name)
+    assert {config.trainer.epochs for config in configs} == epochs
+    assert {config.trainer.epsilon for config in configs} == epsilons
+    for config in configs:
+        trainer, recipe = config.trainer, fast_training()
+        assert (trainer.model, trainer.width) == (ModelName.FAST_CNN, 32)
+        assert (trainer.learning_rate, trainer.recipe) == (
+            recipe["learning_rate"],
+            recipe["recipe"],
+        )
+        assert config.data.limit is None and config.performance.precision is Precision.AUTO
+        assert config.audit.canaries == 1000
+
+
+def test_each_level_of_cifar100_is_one_trial() -> None:
+    assert len(at_home("alibi_cifar100")) == 4
+
+
+@pytest.mark.parametrize("name", ["pate_fm_cifar10", "pate_fm_cifar100"])
+def test_pate(name: str) -> None:
+    for config in at_home(name):
+        teacher, student = config.trainer.ensemble.network, config.trainer.student.fixmatch
+        assert teacher.model is student.model is ModelName.FAST_CNN
+        assert teacher.recipe.label_smoothing > 0, "a shard's labels are right"
+        assert config.data.limit is None and config.trainer.students == 1
+
+
+def test_lines_of_their_own_say_how_many_epochs() -> None:
+    own: Any = load_sweep(str(ROOT / "sweeps" / "lp_mst_cifar10.py")).variants
+    assert "trainer.epochs" not in network_preset(variants=tuple(own)).changes
+    assert network_preset().changes["trainer.epochs"] == EPOCHS
+    assert network_preset({"seed": 3}).changes["seed"] == 3
+    assert as_changes("trainer", fast_training()).items() <= network_preset().changes.items()
