@@ -7,7 +7,11 @@ from labeldp.platform.configuration import DataSettings, EvaluationSettings, Fea
 from labeldp.platform.data_settings import OWN_KEYS
 from labeldp.trainers import data as data_sets
 from labeldp.trainers.data import LabelledData
-from labeldp.trainers.features import described_by_features
+from labeldp.trainers.features import (
+    PatchFeatures,
+    RandomPatchFeatures,
+    described_by_features,
+)
 from labeldp.trainers.held_out import set_aside
 
 
@@ -29,7 +33,9 @@ def load_data(
     """
     loaded = _as_on_disk(settings, cache)
     if settings.features is not FeatureSet.AS_THEY_ARE:
-        loaded = replace(loaded, public=described_by_features(loaded.public, folder=cache))
+        photographs = settings.features is FeatureSet.RANDOM_PATCHES
+        how = RandomPatchFeatures() if photographs else PatchFeatures()
+        loaded = replace(loaded, public=described_by_features(loaded.public, how, folder=cache))
     evaluation = evaluation or EvaluationSettings()
     share = evaluation.share(has_test_split=loaded.public.has_test_split)
     if share is None:

@@ -10,7 +10,8 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 | Where do features and labels come from? | `data`, the door to the room `data_sets` |
 | ... of a file that is too large for memory? | `mapped_features` |
 | What do other packages add? | `extensions` |
-| Which features? What makes them of raw rows? | `features`, `patch_encoder`; `preprocessing` |
+| Which features? | `features`: `patch_encoder`, `random_patches` |
+| ... what makes them of raw rows? | `preprocessing` |
 | Which networks? | `models`, `two_branch`; the user's own: `own_models` |
 | How is it trained? | `schedules`, `sgd`, `losses`, `targets`, `augmentation`, `performance` |
 | Noise on labels, Bayes' rule in training | `alibi`, `alibi_prior`, `bit_flip` |
