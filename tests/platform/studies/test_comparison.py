@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, PureEvent, epsilon_of
-from labeldp.platform.configuration import flatten
+from labeldp.platform.configuration import FeatureSet, config_hash, flatten
 from labeldp.platform.cost import cost_of
 from labeldp.platform.studies.comparison import (
     EPSILONS,
+    LARGER_EPSILONS,
     METHOD_LINES,
     REPETITIONS,
     SHARED,
@@ -81,3 +82,36 @@ def test_a_prior_and_the_labels_after_it_are_both_paid(trials: list[PlannedTrial
 
 def test_the_smoke_size_is_one_trial_per_method() -> None:
     assert len(plan_trials(smoke_sized(SWEEP))) == len(METHOD_LINES) + 2
+
+
+def test_other_features_and_epsilons_change_nothing_else() -> None:
+    photographs = comparison(
+        "compare_digits",
+        dataset="digits",
+        features=FeatureSet.RANDOM_PATCHES,
+        epsilons=LARGER_EPSILONS,
+    )
+    trials = plan_trials(photographs)
+    alibi = [trial.config for trial in trials if trial.variant == "ALIBI"]
+    assert {config.trainer.epsilon for config in alibi} == set(LARGER_EPSILONS)
+    pate = [trial.config for trial in trials if trial.variant == PATE]
+    assert len({config.trainer.sigma2 for config in pate}) == len(LARGER_EPSILONS)
+    one, other = (
+        next(
+            flatten(trial.config)
+            for trial in planned
+            if trial.variant == "ALIBI" and trial.config.trainer.epsilon == 1.0
+        )
+        for planned in (plan_trials(SWEEP), trials)
+    )
+    assert {key for key in one if one[key] != other[key]} == {"data.features"}
+
+
+def test_epsilons_that_came_later_leave_the_older_trials_what_they_were() -> None:
+    hashes = [
+        config_hash(trial.config, data_fingerprint="0")
+        for trial in plan_trials(comparison("compare_mnist", dataset="mnist"))
+        if trial.variant == "moment labels" and trial.config.trainer.epsilon == 0.1
+    ]
+    # As they were before there was an epsilon of .01.
+    assert hashes == ["852ea071d2e12357", "845f5ddbf6cb1f34", "67e918536cd83fd0"]
