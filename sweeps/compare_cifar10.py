@@ -6,7 +6,7 @@ ResNet18, Ghazi et al. 2021), and on features that SimCLR learned of the same im
 features reached 55.5 at .5 and 57.7 at 1 (ALIBI with a cluster prior), 66.7 at 2 (ALIBI).
 
 Features are of random patches, averaged with those of the mirror image, and no label went into
-them. But three of their constants were chosen on this set by accuracy on true labels
+them. But four of their constants were chosen on this set by accuracy on true labels
 (`trainers/random_patches.py`), which no epsilon pays for; `compare_cifar100.py` is what confirms
 them. What all methods share is as in `compare_fashion_mnist.py`. `--smoke`: 4,000 images, one
 seed, epsilon 1. One line first, and the others later in the same folder:

@@ -72,8 +72,14 @@ def test_features_are_centered_and_of_unit_size_and_components_fall() -> None:
     features = SMALL.fit(images)(images)
     assert features.mean(0).abs().max() < 1e-3
     assert features.square().sum(1).mean() == pytest.approx(1, abs=1e-2)
-    lengths = features.square().sum(0)
-    assert (lengths[1:] <= lengths[:-1] * 1.01).all()
+    spreads = {}
+    for flattening in (0.0, 0.5, 1.0):
+        features = replace(SMALL, flattening=flattening).fit(images)(images)
+        spread = features.square().mean(0).sqrt()
+        spreads[flattening] = spread / spread[0]
+    assert (spreads[0.0][1:] < spreads[0.0][:-1]).all()
+    torch.testing.assert_close(spreads[0.5], spreads[0.0].sqrt(), atol=1e-2, rtol=1e-2)
+    torch.testing.assert_close(spreads[1.0], torch.ones(5), atol=1e-2, rtol=1e-2)
 
 
 def test_the_strongest_directions_are_those_of_a_full_decomposition() -> None:
@@ -130,6 +136,7 @@ def test_what_is_kept_and_read_makes_the_same_features(
         ({"filters": 7}, "filters is 7; half of them are mirror images"),
         ({"filters": 300, "sampled_patches": 200}, "sampled_patches is 200"),
         ({"cells": 0}, "cells is 0"),
+        ({"flattening": 1.5}, "flattening is 1.5"),
         ({"whitening": 0.0}, "whitening is 0"),
         ({"precision": "half"}, "precision"),
     ],
