@@ -6,7 +6,11 @@ from pathlib import Path
 from labeldp.platform.configuration import DataSettings, EvaluationSettings, FeatureSet
 from labeldp.platform.data_size import as_on_disk
 from labeldp.trainers.data import LabelledData, labelled
-from labeldp.trainers.features import described_by_features
+from labeldp.trainers.features import (
+    PatchFeatures,
+    RandomPatchFeatures,
+    described_by_features,
+)
 from labeldp.trainers.held_out import set_aside
 
 
@@ -29,7 +33,9 @@ def load_data(
     splits = as_on_disk(settings, cache=cache)
     loaded = labelled(settings.name, splits, limit=settings.limit)
     if settings.features is not FeatureSet.AS_THEY_ARE:
-        loaded = replace(loaded, public=described_by_features(loaded.public, folder=cache))
+        photographs = settings.features is FeatureSet.RANDOM_PATCHES
+        how = RandomPatchFeatures() if photographs else PatchFeatures()
+        loaded = replace(loaded, public=described_by_features(loaded.public, how, folder=cache))
     evaluation = evaluation or EvaluationSettings()
     share = evaluation.share(has_test_split=loaded.public.has_test_split)
     if share is None:

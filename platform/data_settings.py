@@ -13,10 +13,15 @@ from labeldp.trainers.data_sets.own_source import OwnSource
 
 
 class FeatureSet(StrEnum):
-    """What models see: features AS_THEY_ARE, or PATCHES, k-means features that need no labels."""
+    """What models see: features AS_THEY_ARE, or such as need no labels.
+
+    PATCHES are k-means features of images; RANDOM_PATCHES features of photographs, whose mirror
+    images must be as good as they are. Of tables both are standardized columns.
+    """
 
     AS_THEY_ARE = "as_they_are"
     PATCHES = "patches"
+    RANDOM_PATCHES = "random_patches"
 
 
 @dataclass(frozen=True, kw_only=True)

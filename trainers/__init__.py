@@ -11,7 +11,8 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 | Where do features and labels come from? | `data`, the door to the room `data_sets` |
 | ... of a file that is too large for memory? | `mapped_features` |
 | What do other packages add? | `extensions` |
-| Which features? What makes them of raw rows? | `features`, `patch_encoder`; `preprocessing` |
+| Which features? | `features`: `patch_encoder`, `random_patches` |
+| ... what makes them of raw rows? | `preprocessing` |
 | Which networks? | `models`, `fast_cnn`, `two_branch`; the user's own: `own_models` |
 | How is it trained? | `schedules`, `sgd`, `losses`, `targets`, `augmentation`, `performance` |
 | ... in ten epochs? | `fast_training`, of pieces in `recipe`; `weight_average` |

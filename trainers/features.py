@@ -1,7 +1,8 @@
 """Features that no label goes into: computed once, kept by content, free of any privacy cost.
 
 In label privacy the features are public, so whatever is learned from them alone costs nothing. For
-images these are patches described by k-means (`PatchFeatures`), for tables standardized columns.
+images these are patches described by k-means (`PatchFeatures`) or by random patches
+(`RandomPatchFeatures`), for tables standardized columns.
 
 >>> table = torch.arange(8.0).view(4, 2)
 >>> data = PublicData(name="table", num_classes=2, train_features=table, test_features=table[:2],
@@ -17,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -27,13 +28,24 @@ from torch import Tensor
 from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.patch_encoder import PatchEncoder, PatchFeatures
 from labeldp.trainers.preprocessing import Step
+from labeldp.trainers.random_patches import RandomPatchFeatures, RandomPatchStep
 
-__all__ = ["Features", "PatchFeatures", "described_by_features", "label_free_features"]
+__all__ = [
+    "Features",
+    "PatchFeatures",
+    "RandomPatchFeatures",
+    "described_by_features",
+    "label_free_features",
+]
 
 #: Counted up when the same settings give other features, so that stale files are not read.
 _VERSION = 1
 #: Of an encoder of patches.
 _MATRICES = ("mean", "whitening", "centers", "shift", "projection")
+#: What steps say beside their matrices.
+_DESCRIBED = ("patch", "cells", "threshold", "precision")
+#: How images are described.
+ImageFeatures: TypeAlias = PatchFeatures | RandomPatchFeatures
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -158,7 +170,7 @@ class Features:
 
 
 def described_by_features(
-    data: PublicData, settings: PatchFeatures | None = None, *, folder: Path | None = None
+    data: PublicData, settings: ImageFeatures | None = None, *, folder: Path | None = None
 ) -> PublicData:
     """Return the same data, its features replaced by label-free ones; see `label_free_features`."""
     found = label_free_features(data, settings, folder=folder)
@@ -171,13 +183,14 @@ def described_by_features(
 
 
 def label_free_features(
-    data: PublicData, settings: PatchFeatures | None = None, *, folder: Path | None = None
+    data: PublicData, settings: ImageFeatures | None = None, *, folder: Path | None = None
 ) -> Features:
     """Describe public data by features that are learned from the training features alone.
 
     Args:
         data: Images or a table.
-        settings: How images are described; the defaults if not given. Tables need none.
+        settings: How images are described; the defaults of k-means patches if not given. Tables
+            need none.
         folder: Where features are kept, for the next who asks for the same of the same data; None
             for nowhere. Several processes may ask at once.
 
@@ -191,11 +204,13 @@ def label_free_features(
     if kept is not None:
         return kept
     train, test = data.train_features.cpu(), data.test_features.cpu()
-    step: PatchStep | ScaledStep
-    if data.kind is FeatureKind.IMAGE:
-        step = PatchStep(encoder=settings.fit(train))
-    else:
+    step: PatchStep | RandomPatchStep | ScaledStep
+    if data.kind is FeatureKind.TABULAR:
         step = ScaledStep.fit(train)
+    elif isinstance(settings, RandomPatchFeatures):
+        step = RandomPatchStep(encoder=settings.fit(train))
+    else:
+        step = PatchStep(encoder=settings.fit(train))
     features = Features(train=step(train), test=step(test), step=step)
     if files is not None:
         files.write(features, step)
@@ -219,14 +234,15 @@ class _Files:
             return None
         with np.load(self.step, allow_pickle=False) as archive:
             arrays = dict(archive)
-        kind = PatchStep if "patch" in arrays else ScaledStep
-        described = {name: int(arrays[name]) for name in ("patch", "cells") if name in arrays}
+        kinds = (PatchStep, "patch"), (RandomPatchStep, "kernels")
+        kind = next((kind for kind, mark in kinds if mark in arrays), ScaledStep)
+        described = {name: arrays[name].item() for name in _DESCRIBED if name in arrays}
         # Copied on write: processes on one machine share the pages.
         values = torch.from_numpy(np.load(self.values, mmap_mode="c", allow_pickle=False))
         step: Step = kind.restored(described, arrays)
         return Features(train=values[:examples], test=values[examples:], step=step)
 
-    def write(self, features: Features, step: PatchStep | ScaledStep) -> None:
+    def write(self, features: Features, step: PatchStep | RandomPatchStep | ScaledStep) -> None:
         """Keep them, for readers who want both files."""
         values = torch.cat((features.train, features.test)).numpy()
         _write(self.values, lambda file: np.save(file, values, allow_pickle=False))
@@ -234,7 +250,7 @@ class _Files:
         _write(self.step, lambda file: np.savez(file, **parts))
 
 
-def _key(data: PublicData, settings: PatchFeatures) -> str:
+def _key(data: PublicData, settings: ImageFeatures) -> str:
     text = f"{_VERSION} {data.fingerprint} {settings!r}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

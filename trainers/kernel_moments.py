@@ -5,6 +5,11 @@ Kernel ridge regression needs of the labels only their sums along directions of 
 one likes, and the noise goes where it hurts least: into a few hundred sums over all examples. How
 many directions are asked about, and how far each answer is trusted, follows from the noise and the
 features by Bayes' rule under the kernel's own (Gaussian process) prior; labels have no say in it.
+
+Least squares from noisy sums is older: Mehta et al. ("Differentially Private Image Classification
+from Features", TMLR 2023) have it on features of a public encoder, under full differential privacy,
+where the products of features need noise as well; Cond-DP (arXiv:2606.18773) makes the conditioner
+public.
 """
 
 import math

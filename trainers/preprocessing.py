@@ -326,10 +326,11 @@ def as_given(features: "Tensor") -> Preprocessing:
 def _kinds() -> dict[str, type[Step]]:
     # It is learned from whole data sets, and so knows what those are, which know this module.
     from labeldp.trainers.features import PatchStep, ScaledStep
+    from labeldp.trainers.random_patches import RandomPatchStep
 
     kinds: tuple[type[Step], ...] = (
         *(AsTheyAre, Columns, Images, Numbers, Places),
-        *(PatchStep, ScaledStep),
+        *(PatchStep, RandomPatchStep, ScaledStep),
     )
     return {kind.kind: kind for kind in kinds}
 

@@ -1,7 +1,8 @@
 """One comparison of methods for any set of images: same features, model, epochs and seeds for all.
 
-Features are k-means features of patches, which no label goes into, and the model is an MLP on them:
-minutes on a CPU, and differences that come from the methods alone. Settings were looked at on one
+Features are of patches, and no label goes into them: k-means features, or, of photographs, random
+patches. The model is an MLP on them: minutes on a CPU, and differences that come from the methods
+alone. Settings were looked at on one
 seed of one data set, coarsely, and are the same for every method and epsilon. So were, among three
 values each, two constants in `kernel_moments`, by accuracy on true training labels: no epsilon pays
 for that. PATE has teachers and a student of its own: ridge regressions on the same features.
@@ -10,10 +11,12 @@ A repetition draws noise and initial weights anew. Partitions into stages, clust
 are public, and the same in all; PATE's shards are cut anew.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.pate.calibration import calibrate_gnmax
 from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureSet, TrialConfig
 from labeldp.platform.space import Grid
@@ -25,7 +28,9 @@ from labeldp.trainers.settings.noise import Noise
 from labeldp.trainers.settings.pate import AggregatorKind
 from labeldp.trainers.settings.student import StudentKind
 
-EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
+EPSILONS = (0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
+#: For photographs, which need more.
+LARGER_EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 REPETITIONS = 3
 _EPOCHS = 12
 #: PATE: how many teachers answer how many queries. Its noise follows from epsilon, at this delta.
@@ -79,12 +84,18 @@ NO_PRIVACY = Variant(
 
 
 def _pate_noise(epsilon: float) -> float:
-    """Standard deviation of the noise on votes with which all answers together cost epsilon."""
-    setting = calibrate_gnmax(epsilon=epsilon, delta=_DELTA, max_answers=_ANSWERS)
-    return setting.aggregator.noise_std
+    """Standard deviation of the noise on votes with which all answers together cost epsilon.
+
+    The ledger takes the lower of two prices: of decisions, from Renyi orders, and of their counts,
+    which is exact and lower where epsilon is tiny. A label moves one vote, which is two counts, as
+    it does in a one-hot label: K answers are K such releases.
+    """
+    decisions = calibrate_gnmax(epsilon=epsilon, delta=_DELTA, max_answers=_ANSWERS)
+    counts = calibrate_gaussian(epsilon=epsilon, delta=_DELTA).noise_std * math.sqrt(_ANSWERS)
+    return min(decisions.aggregator.noise_std, counts)
 
 
-def _pate(repetition: int) -> Variant:
+def _pate(repetition: int, epsilons: Sequence[float]) -> Variant:
     """PATE that costs the same epsilons whatever the votes: GNMax, its noise set by the budget."""
     return Variant(
         name="PATE with probes",
@@ -100,7 +111,7 @@ def _pate(repetition: int) -> Variant:
             "trainer.students": 1,
         },
         space={
-            "trainer.sigma2": Grid(*map(_pate_noise, EPSILONS)),
+            "trainer.sigma2": Grid(*map(_pate_noise, epsilons)),
             "trainer.ensemble.seed": Grid(repetition),
         },
     )
@@ -111,24 +122,34 @@ def _repeated(line: Variant, repetition: int) -> Variant:
     return replace(line, changes={**line.changes, **own})
 
 
-def comparison(name: str, *, dataset: str) -> Sweep:
+def comparison(
+    name: str,
+    *,
+    dataset: str,
+    features: FeatureSet = FeatureSet.PATCHES,
+    epsilons: Sequence[float] = EPSILONS,
+) -> Sweep:
     """Return the comparison on a data set of images.
 
     Args:
         name: Of the sweep.
         dataset: Name of the data set.
+        features: What all methods see of it.
+        epsilons: At which methods are compared.
     """
+    at = {"trainer.epsilon": Grid(*epsilons)}
+    lines = [replace(line, space=at) for line in METHOD_LINES]
     return Sweep(
         name=name,
         base=TrialConfig(
-            data=DataSettings(name=dataset, features=FeatureSet.PATCHES),
+            data=DataSettings(name=dataset, features=features),
             audit=AuditSettings(canaries=1000, coin_canaries=100),
             trainer=AlibiConfig(),
         ),
         variants=[
             _repeated(line, repetition)
             for repetition in range(REPETITIONS)
-            for line in (*METHOD_LINES, _pate(repetition), NO_PRIVACY)
+            for line in (*lines, _pate(repetition, epsilons), NO_PRIVACY)
         ],
         smoke=Smoke(
             changes={"data.limit": 4000, "audit.canaries": 100, "seed": 0, "noise.draw": 0},

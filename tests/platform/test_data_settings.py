@@ -4,7 +4,7 @@ import pytest
 
 from labeldp.platform.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.data_loading import load_data
-from labeldp.platform.data_settings import OWN_KEYS, DataSettings
+from labeldp.platform.data_settings import OWN_KEYS, DataSettings, FeatureSet
 from labeldp.trainers.data_sets.own_rows import HoldOut
 
 
@@ -65,3 +65,15 @@ def test_keys_of_own_files_are_refused_elsewhere(key: str, value: str | int) -> 
 def test_what_does_not_go_together(settings: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load_data(DataSettings(name="own", **settings))  # type: ignore[arg-type]
+
+
+def test_each_set_of_features_is_another_step() -> None:
+    kinds = {}
+    for features in FeatureSet:
+        loaded = load_data(DataSettings(name="digits", limit=100, features=features))
+        kinds[features] = loaded.public.preprocessing.steps[-1].kind
+    assert kinds == {
+        FeatureSet.AS_THEY_ARE: "images",
+        FeatureSet.PATCHES: "patches",
+        FeatureSet.RANDOM_PATCHES: "random_patches",
+    }

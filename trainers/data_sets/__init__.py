@@ -5,7 +5,7 @@
 | Which sets have a name? | `catalog`, a record each (`data_set`) |
 | How do they lie on disk? | the records say; `layouts` that several share |
 | What downloads them? | `fetch` and nothing else, in the ways of `downloads` |
-| How is a published file read? | `files` for all, `images`, `tables`, `movielens` |
+| How is a published file read? | `files` for all, `images`, `svhn`, `tables`, `movielens` |
 | What of a user's own data? | `own_data`: files as `own_source` says, or `own_memory` |
 | How is such a file read? | `own_csv`, `own_parquet` (with `own_columns`), `own_arrays` |
 | What is seen in it, before it is read? | `own_description` |

@@ -1,7 +1,8 @@
 """The data sets that `load` knows by name, each by one record: files, reader, download.
 
 A set is added by a record here and a test. It may lie on disk in more than one published layout.
-Sizes and MD5s are the published ones; for the files of CIFAR-100's binary version none are.
+Sizes and MD5s are the published ones; for the files of CIFAR-100's binary version none are, and for
+KMNIST's those of the compressed files, which are checked as they come.
 
 >>> find("mnits")
 Traceback (most recent call last):
@@ -17,6 +18,7 @@ from labeldp.trainers.data_sets.downloads import file_by_file, from_torchvision
 from labeldp.trainers.data_sets.images import read_cifar_binary, read_cifar_pickle, read_digits
 from labeldp.trainers.data_sets.layouts import cifar_layout, idx_layout, published_files
 from labeldp.trainers.data_sets.movielens import read_movielens
+from labeldp.trainers.data_sets.svhn import read_svhn
 from labeldp.trainers.data_sets.tables import read_adult
 from labeldp.trainers.extensions import Registry
 
@@ -28,6 +30,8 @@ _FASHION_CLASSES = (
     *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
     *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
 )
+#: The first kana of each column of the syllabary, in Hepburn's letters.
+_KANA = ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo")
 
 _RECORDS = (
     DataSet(
@@ -68,6 +72,28 @@ _RECORDS = (
             ),
         ),
         download=from_torchvision("FashionMNIST"),
+    ),
+    DataSet(
+        name="kmnist",
+        description="70,000 handwritten kana, 28x28 (Clanuwat et al. 2018, CC BY-SA 4.0)",
+        layouts=(idx_layout("KMNIST/raw", (None, None, None, None), _KANA),),
+        download=from_torchvision("KMNIST"),
+    ),
+    DataSet(
+        name="svhn",
+        description="99,289 digits of house numbers, 32x32 (Netzer et al. 2011; not for trade)",
+        layouts=(
+            cifar_layout(
+                published_files(
+                    "SVHN",
+                    ("train_32x32.mat", 182_040_794, "e26dedcc434d2e4c54c9b2d4a06d8373"),
+                    ("test_32x32.mat", 64_275_384, "eb5a983be6a315427106f1b164d9cef3"),
+                ),
+                read_svhn,
+                num_classes=10,
+            ),
+        ),
+        download=file_by_file("http://ufldl.stanford.edu/housenumbers/"),
     ),
     DataSet(
         name="cifar10",

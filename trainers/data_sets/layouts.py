@@ -1,4 +1,4 @@
-"""Layouts that several data sets share: the four files of MNIST, the batches of CIFAR."""
+"""Layouts that several data sets share: the four files of MNIST, files of images with labels."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,13 +18,16 @@ def published_files(folder: str, *named: tuple[str, int, str | None]) -> tuple[P
 
 
 def idx_layout(
-    folder: str, digests: tuple[str, str, str, str], classes: tuple[str, ...] | None = None
+    folder: str,
+    digests: tuple[str | None, str | None, str | None, str | None],
+    classes: tuple[str, ...] | None = None,
 ) -> Layout:
     """The four files of MNIST and of what is published like it.
 
     Args:
         folder: Below the root.
-        digests: MD5s of the images and labels to train on, and of those to test with.
+        digests: MD5s of the images and labels to train on, and of those to test with; None where
+            none is published.
         classes: Names of the classes.
     """
     train_images, train_labels, test_images, test_labels = digests

@@ -3,10 +3,11 @@
 import pytest
 
 from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, PureEvent, epsilon_of
-from labeldp.platform.configuration import flatten
+from labeldp.platform.configuration import FeatureSet, config_hash, flatten
 from labeldp.platform.cost import cost_of
 from labeldp.platform.studies.comparison import (
     EPSILONS,
+    LARGER_EPSILONS,
     METHOD_LINES,
     REPETITIONS,
     SHARED,
@@ -46,14 +47,14 @@ def test_each_trial_costs_the_epsilon_that_it_is_compared_at(trials: list[Planne
 
 def test_pates_noise_is_what_the_epsilons_ask_for(trials: list[PlannedTrial]) -> None:
     pate = [trial for trial in trials if trial.variant == PATE and trial.config.seed == 0]
-    # What is charged is the price of decisions; that of the counts behind them is above it.
-    by_decisions = cost_of(pate, num_classes=10).epsilons
-    assert by_decisions == pytest.approx(EPSILONS, rel=1e-6)
+    assert cost_of(pate, num_classes=10).epsilons == pytest.approx(EPSILONS, rel=1e-6)
+    # What is charged is the price of decisions; but for tiny epsilons that of the counts is above.
     for trial, epsilon in zip(pate, EPSILONS, strict=True):
         planned = trial.config.trainer.planned_charge(num_classes=10, seed=0)
         assert planned is not None and isinstance(planned.event, DecisionEvent)
         counts = GaussianEvent(noise_multiplier=planned.event.noise_multiplier)
-        assert epsilon_of([counts], delta=1e-5) > 1.1 * epsilon
+        price = epsilon_of([counts], delta=1e-5)
+        assert price > 1.1 * epsilon if epsilon >= 0.1 else price == pytest.approx(epsilon)
 
 
 def test_each_repetition_draws_and_pays_for_releases_of_its_own(
@@ -80,3 +81,36 @@ def test_a_prior_and_the_labels_after_it_are_both_paid(trials: list[PlannedTrial
 
 def test_the_smoke_size_is_one_trial_per_method() -> None:
     assert len(plan_trials(smoke_sized(SWEEP))) == len(METHOD_LINES) + 2
+
+
+def test_other_features_and_epsilons_change_nothing_else() -> None:
+    photographs = comparison(
+        "compare_digits",
+        dataset="digits",
+        features=FeatureSet.RANDOM_PATCHES,
+        epsilons=LARGER_EPSILONS,
+    )
+    trials = plan_trials(photographs)
+    alibi = [trial.config for trial in trials if trial.variant == "ALIBI"]
+    assert {config.trainer.epsilon for config in alibi} == set(LARGER_EPSILONS)
+    pate = [trial.config for trial in trials if trial.variant == PATE]
+    assert len({config.trainer.sigma2 for config in pate}) == len(LARGER_EPSILONS)
+    one, other = (
+        next(
+            flatten(trial.config)
+            for trial in planned
+            if trial.variant == "ALIBI" and trial.config.trainer.epsilon == 1.0
+        )
+        for planned in (plan_trials(SWEEP), trials)
+    )
+    assert {key for key in one if one[key] != other[key]} == {"data.features"}
+
+
+def test_epsilons_that_came_later_leave_the_older_trials_what_they_were() -> None:
+    hashes = [
+        config_hash(trial.config, data_fingerprint="0")
+        for trial in plan_trials(comparison("compare_mnist", dataset="mnist"))
+        if trial.variant == "moment labels" and trial.config.trainer.epsilon == 0.1
+    ]
+    # As they were before there was an epsilon of .01.
+    assert hashes == ["852ea071d2e12357", "845f5ddbf6cb1f34", "67e918536cd83fd0"]

@@ -4,11 +4,12 @@ import urllib.error
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from labeldp.trainers.data_sets import downloads
-from labeldp.trainers.data_sets.catalog import DATASETS
+from labeldp.trainers.data_sets.catalog import DATASETS, find
 from labeldp.trainers.data_sets.fetch import FetchFailed, fetch
 from labeldp.trainers.data_sets.files import PublishedFile
 from tests.real_data import real_data_root
@@ -74,10 +75,39 @@ def test_adult_comes_file_by_file_with_its_digests(
     ]
 
 
+def test_svhn_comes_file_by_file_and_kmnist_by_torchvision(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[tuple[str, str]] = []
+    monkeypatch.setattr(downloads, "_get", lambda url, path, *, md5: asked.append((url, md5)))
+    with pytest.raises(FetchFailed, match=r"train_32x32\.mat is missing"):
+        fetch("svhn", tmp_path)
+    assert asked == [
+        (f"http://ufldl.stanford.edu/housenumbers/{name}_32x32.mat", md5)
+        for name, md5 in (
+            ("train", "e26dedcc434d2e4c54c9b2d4a06d8373"),
+            ("test", "eb5a983be6a315427106f1b164d9cef3"),
+        )
+    ]
+    came: list[Path] = []
+    kmnist = SimpleNamespace(KMNIST=lambda root, *, download: came.append(root))
+    monkeypatch.setattr("torchvision.datasets", kmnist)
+    with pytest.raises(FetchFailed, match=r"kmnist is not in .*KMNIST/raw"):
+        fetch("kmnist", tmp_path)
+    assert came == [tmp_path]
+
+
+def test_kmnist_is_checked_by_size(tmp_path: Path) -> None:
+    write_mnist(tmp_path, folder="KMNIST")
+    (problem, *_) = find("kmnist").check(tmp_path)
+    assert "15,696 bytes, the published file 47,040,016: fetch it again" in problem
+
+
 def test_what_can_not_be_fetched() -> None:
     fetch("digits")
     downloaded = {name for name, record in DATASETS.items() if record.download is not None}
-    assert downloaded == {"mnist", "fashion_mnist", "cifar10", "cifar100", "adult"}
+    images = {"mnist", "fashion_mnist", "kmnist", "svhn", "cifar10", "cifar100"}
+    assert downloaded == {*images, "adult"}
     with pytest.raises(ValueError, match=r"own can't be fetched.*data\.path=FILE"):
         fetch("own")
     with pytest.raises(ValueError, match="did you mean mnist"):

@@ -23,7 +23,11 @@ LABELS = np.arange(10)
 
 
 def test_idx_files_give_the_images_back(tmp_path: Path) -> None:
-    for name, folder in (("mnist", "MNIST"), ("fashion_mnist", "FashionMNIST")):
+    for name, folder in (
+        ("mnist", "MNIST"),
+        ("fashion_mnist", "FashionMNIST"),
+        ("kmnist", "KMNIST"),
+    ):
         pixels = write_mnist(tmp_path, folder=folder)
         data = load(name, root=tmp_path)
         assert torch.equal(data.public.train_features, torch.from_numpy(pixels[:, None]))
