@@ -7,6 +7,9 @@ from labeldp.platform.configuration import DataSettings, EvaluationSettings, Fea
 from labeldp.platform.data_settings import OWN_KEYS
 from labeldp.trainers import data as data_sets
 from labeldp.trainers.data import LabelledData
+from labeldp.trainers.data_sets.catalog import find
+from labeldp.trainers.data_sets.embedded import with_embeddings
+from labeldp.trainers.data_sets.files import data_root
 from labeldp.trainers.features import described_by_features
 from labeldp.trainers.held_out import set_aside
 
@@ -39,6 +42,12 @@ def load_data(
 
 def _as_on_disk(settings: DataSettings, cache: Path | None) -> LabelledData:
     if settings.name == "own":
+        if settings.embeddings is not None:
+            raise ValueError(
+                f"data.embeddings is {settings.embeddings}, but data.name is own: embeddings of "
+                "your own images are your features; set data.path to them, and data.labels to the "
+                "file of their labels"
+            )
         return data_sets.load_own(settings.own_source, limit=settings.limit, folder=cache)
     said = [f"data.{key}" for key in OWN_KEYS if getattr(settings, key)]
     if said:
@@ -46,4 +55,8 @@ def _as_on_disk(settings: DataSettings, cache: Path | None) -> LabelledData:
             f"{', '.join(said)}: for data of your own, but data.name is {settings.name}; set "
             "data.name=own, or leave them out"
         )
-    return data_sets.load(settings.name, root=settings.root, limit=settings.limit)
+    if settings.embeddings is None:
+        return data_sets.load(settings.name, root=settings.root, limit=settings.limit)
+    splits = find(settings.name).read(data_root(settings.root))
+    seen = with_embeddings(settings.name, splits, settings.embeddings, folder=cache)
+    return data_sets.labelled(settings.name, seen, limit=settings.limit)

@@ -78,6 +78,7 @@ def _check(
         "data.fingerprint": (origin.fingerprint, trial.fingerprint),
         "seed": (origin.seed, trial.config.get("seed")),
         "noise": (origin.noise, trial.noise.value),
+        "features": (origin.provenance, trial.features),
     }
     for name, (said, known) in facts.items():
         if said != known:
