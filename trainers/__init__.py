@@ -9,6 +9,7 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 | What is left when it is trained? | `trained_model`: `predictors`, `closed_forms` |
 | Where do features and labels come from? | `data`, the door to the room `data_sets` |
 | ... of a file that is too large for memory? | `mapped_features` |
+| ... of an encoder that was trained elsewhere? | the room `encoders` |
 | What do other packages add? | `extensions` |
 | Which features? What makes them of raw rows? | `features`, `patch_encoder`; `preprocessing` |
 | Which networks? | `models`, `two_branch`; the user's own: `own_models` |

@@ -23,7 +23,7 @@ from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histo
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data import PublicData
-from labeldp.trainers.kernel_moments import kernel_directions, moment_query
+from labeldp.trainers.kernel_moments import Directions, kernel_directions, moment_query
 from labeldp.trainers.regular_files import FileRefused, open_regular
 from labeldp.trainers.trainer import LabelSource, PlannedCharge
 
@@ -177,8 +177,10 @@ class PriorSettings:
             )
             counts = labels.release(mechanism, groups).values
             return np.asarray(prior_from_histograms(counts, groups))
-        directions = kernel_directions(
-            features, landmarks=min(self.landmarks, max(2, len(features) // 2)), seed=self.seed
+        directions = _remembered_directions(
+            _Rows(data.fingerprint, features),
+            landmarks=min(self.landmarks, max(2, len(features) // 2)),
+            seed=self.seed,
         )
         query = moment_query(
             directions, noise_std=mechanism.noise_std, tolerated=self.tolerated_noise
@@ -230,6 +232,14 @@ def _remembered_clusters(rows: _Rows, *, clusters: int, seed: int) -> NDArray[np
     groups = clusters_of(rows.features, clusters=clusters, seed=seed)
     groups.setflags(write=False)
     return groups
+
+
+@lru_cache(maxsize=1)
+def _remembered_directions(rows: _Rows, *, landmarks: int, seed: int) -> Directions:
+    """`kernel_directions`, likewise: the same for every epsilon, and a third of a trial's work."""
+    directions = kernel_directions(rows.features, landmarks=landmarks, seed=seed)
+    directions.values.setflags(write=False)
+    return directions
 
 
 def _check_count(clusters: int, *, examples: int) -> None:

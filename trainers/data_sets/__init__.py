@@ -10,5 +10,6 @@
 | How is such a file read? | `own_csv`, `own_parquet` (with `own_columns`), `own_arrays` |
 | What is seen in it, before it is read? | `own_description` |
 | What is made of its rows? | `own_rows`, `own_labels`, `own_features`; on disk: `mapped_rows` |
+| What of embeddings in place of images? | `embedded` |
 | What of rows that a model is asked about? | `raw_rows` |
 """

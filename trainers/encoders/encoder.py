@@ -136,12 +136,12 @@ class Encoder:
         """Return vectors [B, D] in single precision, on the CPU.
 
         Args:
-            images: As `Preparation` takes them.
+            images: As `Preparation` takes them, on the CPU.
 
         Raises:
             ValueError: It fails, or returns no vectors; the message says why.
         """
-        batch = self.preparation(_on(self.device, images))
+        batch = self.preparation(images).to(self.device)
         try:
             with torch.inference_mode():
                 output = self.forward(batch)
@@ -235,9 +235,3 @@ def sized(preparation: Preparation, image_size: int | None) -> Preparation:
     if image_size is None:
         return preparation
     return replace(preparation, resize=image_size, crop=None, square=True)
-
-
-def _on(device: torch.device, images: Any) -> Any:
-    if isinstance(images, Tensor):
-        return images.to(device)
-    return [image.to(device) for image in images]

@@ -20,9 +20,9 @@ from labeldp.trainers.encoders.encoder import (
     finished,
     sized,
 )
-from labeldp.trainers.encoders.libraries import library, put_file_in, seeded
+from labeldp.trainers.encoders.libraries import library, seeded
 from labeldp.trainers.encoders.preparation import IMAGENET_MEAN, IMAGENET_STD, Preparation
-from labeldp.trainers.encoders.weights import WeightsRefused, digest_of
+from labeldp.trainers.encoders.weights import WeightsRefused, digest_of, read_weights
 from labeldp.trainers.regular_files import FileRefused, read_bytes
 
 _FILES = "config.json, preprocessor_config.json and model.safetensors"
@@ -57,16 +57,23 @@ def hugging_face_encoder(request: EncoderRequest) -> Encoder:
     local = place.is_dir()
     where = str(place) if local else request.name
     logging.getLogger("transformers").setLevel(logging.ERROR)
+    transformers.utils.logging.disable_progress_bar()
     if request.kind is WeightsKind.LIBRARY and request.weights is not None:
         raise WeightsRefused(f"--weights is {request.weights}, and there is no such file")
     try:
+        missing: tuple[str, ...] = ()
         if request.kind is WeightsKind.LIBRARY:
-            network, missing = _published(transformers, where, local=local)
+            model = transformers.AutoModel
+            network, missing = _fitting(model, where, what=where, local_files_only=local)
         else:
             config = transformers.AutoConfig.from_pretrained(where, local_files_only=local)
             with seeded(request.seed):
-                network, missing = _vision(transformers.AutoModel.from_config(config)), ()
-            put_file_in(network, request, without=None)
+                network = transformers.AutoModel.from_config(config)
+            if request.kind is WeightsKind.FILE:
+                # By the library too, since files and networks differ in the names of weights.
+                given = {"config": config, "state_dict": read_weights(request.file)}
+                network, missing = _fitting(type(network), None, what=str(request.file), **given)
+        network = _vision(network)
         settings = _settings(transformers, place, where, local=local)
     except WeightsRefused:
         raise
@@ -76,7 +83,7 @@ def hugging_face_encoder(request: EncoderRequest) -> Encoder:
             f"{request.address} can't be loaded ({first}); fetch {_FILES} on a machine that can, "
             "put them into a folder here, and name it: --encoder huggingface:FOLDER"
         ) from error
-    whole = not any(name.startswith(_POOLER) for name in missing)
+    whole = not any(_POOLER in name for name in missing)
     return finished(
         request,
         _Vectors(network, pooled=request.pool is None and whole),
@@ -87,20 +94,18 @@ def hugging_face_encoder(request: EncoderRequest) -> Encoder:
     )
 
 
-def _published(transformers: Any, where: str, *, local: bool) -> tuple[nn.Module, tuple[str, ...]]:
-    """A model with the weights that lie beside it, and the names of those that do not."""
-    network, loading = transformers.AutoModel.from_pretrained(
-        where, local_files_only=local, output_loading_info=True
-    )
-    network = _vision(network)
-    own = set(network.state_dict())
-    missing = tuple(sorted(name for name in loading["missing_keys"] if name in own))
-    others = [name for name in missing if not name.startswith(_POOLER)]
+def _fitting(
+    model: Any, where: str | None, *, what: str, **given: Any
+) -> tuple[nn.Module, tuple[str, ...]]:
+    """A model with weights that fit, but for a pooler's; the names of those that are missing."""
+    network, loading = model.from_pretrained(where, output_loading_info=True, **given)
+    missing = tuple(sorted(map(str, loading["missing_keys"])))
+    others = [name for name in missing if _POOLER not in name]
     wrong = [*others, *(str(name) for name in loading.get("mismatched_keys", ()))]
     if wrong:
         raise WeightsRefused(
-            f"weights of {where} do not fit: {len(wrong)} of the model's tensors are not in them "
-            f"({wrong[0]}, ...); the folder holds another model's, or only a part"
+            f"weights of {what} do not fit: {len(wrong)} of the model's tensors are not in them "
+            f"({wrong[0]}, ...); they are another model's, or only a part"
         )
     return network, missing
 

@@ -128,7 +128,6 @@ class Preparation:
         size = (length, length) if self.square else (round(height * factor), round(width * factor))
         if size == (height, width):
             return images
-        found = functional.interpolate(
-            images.float(), size=size, mode=self.interpolation, antialias=True
-        )
-        return found.round().clamp(0, 255).to(torch.uint8)
+        # On bytes, and so on the CPU, as the libraries do it: through single precision and back
+        # would give other pixels.
+        return functional.interpolate(images, size=size, mode=self.interpolation, antialias=True)
