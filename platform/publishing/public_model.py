@@ -71,15 +71,16 @@ def _check(
 ) -> None:
     """Refuse a model that is not what the trial's record and the ledger say."""
     origin = model.origin
-    facts = {
+    facts: dict[str, tuple[Any, Any]] = {
         "trial": (origin.trial, record.hash),
         "method": (origin.method, trial.method),
         "data.name": (origin.data_name, trial.data),
         "data.fingerprint": (origin.fingerprint, trial.fingerprint),
         "seed": (origin.seed, trial.config.get("seed")),
         "noise": (origin.noise, trial.noise.value),
-        "features": (origin.provenance, trial.features),
     }
+    if record.features:  # older records say nothing of them
+        facts["features"] = (origin.provenance.described(), dict(record.features))
     for name, (said, known) in facts.items():
         if said != known:
             raise NotPublishable(
