@@ -11,10 +11,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from labeldp.platform.cli.command_line import main
@@ -61,7 +63,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         sys.modules.pop("my_encoder", None)
 
 
-def _train(code: str, images: np.ndarray, labels: np.ndarray) -> None:  # type: ignore[type-arg]
+def _train(code: str, images: NDArray[Any], labels: NDArray[Any]) -> None:
     """Train the page's network for a while on other images and their labels."""
     names: dict[str, object] = {}
     exec(code, names)

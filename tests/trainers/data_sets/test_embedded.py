@@ -103,7 +103,7 @@ def test_what_is_no_vector_for_each_row_is_refused(
 ) -> None:
     matrix = vectors(int(str(change.get("rows", DIGITS))))
     if "nan" in change:
-        matrix[1500, 2] = change["nan"]
+        matrix[1500, 2] = float(str(change["nan"]))
     matrix = matrix[..., None] if "ndim" in change else matrix
     np.save(tmp_path / "x.npy", matrix.astype(change.get("dtype", np.float32)))  # type: ignore[call-overload]
     if mapped:

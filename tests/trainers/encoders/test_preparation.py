@@ -54,7 +54,7 @@ def test_words_and_bad_settings() -> None:
         {"mean": (0.5,)},
     ):
         with pytest.raises(ValueError):
-            Preparation(**bad)  # type: ignore[arg-type]
+            Preparation(**bad)
 
 
 def test_a_crop_larger_than_the_image_enlarges_it() -> None:
