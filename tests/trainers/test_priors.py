@@ -12,6 +12,7 @@ from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers import priors
 from labeldp.trainers.data import load
+from labeldp.trainers.kernel_moments import kernel_directions
 from labeldp.trainers.priors import PriorSettings, PriorSource, clusters_of
 from tests.trainers.tiny_data import digits
 
@@ -191,11 +192,10 @@ def test_bad_settings(changes: dict[str, Any], message: str) -> None:
 
 def test_directions_are_found_once_for_all_epsilons(monkeypatch: pytest.MonkeyPatch) -> None:
     data, found = load("digits", limit=60), []
-    known = priors.kernel_directions
 
     def counted(*args: Any, **settings: Any) -> Any:
         found.append(settings)
-        return known(*args, **settings)
+        return kernel_directions(*args, **settings)
 
     monkeypatch.setattr(priors, "kernel_directions", counted)
     priors._remembered_directions.cache_clear()
