@@ -8,18 +8,19 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from labeldp.trainers.data_sets.catalog import DATASETS, find
 from labeldp.trainers.data_sets.files import DataFileError, Splits, data_root
 from labeldp.trainers.data_sets.own_arrays import npy_array, npz_arrays
 from labeldp.trainers.data_sets.own_features import channels_first
 from labeldp.trainers.regular_files import FileRefused, open_regular
+
+if TYPE_CHECKING:  # looking into own files is quick without it
+    from torch import Tensor
 
 #: Files of a folder that are taken for images.
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
@@ -37,7 +38,7 @@ class ImageSource(Protocol):
     def digest(self) -> str:
         """Return the SHA-256 of all of them."""
 
-    def batches(self, size: int) -> Iterator[Tensor | list[Tensor]]:
+    def batches(self, size: int) -> "Iterator[Tensor | list[Tensor]]":
         """Return them some at a time: bytes [B, C, H, W], or B of [C, H, W]."""
 
 
@@ -60,8 +61,10 @@ class ArraySource:
         """Return the SHA-256 of all of them."""
         return digest_of_images(*self.parts)
 
-    def batches(self, size: int) -> Iterator[Tensor]:
+    def batches(self, size: int) -> "Iterator[Tensor]":
         """Return them some at a time: bytes [B, C, H, W]."""
+        import torch
+
         for part in self.parts:
             for start in range(0, len(part), size):
                 some = part[start : start + size]
@@ -98,7 +101,7 @@ class FolderSource:
                 digest.update(hashlib.file_digest(opened, "sha256").digest())
         return digest.hexdigest()
 
-    def batches(self, size: int) -> Iterator[list[Tensor]]:
+    def batches(self, size: int) -> "Iterator[list[Tensor]]":
         """Return them some at a time: B of [3, H, W]."""
         for start in range(0, len(self.files), size):
             yield [_read_image(file) for file in self.files[start : start + size]]
@@ -190,8 +193,9 @@ def _checked(where: str, parts: Sequence[NDArray[Any]]) -> tuple[NDArray[np.uint
     return found
 
 
-def _read_image(file: Path) -> Tensor:
+def _read_image(file: Path) -> "Tensor":
     """An image as bytes [3, H, W]."""
+    import torch
     from PIL import Image, UnidentifiedImageError
 
     try:
