@@ -86,6 +86,7 @@ _LATER_KEYS: dict[str, Any] = {
     "data.test_path": None,
     "data.test_labels": None,
     "data.hold_out_seed": 0,
+    "data.embeddings": None,
     "evaluation.held_out_share": None,
     "evaluation.held_out_seed": 0,
     "evaluation.estimate": "COUNT",

@@ -46,6 +46,8 @@ class DataSettings:
             PUBLIC **publishes** one in five of them, NONE publishes none. Without a word such a
             file is refused.
         hold_out_seed: Which of them PUBLIC takes; public.
+        embeddings: An `.npy` that `labeldp embed NAME` has made of the set's images, which models
+            see in their place; not for `own`, whose embeddings are its features.
         classes: How many classes the user's own file has, or their names in order, separated by
             commas; not needed where the file says it.
     """
@@ -64,6 +66,7 @@ class DataSettings:
     hold_out: HoldOut | None = None
     hold_out_seed: int = 0
     classes: str | None = None
+    embeddings: str | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from labeldp.platform.data_settings import OWN_KEYS, DataSettings
 from labeldp.platform.evaluation_settings import EvaluationSettings
 from labeldp.trainers.data_sets.catalog import find
+from labeldp.trainers.data_sets.embedded import with_embeddings
 from labeldp.trainers.data_sets.files import Splits, data_root
 from labeldp.trainers.data_sets.own_data import read_own
 from labeldp.trainers.data_sets.set_size import size_of
@@ -61,6 +62,12 @@ def as_on_disk(settings: DataSettings, *, cache: Path | None = None) -> Splits:
         ValueError: It is not there or damaged; the message says what to do.
     """
     if settings.name == "own":
+        if settings.embeddings is not None:
+            raise ValueError(
+                f"data.embeddings is {settings.embeddings}, but data.name is own: embeddings of "
+                "your own images are your features; set data.path to them, and data.labels to the "
+                "file of their labels"
+            )
         return read_own(settings.own_source, folder=cache)
     said = [f"data.{key}" for key in OWN_KEYS if getattr(settings, key)]
     if said:
@@ -68,4 +75,7 @@ def as_on_disk(settings: DataSettings, *, cache: Path | None = None) -> Splits:
             f"{', '.join(said)}: for data of your own, but data.name is {settings.name}; set "
             "data.name=own, or leave them out"
         )
-    return find(settings.name).read(data_root(settings.root))
+    splits = find(settings.name).read(data_root(settings.root))
+    if settings.embeddings is None:
+        return splits
+    return with_embeddings(settings.name, splits, settings.embeddings, folder=cache)

@@ -31,6 +31,7 @@ from labeldp.platform.trusted import vault_home
 from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels
 from labeldp.platform.trusted.vault_store import SqliteStore
 from labeldp.platform.vault_owner import VaultOwner
+from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA
 from labeldp.trainers.performance import Device
 
 if TYPE_CHECKING:  # they load MLflow and Tune, for which Ray's start leaves time
@@ -125,7 +126,7 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
             steps.say("opening the vault and the tracking store")
             tracker = opening.result()
             check_one_writer(tracker.uri, capacity)
-            from labeldp.platform.records.recorder import Recorder
+            from labeldp.platform.records.recorder import DataFacts, Recorder
 
             loading = meanwhile(lambda: load(*_TRIALS))
             owner = _owner(checked, budget=earlier.budget)
@@ -141,7 +142,9 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
                 provenance=provenance,
                 progress=progress,
                 vault=owner,
-                num_labels=checked.num_labels,
+                data=DataFacts(
+                    num_labels=checked.num_labels, features=checked.data.public.provenance
+                ),
             )
             for line in _beginning(checked, skipped, commit=provenance.git_commit):
                 progress.say(line)
@@ -174,6 +177,9 @@ def _beginning(
     )
     yield f"labels: {told}"
     yield from checked.notes
+    features = checked.data.public.provenance
+    if features != NO_OUTSIDE_DATA:
+        yield f"league: {features.words}"
     warning = other_code(skipped.values(), commit=commit)
     if warning:
         yield warning

@@ -27,8 +27,9 @@ class SweepOutcome:
     Of its `trials`, so many were `skipped` (finished before), `finished` now, `failed` (of which so
     many asked for releases `over_budget`), and so many are `left` for the next run. `private` has
     what the trials with noise paid by themselves, `labels` how many there are to train on and how
-    many of them were spoiled for audits; `finding`, `cost` and `spoiled` say it in words. `links`
-    lead into the tracking pages: of its server, or of the one that `labeldp ui` starts.
+    many of them were spoiled for audits; `finding`, `cost` and `spoiled` say it in words, `league`
+    what made the features. `links` lead into the tracking pages: of its server, or of the one that
+    `labeldp ui` starts.
     """
 
     experiment: str
@@ -51,6 +52,7 @@ class SweepOutcome:
     cost: str = ""
     spoiled: str = ""
     links: dict[str, str] = field(default_factory=dict)
+    league: str = ""
 
 
 def report(sweep: OpenSweep) -> SweepOutcome:
@@ -103,6 +105,7 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         cost=found.cost,
         labels=_labels(sweep),
         spoiled=found.spoiled,
+        league=checked.data.public.provenance.words,
         links=links(
             shown(tracker.uri) if tracker.uri.startswith("http") else LOCAL_SERVER,
             experiment=tracker.experiment_id,

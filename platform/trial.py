@@ -138,6 +138,7 @@ def _keep(
         trial=models.digest,
         seed=config.seed,
         noise=config.noise.kind.value,
+        provenance=data.provenance,
     )
     models.keep(TrainedModel(predictor=predictor, preprocessing=data.preprocessing, origin=origin))
 

@@ -10,6 +10,7 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 | What is left when it is trained? | `trained_model`: `predictors`, `closed_forms` |
 | Where do features and labels come from? | `data`, the door to the room `data_sets` |
 | ... of a file that is too large for memory? | `mapped_features` |
+| ... of an encoder that was trained elsewhere? | the room `encoders` |
 | What do other packages add? | `extensions` |
 | Which features? | `features`: `patch_encoder`, `random_patches` |
 | ... what makes them of raw rows? | `preprocessing` |

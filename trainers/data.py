@@ -35,6 +35,7 @@ from labeldp.trainers.data_sets.files import Splits, data_root, fixed_order
 from labeldp.trainers.data_sets.own_data import read_own
 from labeldp.trainers.data_sets.own_rows import HoldOut, StatedClasses
 from labeldp.trainers.data_sets.own_source import OwnSource
+from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.mapped_features import FileOfFeatures, as_tensor, file_of, take_rows
 from labeldp.trainers.preprocessing import NOTHING, Preprocessing, as_given
 
@@ -66,8 +67,8 @@ class PublicData:
         held_out_features: Of examples whose labels nobody trains on and nobody sees, which accuracy
             is estimated on [H, ...]; None where there are none.
         preprocessing: What made these features of rows as people have them, fitted on public
-            features alone; without steps, rows are taken as they are. It is no part of the
-            fingerprint, which is of what it made.
+            features alone; without steps, rows are taken as they are.
+        provenance: Which encoder made the features. The fingerprint is of neither of the two.
     """
 
     name: str
@@ -78,6 +79,7 @@ class PublicData:
     class_names: tuple[str, ...] | None = None
     held_out_features: Tensor | None = None
     preprocessing: Preprocessing = NOTHING
+    provenance: FeatureProvenance = NO_OUTSIDE_DATA
 
     def __post_init__(self) -> None:
         """Check shapes, types and values."""
@@ -339,7 +341,6 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
     Raises:
         ValueError: Anything that is no data set; the first bad row is named.
     """
-    made_by = splits.preprocessing
     public = PublicData(
         name=name,
         num_classes=splits.num_classes,
@@ -347,7 +348,8 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
         test_features=as_tensor(splits.test_features),
         test_labels=splits.test_labels,
         class_names=splits.class_names,
-        preprocessing=Preprocessing(steps=() if made_by is None else (made_by,)),
+        preprocessing=Preprocessing(steps=tuple(filter(None, [splits.preprocessing]))),
+        provenance=splits.provenance or NO_OUTSIDE_DATA,
     )
     data = LabelledData(public=public, train_labels=splits.train_labels)
     check_variety(data.train_labels, name=name)

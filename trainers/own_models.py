@@ -72,7 +72,7 @@ class OwnModel(str):
         from torch import nn
 
         try:
-            with _here_too():
+            with here_too():
                 module = importlib.import_module(self.module)
         except Exception as error:  # whatever the user's module raises
             raise OwnModelMissing(
@@ -129,7 +129,7 @@ class OwnModel(str):
 
     def _source(self) -> str | None:
         try:
-            with _here_too():
+            with here_too():
                 spec = importlib.util.find_spec(self.module)
             return Path(spec.origin).read_text() if spec and spec.origin else None
         except (ImportError, OSError, ValueError):
@@ -197,7 +197,7 @@ def build(
 def _arrived(address: str, source: str | None) -> OwnModel:
     """Unpack a network's address; where its module is not there, make it of the source."""
     model = OwnModel(address)
-    with _here_too():
+    with here_too():
         there = model.module in sys.modules or _found(model.module)
     if not there and source is not None:
         module = ModuleType(model.module)
@@ -218,7 +218,7 @@ def _found(module: str) -> bool:
 
 
 @contextlib.contextmanager
-def _here_too() -> Iterator[None]:
+def here_too() -> Iterator[None]:
     """Look for modules in the current folder too, which a console script does not."""
     here = os.getcwd()
     sys.path.append(here)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # torch, which settings and prices have no use for
     from torch import Tensor
 
     from labeldp.trainers.data import PublicData
+    from labeldp.trainers.kernel_moments import Directions
 
 
 class PriorSource(StrEnum):
@@ -179,10 +180,12 @@ class PriorSettings:
             )
             counts = labels.release(mechanism, groups).values
             return np.asarray(prior_from_histograms(counts, groups))
-        from labeldp.trainers.kernel_moments import kernel_directions, moment_query
+        from labeldp.trainers.kernel_moments import moment_query
 
-        directions = kernel_directions(
-            features, landmarks=min(self.landmarks, max(2, len(features) // 2)), seed=self.seed
+        directions = _remembered_directions(
+            _Rows(data.fingerprint, features),
+            landmarks=min(self.landmarks, max(2, len(features) // 2)),
+            seed=self.seed,
         )
         query = moment_query(
             directions, noise_std=mechanism.noise_std, tolerated=self.tolerated_noise
@@ -234,6 +237,16 @@ def _remembered_clusters(rows: _Rows, *, clusters: int, seed: int) -> NDArray[np
     groups = clusters_of(rows.features, clusters=clusters, seed=seed)
     groups.setflags(write=False)
     return groups
+
+
+@lru_cache(maxsize=1)
+def _remembered_directions(rows: _Rows, *, landmarks: int, seed: int) -> "Directions":
+    """`kernel_directions`, likewise: the same for every epsilon, and a third of a trial's work."""
+    from labeldp.trainers.kernel_moments import kernel_directions
+
+    directions = kernel_directions(rows.features, landmarks=landmarks, seed=seed)
+    directions.values.setflags(write=False)
+    return directions
 
 
 def _check_count(clusters: int, *, examples: int) -> None:

@@ -40,9 +40,10 @@ from safetensors.torch import save as written_arrays
 
 import labeldp
 from labeldp.mechanisms import _validate
+from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.own_models import OwnModelMissing
 from labeldp.trainers.predictors import Predictor, UnknownArchitecture, below, restored
-from labeldp.trainers.preprocessing import Preprocessing
+from labeldp.trainers.preprocessing import Preprocessing, RowsRefused
 from labeldp.trainers.regular_files import FileRefused, open_regular, read_bytes
 
 #: Of the files; counted up when an older version could not read them any more.
@@ -73,6 +74,7 @@ class Origin:
         seed: Of its training.
         noise: Where the labels' noise came from: `plain`, `secure`, or `seeded`, which is no
             guarantee for whoever knows the seed.
+        provenance: What made the features that raw rows are, where an encoder did.
     """
 
     method: str
@@ -85,6 +87,7 @@ class Origin:
     trial: str
     seed: int
     noise: str = "plain"
+    provenance: FeatureProvenance = NO_OUTSIDE_DATA
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -95,6 +98,11 @@ class Origin:
 
     def facts(self) -> dict[str, Any]:
         """Return them as they stand in `model.json`."""
+        made_by: dict[str, Any] = {}
+        if self.provenance != NO_OUTSIDE_DATA:
+            made_by["features"] = self.provenance.described()
+        if self.provenance.encoder:
+            made_by["raw_inputs"] = f"embeddings by {self.provenance.encoder}"
         return {
             "method": self.method,
             "classes": None if self.classes is None else list(self.classes),
@@ -106,6 +114,7 @@ class Origin:
             "data": {"name": self.data_name, "fingerprint": self.fingerprint},
             "trial": self.trial,
             "seed": self.seed,
+            **made_by,
         }
 
     @classmethod
@@ -116,6 +125,7 @@ class Origin:
             classes=None if classes is None else tuple(map(str, classes)),
             data_name=facts["data"]["name"],
             fingerprint=facts["data"]["fingerprint"],
+            provenance=FeatureProvenance.restored(facts.get("features", {})),
             **{name: facts[name] for name in ("method", "epsilon", "delta", "num_classes")},
             **{name: facts[name] for name in ("trial", "seed", "noise")},
         )
@@ -156,7 +166,17 @@ class TrainedModel:
         Raises:
             ValueError: Rows of another kind than those it was trained on, or none at all.
         """
-        features = self.preprocessing(rows)
+        try:
+            features = self.preprocessing(rows)
+        except RowsRefused as error:
+            made_by = self.origin.provenance
+            if not made_by.encoder:
+                raise
+            raise RowsRefused(
+                f"{error}; this model takes embeddings of images and not images: make them by "
+                f"`labeldp embed IMAGES --encoder {made_by.encoder} -o ROWS.npy`, with weights of "
+                f"SHA-256 {made_by.weights[:16]}..."
+            ) from error
         if not len(features):
             raise ValueError("there are no rows to predict; give at least one")
         return self.predictor.predict(features)

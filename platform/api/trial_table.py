@@ -31,7 +31,7 @@ _FIRST = (
     "epsilon_m_high",
     "seed",
 )
-_LAST = ("train_seconds", "noise", "status", "reason", "trial")
+_LAST = ("train_seconds", "noise", "league", "status", "reason", "trial")
 #: Made of true labels by contract names of their own.
 _OWNERS = ("ensemble_accuracy", "vote_label_accuracy")
 _SEEDS = ("seed", "draw")
@@ -106,6 +106,7 @@ def _row(record: TrialRecord, spread: float | None, *, private: bool) -> dict[st
         **dict(record.point),
         "seed": record.config.get("seed"),
         "noise": record.noise.value,
+        "league": record.features_from.league.words,
         "status": "finished" if record.finished else "failed",
         "trial": record.hash,
     }

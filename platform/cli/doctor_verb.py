@@ -26,6 +26,8 @@ _NEEDED = {
 }
 _EXTRAS = {
     "dp-accounting": "accounting",
+    "timm": "encoders",
+    "transformers": "encoders",
 }
 
 

@@ -8,6 +8,8 @@ from labeldp.platform.cli.raw_row_files import read_rows
 from labeldp.platform.private_files import replacing
 from labeldp.platform.records.kept_models import DESCRIPTION
 from labeldp.platform.records.mlflow_model import prediction_columns
+from labeldp.trainers.encoders.embedding_record import checked_record
+from labeldp.trainers.encoders.provenance import FeatureProvenance
 from labeldp.trainers.trained_model import load_model
 
 _ENDINGS = (".parquet", ".csv")
@@ -57,6 +59,7 @@ def predict(model: str, data: str, *, out: str, trial: str | None = None) -> Pre
     if target.suffix not in _ENDINGS:
         raise ValueError(f"--out is {out}; name a file that ends in {' or '.join(_ENDINGS)}")
     loaded = load_model(model_folder(Path(model), trial))
+    _check_encoder(data, loaded.origin.provenance)
     table = pd.DataFrame(prediction_columns(loaded, read_rows(data, loaded.preprocessing)))
     with replacing(target) as file:
         if target.suffix == ".csv":
@@ -70,6 +73,21 @@ def predict(model: str, data: str, *, out: str, trial: str | None = None) -> Pre
         columns=list(table),
         **{name: facts[name] for name in ("trial", "method", "epsilon", "delta", "private")},
     )
+
+
+def _check_encoder(data: str, wanted: FeatureProvenance) -> None:
+    """Refuse embeddings that are said to be another encoder's than the model learned on."""
+    file = Path(data)
+    if not wanted.encoder or file.suffix != ".npy" or not file.is_file():
+        return
+    record = checked_record(file)
+    if record is not None and not record.provenance.same_encoder(wanted):
+        raise ValueError(
+            f"{data} holds embeddings by {record.provenance.encoder} (weights "
+            f"{record.provenance.weights[:8]}, {record.provenance.preparation}), and the model "
+            f"learned on those by {wanted.encoder} (weights {wanted.weights[:8]}, "
+            f"{wanted.preparation}); make them by that one"
+        )
 
 
 def model_folder(place: Path, trial: str | None) -> Path:

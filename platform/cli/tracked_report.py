@@ -19,6 +19,7 @@ from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
 from labeldp.platform.publishing.ledger_words import sentences
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking_address import (
+    FEATURE_TAG,
     TrackingUnusable,
     check_file,
     default_uri,
@@ -156,6 +157,11 @@ def _record(run: "Run") -> TrialRecord:
             reason=tags.get("failure_reason", f"the run is {run.info.status}"),
             metrics={name: _infinite(value) for name, value in run.data.metrics.items()},
             git_commit=tags.get("git_commit", ""),
+            features={
+                name.removeprefix(FEATURE_TAG): text
+                for name, text in tags.items()
+                if name.startswith(FEATURE_TAG)
+            },
         )
     except (ValueError, RecursionError) as error:
         raise TrackingUnusable(

@@ -99,7 +99,7 @@ def _warnings(facts: CardFacts) -> list[str]:
 
 def _figures(facts: CardFacts) -> list[str]:
     metrics, cost = facts.trial.metrics, facts.cost
-    rows = []
+    rows = [f"| league | {facts.trial.features.words} |"]
     if "accuracy" in metrics:
         rows.append(f"| accuracy, public test split, last epoch | {metrics['accuracy']:.4f} |")
     found = estimate_of(metrics)

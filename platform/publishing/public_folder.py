@@ -145,6 +145,7 @@ def _files(
         "name": trial.name,
         "labeldp": labeldp.__version__,
         "settings": trial.config,
+        "features": trial.features.described(),
         "data": {"name": trial.data, "fingerprint": trial.fingerprint, "labels": folder.num_labels},
         "figures": {
             **trial.metrics,

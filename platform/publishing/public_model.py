@@ -75,7 +75,7 @@ def _check(
 ) -> None:
     """Refuse a model that is not what the trial's record and the ledger say."""
     origin = model.origin
-    facts = {
+    facts: dict[str, tuple[Any, Any]] = {
         "trial": (origin.trial, record.hash),
         "method": (origin.method, trial.method),
         "data.name": (origin.data_name, trial.data),
@@ -83,6 +83,8 @@ def _check(
         "seed": (origin.seed, trial.config.get("seed")),
         "noise": (origin.noise, trial.noise.value),
     }
+    if record.features:  # older records say nothing of them
+        facts["features"] = (origin.provenance.described(), dict(record.features))
     for name, (said, known) in facts.items():
         if said != known:
             raise NotPublishable(

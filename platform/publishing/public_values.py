@@ -20,6 +20,7 @@ from labeldp.platform.configuration import METHODS, EvaluationSettings, FeatureS
 from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
 from labeldp.trainers.data_sets.catalog import DATASETS
 from labeldp.trainers.data_sets.own_rows import HoldOut
+from labeldp.trainers.encoders.provenance import FeatureProvenance
 
 #: Measured on public test labels, or part of what was released and paid for.
 PUBLIC_METRICS = (
@@ -70,6 +71,7 @@ class PublicTrial:
         noise: Where its noise came from.
         replaced: How many labels were replaced on purpose, to audit it; None where that is unknown.
         releases: Keys of the releases that it read.
+        features: What is said of the making of its features, to be shown beside every result.
         left_out: What stays, by name and never by value.
     """
 
@@ -83,6 +85,7 @@ class PublicTrial:
     noise: NoiseKind
     replaced: int | None
     releases: tuple[str, ...]
+    features: FeatureProvenance
     left_out: tuple[str, ...]
 
     @property
@@ -122,6 +125,7 @@ def public_trial(record: TrialRecord, *, fingerprint: str) -> PublicTrial:
         noise=record.noise,
         replaced=_replaced(record.config),
         releases=releases,
+        features=record.features_from,
         left_out=_left_out(record, config),
     )
 

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from ray import tune
@@ -23,14 +24,29 @@ from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, dumps
 from labeldp.platform.records.run_card import run_card
 from labeldp.platform.records.tracking import TRACKING_ERRORS, Tracker
+from labeldp.platform.records.tracking_address import FEATURE_TAG
 from labeldp.platform.records.tracking_page import run_names, whole_name
 from labeldp.platform.sweep import PlannedTrial
 from labeldp.platform.vault_owner import VaultOwner
+from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 
 #: Curves are sent at most this often; a tracking server serves many trials.
 FLUSH_SECONDS = 5.0
 #: A tracking server that did not answer is asked again after so long.
 RETRY_SECONDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataFacts:
+    """What records and cards say of a sweep's data.
+
+    Attributes:
+        num_labels: N, labels to train on; None where that is not known.
+        features: What made the features that models see.
+    """
+
+    num_labels: int | None = None
+    features: FeatureProvenance = NO_OUTSIDE_DATA
 
 
 class Recorder(tune.Callback):
@@ -45,7 +61,7 @@ class Recorder(tune.Callback):
         provenance: Provenance,
         progress: SweepProgress,
         vault: VaultOwner,
-        num_labels: int | None = None,
+        data: DataFacts | None = None,
     ) -> None:
         """Stand ready.
 
@@ -56,12 +72,12 @@ class Recorder(tune.Callback):
             provenance: Code and machine of the trials that run now, kept in their records.
             progress: Told how each trial ended.
             vault: Lets each trial be audited once, has what was found, and the ledger's lines.
-            num_labels: N, labels to train on, for run cards.
+            data: For records and run cards.
         """
         self.folder, self.tracker, self.plans = folder, tracker, plans
         self.records: dict[str, TrialRecord] = {}
         self._provenance, self._progress = provenance, progress
-        self._vault, self._num_labels = vault, num_labels
+        self._vault, self._data = vault, data or DataFacts()
         self._names = run_names(plans)
         self._known_charges: Mapping[str, Charge] = {}
         self._curves: dict[str, list[dict[str, float]]] = {}
@@ -146,6 +162,7 @@ class Recorder(tune.Callback):
             "noise": planned.config.noise.kind.value,
             "variant": planned.variant,
             "point": dumps(planned.point),
+            **feature_tags(self._data.features if kept is None else kept.features_from),
         }
         # Of a search more trials come, and what differs among them is not known yet.
         name = self._names.get(digest) or whole_name(planned)
@@ -174,6 +191,7 @@ class Recorder(tune.Callback):
             curves=self._curves.get(digest, []),
             git_commit=self._provenance.git_commit,
             environment=self._provenance.environment,
+            features=self._data.features.described(),
             **end,
         )
 
@@ -236,7 +254,7 @@ class Recorder(tune.Callback):
             "curves.json": dumps(record.curves),
         }
         if record.finished:
-            texts["run_card.md"] = run_card(record, charges, num_labels=self._num_labels)
+            texts["run_card.md"] = run_card(record, charges, num_labels=self._data.num_labels)
         return texts
 
     def _tracking(self) -> "_TolerateTracking":
@@ -266,6 +284,11 @@ class _TolerateTracking:
             self._recorder.lost(error)
             return True
         return False
+
+
+def feature_tags(features: FeatureProvenance) -> dict[str, str]:
+    """Return tags that say which league a run is in, and which encoder made its features."""
+    return {f"{FEATURE_TAG}{name}": text for name, text in features.described().items()}
 
 
 def ledger_json(charges: Any) -> str:

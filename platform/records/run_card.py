@@ -31,6 +31,7 @@ def run_card(
         "",
         "| | |",
         "|---|---|",
+        f"| league | {record.features_from.words} |",
         *_accuracies(metrics),
         f"| epsilon, provable | {_number(epsilon)} |",
         f"| delta | {delta:g} |",

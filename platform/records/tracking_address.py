@@ -11,6 +11,9 @@ from pathlib import Path
 
 from labeldp.trainers.regular_files import FileRefused, open_regular
 
+#: What tags begin with that say what made the features of a run.
+FEATURE_TAG = "features."
+
 
 class TrackingUnusable(ValueError):
     """A tracking store or server that can't be used; the message says why and what to do."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.platform.records.json_files import ResultsFolderError, read_json
+from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance, League
 
 #: What a row of the report is made of, beside one accuracy at least.
 REPORTED = ("epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
@@ -49,6 +50,8 @@ class TrialRecord:
         git_commit: Of the code that ran it; empty in records of before this was kept.
         environment: Versions and devices that it ran on; empty likewise.
         stopped_early: After how many epochs a sweep's `stop` ended it; 0 where nothing did.
+        features: What is said of the making of its features, as `FeatureProvenance` describes
+            it; empty in records of before this was kept.
     """
 
     hash: str
@@ -64,6 +67,7 @@ class TrialRecord:
     git_commit: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     stopped_early: int = 0
+    features: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check every field.
@@ -76,7 +80,7 @@ class TrialRecord:
         _need("finished", self.finished, isinstance(self.finished, bool), "true or false")
         _need("seconds", self.seconds, _is_number(self.seconds), "a number")
         _need("stopped_early", self.stopped_early, type(self.stopped_early) is int, "a number")
-        for name in ("config", "point", "metrics", "environment"):
+        for name in ("config", "point", "metrics", "environment", "features"):
             value = getattr(self, name)
             named = isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
             _need(name, value, named, "an object")
@@ -84,6 +88,10 @@ class TrialRecord:
             _need(name, getattr(self, name), isinstance(getattr(self, name), list), "a list")
         for key in (*self.release_keys, *self.environment.values()):
             _need("release_keys or environment", key, isinstance(key, str), "texts")
+        try:
+            FeatureProvenance.restored(self.features)
+        except ValueError as error:
+            raise ValueError(f"features can't be read: {error}") from error
         for name, value in self.metrics.items():
             _need(f"metric {name!r}", value, _is_number(value), "a number")
         for epoch in self.curves:
@@ -107,6 +115,14 @@ class TrialRecord:
             return NoiseKind.SEEDED
         secure = str(self.config.get("noise.secure", False)).lower() == "true"
         return NoiseKind.SECURE if secure else NoiseKind.PLAIN
+
+    @property
+    def features_from(self) -> FeatureProvenance:
+        """Which encoder made its features, if one did, and the league that it is in."""
+        if self.features:
+            return FeatureProvenance.restored(self.features)
+        own = str(self.config.get("data.name")) == "own"
+        return FeatureProvenance(league=League.NOT_STATED) if own else NO_OUTSIDE_DATA
 
     @property
     def canaries(self) -> tuple[int, int] | None:

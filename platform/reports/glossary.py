@@ -47,6 +47,11 @@ GLOSSARY = {
         "Number that decides a training run's randomness (first weights, order). Trials that "
         "differ in it alone share a row, and show how much is luck."
     ),
+    "league": (
+        "What the features that a model sees were made with. No outside data: with nothing but "
+        "the data set itself. Public encoder: with a network that was trained on other images. "
+        "Results of different leagues can't be compared."
+    ),
     "Pareto front": (
         "Rows that no other row beats: none is as accurate for a smaller epsilon. They are "
         "marked in the table, and are the staircase in the figure."

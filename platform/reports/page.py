@@ -104,6 +104,7 @@ def page(content: PageContent) -> str:
         finding=finding(
             records, ledger=content.ledger, choose_by=content.choose_by, with_attack=owner
         ),
+        leagues=sorted({record.features_from.words for record in records if record.finished}),
         owner=owner,
         audits=content.audits and owner,
         styles=styles,

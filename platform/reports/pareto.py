@@ -12,6 +12,7 @@ from typing import Any
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.accuracy_figures import ChooseBy, chosen_by, estimate_of
 from labeldp.platform.records.results import TrialRecord, dumps
+from labeldp.trainers.encoders.provenance import League
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,7 @@ class Point:
         noise: Where the trials' noise came from, each kind once.
         accuracy_by: Whether `accuracy` is measured on the test split or estimated.
         accuracy_test: On the public test split, mean over the trials; None where there is none.
+        league: Of the features, in words; points of different leagues are not compared.
         estimate: Of the accuracy, on held-out labels; None where none are held out. Of several
             trials the mean with mean errors, for they share the held-out examples.
     """
@@ -52,6 +54,7 @@ class Point:
     noise: str = ""
     accuracy_by: ChooseBy = ChooseBy.TEST
     accuracy_test: float | None = None
+    league: str = League.NONE.words
     estimate: AccuracyEstimate | None = None
 
 
@@ -68,9 +71,10 @@ def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None)
     """
     finished = [record for record in records if record.finished]
     by = chosen_by((record.metrics for record in finished), choose_by)
-    groups: dict[tuple[str, str], list[TrialRecord]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[TrialRecord]] = defaultdict(list)
     for record in finished:
-        groups[record.variant, dumps(_axes(record))].append(record)
+        league = record.features_from.league.words
+        groups[record.variant, dumps(_axes(record)), league].append(record)
     found = [_point(members, by) for members in groups.values()]
     return sorted(found, key=_order)
 
@@ -101,12 +105,18 @@ def same_epsilon(epsilon: float) -> float:
 
 
 def front(candidates: Iterable[Point]) -> list[Point]:
-    """Points that no other beats: none costs less or the same and is more accurate."""
-    best: list[Point] = []
+    """Points that no other of their league beats: none costs no more and is more accurate."""
+    best: dict[str, list[Point]] = defaultdict(list)
     for point in sorted(candidates, key=lambda each: (same_epsilon(each.epsilon), -each.accuracy)):
-        if not best or point.accuracy > best[-1].accuracy:
-            best.append(point)
-    return best
+        own = best[point.league]
+        if not own or point.accuracy > own[-1].accuracy:
+            own.append(point)
+    return [point for own in best.values() for point in own]
+
+
+def leagues_of(found: Iterable[Point]) -> list[str]:
+    """Return the leagues of some points, each once."""
+    return sorted({point.league for point in found})
 
 
 def front_rows(
@@ -122,6 +132,7 @@ def front_rows(
     rows = []
     for point in front(points(records, choose_by=choose_by)):
         row: dict[str, Any] = {"run_id": run_id(point.hashes[0]), "variant": point.variant}
+        row["league"] = point.league
         if point.accuracy_test is not None:
             row["accuracy"] = point.accuracy_test
         if point.estimate is not None:
@@ -169,5 +180,6 @@ def _point(members: list[TrialRecord], by: ChooseBy) -> Point:
         noise=", ".join(sorted({record.noise.value for record in members})),
         accuracy_by=by,
         accuracy_test=fmean(column("accuracy")) if measured else None,
+        league=members[0].features_from.league.words,
         estimate=_mean_estimate(members),
     )

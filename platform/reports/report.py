@@ -108,7 +108,7 @@ def _write_table(found: Sequence[Point], path: Path) -> None:
     table = io.StringIO(newline="")
     writer = csv.writer(table)
     names = ["variant", *axes, "accuracy", *columns, "trials", "pareto", "noise"]
-    writer.writerow([*names, *estimated, "epsilon_m_ceiling"])
+    writer.writerow([*names, *estimated, "epsilon_m_ceiling", "league"])
     for point in found:
         values = dict(point.point)
         estimate = point.estimate
@@ -123,6 +123,7 @@ def _write_table(found: Sequence[Point], path: Path) -> None:
             point.noise,
             *shares,
             point.epsilon_m_ceiling,
+            point.league,
         ]
         writer.writerow([rounded(v) if isinstance(v, float) else v for v in row])
     write_text(path, table.getvalue())

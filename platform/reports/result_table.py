@@ -9,7 +9,7 @@ from labeldp.platform.accuracy_figures import ChooseBy, beyond_text
 from labeldp.platform.choice_noise import ChoiceNoise
 from labeldp.platform.reports.edition import Edition
 from labeldp.platform.reports.method_styles import MethodStyle
-from labeldp.platform.reports.pareto import Point, settings_beside_epsilon
+from labeldp.platform.reports.pareto import Point, leagues_of, settings_beside_epsilon
 from labeldp.platform.reports.wording import number, short_key
 
 #: Beside bounds that are proven at delta 0, of models whose epsilon holds at a larger one.
@@ -110,7 +110,9 @@ def _columns(found: Sequence[Point], settings: Sequence[str], edition: Edition) 
         columns.append(Column(title="ceiling", term="ceiling"))
     columns += [Column(title=short_key(key), text=True) for key in settings]
     columns.append(Column(title="seeds", term="seed"))
-    return [*columns, Column(title="noise", term="noise", text=True)]
+    columns.append(Column(title="noise", term="noise", text=True))
+    mixed = len(leagues_of(found)) > 1
+    return [*columns, Column(title="league", term="league", text=True)] if mixed else columns
 
 
 def _cells(
@@ -129,7 +131,8 @@ def _cells(
     for key in settings:
         value = values.get(key)
         cells.append(_number(value) if isinstance(value, int | float) else _words(value))
-    return [*cells, _number(len(point.hashes)), _words(point.noise)]
+    cells += [_number(len(point.hashes)), _words(point.noise)]
+    return [*cells, _words(point.league)] if len(leagues_of(found)) > 1 else cells
 
 
 def _attack(point: Point) -> list[Cell]:
@@ -176,6 +179,11 @@ def _words(value: object) -> Cell:
 def _remarks(found: Sequence[Point], edition: Edition) -> list[str]:
     """What the columns mean, and how good the best row is if it was chosen by estimates."""
     remarks = []
+    if len(leagues_of(found)) > 1:
+        remarks.append(
+            "Rows are of several leagues, of features that have seen different things: they are "
+            "not compared with each other, and each league has a front of its own."
+        )
     if _measured(found):
         remarks.append(
             "Accuracy: on the public test split, after the last epoch; where there are several "

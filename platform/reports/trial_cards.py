@@ -17,7 +17,7 @@ from labeldp.platform.reports.result_table import DAGGER
 from labeldp.platform.reports.wording import counted, number, percent, short_key
 
 #: Settings that name places on the owner's machine, and are nobody else's business.
-_PLACES = ("data.root", "data.path")
+_PLACES = ("data.root", "data.path", "data.embeddings")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +146,7 @@ def _facts(record: TrialRecord, edition: Edition) -> dict[str, str]:
         asked = config.get("trainer.ensemble.queries")
         of = "" if asked is None else f" of {asked} queries"
         facts["answers of teachers"] = f"{metrics['answered']:.0f}{of}"
+    facts["league"] = record.features_from.words
     facts["noise"] = record.noise.value
     facts["read"] = counted(len(record.release_keys), "release")
     if "train_seconds" in metrics:

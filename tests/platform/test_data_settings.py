@@ -1,11 +1,15 @@
 """data_settings: what is said of own files goes together, and to own files only."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from labeldp.platform.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.data_loading import load_data
 from labeldp.platform.data_settings import OWN_KEYS, DataSettings, FeatureSet
 from labeldp.trainers.data_sets.own_rows import HoldOut
+from labeldp.trainers.encoders.provenance import League
 
 
 def test_every_key_of_an_own_file_is_a_setting() -> None:
@@ -77,3 +81,16 @@ def test_each_set_of_features_is_another_step() -> None:
         FeatureSet.PATCHES: "patches",
         FeatureSet.RANDOM_PATCHES: "random_patches",
     }
+
+
+def test_embeddings_are_for_sets_with_a_name_and_change_a_trial(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(1797, 3)))
+    config = with_changes(TrialConfig(), {"data.embeddings": str(tmp_path / "x.npy")})
+    public = load_data(config.data).public
+    assert public.train_features.shape == (1438, 3)
+    assert public.provenance.league is League.NOT_STATED
+    changed = config_hash(config, data_fingerprint="f")
+    assert changed != config_hash(TrialConfig(), data_fingerprint="f")
+    own = DataSettings(name="own", path="X.npy", labels="y.npy", embeddings="x.npy")
+    with pytest.raises(ValueError, match="embeddings of your own images are your features"):
+        load_data(own)

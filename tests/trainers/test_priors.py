@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
 from labeldp.mechanisms.vault import LabelVault
+from labeldp.trainers import kernel_moments, priors
 from labeldp.trainers.data import load
+from labeldp.trainers.kernel_moments import kernel_directions
 from labeldp.trainers.priors import PriorSettings, PriorSource, clusters_of
 from tests.trainers.tiny_data import digits
 
@@ -186,3 +188,20 @@ def test_a_file_that_holds_no_prior(tmp_path: Path, content: bytes | None) -> No
 def test_bad_settings(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PriorSettings(**changes)
+
+
+def test_directions_are_found_once_for_all_epsilons(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, found = load("digits", limit=60), []
+
+    def counted(*args: Any, **settings: Any) -> Any:
+        found.append(settings)
+        return kernel_directions(*args, **settings)
+
+    monkeypatch.setattr(kernel_moments, "kernel_directions", counted)
+    priors._remembered_directions.cache_clear()
+    settings = PriorSettings(source=PriorSource.MOMENTS, landmarks=20)
+    for epsilon in (1.0, 2.0):
+        vault = LabelVault(labels=data.train_labels, num_classes=10)
+        settings.learn(data.public, vault, epsilon=epsilon, delta=1e-5)
+    assert len(found) == 1
+    priors._remembered_directions.cache_clear()

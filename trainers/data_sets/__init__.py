@@ -11,5 +11,6 @@
 | What is seen in it, before it is read? | `own_description` |
 | What is made of its rows? | `own_rows`, `own_labels`, `own_features`; on disk: `mapped_rows` |
 | What is no data set? How large is one? | `checks`; `set_size` |
+| What of embeddings in place of images? | `embedded` |
 | What of rows that a model is asked about? | `raw_rows` |
 """

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from labeldp.trainers.regular_files import FileRefused, open_regular
 
 if TYPE_CHECKING:  # it knows of readers, which import this
+    from labeldp.trainers.encoders.provenance import FeatureProvenance
     from labeldp.trainers.preprocessing import Step
 
 #: Of the rows that come without a split, one in so many is held out for testing.
@@ -82,6 +83,7 @@ class Splits:
         class_names: Of the K classes, if they have any.
         preprocessing: What made the features of rows as people have them; None where features are
             such rows, or images.
+        provenance: Which encoder made the features; None where none did.
     """
 
     train_features: NDArray[Any]
@@ -91,6 +93,7 @@ class Splits:
     num_classes: int
     class_names: tuple[str, ...] | None = None
     preprocessing: "Step | None" = None
+    provenance: "FeatureProvenance | None" = None
 
 
 def data_root(root: str | os.PathLike[str] | None) -> Path:

@@ -29,7 +29,7 @@ def read_npz(file: Path, source: OwnSource) -> OwnRows:
         FileRefused: It is no regular file, or holds more than this machine's memory.
     """
     refuse_columns(file, source)
-    arrays = _npz_arrays(file)
+    arrays = npz_arrays(file)
     stated = _stated(file, arrays)
     if set(_FOUR) <= set(arrays):
         if source.split_column is not None:
@@ -140,7 +140,13 @@ def _stated(file: Path, arrays: dict[str, NDArray[Any]]) -> StatedClasses | None
     return int(value.item()) if names is None else names
 
 
-def _npz_arrays(file: Path) -> dict[str, NDArray[Any]]:
+def npz_arrays(file: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an `.npz` by name.
+
+    Raises:
+        DataFileError: It can't be read.
+        FileRefused: It is no regular file, or holds more than this machine's memory.
+    """
     try:
         # Opened here, since NumPy leaves damaged files open.
         with open_regular(file) as opened, np.load(opened, allow_pickle=False) as archive:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.data_sets.embedded import own_provenance
 from labeldp.trainers.data_sets.files import DataFileError, DatasetMissing, Splits
 from labeldp.trainers.data_sets.own_arrays import read_npy, read_npz
 from labeldp.trainers.data_sets.own_columns import LABEL
@@ -62,7 +63,8 @@ def read_own(source: OwnSource, *, folder: Path | None = None) -> Splits:
     rows = read_rows(source)
     if source.test_path is not None:
         rows = _with_second_file(rows, source, file)
-    return splits_of(rows, source, where=file, folder=folder)
+    splits = splits_of(rows, source, where=file, folder=folder)
+    return replace(splits, provenance=own_provenance(source, splits.train_features))
 
 
 def read_rows(source: OwnSource, *, testing: bool = False) -> OwnRows:

@@ -150,8 +150,8 @@ def _of_arrays(train: NDArray[Any], test: NDArray[Any], where: Path | str) -> Pr
         )
     if train.ndim in (3, 4) and train.dtype == test.dtype == np.uint8:
         return Prepared(
-            train=_channels_first(where, train),
-            test=_channels_first(where, test),
+            train=channels_first(where, train),
+            test=channels_first(where, test),
             preprocessing=None,
         )
     if train.ndim in (3, 4):
@@ -170,7 +170,12 @@ def _as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
     return matrix if np.issubdtype(matrix.dtype, np.floating) else matrix.astype(np.float64)
 
 
-def _channels_first(where: Path | str, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def channels_first(where: Path | str, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return images [N, C, H, W] of [N, H, W], [N, C, H, W] or [N, H, W, C], with C = 1 or 3.
+
+    Raises:
+        DataFileError: Another shape.
+    """
     if images.ndim == 3:
         return np.ascontiguousarray(images[:, None])
     if images.shape[1] in (1, 3):

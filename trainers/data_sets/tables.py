@@ -317,9 +317,13 @@ def refuse_not_finite(
         bad = np.argwhere(~np.isfinite(rows))
         if len(bad):
             row, place = bad[0]
+            half = ""
+            if matrix.dtype == np.float16 and np.isinf(rows[row, place]):
+                half = " (half precision ends at 65,504: make them in single precision)"
             raise ValueError(
                 f"{what} row {start * _CHUNK_ROWS + row}, column {_column(place, names)} "
                 f"is {rows[row, place]}; features must be finite: drop such rows or fill them in"
+                f"{half}"
             )
 
 

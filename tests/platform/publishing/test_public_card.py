@@ -16,6 +16,7 @@ from labeldp.platform.publishing.public_values import public_trial
 from labeldp.platform.publishing.selection import Reservation, selected
 from labeldp.platform.publishing.total_ledger import Total
 from tests.platform.publishing.folders import a_folder
+from tests.trainers.encoders.test_provenance import MADE
 
 
 def facts_of(path: Path, *, trial: str = "best", **facts: Any) -> CardFacts:
@@ -123,3 +124,11 @@ def test_what_is_unknown_is_not_made_up(tmp_path: Path) -> None:
     trial = replace(facts.trial, replaced=None, fingerprint="")
     card = public_card(replace(facts, trial=trial, num_labels=None))
     assert "replaced on purpose" not in card and ", data" not in card
+
+
+def test_the_league_is_published_with_every_number(tmp_path: Path) -> None:
+    card = public_card(facts_of(tmp_path / "plain"))
+    assert "| league | no outside data |" in card
+    facts = facts_of(tmp_path / "made")
+    card = public_card(replace(facts, trial=replace(facts.trial, features=MADE)))
+    assert "| league | public encoder: timm:net (weights abababab), trained on ImageNet-1k" in card

@@ -23,6 +23,7 @@ from labeldp.trainers.data_sets.tables import Columns
 from labeldp.trainers.trained_model import ModelFileError, TrainedModel, load_model
 from tests.platform.examples import a_record
 from tests.platform.publishing.folders import FINGERPRINT, keep_a_model
+from tests.trainers.encoders.test_provenance import MADE
 from tests.trainers.trained_examples import examples
 
 SECRET = "s3cr3t-4711"
@@ -145,6 +146,16 @@ def test_another_trials_model_is_refused(changes: dict[str, Any], tmp_path: Path
     folder = keep_a_model(tmp_path, a_record(epsilon=2.0), **changes)
     with pytest.raises(NotPublishable, match="is not that of trial"):
         published(folder)
+
+
+def test_a_model_that_says_nothing_of_its_encoder_is_refused(tmp_path: Path) -> None:
+    record = replace(a_record(epsilon=2.0), features=MADE.described())
+    with pytest.raises(NotPublishable, match="its features is another one"):
+        published(keep_a_model(tmp_path, record), record=record)
+    folder = keep_a_model(tmp_path / "said", record, provenance=MADE)
+    model = written(published(folder, record=record), tmp_path / "out")
+    assert model.origin.provenance == MADE
+    assert model.facts["raw_inputs"] == "embeddings by timm:net"
 
 
 def test_a_model_that_says_less_than_the_ledger_is_refused(tmp_path: Path) -> None:

@@ -11,16 +11,18 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.vault import Charge
+from labeldp.platform.cli.tracked_report import _record
 from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import SweepProgress
-from labeldp.platform.records.recorder import Recorder
+from labeldp.platform.records.recorder import DataFacts, Recorder
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.sweep import PlannedTrial, plan_trials
 from labeldp.platform.vault_owner import VaultOwner
 from tests.platform.examples import METRICS, a_charge, a_record, a_sweep
 from tests.platform.stores import new_store
+from tests.trainers.encoders.test_provenance import MADE
 
 
 class OwnerWithoutHome(VaultOwner):
@@ -54,6 +56,7 @@ def recorder(tmp_path: Path, plans: dict[str, PlannedTrial]) -> Iterator[Recorde
         provenance=Provenance(git_commit="now", environment={"gpu": "here"}),
         progress=SweepProgress(total=5, skipped=0, stream=io.StringIO()),
         vault=OwnerWithoutHome(home=HomeHandle(None), authority=b""),
+        data=DataFacts(features=MADE),
     )
 
 
@@ -108,3 +111,18 @@ def test_a_number_that_is_none_fails_the_trial_and_not_the_sweep(
     record = end(recorder, next(iter(plans)), metrics={**METRICS, "accuracy": math.nan})
     assert not record.finished and record.reason == "metric accuracy is not a number"
     assert recorder.folder.records()[record.hash] == record
+
+
+def test_records_and_tracking_say_what_made_the_features(
+    recorder: Recorder, plans: dict[str, PlannedTrial]
+) -> None:
+    first, second = list(plans)[:2]
+    assert end(recorder, first).features_from == MADE
+    client = MlflowClient(tracking_uri=recorder.tracker.uri)
+    run = client.get_run(recorder.tracker.run_id(first))
+    assert run.data.tags["features.league"] == "public-encoder"
+    assert _record(run).features_from == MADE
+    # What an earlier start found is told as that record has it.
+    assert recorder.replay({second: a_record(second)})
+    run = client.get_run(recorder.tracker.run_id(second))
+    assert run.data.tags["features.league"] == "none"

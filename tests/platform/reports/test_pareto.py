@@ -12,9 +12,12 @@ import pytest
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.reports.edition import Edition
 from labeldp.platform.reports.figures import matplotlib_style, pareto_figure
-from labeldp.platform.reports.method_styles import MethodStyle
-from labeldp.platform.reports.pareto import Point, front, front_rows, points
+from labeldp.platform.reports.method_styles import MethodStyle, styles_of
+from labeldp.platform.reports.pareto import Point, front, front_rows, leagues_of, points
+from labeldp.platform.reports.result_table import result_table
+from labeldp.trainers.encoders.provenance import FeatureProvenance, League
 from tests.platform.examples import a_record
 
 
@@ -160,12 +163,35 @@ def test_the_front_goes_by_what_it_is_asked_to_go_by() -> None:
     assert [point.accuracy_test for point in by_estimate] == [0.9, 0.8]
 
 
+def test_leagues_are_not_compared_with_each_other() -> None:
+    plain = [
+        a_record("a", accuracy=0.6, point={"trainer.epsilon": 1.0}),
+        a_record("b", accuracy=0.8, epsilon=2.0, point={"trainer.epsilon": 2.0}),
+    ]
+    made = FeatureProvenance(league=League.PUBLIC_ENCODER, encoder="timm:net").described()
+    strong = replace(a_record("c", accuracy=0.95), features=made)
+    found = points([*plain, strong])
+    assert {point.hashes for point in front(found)} == {("a",), ("b",), ("c",)}
+    assert leagues_of(found) == ["no outside data", "public encoder"]
+    rows = front_rows([*plain, strong], choose_by=None, run_id=str)
+    assert {row["run_id"]: row["league"] for row in rows}["c"] == "public encoder"
+    # Equal but for the league is not a seed of the same.
+    assert len(points([plain[0], replace(plain[0], hash="d", features=made)])) == 2
+    mixed = result_table(found, best=set(), styles=styles_of(found), edition=Edition.OWNER)
+    assert mixed.columns[-1].title == "league" and "several leagues" in mixed.remarks[0]
+    assert all(len(row.cells) == len(mixed.columns) for row in mixed.rows)
+    pure = points(plain)
+    alone = result_table(pure, best=set(), styles=styles_of(pure), edition=Edition.OWNER)
+    assert alone.columns[-1].title == "noise"
+
+
 def test_rows_of_the_front_hold_what_was_measured_and_nothing_else() -> None:
     records = [estimated("a", None, 0.7, 1.0)]
     (row,) = front_rows(records, choose_by=None, run_id=str.upper)
     assert set(row) == {
         "run_id",
         "variant",
+        "league",
         "accuracy_estimated",
         "accuracy_estimated_error",
         "epsilon",

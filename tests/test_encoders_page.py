@@ -1,0 +1,156 @@
+"""docs/encoders.md: its commands, run as they stand, on a few hundred real images of CIFAR-10.
+
+One small sweep of two trials, on vectors by a network that was trained here, on other images.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from labeldp.platform.cli.command_line import main
+from labeldp.platform.records.kept_results import KeptResults, read_results
+from labeldp.platform.records.run_card import run_card
+from labeldp.trainers.data import load
+from labeldp.trainers.encoders.provenance import League
+from labeldp.trainers.preprocessing import RowsRefused
+from labeldp.trainers.trained_model import load_model
+from tests.platform.examples import a_charge
+from tests.real_data import real_data_root
+
+pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "encoders.md").read_text()
+RESULTS = Path("results", "moments_on_embeddings")
+#: What makes the sweep small; all else is as the page has it.
+SMALL = ["trainer.epochs=2", "trainer.epsilon=[1,8]", "trainer.prior.landmarks=60"]
+TRAIN, TEST, OTHER = 400, 100, 200
+TOLD = "public encoder: my_encoder:build (weights "
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in which the page's commands were run, one after the other."""
+    data = load("cifar10", root=real_data_root("cifar10"))
+    folder = tmp_path_factory.mktemp("page")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS"):
+            patch.delenv(name, raising=False)
+        images, labels = data.public.train_features.numpy(), data.train_labels
+        np.savez("images.npz", images=images[:TRAIN])
+        np.savez("test_images.npz", images=images[TRAIN : TRAIN + TEST])
+        np.save("y.npy", labels[:TRAIN])
+        np.save("t.npy", labels[TRAIN : TRAIN + TEST])
+        (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+        Path("my_encoder.py").write_text(code)
+        _train(code, images[-OTHER:], labels[-OTHER:])
+        for command in _commands():
+            _run(command)
+        yield folder
+        sys.modules.pop("my_encoder", None)
+
+
+def _train(code: str, images: NDArray[Any], labels: NDArray[Any]) -> None:
+    """Train the page's network for a while on other images and their labels."""
+    names: dict[str, object] = {}
+    exec(code, names)
+    torch.manual_seed(0)
+    network: nn.Module = names["build"](None)  # type: ignore[operator]
+    whole = nn.Sequential(network, nn.Linear(128, 10))
+    optimizer = torch.optim.Adam(whole.parameters(), lr=1e-2)
+    for _ in range(5):
+        loss = nn.functional.cross_entropy(whole(torch.tensor(images)), torch.tensor(labels))
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    torch.save(network.state_dict(), "my_encoder.pt")
+
+
+def _commands() -> list[list[str]]:
+    """Commands of the page on own images, in order."""
+    part = PAGE.partition("## Your own images")[2].partition("\n## ")[0]
+    found = re.findall(r"^    ((?:labeldp|python) .*)$", part, re.M)
+    assert [line.split()[1] for line in found] == [
+        *("embed", "embed", "sweeps/moments_on_embeddings.py", "report", "predict", "publish"),
+    ]
+    return [shlex.split(line) for line in found]
+
+
+def _run(command: list[str]) -> None:
+    program, *rest = command
+    if program == "labeldp":
+        trials = sorted(path.stem for path in RESULTS.glob("trials/*.json"))
+        assert main([trials[0] if word == "HASH" else word for word in rest]) == 0
+        return
+    script = str(ROOT / rest[0])
+    subprocess.run(
+        [sys.executable, script, *rest[1:], *SMALL, "--quiet"],
+        check=True,
+        timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+@pytest.fixture
+def results(place: Path) -> KeptResults:
+    return read_results(place / RESULTS)
+
+
+def test_every_record_and_run_card_says_the_league(results: KeptResults) -> None:
+    assert len(results.records) == 2
+    for record in results.records.values():
+        assert record.finished and 0 <= record.metrics["accuracy"] <= 1
+        made = record.features_from
+        assert made.league is League.PUBLIC_ENCODER and made.trained_by == "me"
+        assert TOLD in run_card(record, [a_charge()])
+
+
+def test_reports_say_it_once_and_nobody_mixes(place: Path) -> None:
+    page = (place / RESULTS / "report.html").read_text()
+    assert f"League</a>: {TOLD}" in page
+    table = (place / RESULTS / "pareto.csv").read_text().splitlines()
+    assert table[0].endswith(",league") and all(row.endswith("encoder") for row in table[1:])
+
+
+def test_a_kept_model_takes_embeddings_and_says_how_to_make_them(place: Path) -> None:
+    trial = next((place / RESULTS / "models").iterdir())
+    facts = json.loads((trial / "model.json").read_text())
+    assert facts["raw_inputs"] == "embeddings by my_encoder:build"
+    model = load_model(trial)
+    images = np.load(place / "test_images.npz")["images"]
+    with pytest.raises(RowsRefused, match=r"labeldp embed IMAGES --encoder my_encoder:build"):
+        model.predict(images)
+    assert len(model.predict(np.load(place / "T.npy"))) == TEST
+    assert len((place / "predictions.csv").read_text().splitlines()) == TEST + 1
+
+
+def test_what_is_published_says_it_too(place: Path) -> None:
+    assert TOLD in (place / "published" / "run_card.md").read_text()
+    config = json.loads((place / "published" / "config.json").read_text())
+    assert config["features"]["league"] == "public-encoder"
+    model = json.loads((place / "published" / "model" / "model.json").read_text())
+    assert model["features"] == config["features"]
+
+
+def test_vectors_of_another_encoder_are_no_rows_for_the_model(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = ["embed", "test_images.npz", "--encoder", "my_encoder:build", "-o", "other.npy"]
+    assert main(other) == 0
+    trial = next((RESULTS / "models").iterdir())
+    assert main(["predict", str(trial), "other.npy", "-o", "p.csv"]) == 2
+    assert "the model learned on those by my_encoder:build" in capsys.readouterr().err
+    assert not Path("p.csv").exists()

@@ -1,0 +1,85 @@
+"""Small encoders and images for tests: a network of the user's own, and features written of it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from labeldp.trainers.encoders.embedding import Embedded, EmbedRequest, embed
+from labeldp.trainers.encoders.encoder import EncoderRequest
+
+#: Address of `small` below.
+SMALL = "tests.trainers.encoders.small_encoders:small"
+
+
+class Small(nn.Module):
+    """Bytes [B, C, H, W] to vectors [B, 6]."""
+
+    def __init__(self, channels: int = 3) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(channels, 6, 5, stride=3)
+
+    def forward(self, images: Tensor) -> Tensor:
+        found: Tensor = self.convolution(images.float() / 255 - 0.5).relu().mean((2, 3))
+        return found
+
+
+def small(weights: Path | None) -> nn.Module:
+    network = Small()
+    if weights is not None:
+        network.load_state_dict(torch.load(weights, weights_only=True))
+    return network
+
+
+def sequences(weights: Path | None) -> Any:
+    return lambda images: torch.zeros(len(images), 5, 7)
+
+
+def not_finite(weights: Path | None) -> Any:
+    return lambda images: torch.full((len(images), 2), torch.nan)
+
+
+def large(weights: Path | None) -> Any:
+    return lambda images: torch.full((len(images), 2), 1e5)
+
+
+def interrupted(weights: Path | None) -> Any:
+    def encode(images: Tensor) -> Tensor:
+        if len(images) < 8:  # the last batch
+            raise KeyboardInterrupt
+        return torch.zeros(len(images), 2)
+
+    return encode
+
+
+def fails(weights: Path | None) -> Any:
+    raise RuntimeError("no such thing")
+
+
+def nothing(weights: Path | None) -> Any:
+    return 3
+
+
+def some_images(count: int = 20, *, side: int = 12, seed: int = 0) -> NDArray[np.uint8]:
+    """Images [N, 3, side, side]."""
+    generator = np.random.default_rng(seed)
+    return generator.integers(0, 256, size=(count, 3, side, side), dtype=np.uint8)
+
+
+def request(source: Path | str, out: Path, address: str = SMALL, **said: Any) -> EmbedRequest:
+    """A request; what is said of the encoder begins with `encoder_`."""
+    of_encoder = {
+        key.removeprefix("encoder_"): said.pop(key)
+        for key in list(said)
+        if key.startswith("encoder_")
+    }
+    encoder = EncoderRequest(address=address, **of_encoder)
+    return EmbedRequest(source=str(source), out=out, encoder=encoder, batch_size=8, **said)
+
+
+def embedded(source: Path | str, out: Path, address: str = SMALL, **said: Any) -> Embedded:
+    """Embed without a word on progress."""
+    return embed(request(source, out, address, **said), told=lambda done, rows: None)

@@ -1,0 +1,108 @@
+"""encoder: what is asked for, and what is said of its vectors; every kind of weights."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from labeldp.trainers.encoders.encoder import (
+    Encoder,
+    EncoderRequest,
+    WeightsKind,
+    finished,
+    load_encoder,
+    sized,
+)
+from labeldp.trainers.encoders.preparation import Preparation
+from labeldp.trainers.encoders.provenance import League
+from tests.trainers.encoders.small_encoders import SMALL, some_images
+
+
+def made(request: EncoderRequest, *, known_as: str = "") -> Encoder:
+    return finished(
+        request,
+        lambda batch: batch.float().mean((2, 3)),
+        name="e",
+        preparation=Preparation(raw=True),
+        weights="0" * 64,
+        known_as=known_as,
+    )
+
+
+def test_what_weights_are_named(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    for weights, kind in (
+        (None, WeightsKind.LIBRARY),
+        ("IMAGENET1K_V2", WeightsKind.LIBRARY),
+        ("random", WeightsKind.RANDOM),
+        ("mine.pt", WeightsKind.FILE),
+        ("some/where", WeightsKind.FILE),
+        (str(tmp_path / "plain"), WeightsKind.FILE),
+    ):
+        assert EncoderRequest(address="a:b", weights=weights).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("said", "known_as", "league", "words"),
+    [
+        ({}, "torchvision:IMAGENET1K_V1", League.PUBLIC_ENCODER, "ImageNet-1k, with its labels"),
+        ({}, "", League.PUBLIC_ENCODER, "trained on not stated, by not stated"),
+        ({"weights": "w.pt"}, "torchvision:IMAGENET1K_V1", League.PUBLIC_ENCODER, "not stated"),
+        ({"trained_on": "cats", "trained_by": "me"}, "", League.PUBLIC_ENCODER, "cats, by me"),
+        ({"weights": "random"}, "torchvision:IMAGENET1K_V1", League.NONE, "nothing: random"),
+        ({"no_outside_data": True, "trained_on": "these"}, "", League.NONE, "trained on these"),
+    ],
+)
+def test_the_league_is_the_careful_one(
+    said: dict[str, Any], known_as: str, league: League, words: str
+) -> None:
+    found = made(EncoderRequest(address="a:b", **said), known_as=known_as).provenance
+    assert found.league is league and words in found.words
+
+
+def test_vectors_come_one_for_each_image() -> None:
+    images = torch.from_numpy(some_images(5))
+    encoder = load_encoder(EncoderRequest(address=SMALL))
+    found = encoder(images)
+    assert found.shape == (5, 6) and found.dtype == torch.float32
+    assert (encoder(images) == found).all()
+
+
+@pytest.mark.parametrize(
+    ("forward", "message"),
+    [
+        (lambda batch: batch[:1].float().mean((2, 3)), "returns 1 vectors for 3 images"),
+        (lambda batch: batch @ torch.ones(3), r"fails on a batch of shape .*--image-size N"),
+        (lambda batch: None, "a NoneType and no tensor"),
+    ],
+)
+def test_an_encoder_that_fails_is_told_of(forward: Any, message: str) -> None:
+    encoder = finished(
+        EncoderRequest(address="a:b"),
+        forward,
+        name="e",
+        preparation=Preparation(raw=True),
+        weights="",
+    )
+    with pytest.raises(ValueError, match=message):
+        encoder(torch.from_numpy(some_images(3)))
+
+
+@pytest.mark.parametrize("address", ["resnet18", "torchvision:", ":net"])
+def test_an_address_without_library_or_name_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="torchvision:NAME, timm:NAME"):
+        EncoderRequest(address=address)
+
+
+def test_what_would_not_be_shown_is_refused_before_any_work() -> None:
+    with pytest.raises(ValueError, match="must be one line"):
+        EncoderRequest(address="a:b", trained_on="two\nlines")
+    with pytest.raises(ValueError, match="image_size"):
+        EncoderRequest(address="a:b", image_size=0)
+
+
+def test_another_size_is_of_the_whole_image() -> None:
+    usual = Preparation(resize=256, crop=224)
+    assert sized(usual, None) == usual
+    assert sized(usual, 64) == Preparation(resize=64, square=True)
