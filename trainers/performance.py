@@ -13,7 +13,7 @@ import warnings
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 from torch import nn
@@ -128,8 +128,7 @@ class Performance:
                 stacklevel=2,
             )
             return network
-        compiled: Network = torch.compile(network)
-        return compiled
+        return cast(Network, torch.compile(network))
 
     def autocast(self) -> AbstractContextManager[object]:
         """Return the context in which the network runs."""
