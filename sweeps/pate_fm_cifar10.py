@@ -12,8 +12,8 @@ which its accountant does not price, and charges checks and answers by expectati
 is added to the largest count, as priced, and the charge covers every check and all K answers, so
 that the high level costs more than 1.6 (the papers' number is
 `private/epsilon_expected_of_counts`). Medium and low share their votes. `--smoke`: 300 images, four
-teachers of a small CNN, two steps. `--preset home`: all images; teachers are fast networks that see
-their shards alone, and one student is FixMatch on the fast network.
+teachers of a small CNN, two steps. `--preset home`: all images; teachers and students are fast
+networks that see their shards and the answers alone, without FixMatch.
 
 Hardware: one GPU per actor. By counted operations at 30% of an H200's peak, not measured: 11
 minutes a teacher, so 179 GPU-hours for both ensembles, once, and 3 for a trial's students.
@@ -55,7 +55,7 @@ SWEEP = Sweep(
     teacher=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=63.0,
     smoke=SMOKE,
-    presets={"home": pate_preset(teacher_epochs=40, student_epochs=30)},
+    presets={"home": pate_preset(epochs=40)},
 )
 
 if __name__ == "__main__":

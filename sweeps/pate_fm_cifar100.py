@@ -8,8 +8,8 @@
 
 FixMatch on WRN-28-8, weight decay 1e-3, teachers and three students for 125 epochs. What is charged
 differs from the paper as in `pate_fm_cifar10`. Medium and low share their votes. `--smoke`: 300
-images, four teachers of a small CNN, two steps. `--preset home`: all images; teachers are fast
-networks that see their shards alone, and one student is FixMatch on the fast network.
+images, four teachers of a small CNN, two steps. `--preset home`: all images; teachers and
+students are fast networks that see their shards and the answers alone, without FixMatch.
 
 Hardware: one GPU per actor. By counted operations at 35% of an H200's peak, not measured: two
 hours a teacher, so 230 GPU-hours for both ensembles, once, and 6 for a trial's students.
@@ -50,7 +50,7 @@ SWEEP = Sweep(
     teacher=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=83.0,
     smoke=SMOKE,
-    presets={"home": pate_preset(teacher_epochs=40, student_epochs=60)},
+    presets={"home": pate_preset(epochs=40)},
 )
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ class Learner:
         self._settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
         network = self._settings.for_training(data, initial, dropout=config.dropout)
         self.network = network.to(self.device).to(memory_format=performance.memory_format())
-        self._forward = torch.compile(self.network) if performance.compile else self.network
+        self._forward = performance.compiled(self.network)
         self._average = _average_of(self.network, config.recipe)
         self._evaluation = Evaluation(
             self.judged,

@@ -7,15 +7,21 @@ the last digits between devices and precisions, not in what they promise.
 device(type='cpu')
 """
 
+import os
+import shutil
+import warnings
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from labeldp.mechanisms import _validate
 
 if TYPE_CHECKING:  # settings are read without it
     import torch
+    from torch import nn
+
+Network = TypeVar("Network", bound="nn.Module")
 
 
 class Device(StrEnum):
@@ -47,6 +53,11 @@ def bf16_units(device: "torch.device") -> str | None:
     if torch.cpu._is_amx_tile_supported():
         return "amx_bf16"
     return "avx512_bf16" if torch.cpu._is_avx512_bf16_supported() else None
+
+
+def _has_compiler() -> bool:
+    named = os.environ.get("CXX")
+    return any(map(shutil.which, [named] if named else ["g++", "clang++"]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +120,26 @@ class Performance:
         if self.precision is not Precision.AUTO:
             return self.precision
         return Precision.BF16 if bf16_units(self.torch_device()) else Precision.FP32
+
+    def compiled(self, network: Network) -> Network:
+        """Return the network compiled, if that is asked for and there is a compiler for it.
+
+        Without one on the CPU it is left as it is, with a warning: the same numbers, but for their
+        last digits.
+        """
+        if not self.compile:
+            return network
+        if self.torch_device().type == "cpu" and not _has_compiler():
+            warnings.warn(
+                "performance.compile is True, but there is no C++ compiler here (g++ or clang++, "
+                "or what CXX names); the network is left uncompiled: install one, or set "
+                "performance.compile=False",
+                stacklevel=2,
+            )
+            return network
+        import torch
+
+        return cast(Network, torch.compile(network))
 
     def autocast(self) -> AbstractContextManager[object]:
         """Return the context in which the network runs."""

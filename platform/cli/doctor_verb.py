@@ -136,8 +136,12 @@ def _release(version: str) -> tuple[int, ...]:
 def _devices() -> list[Check]:
     import torch
 
+    from labeldp.trainers.performance import bf16_units
+
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    detail = f"{os.cpu_count()} cores, GPUs: {', '.join(gpus) or 'none'}"
+    units = bf16_units(torch.device("cpu"))
+    precision = f"precision auto takes {f'bf16, by {units}' if units else 'fp32 on the CPU'}"
+    detail = f"{os.cpu_count()} cores, {precision}; GPUs: {', '.join(gpus) or 'none'}"
     return [Check(name="devices", ok=True, detail=detail)]
 
 

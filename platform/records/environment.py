@@ -60,5 +60,8 @@ def describe() -> dict[str, str]:
     found["cores"] = str(os.cpu_count())
     import torch
 
+    from labeldp.trainers.performance import bf16_units
+
+    found["bf16"] = bf16_units(torch.device("cpu")) or "no units: precision auto takes fp32"
     found["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     return found

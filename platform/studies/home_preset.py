@@ -50,32 +50,30 @@ def network_preset(
     )
 
 
-def pate_preset(*, teacher_epochs: int, student_epochs: int) -> Preset:
+def pate_preset(*, epochs: int) -> Preset:
     """Return `home` of a sweep of PATE-FM.
 
-    Teachers see their shard alone: FixMatch for each would be days. One student learns by FixMatch,
-    a tenth of the published views in each epoch.
+    Teachers and student are fast networks that see their shard, or the answers, and no more:
+    FixMatch for each teacher would be days. `trainer.student.kind=fixmatch` has the student learn
+    by FixMatch all the same, a tenth of the published views in each epoch.
 
     Args:
-        teacher_epochs: Passes over a shard.
-        student_epochs: Of 78 steps each.
+        epochs: Passes over a shard, or over the answers.
     """
-    teacher = fast_training(
-        epochs=teacher_epochs, width=_SMALL_WIDTH, label_smoothing=LABEL_SMOOTHING
-    )
+    network = fast_training(epochs=epochs, width=_SMALL_WIDTH, label_smoothing=LABEL_SMOOTHING)
     # A shard is a few batches of 50; the rate goes with the batch.
-    teacher |= {"batch_size": 50, "learning_rate": teacher["learning_rate"] / 10}
+    network |= {"batch_size": 50, "learning_rate": network["learning_rate"] / 10}
     return Preset(
         changes={
             **_PERFORMANCE,
             "trainer.ensemble.kind": TeacherKind.NETWORK,
-            **as_changes("trainer.ensemble.network", teacher),
-            "trainer.student.kind": StudentKind.FIXMATCH,
+            **as_changes("trainer.ensemble.network", network),
+            "trainer.student.kind": StudentKind.NETWORK,
+            **as_changes("trainer.student.network", network),
             "trainer.student.fixmatch.model": ModelName.FAST_CNN,
             "trainer.student.fixmatch.width": _SMALL_WIDTH,
-            "trainer.student.fixmatch.epochs": student_epochs,
+            "trainer.student.fixmatch.epochs": 30,
             "trainer.student.fixmatch.steps_per_epoch": 78,
             "trainer.student.fixmatch.weak_branch": WeakBranch.WITHOUT_GRADIENT,
-            "trainer.students": 1,
         }
     )

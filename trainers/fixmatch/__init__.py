@@ -84,7 +84,7 @@ class FixMatch:
             .to(memory_format=performance.memory_format())
         )
         self.average = moving_average(self.network, config.average_decay)
-        self._forward = torch.compile(self.network) if performance.compile else self.network
+        self._forward = performance.compiled(self.network)
         self._evaluation = Evaluation(
             self.average, prepare=self._views.plain, data=data, performance=performance
         )

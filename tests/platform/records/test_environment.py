@@ -51,3 +51,4 @@ def test_a_description_has_versions_and_hardware() -> None:
     described = environment.describe()
     assert described["labeldp"] == labeldp.__version__
     assert described["torch"] != "not installed" and int(described["cores"]) >= 1
+    assert described["bf16"] in ("amx_bf16", "avx512_bf16") or "takes fp32" in described["bf16"]

@@ -10,6 +10,8 @@ from labeldp.platform.studies.home_preset import EPOCHS, network_preset
 from labeldp.platform.sweep import plan_trials, preset_sized
 from labeldp.trainers.fast_training import as_changes, fast_training
 from labeldp.trainers.models import ModelName
+from labeldp.trainers.pate.students import StudentKind
+from labeldp.trainers.pate.teachers import TeacherKind
 from labeldp.trainers.performance import Precision
 from tests.source_tree import ROOT
 
@@ -51,10 +53,12 @@ def test_each_level_of_cifar100_is_one_trial() -> None:
 @pytest.mark.parametrize("name", ["pate_fm_cifar10", "pate_fm_cifar100"])
 def test_pate(name: str) -> None:
     for config in at_home(name):
-        teacher, student = config.trainer.ensemble.network, config.trainer.student.fixmatch
+        teacher, student = config.trainer.ensemble.network, config.trainer.student.network
+        assert config.trainer.ensemble.kind is TeacherKind.NETWORK
+        assert config.trainer.student.kind is StudentKind.NETWORK
         assert teacher.model is student.model is ModelName.FAST_CNN
         assert teacher.recipe.label_smoothing > 0, "a shard's labels are right"
-        assert config.data.limit is None and config.trainer.students == 1
+        assert config.data.limit is None and config.trainer.students == 3
 
 
 def test_lines_of_their_own_say_how_many_epochs() -> None:

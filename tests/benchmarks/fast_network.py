@@ -1,0 +1,156 @@
+"""The fast network on CIFAR-10, without noise: accuracy and time of a command.
+
+    python -m tests.benchmarks.fast_network                          # half width, ten epochs
+    python -m tests.benchmarks.fast_network --width 64
+    python -m tests.benchmarks.fast_network --images 10000 --epochs 5 --precision fp32 --compile
+
+Fewer images than all are drawn from the training split and judged by other images of it: whoever
+looks for better constants does not look at the test split. All of them are judged by the latter.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from labeldp.trainers.data import LabelledData, PublicData, load
+from labeldp.trainers.fast_training import HALF_WIDTH, LABEL_SMOOTHING, fast_training
+from labeldp.trainers.learner import Learner, LearnerConfig
+from labeldp.trainers.models import ModelName
+from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
+from labeldp.trainers.schedules import EpochMetrics, Schedule
+
+#: Images that judge a network trained on a part of the training split.
+JUDGES = 4000
+#: One core, and bfloat16 where it has units for it.
+ONE_CORE = Performance(device=Device.CPU, precision=Precision.AUTO, channels_last=True, threads=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A trained network.
+
+    Attributes:
+        accuracy: In [0, 1].
+        processor_seconds: Of its training and of what judged it, this process's alone.
+        epochs: How many it had.
+    """
+
+    accuracy: float
+    processor_seconds: float
+    epochs: int
+
+
+def fast(width: int, epochs: int) -> LearnerConfig:
+    """Return the fast network and its recipe."""
+    return LearnerConfig(
+        **fast_training(width=width, epochs=epochs, label_smoothing=LABEL_SMOOTHING)
+    )
+
+
+def usual(model: ModelName, epochs: int, *, width: int | None = None) -> LearnerConfig:
+    """Return another network as it is trained here in short runs."""
+    return LearnerConfig(
+        model=model,
+        width=width,
+        epochs=epochs,
+        batch_size=128,
+        learning_rate=0.05,
+        weight_decay=5e-4,
+        schedule=Schedule.COSINE,
+        augment=True,
+    )
+
+
+def part(data: LabelledData, images: int) -> tuple[PublicData, Tensor]:
+    """Return public data of so many training images, and their labels."""
+    public = data.public
+    total = len(public.train_features)
+    if images >= total:
+        return public, torch.from_numpy(data.train_labels)
+    order = np.random.default_rng(1).permutation(total)
+    chosen, judges = order[:images], order[images : images + JUDGES]
+    features = public.train_features
+    smaller = replace(
+        public,
+        train_features=features[torch.from_numpy(chosen)],
+        test_features=features[torch.from_numpy(judges)],
+        test_labels=data.train_labels[judges],
+    )
+    return smaller, torch.from_numpy(data.train_labels[chosen])
+
+
+def epochs_of(
+    config: LearnerConfig,
+    data: PublicData,
+    labels: Tensor,
+    *,
+    seed: int = 0,
+    performance: Performance = ONE_CORE,
+) -> Iterator[EpochMetrics]:
+    """Train, and yield the figures of each epoch."""
+    learner = Learner(config, data=data, seed=seed, performance=performance)
+    smoothing = config.recipe.label_smoothing
+
+    def loss(logits: Tensor, rows: Tensor) -> Tensor:
+        return functional.cross_entropy(logits, labels[rows], label_smoothing=smoothing)
+
+    for _ in range(config.epochs):
+        yield learner.epoch(loss)
+
+
+def measured(
+    config: LearnerConfig,
+    data: PublicData,
+    labels: Tensor,
+    *,
+    seed: int = 0,
+    performance: Performance = ONE_CORE,
+) -> Measured:
+    """Train to the end."""
+    start = time.process_time()
+    *_, last = epochs_of(config, data, labels, seed=seed, performance=performance)
+    return Measured(
+        accuracy=last.val_accuracy,
+        processor_seconds=time.process_time() - start,
+        epochs=config.epochs,
+    )
+
+
+def main() -> None:
+    """Train the fast network as the command line asks, and say how it goes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--width", type=int, default=HALF_WIDTH)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--images", type=int, default=50_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--precision", choices=[p.value for p in Precision], default="auto")
+    parser.add_argument("--compile", action="store_true")
+    asked = parser.parse_args()
+    data, labels = part(load("cifar10"), asked.images)
+    performance = replace(
+        ONE_CORE,
+        precision=Precision(asked.precision),
+        compile=asked.compile,
+        threads=asked.threads,
+    )
+    units = bf16_units(torch.device("cpu")) or "no units for bfloat16"
+    print(f"{performance.precision_here()} ({units}), {asked.threads} threads")
+    start, cpu = time.perf_counter(), time.process_time()
+    config = fast(asked.width, asked.epochs)
+    for each in epochs_of(config, data, labels, seed=asked.seed, performance=performance):
+        print(
+            f"epoch {each.epoch}: accuracy {each.val_accuracy:.4f}, {each.seconds:.0f} s; in all "
+            f"{time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} of a processor",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
