@@ -31,6 +31,15 @@ MAKE = [each for each in COMMANDS if each.line.startswith("make ")]
 PARSED_ONLY = {
     "labeldp ui": "serves pages until it is stopped; tests/platform/cli/test_ui_verb.py starts it",
     "labeldp data fetch": "loads a data set from the network",
+    **dict.fromkeys(
+        (
+            "labeldp embed",
+            "labeldp report results/moments_on_embeddings",
+            "labeldp predict results/moments_on_embeddings",
+            "labeldp publish results/moments_on_embeddings",
+        ),
+        "is of an encoder and a sweep on it; tests/test_encoders_page.py runs them together",
+    ),
     "labeldp doctor": "starts Ray; tests/platform/cli/test_doctor_verb.py has it",
 }
 #: What else is not run, by how the line begins, and why.
