@@ -94,7 +94,7 @@ def line_of(row: dict[str, Any]) -> str:
     state = ("busy" if row["busy"] else "ok") if row["passed"] else "FAILED"
     line = (
         f"{row['name']:<22}{seconds(row['seconds']):>10}{seconds(row['reference_seconds']):>11}"
-        f"{row['ratio']:9.1f}{row['mark']:8.3g}{memory}  {state}"
+        f"{row['ratio']:9.3g}{row['mark']:8.3g}{memory}  {state}"
     )
     return line if row["passed"] else f"{line}: {row['words']}"
 

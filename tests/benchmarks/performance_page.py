@@ -46,7 +46,7 @@ def table_of(report: dict[str, Any]) -> str:
         peak = "?" if row["peak_megabytes"] is None else f"{row['peak_megabytes']:.0f}"
         lines.append(
             f"| {row['name']} | {row['path']} | {row['reference']} | {_time(row['seconds'])} | "
-            f"{row['ratio']:.1f} | {row['mark']:g} | {peak} | {row['gpu']} |"
+            f"{row['ratio']:.3g} | {row['mark']:g} | {peak} | {row['gpu']} |"
         )
     lines += ["", "What each can't do without:", ""]
     lines += [f"- {row['name']}: {row['floor']}" for row in rows]
