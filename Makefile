@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test ui bench docs lint clean
+.PHONY: help install demo test ui bench measure docs lint clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -36,9 +36,13 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-## make bench    the benchmarks of tests/benchmarks
+## make bench    every hot path against its reference: one table, and JSON; ONLY=posterior for one
 bench: $(STAMP)
-	$(BIN)/python -m pytest -m benchmark tests/benchmarks -s -o timeout=900
+	$(BIN)/python -m tests.benchmarks.bench $(if $(ONLY),--only $(ONLY))
+
+## make measure  the other measurements of tests/benchmarks: curves, frontiers, whole sweeps
+measure: $(STAMP)
+	$(BIN)/python -m pytest -m benchmark tests/benchmarks -s -o timeout=900 --deselect tests/benchmarks/test_hot_paths.py
 
 ## make docs     the documentation as a site, in site/
 docs: $(STAMP)

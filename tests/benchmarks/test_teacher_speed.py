@@ -1,4 +1,4 @@
-"""How fast teachers are trained: batched against one by one, and 800 probes with their votes."""
+"""How fast 800 probes are on real images; `hot_paths/teachers.py` has them one by one."""
 
 import time
 from collections.abc import Callable
@@ -7,14 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional
 
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data import PublicData, load
 from labeldp.trainers.features import label_free_features
-from labeldp.trainers.learner import Learner, LearnerConfig
-from labeldp.trainers.models import ModelName
-from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind, TeacherVotes
+from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherVotes
 from labeldp.trainers.performance import Device, Performance
 from tests.real_data import real_data_root
 
@@ -28,61 +25,6 @@ def seconds(function: Callable[[], object]) -> float:
     start = time.process_time()
     function()
     return time.process_time() - start
-
-
-@pytest.mark.parametrize(
-    ("config", "at_least"),
-    [
-        (LearnerConfig(width=32, epochs=10, batch_size=32), 2.5),
-        (LearnerConfig(model=ModelName.SMALL_CNN, width=8, epochs=10, batch_size=32), 1.2),
-    ],
-    ids=["MLP", "small CNN"],
-)
-def test_batched_networks_are_faster_than_one_by_one(
-    config: LearnerConfig, at_least: float
-) -> None:
-    torch.set_num_threads(1)
-    data = load("digits")
-    shards = LabelVault(labels=data.train_labels, num_classes=10).partition(22, seed=0)
-    ensemble = EnsembleConfig(kind=TeacherKind.NETWORK, teachers=22, queries=500, network=config)
-    vote = TeacherVotes(config=ensemble, performance=ON_CPU)
-    positions = torch.from_numpy(ensemble.query_positions(len(data.train_labels)))
-    queries = data.public.train_features[positions]
-    # Nobody evaluates teachers: the one-by-one side does not pay for that either.
-    silent = replace(
-        data.public,
-        test_features=data.public.test_features[:1],
-        test_labels=data.public.test_labels[:1],
-    )
-
-    def one_by_one() -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-        votes = []
-        for teacher, shard in enumerate(shards):
-            learner = Learner(
-                config,
-                data=silent,
-                seed=vote.seed_of(teacher),
-                performance=ON_CPU,
-                examples=shard.indices,
-            )
-            labels = torch.from_numpy(shard.labels)
-            for _ in range(config.epochs):
-                learner.epoch(
-                    lambda logits, rows, labels=labels: functional.cross_entropy(  # type: ignore[misc]
-                        logits, labels[rows]
-                    )
-                )
-            votes.append(learner.predict(queries).argmax(1))
-        return np.stack(votes)
-
-    ids = range(22)
-    agree = (vote(ids, shards, data.public) == one_by_one()).mean()
-    assert agree > 0.99
-    ratios = [
-        seconds(one_by_one) / seconds(lambda: vote(ids, shards, data.public)) for _ in range(5)
-    ]
-    print(f"\n{config.model}: batched {np.median(ratios):.1f} times as fast, {agree:.4f} agree")
-    assert np.median(ratios) > at_least
 
 
 def features_of_fashion_mnist() -> tuple[PublicData, np.ndarray[tuple[int], np.dtype[np.int64]]]:

@@ -1,4 +1,4 @@
-"""Speed of the vote-leakage attack, on one core: milliseconds instead of hours a histogram."""
+"""Speed of the vote-leakage attack on 100 classes; `hot_paths/votes.py` has 10 of them."""
 
 import time
 
@@ -9,7 +9,7 @@ from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities, recon
 
 
 @pytest.mark.benchmark
-@pytest.mark.parametrize(("classes", "teachers", "limit"), [(10, 250, 0.05), (100, 5000, 5.0)])
+@pytest.mark.parametrize(("classes", "teachers", "limit"), [(100, 5000, 5.0)])
 def test_seconds_for_each_histogram(classes: int, teachers: int, limit: float) -> None:
     generator = np.random.default_rng(0)
     noise_std = 0.16 * teachers

@@ -1,0 +1,162 @@
+"""Records of trials: written, read again by a resumed sweep, and made into a report."""
+
+import csv
+import json
+import os
+from dataclasses import asdict, replace
+from itertools import count
+from pathlib import Path
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.figure import Figure
+
+from labeldp.platform.earlier_starts import Resume, finished_before
+from labeldp.platform.records.results import ResultsFolder, TrialRecord
+from labeldp.platform.reports.report import write_report
+from tests.benchmarks.benchmark import Benchmark, Clock, Work
+from tests.platform.examples import a_record
+
+_WRITTEN, _READ, _REPORTED = 100, 5000, 1000
+
+
+def _many(number: int) -> list[TrialRecord]:
+    made = a_record()
+    return [
+        replace(
+            made,
+            hash=f"{seed:016x}",
+            point={"seed": seed % 4, "trainer.epsilon": 0.01 * (seed // 4 + 1)},
+            metrics={
+                **made.metrics,
+                "accuracy": 0.5 + 0.4 * (seed * 7919 % number) / number,
+                "epsilon": 0.01 * (seed // 4 + 1),
+            },
+        )
+        for seed in range(number)
+    ]
+
+
+def _write(scratch: Path) -> Work:
+    folder = ResultsFolder(scratch / "ours", sweep="small")
+    plain_folder = scratch / "plain"
+    plain_folder.mkdir()
+    records, starts = _many(_WRITTEN), count()
+
+    def ours() -> None:
+        for record in records:
+            folder.keep(record)
+
+    def plain() -> None:
+        """A draft that is flushed to the disk and then takes its name."""
+        for record in records:
+            draft = plain_folder / f"{next(starts)}.draft"
+            with draft.open("w") as file:
+                json.dump(asdict(record), file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(plain_folder / f"{record.hash}.json")
+
+    def check() -> None:
+        ours()
+        plain()
+        for record in records:
+            kept = folder.path / "trials" / f"{record.hash}.json"
+            ours_read = json.loads(kept.read_text())
+            assert ours_read == json.loads((plain_folder / kept.name).read_text())
+
+    return Work(ours=ours, reference=plain, check=check)
+
+
+def _resume(scratch: Path) -> Work:
+    folder = ResultsFolder(scratch, sweep="small")
+    for record in _many(_READ):
+        text = json.dumps(asdict(record), indent=1)
+        (scratch / "trials" / f"{record.hash}.json").write_text(text)
+
+    def ours() -> set[str]:
+        return set(finished_before(folder, Resume.AUTO, ""))
+
+    def plain() -> set[str]:
+        """Read each file, check nothing."""
+        found = (json.loads(path.read_text()) for path in (scratch / "trials").glob("*.json"))
+        return {record["hash"] for record in found if record["finished"]}
+
+    def check() -> None:
+        assert ours() == plain() and len(plain()) == _READ
+
+    return Work(ours=ours, reference=plain, check=check)
+
+
+def _report(scratch: Path) -> Work:
+    mpl.use("agg")
+    records, plain_folder = _many(_REPORTED), scratch / "plain"
+    plain_folder.mkdir()
+
+    def plain() -> None:
+        """A table of all trials, their means, and a scatter plot."""
+        table = pd.DataFrame([{"variant": r.variant, **r.point, **r.metrics} for r in records])
+        keys = ["variant", "trainer.epsilon"]
+        means = table.groupby(keys).mean(numeric_only=True).reset_index()
+        means.to_csv(plain_folder / "means.csv", index=False)
+        figure = Figure()
+        axes = figure.subplots()
+        axes.scatter(means["epsilon"], means["accuracy"])
+        figure.savefig(plain_folder / "means.png", dpi=150)
+        (plain_folder / "report.html").write_text(table.to_html() + means.to_html())
+
+    number = count()
+
+    def ours() -> Path:
+        # Into a new folder each time: pictures that are there already are not drawn again.
+        folder = scratch / f"{next(number)}"
+        folder.mkdir()
+        write_report(records, folder=folder, title="small")
+        return folder
+
+    def check() -> None:
+        plain()
+        with (ours() / "pareto.csv").open() as file:
+            found = {float(row["epsilon"]): float(row["accuracy"]) for row in csv.DictReader(file)}
+        means = pd.read_csv(plain_folder / "means.csv").set_index("epsilon")["accuracy"]
+        assert len(found) == len(means)
+        for epsilon, accuracy in found.items():
+            assert (
+                abs(
+                    means[means.index[(means.index - epsilon).to_series().abs().argmin()]]
+                    - accuracy
+                )
+                < 1e-6
+            )
+
+    return Work(ours=ours, reference=plain, check=check)
+
+
+BENCHMARKS = (
+    Benchmark(
+        name="record-write",
+        path="100 records of trials written, each whole or not at all",
+        reference="JSON to a draft, flushed, renamed",
+        floor="100 flushes of the disk, which nothing about a record's 3 kB shortens.",
+        prepare=_write,
+        mark=0.5,
+        clock=Clock.WALL,
+    ),
+    Benchmark(
+        name="resume",
+        path="5,000 records read and checked by a sweep that goes on",
+        reference="the same files read and not checked",
+        floor="5,000 files opened, 15 MB of JSON parsed.",
+        prepare=_resume,
+        mark=0.055,
+        most_seconds=10.0,
+    ),
+    Benchmark(
+        name="report",
+        path="report of 1,000 trials: page, figures, table",
+        reference="pandas and one scatter plot",
+        floor="a line of HTML for each trial and four drawings by matplotlib.",
+        prepare=_report,
+        mark=0.09,
+    ),
+)

@@ -1,0 +1,57 @@
+"""The table of docs/performance.md, made of what `bench` measured."""
+
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "performance.md"
+BEGIN, END = "<!-- begin: bench -->", "<!-- end: bench -->"
+
+
+def page_with(report: dict[str, Any], text: str) -> str:
+    """Return the page with another table between its two marks.
+
+    Raises:
+        ValueError: The page lacks them.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{PAGE} lacks {BEGIN} or {END}, between which the table belongs")
+    return f"{before}{BEGIN}\n{table_of(report)}\n{END}{after}"
+
+
+def table_of(report: dict[str, Any]) -> str:
+    """Return machine and table, and below it a sentence for each floor."""
+    machine, rows = report["machine"], report["rows"]
+    loads = [row["load_before"] for row in rows]
+    busy = sum(row["busy"] for row in rows)
+    about = (
+        f"{report['date']}, commit {machine['commit']}: {machine['processor']}, "
+        f"{machine['cores']} cores, {machine['memory_gigabytes']} GB, bf16: {machine['bf16']}; "
+        f"{machine['versions']}. Load before each between {min(loads):.1f} and {max(loads):.1f}; "
+        + (
+            f"during {busy} of {len(rows)} others used the machine. "
+            if busy
+            else "a quiet machine. "
+        )
+        + f"In all {report['seconds']:.0f} s."
+    )
+    lines = [
+        about,
+        "",
+        "| name | what is timed | against | median | ratio | mark | MB | GPU |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        peak = "?" if row["peak_megabytes"] is None else f"{row['peak_megabytes']:.0f}"
+        lines.append(
+            f"| {row['name']} | {row['path']} | {row['reference']} | {_time(row['seconds'])} | "
+            f"{row['ratio']:.3g} | {row['mark']:g} | {peak} | {row['gpu']} |"
+        )
+    lines += ["", "What each can't do without:", ""]
+    lines += [f"- {row['name']}: {row['floor']}" for row in rows]
+    return "\n".join(lines)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
