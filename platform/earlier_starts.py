@@ -9,6 +9,7 @@ from pathlib import Path
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.evaluation_settings import LEAST_EPSILON
+from labeldp.platform.private_files import NotOurs, refuse_link
 from labeldp.platform.records.results import (
     ResultsFolder,
     ResultsFolderError,
@@ -81,9 +82,14 @@ def count_epsilon_before(results: Path) -> float | None:
     it. The folder need not be there, and is left as it is.
 
     Raises:
-        ResultsFolderError: A record or `sweep.json` is damaged; the message names it.
+        ResultsFolderError: A record or `sweep.json` is damaged, or the latter a link; the message
+            names it.
     """
     folder = results.expanduser()
+    try:
+        refuse_link(folder / "sweep.json")
+    except NotOurs as error:
+        raise ResultsFolderError(str(error)) from error
     kept = identity_of(folder / "sweep.json").get("count_epsilon")
     if kept is not None:
         return float(kept)

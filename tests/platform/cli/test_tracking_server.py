@@ -50,6 +50,8 @@ def test_it_serves_until_it_is_ended_and_leaves_nothing(
     ended_by: signal.Signals,
 ) -> None:
     child = tmp_path / "child"
+    # A shell's background job has Ctrl-C ignored from its start; nobody waits for it there.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     monkeypatch.setattr(
         tracking_server,
         "_command",
@@ -70,7 +72,10 @@ def test_it_serves_until_it_is_ended_and_leaves_nothing(
         os.kill(os.getpid(), ended_by)
 
     threading.Thread(target=end, daemon=True).start()
-    shown = tracking_server.serve([str(results)])
+    try:
+        shown = tracking_server.serve([str(results)])
+    finally:
+        signal.signal(signal.SIGINT, before)
     said = capsys.readouterr().err
     assert shown.experiments == 1
     assert f"small: {shown.address}/#/experiments/1/runs?viewStateShareKey=labeldp" in said
