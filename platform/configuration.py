@@ -92,6 +92,7 @@ _LATER_KEYS: dict[str, Any] = {
     "evaluation.estimate": "COUNT",
     "evaluation.epsilon": 0.05,
     "noise.secure": False,
+    "trainer.prior.features": "AS_THEY_ARE",
     **{
         f"{section}.recipe.{name}": value
         for section in ("trainer", "trainer.ensemble.network", "trainer.student.network")

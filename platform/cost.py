@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,11 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.evaluation import mechanism_of, planned_evaluation
 from labeldp.platform.evaluation_settings import Estimate
 from labeldp.platform.sweep import PlannedTrial
+from labeldp.trainers.settings.feature_set import FeatureSet
 from labeldp.trainers.trainer import PlannedCharge
+
+if TYPE_CHECKING:  # torch, which plans have no use for
+    from labeldp.trainers.data import PublicData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,11 +151,35 @@ def check_priors(trials: Sequence[PlannedTrial], *, examples: int, num_classes: 
         num_classes: K.
 
     Raises:
-        ValueError: More clusters than examples, or a file that holds no prior of them.
+        ValueError: More clusters than examples, a file that holds no prior of them, or features to
+            be computed of features.
+    """
+    asked = {(trial.config.trainer.prior, trial.config.data.features) for trial in trials}
+    for prior, seen in asked:
+        if prior is None:
+            continue
+        prior.check_size(examples=examples, num_classes=num_classes)
+        if FeatureSet.AS_THEY_ARE not in (prior.features, seen):
+            raise ValueError(
+                f"trainer.prior.features is {prior.features}, but data.features={seen} leaves no "
+                "images to compute them of; set data.features=as_they_are for a network that sees "
+                "the images, or leave trainer.prior.features out for a prior on what it sees"
+            )
+
+
+def check_prior_features(trials: Sequence[PlannedTrial], data: "PublicData") -> None:
+    """Refuse data that priors can't be learned of; what they need of it is there afterwards.
+
+    Args:
+        trials: Planned trials.
+        data: Public features.
+
+    Raises:
+        ValueError: A prior's features are of images, and these are none, or too small.
     """
     for prior in {trial.config.trainer.prior for trial in trials}:
         if prior is not None:
-            prior.check_size(examples=examples, num_classes=num_classes)
+            prior.check_features(data)
 
 
 def budget_of(

@@ -6,11 +6,7 @@ from pathlib import Path
 from labeldp.platform.configuration import DataSettings, EvaluationSettings, FeatureSet
 from labeldp.platform.data_size import as_on_disk
 from labeldp.trainers.data import LabelledData, labelled
-from labeldp.trainers.features import (
-    PatchFeatures,
-    RandomPatchFeatures,
-    described_by_features,
-)
+from labeldp.trainers.features import described_by_features, image_features
 from labeldp.trainers.held_out import set_aside
 
 
@@ -33,9 +29,10 @@ def load_data(
     splits = as_on_disk(settings, cache=cache)
     loaded = labelled(settings.name, splits, limit=settings.limit)
     if settings.features is not FeatureSet.AS_THEY_ARE:
-        photographs = settings.features is FeatureSet.RANDOM_PATCHES
-        how = RandomPatchFeatures() if photographs else PatchFeatures()
+        how = image_features(settings.features)
         loaded = replace(loaded, public=described_by_features(loaded.public, how, folder=cache))
+    if cache is not None:  # priors may compute features of their own
+        loaded = replace(loaded, public=replace(loaded.public, features_folder=cache))
     evaluation = evaluation or EvaluationSettings()
     share = evaluation.share(has_test_split=loaded.public.has_test_split)
     if share is None:

@@ -5,23 +5,11 @@
 """
 
 from dataclasses import dataclass, fields
-from enum import StrEnum
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data_sets.own_rows import HoldOut, StatedClasses
 from labeldp.trainers.data_sets.own_source import OwnSource
-
-
-class FeatureSet(StrEnum):
-    """What models see: features AS_THEY_ARE, or such as need no labels.
-
-    PATCHES are k-means features of images; RANDOM_PATCHES features of photographs, whose mirror
-    images must be as good as they are. Of tables both are standardized columns.
-    """
-
-    AS_THEY_ARE = "as_they_are"
-    PATCHES = "patches"
-    RANDOM_PATCHES = "random_patches"
+from labeldp.trainers.settings.feature_set import FeatureSet as FeatureSet
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,14 @@ from labeldp.platform.beforehand import (
     refuse_lottery,
     wants_estimates,
 )
-from labeldp.platform.cost import SweepCost, budget_of, check_budget, check_priors, cost_of
+from labeldp.platform.cost import (
+    SweepCost,
+    budget_of,
+    check_budget,
+    check_prior_features,
+    check_priors,
+    cost_of,
+)
 from labeldp.platform.count_price import with_count_price
 from labeldp.platform.data_loading import load_data
 from labeldp.platform.earlier_starts import canaries_before, count_epsilon_before
@@ -120,6 +127,7 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
         learns=sized.learns,
     )
     check_priors(trials, examples=len(loaded.train_labels), num_classes=public.num_classes)
+    check_prior_features(trials, public)
     held_out = 0 if loaded.held_out_labels is None else len(loaded.held_out_labels)
     trials, search, count_epsilon = with_count_price(
         sized,

@@ -15,18 +15,24 @@ seed, epsilon 1. One line first, and the others later in the same folder:
 
 Models take 30 MB each, most of it the features' components: models.keep=false keeps none.
 
-Hardware: two cores; four minutes for the features, once, and one or two per trial.
+`--preset network` has the fast network in place of the MLP, on the images, ten epochs at half
+width; its priors are learned of the same features.
+
+Hardware: two cores; four minutes for the features, once, and one or two per trial; six with
+the network.
 """
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import FeatureSet
 from labeldp.platform.studies.comparison import LARGER_EPSILONS, comparison
+from labeldp.platform.studies.network_comparison import network_comparison
 
 SWEEP = comparison(
     "compare_cifar10",
     dataset="cifar10",
     features=FeatureSet.RANDOM_PATCHES,
     epsilons=LARGER_EPSILONS,
+    presets={"network": network_comparison()},
 )
 
 if __name__ == "__main__":

@@ -6,18 +6,24 @@ Best published without outside data, ALIBI with a ResNet18 (Malek et al. 2021): 
 Nothing was chosen on this set: features and settings are those of `compare_cifar10.py`, which it
 confirms, or not. `--smoke`: 4,000 images, one seed, epsilon 1.
 
-Hardware: two cores; four minutes for the features, once, and one or two per trial.
+`--preset network` has the fast network in place of the MLP, on the images, ten epochs at half
+width; its priors are learned of the same features.
+
+Hardware: two cores; four minutes for the features, once, and one or two per trial; six with
+the network.
 """
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import FeatureSet
 from labeldp.platform.studies.comparison import LARGER_EPSILONS, comparison
+from labeldp.platform.studies.network_comparison import network_comparison
 
 SWEEP = comparison(
     "compare_cifar100",
     dataset="cifar100",
     features=FeatureSet.RANDOM_PATCHES,
     epsilons=LARGER_EPSILONS,
+    presets={"network": network_comparison()},
 )
 
 if __name__ == "__main__":

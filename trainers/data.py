@@ -69,6 +69,7 @@ class PublicData:
         preprocessing: What made these features of rows as people have them, fitted on public
             features alone; without steps, rows are taken as they are.
         provenance: Which encoder made the features. The fingerprint is of neither of the two.
+        features_folder: Where features that are computed of these are kept; None for nowhere.
     """
 
     name: str
@@ -80,6 +81,7 @@ class PublicData:
     held_out_features: Tensor | None = None
     preprocessing: Preprocessing = NOTHING
     provenance: FeatureProvenance = NO_OUTSIDE_DATA
+    features_folder: Path | None = None
 
     def __post_init__(self) -> None:
         """Check shapes, types and values."""

@@ -29,12 +29,14 @@ from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.patch_encoder import PatchEncoder, PatchFeatures
 from labeldp.trainers.preprocessing import Step
 from labeldp.trainers.random_patches import RandomPatchFeatures, RandomPatchStep
+from labeldp.trainers.settings.feature_set import FeatureSet
 
 __all__ = [
     "Features",
     "PatchFeatures",
     "RandomPatchFeatures",
     "described_by_features",
+    "image_features",
     "label_free_features",
 ]
 
@@ -167,6 +169,15 @@ class Features:
     train: Tensor
     test: Tensor
     step: Step
+
+
+def image_features(which: FeatureSet) -> ImageFeatures:
+    """Return how images are described.
+
+    Args:
+        which: PATCHES or RANDOM_PATCHES; images AS_THEY_ARE need no description.
+    """
+    return RandomPatchFeatures() if which is FeatureSet.RANDOM_PATCHES else PatchFeatures()
 
 
 def described_by_features(

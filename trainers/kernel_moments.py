@@ -77,7 +77,7 @@ def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directi
             f"landmarks is {landmarks}, but there are {len(rows)} examples to choose them from"
         )
     chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:landmarks]
-    with _one_thread():
+    with one_thread():
         return _directions(rows, rows[chosen])
 
 
@@ -105,7 +105,8 @@ def _directions(rows: Tensor, centers: Tensor) -> Directions:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """Calculate on one thread inside, and on as many as before afterwards."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

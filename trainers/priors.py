@@ -5,6 +5,9 @@ k-means, and the classes of each group counted with noise (`ClusterHistograms`; 
 et al., NeurIPS 2021). MOMENTS: a smooth function of the features, fitted to noisy sums of labels
 (`kernel_moments`). FILE: the user's own, made without the labels. What a prior costs is a share of
 the budget; whoever uses it has the rest.
+
+CLUSTERS and MOMENTS may be learned of features of images that the network itself does not see:
+pixels make a poor prior, and a network of convolutions wants pixels.
 """
 
 from dataclasses import dataclass, field
@@ -22,6 +25,7 @@ from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histo
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.regular_files import FileRefused, open_regular
+from labeldp.trainers.settings.feature_set import FeatureSet
 from labeldp.trainers.trainer import LabelSource, PlannedCharge
 
 if TYPE_CHECKING:  # torch, which settings and prices have no use for
@@ -63,6 +67,8 @@ class PriorSettings:
         smoothing: Share of the uniform distribution in every row, so that no class is ruled out.
         path: The user's own prior for FILE, an `.npy` of probabilities [N, K].
         seed: Of k-means and landmarks; public.
+        features: What a prior that asks for labels is learned of: the trial's features
+            AS_THEY_ARE, or others that are computed of its images and that no label goes into.
     """
 
     source: PriorSource = PriorSource.UNIFORM
@@ -74,6 +80,7 @@ class PriorSettings:
     smoothing: float = 0.01
     path: str | None = None
     seed: int = 0
+    features: FeatureSet = FeatureSet.AS_THEY_ARE
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -87,6 +94,11 @@ class PriorSettings:
             raise ValueError(
                 f"path is {self.path!r} for source {self.source}; FILE needs a path to an .npy of "
                 "probabilities [N, K], and no other source takes one"
+            )
+        if self.features is not FeatureSet.AS_THEY_ARE and not self.source.asks_labels:
+            raise ValueError(
+                f"prior.features is {self.features}, but a prior from {self.source} is learned of "
+                "no features; set prior.source to clusters or moments, or leave features out"
             )
 
     def split(self, epsilon: float) -> tuple[float, float]:
@@ -111,6 +123,21 @@ class PriorSettings:
             _check_count(self.clusters, examples=examples)
         if self.path is not None:
             _read(Path(self.path), examples=examples, num_classes=num_classes)
+
+    def check_features(self, data: "PublicData") -> None:
+        """Refuse features that the prior can't be learned of, likewise; computes what it needs.
+
+        What is computed is kept (`PublicData.features_folder`): trials that start at once all find
+        it, and ask for the same release.
+
+        Args:
+            data: Public features.
+
+        Raises:
+            ValueError: The prior's features are of images, and these are none, or too small.
+        """
+        if self.source.asks_labels:
+            self._features_of(data)
 
     def mechanism(
         self, *, epsilon: float, delta: float, num_classes: int
@@ -137,9 +164,11 @@ class PriorSettings:
         if not self.source.asks_labels:
             return None
         mechanism = self.mechanism(epsilon=epsilon, delta=delta, num_classes=num_classes)
-        asked: tuple[float, ...] = (self.clusters, self.seed)
+        asked: tuple[float | str, ...] = (self.clusters, self.seed)
         if self.source is PriorSource.MOMENTS:
             asked = (self.landmarks, self.tolerated_noise, self.seed)
+        if self.features is not FeatureSet.AS_THEY_ARE:
+            asked = (*asked, self.features.value)
         return PlannedCharge.of(mechanism, release=(mechanism, asked))
 
     def learn(
@@ -174,16 +203,15 @@ class PriorSettings:
                 return _read(Path(self.path), examples=len(features), num_classes=classes)
         data.require_numbers(user=f"a prior from {self.source}")
         mechanism = self.mechanism(epsilon=epsilon, delta=delta, num_classes=classes)
+        rows = self._features_of(data)
         if isinstance(mechanism, ClusterHistograms):
-            groups = _remembered_clusters(
-                _Rows(data.fingerprint, features), clusters=self.clusters, seed=self.seed
-            )
+            groups = _remembered_clusters(rows, clusters=self.clusters, seed=self.seed)
             counts = labels.release(mechanism, groups).values
             return np.asarray(prior_from_histograms(counts, groups))
         from labeldp.trainers.kernel_moments import moment_query
 
         directions = _remembered_directions(
-            _Rows(data.fingerprint, features),
+            rows,
             landmarks=min(self.landmarks, max(2, len(features) // 2)),
             seed=self.seed,
         )
@@ -193,6 +221,20 @@ class PriorSettings:
         moments = labels.release(mechanism, query.weights).values
         scores = query.scores(moments, noise_std=mechanism.noise_std)
         return project_to_simplex(scores.astype(np.float64))
+
+    def _features_of(self, data: "PublicData") -> "_Rows":
+        """The training examples as the prior sees them."""
+        if self.features is FeatureSet.AS_THEY_ARE:
+            return _Rows(data.fingerprint, data.train_features)
+        from labeldp.trainers.data import FeatureKind
+
+        if data.kind is not FeatureKind.IMAGE:
+            raise ValueError(
+                f"prior.features is {self.features}, which are features of images, but {data.name} "
+                f"is {data.kind.value} here; set data.features=as_they_are if these are features "
+                "of images, or leave prior.features out: the prior then sees what the model sees"
+            )
+        return _remembered_features(_Images(data.fingerprint, data), self.features)
 
 
 def clusters_of(features: "Tensor", *, clusters: int, seed: int) -> NDArray[np.int64]:
@@ -225,10 +267,33 @@ def clusters_of(features: "Tensor", *, clusters: int, seed: int) -> NDArray[np.i
 
 @dataclass(frozen=True)
 class _Rows:
-    """Features that are told apart by what is in them."""
+    """Features that are told apart by what is in them, or in the images they are of."""
 
     fingerprint: str
     features: "Tensor" = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class _Images:
+    """Images that are told apart likewise."""
+
+    fingerprint: str
+    data: "PublicData" = field(compare=False, repr=False)
+
+
+@lru_cache(maxsize=1)
+def _remembered_features(images: _Images, which: FeatureSet) -> _Rows:
+    """Features of images, once for all trials that a process runs: minutes on 60,000 of them.
+
+    On one thread, as `kernel_directions`: other last digits would be another release.
+    """
+    from labeldp.trainers.features import image_features, label_free_features
+    from labeldp.trainers.kernel_moments import one_thread
+
+    data = images.data
+    with one_thread():
+        found = label_free_features(data, image_features(which), folder=data.features_folder)
+    return _Rows(f"{images.fingerprint} {which}", found.train)
 
 
 @lru_cache(maxsize=2)

@@ -122,6 +122,7 @@ def fit(
     settings.check_data(data)
     if settings.prior is not None:
         settings.prior.check_size(examples=len(data.train_features), num_classes=data.num_classes)
+        settings.prior.check_features(data)
     with labels.taught(settings.ensemble, data=data, performance=performance, tell=tell):
         trainer = settings.start(
             data=data, labels=labels, seed=config.seed, performance=performance

@@ -20,7 +20,7 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.pate.calibration import calibrate_gnmax
 from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureSet, TrialConfig
 from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Smoke, Sweep, Variant
+from labeldp.platform.sweep import Preset, Smoke, Sweep, Variant
 from labeldp.trainers.priors import PriorSource
 from labeldp.trainers.schedules import Schedule
 from labeldp.trainers.settings.alibi import AlibiConfig
@@ -128,6 +128,7 @@ def comparison(
     dataset: str,
     features: FeatureSet = FeatureSet.PATCHES,
     epsilons: Sequence[float] = EPSILONS,
+    presets: Mapping[str, Preset] | None = None,
 ) -> Sweep:
     """Return the comparison on a data set of images.
 
@@ -136,6 +137,7 @@ def comparison(
         dataset: Name of the data set.
         features: What all methods see of it.
         epsilons: At which methods are compared.
+        presets: Other sizes, or other models; none if not given.
     """
     at = {"trainer.epsilon": Grid(*epsilons)}
     lines = [replace(line, space=at) for line in METHOD_LINES]
@@ -151,6 +153,7 @@ def comparison(
             for repetition in range(REPETITIONS)
             for line in (*lines, _pate(repetition, epsilons), NO_PRIVACY)
         ],
+        presets=presets or {},
         smoke=Smoke(
             changes={"data.limit": 4000, "audit.canaries": 100, "seed": 0, "noise.draw": 0},
             space={

@@ -20,6 +20,8 @@ from labeldp.trainers.alibi_prior import (
 from labeldp.trainers.data import load
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
+from labeldp.trainers.settings.feature_set import FeatureSet
+from labeldp.trainers.settings.model_name import ModelName
 from labeldp.trainers.targets import Noise, label_mechanism
 from labeldp.trainers.trainer import LabelSource, Trainer, TrainerConfig
 from tests.trainers.tiny_data import digits
@@ -73,6 +75,18 @@ def test_a_prior_alone_costs_epsilon_and_one_release() -> None:
     trained(replace(LABELS, epochs=1), vault)
     assert vault.epsilon(delta=0.0) == 2.0
     assert len(vault.charges()) == 1
+
+
+def test_networks_on_images_share_the_release_of_a_prior_on_patches() -> None:
+    vault = vault_of_digits()
+    prior = replace(MOMENTS, features=FeatureSet.PATCHES)
+    config = replace(LABELS, prior=prior, epochs=1)
+    for model in (ModelName.MLP, ModelName.SMALL_CNN):
+        trained(replace(config, model=model, width=8), vault)
+    (charge,) = vault.charges()
+    planned = config.planned_charge(num_classes=10, seed=0)
+    assert planned is not None and charge.event == planned.event
+    assert vault.epsilon(delta=1e-5) == pytest.approx(2.0, rel=1e-9)
 
 
 def test_a_prior_that_costs_nothing_leaves_all_of_epsilon_to_the_labels() -> None:

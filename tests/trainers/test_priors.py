@@ -1,5 +1,6 @@
 """Priors: what they cost, what they know, where they may come from, and what is refused."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
-from labeldp.mechanisms.vault import LabelVault
+from labeldp.mechanisms.vault import LabelVault, MemoryStore
 from labeldp.trainers import kernel_moments, priors
-from labeldp.trainers.data import load
+from labeldp.trainers.data import PublicData, load
+from labeldp.trainers.features import PatchFeatures, described_by_features
 from labeldp.trainers.kernel_moments import kernel_directions
+from labeldp.trainers.preprocessing import NOTHING
 from labeldp.trainers.priors import PriorSettings, PriorSource, clusters_of
-from tests.trainers.tiny_data import digits
+from labeldp.trainers.settings.feature_set import FeatureSet
+from tests.trainers.tiny_data import digits, table
 
 LEARNED = [
     PriorSettings(source=PriorSource.CLUSTERS, clusters=40),
@@ -183,6 +187,8 @@ def test_a_file_that_holds_no_prior(tmp_path: Path, content: bytes | None) -> No
         ({"source": "cluster"}, "source is 'cluster'"),
         ({"source": PriorSource.FILE}, "FILE needs a path"),
         ({"path": "prior.npy"}, "no other source takes one"),
+        ({"features": "random_patches"}, "features is 'random_patches'"),
+        ({"features": FeatureSet.PATCHES}, "a prior from uniform is learned of no features"),
     ],
 )
 def test_bad_settings(changes: dict[str, Any], message: str) -> None:
@@ -205,3 +211,86 @@ def test_directions_are_found_once_for_all_epsilons(monkeypatch: pytest.MonkeyPa
         settings.learn(data.public, vault, epsilon=epsilon, delta=1e-5)
     assert len(found) == 1
     priors._remembered_directions.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> PublicData:
+    data, _ = digits()
+    return replace(data, features_folder=tmp_path_factory.mktemp("features"))
+
+
+ON_PATCHES = [replace(settings, features=FeatureSet.PATCHES) for settings in LEARNED]
+
+
+@pytest.mark.parametrize("settings", ON_PATCHES)
+def test_a_prior_on_other_features_is_that_of_data_described_so(
+    settings: PriorSettings, images: PublicData
+) -> None:
+    """The same query, to the bit: where both are asked for there is one release."""
+    vault = vault_of_digits()
+    settings.check_features(images)
+    prior = settings.learn(images, vault, epsilon=2.0, delta=1e-5)
+    described = described_by_features(images, folder=images.features_folder)
+    plain = replace(settings, features=FeatureSet.AS_THEY_ARE)
+    assert np.array_equal(plain.learn(described, vault, epsilon=2.0, delta=1e-5), prior)
+    assert len(vault.charges()) == 1
+    assert vault.epsilon(delta=1e-5) == pytest.approx(2.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("settings", ON_PATCHES)
+def test_other_features_are_another_release_and_planned_as_one(
+    settings: PriorSettings, images: PublicData
+) -> None:
+    vault, plans = vault_of_digits(), []
+    plain = replace(settings, features=FeatureSet.AS_THEY_ARE)
+    for each in (plain, settings, replace(settings, features=FeatureSet.RANDOM_PATCHES)):
+        each.learn(images, vault, epsilon=1.0, delta=1e-5)
+        plans.append(each.planned_charge(epsilon=1.0, delta=1e-5, num_classes=10))
+    assert len(vault.charges()) == 3
+    assert len({plan.release for plan in plans if plan}) == 3
+    assert [plan.event for plan in plans if plan] == [each.event for each in vault.charges()]
+
+
+def test_features_are_computed_once_and_read_by_the_next_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, found, threads = load("digits", limit=200), [], torch.get_num_threads()
+    public = replace(data.public, features_folder=tmp_path)
+    settings = replace(ON_PATCHES[1], landmarks=20)
+    encoded = PatchFeatures.fit
+
+    def counted(settings: PatchFeatures, images: torch.Tensor) -> Any:
+        found.append(torch.get_num_threads())
+        return encoded(settings, images)
+
+    monkeypatch.setattr(PatchFeatures, "fit", counted)
+    learned = []
+    for _ in range(2):
+        priors._remembered_features.cache_clear()  # as in another process
+        vault = LabelVault(labels=data.train_labels, num_classes=10, store=MemoryStore(bytes(32)))
+        settings.check_features(public)
+        settings.learn(public, vault, epsilon=1.0, delta=1e-5)
+        learned += [charge.key for charge in vault.charges()]
+    assert found == [1], "once, and on one thread"
+    assert learned[0] == learned[1], "the same release, by its query's bits"
+    assert torch.get_num_threads() == threads
+    priors._remembered_features.cache_clear()
+
+
+def test_features_of_images_need_images_that_are_large_enough() -> None:
+    settings = replace(ON_PATCHES[1], features=FeatureSet.RANDOM_PATCHES)
+    rows, vault = table()
+    with pytest.raises(ValueError, match=r"clouds is tabular here; set data\.features=as_they_are"):
+        settings.check_features(rows)
+    with pytest.raises(ValueError, match="clouds is tabular here"):
+        settings.learn(rows, vault, epsilon=1.0, delta=1e-5)
+    data, _ = digits(train=200)
+    small = replace(
+        data,
+        train_features=data.train_features[..., :5],
+        test_features=data.test_features[..., :5],
+        preprocessing=NOTHING,
+    )
+    with pytest.raises(ValueError, match="8 x 5 pixels"):
+        settings.check_features(small)
+    PriorSettings().check_features(rows)  # which looks at no features

@@ -6,6 +6,7 @@ speaks of the trainer of the same name, which hands its settings on.
 | question | modules |
 |---|---|
 | How is a network trained, and which? | `learner`, `model_name` |
+| What is learned from? | `feature_set` |
 | What is done to labels? | `noise` |
 | Noise on labels, Bayes' rule in training | `alibi`, `alibi_prior`, `bit_flip` |
 | Randomized response with learned priors | `lp_mst`, `consensus`, `recommender` |
