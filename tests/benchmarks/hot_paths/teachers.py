@@ -22,6 +22,10 @@ ON_CPU = Performance(device=Device.CPU)
 _TEACHERS, _FITTED, _EXAMPLES, _QUERIES = 800, 40, 60_000, 10_000
 
 
+def _loss(labels: torch.Tensor, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    return functional.cross_entropy(logits, labels[rows])
+
+
 def _probes(scratch: Path) -> Work:
     draws = np.random.default_rng(0)
     labels = draws.integers(0, 10, _EXAMPLES)
@@ -77,12 +81,9 @@ def _networks(scratch: Path, *, config: LearnerConfig) -> Work:
                 examples=shard.indices,
             )
             labels = torch.from_numpy(shard.labels)
+            loss = partial(_loss, labels)
             for _ in range(config.epochs):
-                learner.epoch(
-                    lambda logits, rows, labels=labels: functional.cross_entropy(  # type: ignore[misc]
-                        logits, labels[rows]
-                    )
-                )
+                learner.epoch(loss)
             found.append(learner.predict(queries).argmax(1))
         return np.stack(found)
 

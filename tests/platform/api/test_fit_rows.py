@@ -76,8 +76,10 @@ def test_rows_that_can_not_be_used_are_named(rows: object, says: str) -> None:
 
 def test_names_of_rows_may_be_a_column_of_texts() -> None:
     people = pd.Series(["ada", "bob"])
-    assert names_of(people).dtype.kind == "U"  # type: ignore[union-attr]
-    assert names_of(pd.Index([7, 8])).tolist() == [7, 8]  # type: ignore[union-attr]
+    texts, numbers = names_of(people), names_of(pd.Index([7, 8]))
+    assert texts is not None and texts.dtype.kind == "U"
+    assert numbers is not None and numbers.tolist() == [7, 8]
     assert names_of(None) is None
     # What may not be a name is refused by whom it is given to, and is not made one here.
-    assert names_of(pd.Series(["ada", None])).dtype.kind == "O"  # type: ignore[union-attr]
+    missing = names_of(pd.Series(["ada", None]))
+    assert missing is not None and missing.dtype.kind == "O"

@@ -1,5 +1,7 @@
 """ledger_lines: a charge in words, at its own price."""
 
+from typing import Any
+
 import numpy as np
 
 from labeldp.mechanisms.accounting import GaussianEvent
@@ -32,8 +34,8 @@ def test_what_is_not_pure_is_stated_at_its_delta_and_a_seed_is_said() -> None:
 
 
 def test_a_guarantee_says_what_voids_it() -> None:
-    facts = {"epsilon": 1.0, "delta": 0.0, "total": 3.0, "noise_seed": None, "seeded": False}
-    said = guarantee(**facts)  # type: ignore[arg-type]
+    facts: dict[str, Any] = dict(epsilon=1.0, delta=0.0, total=3.0, noise_seed=None, seeded=False)
+    said = guarantee(**facts)
     assert "epsilon 1 (pure) for this fit and 3 for all fits" in said and "seed" not in said
     for change, words in (
         ({"seeded": True}, "came from a seed, and hides nothing"),
@@ -41,4 +43,4 @@ def test_a_guarantee_says_what_voids_it() -> None:
         ({"epsilon": np.inf}, "not private: labels were published"),
         ({"total": np.inf}, "for this fit and without any bound for all"),
     ):
-        assert words in guarantee(**{**facts, **change})  # type: ignore[arg-type]
+        assert words in guarantee(**{**facts, **change})
