@@ -113,8 +113,12 @@ def without_canaries(sweep: Sweep) -> Sweep:
     share is spoiled, as where nobody says, unless the user says a number. None is no number of
     that kind: a sweep that spoils no label spoils none of another file's.
     """
-    own = {name: getattr(sweep.base.audit, name) for name in ("canaries", "coin_canaries")}
-    audit = replace(sweep.base.audit, **{name: 0 if n == 0 else None for name, n in own.items()})
+    own = sweep.base.audit
+    audit = replace(
+        own,
+        canaries=0 if own.canaries == 0 else None,
+        coin_canaries=0 if own.coin_canaries == 0 else None,
+    )
     variants = [
         replace(
             variant,
