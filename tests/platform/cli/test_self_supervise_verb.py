@@ -1,5 +1,9 @@
 """`labeldp self-supervise`, and `labeldp embed` with what it wrote: its league, refused kindly."""
 
+import re
+import shlex
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,6 +11,7 @@ from labeldp.platform.cli.command_line import main
 from tests.platform.cli.asked import answer, refusal
 from tests.trainers.encoders.small_encoders import some_images
 
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "encoders.md"
 TRAIN = ("self-supervise", "images.npz", "-o", "encoder.pt", "--width", "2", "--device", "cpu")
 SMALL = ("--epochs", "2", "--batch-size", "8")
 ENCODER = ("--encoder", "labeldp.trainers.self_supervised.image_encoder:build")
@@ -32,6 +37,17 @@ def test_an_encoder_of_the_images_alone_is_in_the_league_of_no_outside_data(
     )
     assert (embedded["league"], embedded["rows"], embedded["dimensions"]) == ("none", 20, 8)
     assert "trained on these images, without labels" in embedded["provenance"]
+
+
+def test_the_pages_commands_run(capsys: pytest.CaptureFixture[str]) -> None:
+    part = PAGE.read_text().partition("## An encoder of your images alone")[2].partition("\n## ")[0]
+    train, embed = (shlex.split(line)[1:] for line in re.findall(r"^    (labeldp .*)$", part, re.M))
+    assert (train[0], embed[0]) == ("self-supervise", "embed")
+    assert main([*train, *SMALL, "--width", "2", "--json"]) == 0
+    capsys.readouterr()
+    said = answer(capsys, *embed)
+    assert (said["league"], said["rows"], said["dimensions"]) == ("none", 20, 8)
+    assert np.isfinite(np.load("X.npy")).all()
 
 
 def test_what_can_not_be_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
