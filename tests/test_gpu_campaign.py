@@ -17,6 +17,9 @@ import pytest
 from labeldp.platform.sweep import Sweep, plan_trials
 from labeldp.platform.trusted.vault_identity import StoreUnusable
 from labeldp.platform.trusted.vault_store import SqliteStore
+from labeldp.trainers import features
+from labeldp.trainers.priors import PriorSettings
+from labeldp.trainers.random_patches import RandomPatchFeatures
 from labeldp.trainers.settings.pate import PateConfig
 from sweeps import alibi_cifar10, alibi_cifar100, lp_mst_cifar10, pate_fm_cifar10, pate_fm_cifar100
 from tests.benchmarks.gpu_campaign import paper_rows
@@ -27,7 +30,7 @@ from tests.benchmarks.gpu_campaign.run import run
 from tests.benchmarks.gpu_campaign.small import small_campaign
 from tests.benchmarks.gpu_campaign.speed_step import SpeedStep
 from tests.benchmarks.gpu_campaign.step import Step
-from tests.benchmarks.gpu_campaign.steps import campaign
+from tests.benchmarks.gpu_campaign.steps import campaign, fast_steps, features_step
 from tests.benchmarks.gpu_campaign.table import table
 from tests.benchmarks.gpu_campaign.trial_step import TrialStep
 from tests.trainers.data_samples import images, write_cifar_binary
@@ -159,6 +162,25 @@ def test_the_table_says_what_was_not_run(
     assert text.count("not run") == 1  # the speeds
     nothing = table(a_place(tmp_path / "none", data), small_campaign())
     assert nothing.count("not run") == len(small_campaign())
+
+
+def test_priors_wait_for_features_which_are_kept(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = RandomPatchFeatures(patch=3, filters=8, dimensions=10, sampled_patches=500)
+    monkeypatch.setattr(features, "image_features", lambda which: tiny)
+    place = a_place(tmp_path / "folder", data)
+    trial = next(step for step in fast_steps("cifar10", (2,), priors=True, epochs=1))
+    prior = replace(trial.config.prior or PriorSettings(), landmarks=20)
+    network = {"epochs": 1, "batch_size": 50, "prior": prior}
+    trial = replace(trial, needs_seconds=0.0, config=replace(trial.config, **network))  # type: ignore[type-var]
+    with place.held():
+        ended = run(place, [trial, features_step("cifar10")], Clock(600.0), told=silent)
+        assert (ended.done, ended.left) == (1, 1)
+        assert list((place.folder / "features").glob("features-*.npy"))
+        assert run(place, [trial], Clock(600.0), told=silent).done == 1
+    found = place.result(trial.name) or {}
+    assert found["epsilon"] == pytest.approx(0.5, abs=1e-6) and found["method"] == "moment labels"
 
 
 def test_a_step_that_fails_is_written_down_and_costs_no_other(tmp_path: Path, data: Path) -> None:

@@ -66,46 +66,56 @@ class Distortions:
             generator: Of the CPU: one seed draws the same on every device.
         """
         draws = torch.rand(_DRAWS, len(images), generator=generator)
-        draws = draws.to(images.device, non_blocking=True)
-        pixels = self._windows(images.float(), draws[:5])
-        return self._colors(pixels, draws[5:]).clamp_(0, 255)
+        windows, colors = self._windows(draws[:5]), self._colors(draws[5:])
+        # Worked out on the CPU and sent at once: to send numbers one by one is to wait for each.
+        sent = torch.cat((windows.flatten(1), colors), dim=1)
+        sent = sent.to(images.device, non_blocking=True)
+        pixels = _shown(images.float(), sent[:, :6].view(-1, 2, 3))
+        return _tinted(pixels, sent[:, 6:]).clamp_(0, 255)
 
-    def _windows(self, pixels: Tensor, draws: Tensor) -> Tensor:
+    def _windows(self, draws: Tensor) -> Tensor:
+        """From a place in the view to the one in the image, both in -1..1 [B, 2, 3]."""
         area, stretch, left, top, mirror = draws
         root = (self.smallest_area + (1 - self.smallest_area) * area).sqrt()
         ratio = (math.log(_STRETCH) * (2 * stretch - 1)).exp().sqrt()
         width, height = (root * ratio).clamp(max=1), (root / ratio).clamp(max=1)
         sign = torch.where(mirror < 0.5, -1.0, 1.0) if self.flip else torch.ones_like(mirror)
         none = torch.zeros_like(width)
-        # From a place in the view to the one in the image, both in -1..1.
-        rows = torch.stack((width * sign, none, (1 - width) * (2 * left - 1)), dim=1)
-        columns = torch.stack((none, height, (1 - height) * (2 * top - 1)), dim=1)
-        grid = functional.affine_grid(
-            torch.stack((rows, columns), dim=1), list(pixels.shape), align_corners=False
-        )
-        return functional.grid_sample(
-            pixels, grid, mode="bilinear", padding_mode="border", align_corners=False
-        )
+        across = torch.stack((width * sign, none, (1 - width) * (2 * left - 1)), dim=1)
+        down = torch.stack((none, height, (1 - height) * (2 * top - 1)), dim=1)
+        return torch.stack((across, down), dim=1)
 
-    def _colors(self, pixels: Tensor, draws: Tensor) -> Tensor:
+    def _colors(self, draws: Tensor) -> Tensor:
+        """Brightness, contrast and a matrix of colors, row by row [B, 11]."""
         brightness, contrast, saturation, hue, changed, grey = draws
         most = torch.where(changed < _CHANGED, self.jitter, 0.0)
         brightness, contrast, saturation = (
-            (1 + most * (2 * draw - 1)).view(-1, 1, 1, 1)
-            for draw in (brightness, contrast, saturation)
+            1 + most * (2 * draw - 1) for draw in (brightness, contrast, saturation)
         )
-        bright = pixels * brightness
-        mean = bright.mean((1, 2, 3), keepdim=True)
-        pixels = mean + (bright - mean) * contrast
-        if pixels.shape[1] != 3:
-            return pixels
-        to_light = torch.tensor(_TO_LIGHT, device=pixels.device)
         angle = math.pi / 4 * most * (2 * hue - 1)
-        strength = torch.where(grey < self.grey, 0.0, saturation.flatten())
+        strength = torch.where(grey < self.grey, 0.0, saturation)
         cosine, sine = strength * angle.cos(), strength * angle.sin()
         one, none = torch.ones_like(angle), torch.zeros_like(angle)
-        turned = torch.stack(
-            (one, none, none, none, cosine, -sine, none, sine, cosine), dim=1
-        ).view(-1, 3, 3)
-        matrix = torch.linalg.inv(to_light) @ turned @ to_light
-        return (matrix @ pixels.flatten(2)).view(pixels.shape)
+        turned = torch.stack((one, none, none, none, cosine, -sine, none, sine, cosine), dim=1)
+        to_light = torch.tensor(_TO_LIGHT)
+        matrix = torch.linalg.inv(to_light) @ turned.view(-1, 3, 3) @ to_light
+        return torch.cat((brightness[:, None], contrast[:, None], matrix.flatten(1)), dim=1)
+
+
+def _shown(pixels: Tensor, windows: Tensor) -> Tensor:
+    """What windows [B, 2, 3] show of images [B, C, H, W], enlarged to their size."""
+    grid = functional.affine_grid(windows, list(pixels.shape), align_corners=False)
+    return functional.grid_sample(
+        pixels, grid, mode="bilinear", padding_mode="border", align_corners=False
+    )
+
+
+def _tinted(pixels: Tensor, colors: Tensor) -> Tensor:
+    """Images [B, C, H, W] with their colors changed as drawn [B, 11]."""
+    brightness, contrast = (colors[:, n].view(-1, 1, 1, 1) for n in (0, 1))
+    bright = pixels * brightness
+    mean = bright.mean((1, 2, 3), keepdim=True)
+    pixels = mean + (bright - mean) * contrast
+    if pixels.shape[1] != 3:
+        return pixels
+    return (colors[:, 2:].view(-1, 3, 3) @ pixels.flatten(2)).view(pixels.shape)

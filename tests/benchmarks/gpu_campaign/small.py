@@ -46,7 +46,11 @@ def small_campaign(dataset: str = "cifar10") -> tuple[Step, ...]:
     )
     return (
         fast,
-        SpeedStep(seconds=0.01, sizes=replace(SMALL, teachers=()), needs_seconds=0.0),
+        SpeedStep(
+            seconds=0.01,
+            sizes=replace(SMALL, widths=(), encoders=(), teachers=()),
+            needs_seconds=0.0,
+        ),
         *(replace(step, needs_seconds=0.0) for step in encoder),  # type: ignore[type-var]
         replace(
             fast,

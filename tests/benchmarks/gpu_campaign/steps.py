@@ -18,6 +18,7 @@ from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.settings.model_name import ModelName
 from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
 from tests.benchmarks.gpu_campaign.encoder_step import EncoderStep
+from tests.benchmarks.gpu_campaign.features_step import FeaturesStep
 from tests.benchmarks.gpu_campaign.paper_rows import (
     alibi_steps,
     lp_2st_steps,
@@ -34,8 +35,8 @@ WIDTHS = (32, 64)
 _FEW, _MANY = (0.5, 1.0), (1.0, 2.0, 4.0)
 #: Of moment labels on an encoder's features; the published ones with SimCLR's are among them.
 _ON_FEATURES = (0.05, 0.1, 0.18, 0.5, 1.0, 2.0, 4.0, 8.0)
-#: 60,000 images described by random patches, which takes one thread of the processor minutes.
-_FEATURES_SECONDS = 480.0
+#: For a trial with a moment prior: directions are found by one thread of the processor.
+_PRIOR_SECONDS = 90.0
 _MOMENTS = PriorSettings(source=PriorSource.MOMENTS, features=FeatureSet.RANDOM_PATCHES)
 #: Best published without outside data, by epsilon: LP-2ST, and LabelDP-Pro with SimCLR's features.
 _LP_2ST = {1.0: "63.67", 2.0: "86.05", 4.0: "93.4"}
@@ -48,10 +49,12 @@ def campaign() -> tuple[Step, ...]:
         *fast_steps("cifar10", WIDTHS, priors=False),
         SpeedStep(),
         *encoder_steps("cifar10", ModelName.RESNET18, None, epochs=200),
+        features_step("cifar10"),
         *fast_steps("cifar10", WIDTHS, priors=True),
         *encoder_steps("cifar10", ModelName.FAST_CNN, 64, epochs=200),
         *fast_steps("cifar100", WIDTHS, priors=False),
         *encoder_steps("cifar100", ModelName.RESNET18, None, epochs=200),
+        features_step("cifar100"),
         *fast_steps("cifar100", WIDTHS, priors=True),
         *lp_2st_steps(),
         *alibi_steps("cifar10", 4),
@@ -60,6 +63,11 @@ def campaign() -> tuple[Step, ...]:
         *pate_steps("cifar10"),
         *pate_steps("cifar100"),
     )
+
+
+def features_step(dataset: str) -> FeaturesStep:
+    """Return the features that the fast network's moment priors are learned of."""
+    return FeaturesStep(name=_features_name(dataset), dataset=dataset, prior=_MOMENTS)
 
 
 def fast_steps(
@@ -100,7 +108,8 @@ def fast_steps(
                 dataset=dataset,
                 config=config,
                 published=_published(dataset, epsilon, _LP_2ST),
-                needs_seconds=_FEATURES_SECONDS if priors else 30.0,
+                features=_features_name(dataset) if priors else None,
+                needs_seconds=_PRIOR_SECONDS if priors else 30.0,
             )
 
 
@@ -147,7 +156,7 @@ def encoder_steps(
             config=PriorLabelsConfig(epsilon=epsilon, prior=prior, **on_features),
             encoder=name,
             published=_published(dataset, epsilon, _WITH_SIMCLR),
-            needs_seconds=90.0,
+            needs_seconds=_PRIOR_SECONDS,
         )
     yield TrialStep(
         name=f"{name}-no-noise",
@@ -166,6 +175,10 @@ def _moment_labels(epsilon: float, network: dict[str, Any]) -> PriorLabelsConfig
 def _alibi_prior(epsilon: float, network: dict[str, Any]) -> AlibiPriorConfig:
     prior = PriorSettings(source=PriorSource.MOMENTS, features=FeatureSet.RANDOM_PATCHES, share=0.8)
     return AlibiPriorConfig(epsilon=epsilon, prior=prior, **network)
+
+
+def _features_name(dataset: str) -> str:
+    return f"{dataset}-random-patches"
 
 
 def _named(dataset: str, network: str, method: str, epsilon: float | None) -> str:

@@ -43,6 +43,7 @@ class TrialStep:
         config: How it is trained.
         seed: Of training, and number of the draw of noise.
         encoder: Name of the step whose features it sees in place of images; None for images.
+        features: Name of the step that computes what its prior is learned of; None for none.
         published: What the papers have there; "" for nothing.
         needs_seconds: See `Step`.
         performance: Where and how fast.
@@ -55,14 +56,15 @@ class TrialStep:
     config: TrainerConfig
     seed: int = 0
     encoder: str | None = None
+    features: str | None = None
     published: str = ""
     needs_seconds: float = 30.0
     performance: Performance = field(default=FAST)
 
     @property
     def after(self) -> str | None:
-        """The encoder's step."""
-        return self.encoder
+        """The step of the encoder, or of the features."""
+        return self.encoder or self.features
 
     def advance(self, place: Place, clock: Clock) -> bool:
         """Train until all epochs are done, or the time is over."""
