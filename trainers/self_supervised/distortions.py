@@ -118,4 +118,5 @@ def _tinted(pixels: Tensor, colors: Tensor) -> Tensor:
     pixels = mean + (bright - mean) * contrast
     if pixels.shape[1] != 3:
         return pixels
-    return (colors[:, 2:].view(-1, 3, 3) @ pixels.flatten(2)).view(pixels.shape)
+    tinted: Tensor = colors[:, 2:].view(-1, 3, 3) @ pixels.flatten(2)
+    return tinted.view(pixels.shape)

@@ -94,7 +94,8 @@ class ImageEncoder(nn.Module):
         vectors: Tensor = self.network(inputs)
         if not self.mirrored:
             return vectors
-        return (vectors + self.network(inputs.flip(3))) / 2
+        mirrored: Tensor = self.network(inputs.flip(3))
+        return (vectors + mirrored) / 2
 
 
 def write_encoder(file: Path, encoder: ImageEncoder) -> None:

@@ -91,16 +91,11 @@ class Pretraining:
             seed=initial,
         )
         self._encoder.fit_first(images)
-        both = nn.ModuleDict(
-            {
-                "encoder": self._encoder,
-                "projector": _projector(self._encoder.dimensions, config.projection, initial),
-            }
-        )
+        projector = _projector(self._encoder.dimensions, config.projection, initial)
+        both = nn.ModuleDict({"encoder": self._encoder, "projector": projector})
         self._both = both.to(self.device).to(memory_format=self.performance.memory_format())
-        self._forward = self.performance.compiled(
-            nn.Sequential(self._encoder.network, self._both["projector"])
-        )
+        whole = nn.Sequential(self._encoder.network, projector)
+        self._forward = self.performance.compiled(whole)
         self._optimizer = sgd(
             self._both,
             learning_rate=config.learning_rate,
@@ -144,7 +139,8 @@ class Pretraining:
 
     def encoder(self) -> ImageEncoder:
         """Return the encoder as it is now, a copy on the CPU that does not learn."""
-        encoder = copy.deepcopy(self._encoder).to("cpu", memory_format=torch.contiguous_format)
+        encoder = copy.deepcopy(self._encoder).to("cpu")
+        encoder.to(memory_format=torch.contiguous_format)
         return encoder.eval().requires_grad_(False)
 
     def describe(self, images: Tensor) -> Tensor:

@@ -71,12 +71,12 @@ class EncoderStep:
             place.keep_state(self.name, repr(self.config), {"seconds": total})
             return False
         encoder = read_encoder(file)
-        parts = {
-            part: described(encoder, images, performance=self.performance).numpy()
-            for part, images in (("train", data.train_features), ("test", data.test_features))
-        }
+        train, test = (
+            described(encoder, images, performance=self.performance).numpy()
+            for images in (data.train_features, data.test_features)
+        )
         with replacing(place.folder / "features" / f"{self.name}.npz") as opened:
-            np.savez(opened, **parts)
+            np.savez(opened, train=train, test=test)
         self._finish(place, done, seconds=total)
         return True
 

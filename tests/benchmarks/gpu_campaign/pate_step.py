@@ -88,7 +88,8 @@ class PateStep(TrialStep):
         queries = data.train_features[
             self.config.ensemble.query_positions(len(data.train_features))
         ]
-        return training.predict(queries).argmax(1).astype(np.uint8)
+        votes: NDArray[np.uint8] = training.predict(queries).argmax(1).astype(np.uint8)
+        return votes
 
     def _votes(self, place: Place) -> NDArray[np.uint8]:
         """Votes of all teachers that are done [n, Q]."""

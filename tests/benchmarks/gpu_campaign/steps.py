@@ -138,7 +138,7 @@ def encoder_steps(
     config = SelfSupervisedConfig(model=model, width=width, epochs=epochs, **settings)
     yield EncoderStep(name=name, network=network, dataset=dataset, config=config)
     prior = PriorSettings(source=PriorSource.MOMENTS, landmarks=landmarks)
-    on_features = {
+    on_features: dict[str, Any] = {
         "model": ModelName.MLP,
         "epochs": 12,
         "batch_size": 256,

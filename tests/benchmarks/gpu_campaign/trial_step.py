@@ -20,6 +20,7 @@ from labeldp.trainers.encoders.provenance import League
 from labeldp.trainers.features import ScaledStep
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.trainer import Trainer, TrainerConfig
 from tests.benchmarks.gpu_campaign.clock import Clock
 from tests.benchmarks.gpu_campaign.labels import StepLabels
@@ -53,7 +54,7 @@ class TrialStep:
     row: str
     network: str
     dataset: str
-    config: TrainerConfig
+    config: TrainerConfig | PateConfig
     seed: int = 0
     encoder: str | None = None
     features: str | None = None

@@ -1,5 +1,7 @@
 """Views: drawn per image, the same on every run, and nothing changed that was not asked for."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -8,11 +10,11 @@ from labeldp.trainers.self_supervised.distortions import Distortions, _shown, _t
 IMAGES = torch.randint(
     256, (40, 3, 12, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(3)
 )
-STILL = {"smallest_area": 1.0, "jitter": 0.0, "grey": 0.0, "flip": False}
+STILL = Distortions(smallest_area=1.0, jitter=0.0, grey=0.0, flip=False)
+WILD = Distortions(smallest_area=0.3, jitter=0.4, grey=0.2, flip=True)
 
 
-def view(images: torch.Tensor = IMAGES, seed: int = 0, **settings: object) -> torch.Tensor:
-    distort = Distortions(**{**STILL, **settings})  # type: ignore[arg-type]
+def view(images: torch.Tensor, distort: Distortions, *, seed: int = 0) -> torch.Tensor:
     return distort(images, torch.Generator().manual_seed(seed))
 
 
@@ -23,19 +25,18 @@ def halfway(count: int) -> torch.Tensor:
 
 def test_a_view_of_nothing_asked_for_is_the_image() -> None:
     # The largest window may still be stretched; a square one of all is the image.
-    distort = Distortions(**STILL)  # type: ignore[arg-type]
-    whole = _shown(IMAGES.float(), distort._windows(halfway(5)))
+    whole = _shown(IMAGES.float(), STILL._windows(halfway(5)))
     assert torch.allclose(whole, IMAGES.float(), atol=1e-3)
-    same = _tinted(IMAGES.float(), distort._colors(torch.rand(6, 40)))
+    same = _tinted(IMAGES.float(), STILL._colors(torch.rand(6, 40)))
     assert torch.allclose(same, IMAGES.float(), atol=1e-2)
 
 
 def test_views_are_of_their_seed_and_differ_among_images_and_draws() -> None:
     same = IMAGES[:1].expand(6, -1, -1, -1)
-    settings = {"smallest_area": 0.3, "jitter": 0.4, "grey": 0.2, "flip": True}
-    first = view(same, **settings)
-    assert torch.equal(first, view(same, **settings))
-    assert not torch.equal(first, view(same, seed=1, **settings))
+    first = view(same, WILD)
+    assert first.shape == same.shape and first.dtype == torch.float32
+    assert torch.equal(first, view(same, WILD))
+    assert not torch.equal(first, view(same, WILD, seed=1))
     assert len({tuple(each.flatten().tolist()) for each in first}) == 6
     assert first.min() >= 0 and first.max() <= 255
 
@@ -67,10 +68,10 @@ def test_hues_turn_and_lightness_stays() -> None:
 
 
 def test_images_without_color_are_taken() -> None:
-    assert view(IMAGES[:, :1], jitter=0.4, grey=1.0).shape == (40, 1, 12, 10)
+    assert view(IMAGES[:, :1], WILD).shape == (40, 1, 12, 10)
 
 
-@pytest.mark.parametrize("name", ["smallest_area", "jitter", "grey"])
-def test_shares_above_1_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="must be 1 at most"):
-        Distortions(**{name: 1.5})
+def test_shares_above_1_are_refused() -> None:
+    for wrong in ({"smallest_area": 1.5}, {"jitter": 1.5}, {"grey": 1.5}):
+        with pytest.raises(ValueError, match="must be 1 at most"):
+            replace(STILL, **wrong)
