@@ -117,6 +117,7 @@ UNMIRRORED = {
                 ("pate", "pate/test_pate_fm"),
                 ("recommender", "test_recommender"),
                 ("self_supervised", "self_supervised/test_pretraining"),
+                ("staged_moments", "test_staged_moments"),
                 ("student", "pate/test_students"),
             )
         ),
