@@ -17,6 +17,7 @@ from labeldp.trainers.settings.feature_set import FeatureSet
 from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.settings.model_name import ModelName
 from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
+from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
 from tests.benchmarks.gpu_campaign.encoder_step import EncoderStep
 from tests.benchmarks.gpu_campaign.features_step import FeaturesStep
 from tests.benchmarks.gpu_campaign.paper_rows import (
@@ -31,8 +32,8 @@ from tests.benchmarks.gpu_campaign.trial_step import TrialStep
 
 #: Half and full width of the fast network.
 WIDTHS = (32, 64)
-#: Where all that is known of labels is a prior, and where single labels tell more.
-_FEW, _MANY = (0.5, 1.0), (1.0, 2.0, 4.0)
+#: Where sums of labels tell more, and where single labels do.
+_LEAST, _FEW, _MANY = (0.1, 0.2, 0.5, 1.0, 2.0), (0.5, 1.0), (1.0, 2.0, 4.0)
 #: Of moment labels on an encoder's features; the published ones with SimCLR's are among them.
 _ON_FEATURES = (0.05, 0.1, 0.18, 0.5, 1.0, 2.0, 4.0, 8.0)
 #: For a trial with a moment prior: directions are found by one thread of the processor.
@@ -87,6 +88,10 @@ def fast_steps(
         lines: list[tuple[str, float | None, Any]]
         if priors:
             lines = [
+                *(
+                    ("moment labels in stages", epsilon, _staged(epsilon, plain))
+                    for epsilon in _LEAST
+                ),
                 *(("moment labels", epsilon, _moment_labels(epsilon, plain)) for epsilon in _FEW),
                 *(
                     ("ALIBI + moment prior", epsilon, _alibi_prior(epsilon, plain))
@@ -94,9 +99,18 @@ def fast_steps(
                 ),
             ]
         else:
+            response = {**plain, "noise": Noise.RANDOMIZED_RESPONSE}
             two = fast_training(epochs=2 * epochs, width=width)
             lines = [
                 ("no noise", None, AlibiConfig(noise=Noise.NONE, **smooth)),
+                *(
+                    (
+                        "ALIBI, randomized response",
+                        epsilon,
+                        AlibiConfig(epsilon=epsilon, **response),
+                    )
+                    for epsilon in _MANY
+                ),
                 *(("ALIBI", epsilon, AlibiConfig(epsilon=epsilon, **plain)) for epsilon in _MANY),
                 *(("LP-2ST", epsilon, LpMstConfig(epsilon=epsilon, **two)) for epsilon in _MANY),
             ]
@@ -168,6 +182,12 @@ def encoder_steps(
     )
 
 
+def _staged(epsilon: float, network: dict[str, Any]) -> StagedMomentsConfig:
+    """Four epochs in each stage, as `--preset network` of the comparisons has it."""
+    short = {**network, "epochs": 8, "earlier_epochs": 4}
+    return StagedMomentsConfig(epsilon=epsilon, prior=_MOMENTS, **short)
+
+
 def _moment_labels(epsilon: float, network: dict[str, Any]) -> PriorLabelsConfig:
     return PriorLabelsConfig(epsilon=epsilon, prior=_MOMENTS, **network)
 
@@ -182,7 +202,7 @@ def _features_name(dataset: str) -> str:
 
 
 def _named(dataset: str, network: str, method: str, epsilon: float | None) -> str:
-    words = method.lower().replace(" + ", "-").replace(" ", "-")
+    words = method.lower().replace(" + ", "-").replace(", ", "-").replace(" ", "-")
     return f"{dataset}-{network}-{words}" + ("" if epsilon is None else f"-e{epsilon:g}")
 
 

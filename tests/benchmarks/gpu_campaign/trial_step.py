@@ -2,10 +2,10 @@
 
 The state is a trainer's own (`Trainer.state_dict`), from which it goes on bit for bit on a CPU; on
 an accelerator last digits may differ from those of a run in one piece. Releases are not drawn
-again: they are in the vault's file. A stage of LP-MST is released by a prior that its network
-makes, so that the state is written right before: whoever is stopped in between has the same
-network, and asks for the same release. Were its prior another in a last digit, the ledger would
-charge a second release.
+again: they are in the vault's file. A later stage's release (LP-MST, moment labels in stages)
+depends on what a network has learned, so that the state is written right before: whoever is stopped
+in between has the same network, and asks for the same release. Were its prior another in a last
+digit, the ledger would charge a second release.
 """
 
 import time
@@ -21,6 +21,7 @@ from labeldp.trainers.features import ScaledStep
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.settings.pate import PateConfig
+from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
 from labeldp.trainers.trainer import Trainer, TrainerConfig
 from tests.benchmarks.gpu_campaign.clock import Clock
 from tests.benchmarks.gpu_campaign.labels import StepLabels
@@ -103,7 +104,7 @@ class TrialStep:
 
     def _releases_next(self, epochs: int) -> bool:
         """Whether the next epoch begins with a release."""
-        if not isinstance(self.config, LpMstConfig):
+        if not isinstance(self.config, LpMstConfig | StagedMomentsConfig):
             return False
         starts = np.cumsum([self.config.stage_epochs(n) for n in range(self.config.stages)])
         return epochs in starts.tolist()
