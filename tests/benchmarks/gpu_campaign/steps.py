@@ -100,6 +100,7 @@ def fast_steps(
             ]
         else:
             response = {**plain, "noise": Noise.RANDOMIZED_RESPONSE}
+            one_label = "ALIBI, randomized response"
             two = fast_training(epochs=2 * epochs, width=width)
             lines = [
                 ("no noise", None, AlibiConfig(noise=Noise.NONE, **smooth)),
