@@ -105,11 +105,7 @@ def fast_steps(
             lines = [
                 ("no noise", None, AlibiConfig(noise=Noise.NONE, **smooth)),
                 *(
-                    (
-                        "ALIBI, randomized response",
-                        epsilon,
-                        AlibiConfig(epsilon=epsilon, **response),
-                    )
+                    (one_label, epsilon, AlibiConfig(epsilon=epsilon, **response))
                     for epsilon in _MANY
                 ),
                 *(("ALIBI", epsilon, AlibiConfig(epsilon=epsilon, **plain)) for epsilon in _MANY),
