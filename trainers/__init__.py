@@ -23,6 +23,7 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 | ... the priors, the parts asked for | `priors`, `kernel_moments`, `partition` |
 | With a guarantee of accuracy | `convex` |
 | Few labels, many examples | the room `fixmatch` |
+| An encoder of the images alone, no label | the room `self_supervised` |
 | Teachers vote, students learn | the room `pate` |
 
 Each room's map is in its `__init__`. Names are imported from their modules.

@@ -37,6 +37,11 @@ _NO_WEIGHTS = "_extra_state"
 _FITTED_TO = 5000
 
 
+def fitting_images(images: Tensor) -> Tensor:
+    """Return some of the images [N, ...], spread over all, that a first layer is fitted to."""
+    return images[:: max(1, len(images) // _FITTED_TO)][:_FITTED_TO]
+
+
 class Predictor(Protocol):
     """Features in, probabilities out; `kind` names it in files."""
 
@@ -146,8 +151,7 @@ class NetworkSettings:
         """
         network = self.seeded(seed, dropout=dropout)
         if isinstance(network, FittedFirst):
-            every = max(1, len(data.train_features) // _FITTED_TO)
-            images = data.train_features[::every][:_FITTED_TO]
+            images = fitting_images(data.train_features)
             pixels = Pixels.of(data.mean, data.std)
             network.fit_first(images if pixels is None else pixels.normalized(images))
         return network

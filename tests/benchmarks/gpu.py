@@ -3,10 +3,11 @@
     python -m tests.benchmarks.gpu --seconds 20 --json speeds.json
 
 measures, each for about so many seconds after a warm-up: matrix products, as a yardstick;
-FixMatch's views; steps of FixMatch with WRN-28-2, -4 and -8 and of ALIBI with ResNet18, by
-precision, memory layout and compilation; small teachers in one batch of networks against one by
-one. Images are random, labels too: only speed is looked at. `--small` takes networks and batches
-that a CPU can do in a minute, to see that everything runs.
+FixMatch's views; steps of FixMatch with WRN-28-2, -4 and -8, of ALIBI with ResNet18, of the fast
+network at half and full width, and of self-supervised encoders, by precision, memory layout and
+compilation; small teachers in one batch of networks against one by one. Images are random, labels
+too: only speed is looked at. `--small` takes networks and batches that a CPU can do in a minute, to
+see that everything runs.
 
 Utilization is arithmetic done (three times a forward pass for what is learned from) over what the
 yardstick does in that time.
@@ -14,148 +15,37 @@ yardstick does in that time.
 
 import argparse
 import json
-import statistics
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.augmentation import CropAndFlip
-from labeldp.trainers.data import PublicData
 from labeldp.trainers.fixmatch import FixMatch
 from labeldp.trainers.fixmatch.rand_augment import RandAugment
 from labeldp.trainers.fixmatch.views import ImageViews
 from labeldp.trainers.learner import LearnerConfig
-from labeldp.trainers.models import ModelName, build_model
+from labeldp.trainers.models import ModelName
 from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind, TeacherVotes
-from labeldp.trainers.performance import Performance, Precision
+from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.fixmatch import FixMatchConfig
-
-_BF16 = Performance(precision=Precision.BF16, channels_last=True)
-PERFORMANCES = {
-    "fp32": Performance(),
-    "bf16": Performance(precision=Precision.BF16),
-    "bf16, channels last": _BF16,
-    "bf16, channels last, compiled": replace(_BF16, compile=True),
-}
-_LEAST_ROUNDS = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Speed:
-    """One measurement.
-
-    Attributes:
-        what: Was measured.
-        how: With which settings.
-        per_second: Median over the rounds.
-        unit: Of what is counted per second.
-        rounds: How many there were.
-        utilization: Share of the yardstick's arithmetic; None where it means nothing.
-        peak_gib: Most memory that tensors took on the accelerator; None without one.
-    """
-
-    what: str
-    how: str
-    per_second: float
-    unit: str
-    rounds: int
-    utilization: float | None = None
-    peak_gib: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """What is measured; the defaults are those of the papers.
-
-    Attributes:
-        widths: Of WRN-28.
-        resnet_width: Of ResNet18.
-        images: Training images, which is an epoch of ALIBI.
-        steps: Of FixMatch in a round.
-        labeled: Labeled images in a step of FixMatch, beside 7 times as many unlabeled ones.
-        views: Images that views are made of at once.
-        matrix: Side of the yardstick's matrices.
-        teachers: In one batch of networks.
-    """
-
-    widths: tuple[int, ...] = (2, 4, 8)
-    resnet_width: int = 64
-    images: int = 50_000
-    steps: int = 50
-    labeled: int = 64
-    views: int = 448
-    matrix: int = 8192
-    teachers: tuple[int, ...] = (2, 8, 32)
-
-
-SMALL = Sizes(
-    widths=(1,), resnet_width=4, images=256, steps=1, labeled=4, views=64, matrix=256, teachers=(2,)
+from tests.benchmarks.gpu_measuring import (
+    PERFORMANCES,
+    SMALL,
+    Sizes,
+    Speed,
+    Stopwatch,
+    forward_flops,
+    random_images,
+    random_labels,
 )
-
-
-class Stopwatch:
-    """Times rounds of work, with the accelerator's queue empty before and after."""
-
-    def __init__(self, seconds: float) -> None:
-        """Measure for so long, but at least three rounds."""
-        self.seconds = seconds
-        self.device = Performance().torch_device()
-
-    def rate(self, work: Callable[[], object], *, count: float) -> tuple[float, int]:
-        """Return the median of `count` / (seconds of a round), and how many rounds there were."""
-        work()  # allocations, choice of kernels, compilation
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-        rounds: list[float] = []
-        began = time.perf_counter()
-        while len(rounds) < _LEAST_ROUNDS or time.perf_counter() - began < self.seconds:
-            self._wait()
-            start = time.perf_counter()
-            work()
-            self._wait()
-            rounds.append(time.perf_counter() - start)
-        return count / statistics.median(rounds), len(rounds)
-
-    def peak_gib(self) -> float | None:
-        """Most memory that tensors took since the last warm-up."""
-        if self.device.type != "cuda":
-            return None
-        return torch.cuda.max_memory_allocated() / 2**30
-
-    def _wait(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-
-
-def random_images(count: int, *, num_classes: int) -> PublicData:
-    """Noise of the shape of CIFAR, with a single test image: nobody's accuracy is looked at."""
-    generator = torch.Generator().manual_seed(0)
-    pixels = torch.randint(0, 256, (count, 3, 32, 32), dtype=torch.uint8, generator=generator)
-    return PublicData(
-        name="noise",
-        num_classes=num_classes,
-        train_features=pixels,
-        test_features=pixels[:1].clone(),
-        test_labels=np.zeros(1, dtype=np.int64),
-    )
-
-
-def forward_flops(model: ModelName, *, width: int, num_classes: int) -> float:
-    """Floating-point operations of one image's way through a network, a product being two."""
-    network = build_model(
-        model, input_shape=(3, 32, 32), num_classes=num_classes, seed=0, width=width
-    ).eval()
-    with FlopCounterMode(display=False) as counter:
-        network(torch.zeros(1, 3, 32, 32))
-    return float(counter.get_total_flops())
+from tests.benchmarks.gpu_networks import fast_network, self_supervised
 
 
 def yardstick(watch: Stopwatch, sizes: Sizes) -> Speed:
@@ -231,10 +121,9 @@ def alibi(watch: Stopwatch, sizes: Sizes, how: str, top: Speed) -> Speed:
         batch_size=128,
         augment=True,
     )
-    labels = np.arange(sizes.images) % 100
     trainer = config.start(
         data=random_images(sizes.images, num_classes=100),
-        labels=LabelVault(labels=labels, num_classes=100),
+        labels=random_labels(sizes.images, num_classes=100),
         seed=0,
         performance=PERFORMANCES[how],
     )
@@ -282,20 +171,63 @@ def teachers(watch: Stopwatch, sizes: Sizes, count: int, *, together: bool) -> S
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A measurement that is still to be made.
+
+    Attributes:
+        name: Of the measurement.
+        make: What makes it, given the yardstick's speed.
+    """
+
+    name: str
+    make: Callable[[Speed], Speed]
+
+
+def planned(watch: Stopwatch, sizes: Sizes) -> list[Planned]:
+    """Return all measurements but the yardstick, which the others are told."""
+    # On a CPU precisions and compilers are another story, and a minute is not enough for it.
+    hows = list(PERFORMANCES) if watch.device.type == "cuda" else ["fp32"]
+    found = [Planned(name="views", make=lambda top: views(watch, sizes))]
+    for how in hows:
+        works: list[tuple[str, Callable[[Speed], Speed]]] = [
+            *(
+                (f"FixMatch {width}", partial(fixmatch, watch, sizes, width, how))
+                for width in sizes.widths
+            ),
+            ("ALIBI", partial(alibi, watch, sizes, how)),
+            *(
+                (f"fast network {width}", partial(fast_network, watch, sizes, width, how))
+                for width in sizes.fast_widths
+            ),
+            *(
+                (f"self-supervised {each[0]}", partial(self_supervised, watch, sizes, each, how))
+                for each in sizes.encoders
+            ),
+        ]
+        found += [Planned(name=f"{what}, {how}", make=make) for what, make in works]
+    for count in sizes.teachers:
+        for together in (True, False):
+            found.append(
+                Planned(
+                    name=f"{count} teachers, {'together' if together else 'one by one'}",
+                    make=partial(_teachers, watch, sizes, count, together),
+                )
+            )
+    return found
+
+
+def _teachers(watch: Stopwatch, sizes: Sizes, count: int, together: bool, top: Speed) -> Speed:
+    del top  # what small networks wait for is no arithmetic
+    return teachers(watch, sizes, count, together=together)
+
+
 def measured(watch: Stopwatch, sizes: Sizes) -> Iterator[Speed]:
     """Yield one speed after another, the yardstick first."""
     top = yardstick(watch, sizes)
     yield top
-    yield views(watch, sizes)
-    # On a CPU precisions and compilers are another story, and a minute is not enough for it.
-    hows = list(PERFORMANCES) if watch.device.type == "cuda" else ["fp32"]
-    for how in hows:
-        for width in sizes.widths:
-            yield fixmatch(watch, sizes, width, how, top)
-        yield alibi(watch, sizes, how, top)
-    for count in sizes.teachers:
-        for together in (True, False):
-            yield teachers(watch, sizes, count, together=together)
+    for each in planned(watch, sizes):
+        yield each.make(top)
 
 
 def row(speed: Speed) -> str:

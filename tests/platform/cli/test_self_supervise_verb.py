@@ -1,0 +1,57 @@
+"""`labeldp self-supervise`, and `labeldp embed` with what it wrote: its league, refused kindly."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from labeldp.platform.cli.command_line import main
+from tests.platform.cli.asked import answer, refusal
+from tests.trainers.encoders.small_encoders import some_images
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "encoders.md"
+TRAIN = ("self-supervise", "images.npz", "-o", "encoder.pt", "--width", "2", "--device", "cpu")
+SMALL = ("--epochs", "2", "--batch-size", "8")
+ENCODER = ("--encoder", "labeldp.trainers.self_supervised.image_encoder:build")
+
+
+@pytest.fixture(autouse=True)
+def _images() -> None:
+    np.savez("images.npz", images=some_images(20))
+
+
+def test_an_encoder_of_the_images_alone_is_in_the_league_of_no_outside_data(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([*TRAIN, *SMALL, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith("epoch 1: loss ")
+    said = answer(capsys, *TRAIN, *SMALL)  # all is done already: nothing is told
+    assert (said["epochs"], said["finished"], said["dimensions"]) == (2, True, 8)
+    embedded = answer(
+        capsys,
+        *("embed", "images.npz", *ENCODER, "--weights", "encoder.pt", "-o", "x.npy"),
+        *("--no-outside-data", "--trained-on", "these images, without labels"),
+    )
+    assert (embedded["league"], embedded["rows"], embedded["dimensions"]) == ("none", 20, 8)
+    assert "trained on these images, without labels" in embedded["provenance"]
+
+
+def test_the_pages_commands_run(capsys: pytest.CaptureFixture[str]) -> None:
+    part = PAGE.read_text().partition("## An encoder of your images alone")[2].partition("\n## ")[0]
+    train, embed = (shlex.split(line)[1:] for line in re.findall(r"^    (labeldp .*)$", part, re.M))
+    assert (train[0], embed[0]) == ("self-supervise", "embed")
+    assert main([*train, *SMALL, "--width", "2", "--json"]) == 0
+    capsys.readouterr()
+    said = answer(capsys, *embed)
+    assert (said["league"], said["rows"], said["dimensions"]) == ("none", 20, 8)
+    assert np.isfinite(np.load("X.npy")).all()
+
+
+def test_what_can_not_be_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is not there" in refusal(capsys, "self-supervise", "other.npz", "-o", "e.pt")
+    assert "epochs" in refusal(capsys, *TRAIN, "--epochs", "0")
+    without = refusal(capsys, "embed", "images.npz", *ENCODER, "-o", "x.npy")
+    assert "--weights FILE" in without
