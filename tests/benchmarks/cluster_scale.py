@@ -304,13 +304,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     teachers: TeacherFigures | None = None
     sweep: SweepFigures | None = None
     load = os.getloadavg()[0]
-    # `timeout` and a shell's `kill` end what was started too.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with tempfile.TemporaryDirectory() as scratch, fake_cluster(settings) as address:
         folder = Path(scratch)
+        _end_on_termination()
         if settings.teachers:
             teachers = run_teachers(settings, address=address, folder=folder)
             print(table_of(teachers, None), flush=True)
+            _end_on_termination()  # Ray took it back as it was disconnected
         if settings.trials:
             sweep = run_sweep(settings, address=address, folder=folder)
             print(table_of(None, sweep), flush=True)
@@ -326,6 +326,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(f"load {load:.1f} before; figures in {path}")
     return int(sweep is not None and sweep.finished < sweep.trials)
+
+
+def _end_on_termination() -> None:
+    """Let `timeout` and a shell's `kill` end what was started too, and not just this process."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def _wait_for(results: Path, number: int, driver: Driver, *, until: float) -> int:
