@@ -63,7 +63,7 @@ def multiply(store: Path, run_id: str, copies: int, *, begin: int) -> None:
                     strict=True,
                 )
             )
-            rows = []
+            rows: list[tuple[Any, ...]] = []
             for number in range(begin, begin + copies):
                 own = {**row, "run_uuid": (f"{number:032x}",) * len(row["run_uuid"])}
                 if table == "tags":
