@@ -107,9 +107,9 @@ class HomeHandle:
         found: tuple[float, float] = ask(self.actor.epsilon.remote(keys, delta))
         return found
 
-    def charges(self) -> Sequence[Charge]:
-        """Return every line of the ledger."""
-        charges: Sequence[Charge] = ask(self.actor.charges.remote())
+    def charges(self, keys: Sequence[str]) -> Sequence[Charge]:
+        """Return the lines of the ledger for the releases at `keys`, in the ledger's order."""
+        charges: Sequence[Charge] = ask(self.actor.charges.remote(keys))
         return charges
 
     def summary(self, delta: float) -> "LedgerSummary":

@@ -40,10 +40,10 @@ class VaultOwner:
         """
         return self.home.figures(self.authority, trial, list(release_keys))
 
-    def charges(self) -> Mapping[str, Charge]:
-        """Return the ledger's lines by release key.
+    def charges(self, keys: Sequence[str]) -> Mapping[str, Charge]:
+        """Return the ledger's lines for the releases at `keys`, by key.
 
         Raises:
             VaultLost: The home did not answer.
         """
-        return {charge.key: charge for charge in self.home.charges()}
+        return {charge.key: charge for charge in self.home.charges(list(keys))}

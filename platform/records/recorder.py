@@ -240,9 +240,10 @@ class Recorder(tune.Callback):
                 self.tracker.log_curves(run_id, self._unsent.pop(digest, []))
 
     def _texts(self, record: TrialRecord) -> dict[str, str]:
-        missing = [key for key in record.release_keys if key not in self._known_charges]
-        if missing:
-            self._known_charges = self._vault.charges()
+        # Only this trial's lines, which the next one often shares: of a sweep with a release for
+        # each trial, the whole ledger would come here as often as there are trials.
+        if not self._known_charges.keys() >= set(record.release_keys):
+            self._known_charges = self._vault.charges(record.release_keys)
         charges = [self._known_charges[key] for key in record.release_keys]
         texts = {
             "config.yaml": to_yaml(self.plans[record.hash].config),

@@ -17,6 +17,9 @@ from labeldp.platform.trusted.teacher_pool import (
 )
 from labeldp.trainers.pate.teachers import TeacherVotes
 
+#: Actors that ask an autoscaler for room. Its cap is the user's; those beyond it wait, and go with
+#: the last batch. More than these the driver could not keep at work in any case.
+GROWN_ACTORS = 1_000
 #: Progress is told at most so often.
 _TELL_SECONDS = 10.0
 
@@ -86,7 +89,13 @@ def train_missing(
 
 
 def pool_size(each: Resources, available: Capacity) -> int:
-    """Return how many actors the nodes hold at once, at least one (the cluster may grow)."""
+    """Return how many actors the nodes hold at once, or may hold when the cluster has grown.
+
+    An autoscaler adds machines for actors that wait for room, as many as its own cap allows; one
+    that begins without any would stay at a single machine if a single actor asked.
+    """
+    if available.grows:
+        return GROWN_ACTORS
     held = 0
     for cpus, gpus in available.largest:
         shares = [has / asked for has, asked in ((cpus, each.cpus), (gpus, each.gpus)) if asked]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import ray
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Shard
@@ -41,8 +42,10 @@ class TeacherActor:
             torch.set_num_threads(threads)
         self._vote, self._data = vote, data
 
-    def ready(self) -> None:
-        """Answer, once it has started."""
+    def ready(self) -> str:
+        """Return the id of the node that it runs on, once it has started."""
+        node: str = ray.get_runtime_context().get_node_id()
+        return node
 
     def train(self, teachers: Sequence[int], shards: Sequence[Shard]) -> NDArray[np.uint8]:
         """Return the votes of a batch [n, Q]."""

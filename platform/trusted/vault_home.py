@@ -293,9 +293,10 @@ class VaultHome:
             authority, trial, release_keys=[key for key in release_keys if key not in apart]
         )
 
-    def charges(self) -> Sequence[Charge]:
-        """Return every line of the ledger."""
-        return self._vault.charges()
+    def charges(self, keys: Sequence[str]) -> Sequence[Charge]:
+        """Return the lines of the ledger for the releases at `keys`, in the ledger's order."""
+        wanted = set(keys)
+        return [charge for charge in self._vault.charges() if charge.key in wanted]
 
     def summary(self, delta: float) -> LedgerSummary:
         """Return the whole ledger and what the worst label has paid."""

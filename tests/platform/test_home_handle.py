@@ -46,7 +46,7 @@ def test_actors_are_called_by_their_own_handles_alone() -> None:
         "platform/home_handle.py",
         "platform/records/checkpoints.py",
         "platform/search/early_stops.py",  # the board of those that stop, and its handle
-        "platform/trusted/teacher_pool.py",
+        "platform/trusted/pool_members.py",
         "platform/trusted/vault_home.py",  # makes the actor
     }
 

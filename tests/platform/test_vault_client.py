@@ -15,6 +15,7 @@ from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels, VaultHome
 from labeldp.platform.vault_client import VaultClient
+from labeldp.platform.vault_owner import VaultOwner
 
 LABELS = np.arange(400) % 10
 
@@ -87,3 +88,12 @@ def test_a_key_that_the_vault_does_not_know_is_refused(client: VaultClient) -> N
     client.keys.append("f" * 32)
     with pytest.raises(ValueError, match="no release has the key"):
         client.epsilon(delta=1e-5)
+
+
+def test_the_driver_gets_the_lines_that_it_asks_for(client: VaultClient) -> None:
+    first = client.release(rr(1.0))
+    second = client.release(rr(0.25), indices=np.arange(10))
+    owner = VaultOwner(home=client.home, authority=b"")
+    assert list(owner.charges([second.key])) == [second.key]
+    assert owner.charges([first.key])[first.key].event == rr(1.0).event
+    assert owner.charges([]) == {}

@@ -34,8 +34,8 @@ class OwnerWithoutHome(VaultOwner):
     def figures(self, trial: str, release_keys: Sequence[str]) -> dict[str, float]:
         return {"epsilon_one_run_ceiling": 3.5}
 
-    def charges(self) -> dict[str, Charge]:
-        return {"r1": a_charge("r1")}
+    def charges(self, keys: Sequence[str]) -> dict[str, Charge]:
+        return {key: a_charge(key) for key in keys}
 
 
 @pytest.fixture
@@ -126,3 +126,20 @@ def test_records_and_tracking_say_what_made_the_features(
     assert recorder.replay({second: a_record(second)})
     run = client.get_run(recorder.tracker.run_id(second))
     assert run.data.tags["features.league"] == "none"
+
+
+def test_the_driver_asks_for_a_trials_own_lines_and_keeps_no_others(
+    recorder: Recorder, plans: dict[str, PlannedTrial], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ledger of thousands of lines with indices would otherwise travel with each trial."""
+    asked: list[list[str]] = []
+
+    def charges(owner: VaultOwner, keys: Sequence[str]) -> dict[str, Charge]:
+        asked.append(list(keys))
+        return {key: a_charge(key) for key in keys}
+
+    monkeypatch.setattr(OwnerWithoutHome, "charges", charges)
+    for digest, keys in zip(plans, (["r1"], ["r1"], ["r2", "r3"], ["r3"]), strict=False):
+        end(recorder, digest, release_keys=keys)
+    assert asked == [["r1"], ["r2", "r3"]]
+    assert set(recorder._known_charges) == {"r2", "r3"}

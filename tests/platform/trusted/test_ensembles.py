@@ -1,6 +1,7 @@
 """Before the trials: how large a pool is, who is told of progress."""
 
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -32,7 +33,7 @@ def a_cluster(*nodes: tuple[float, float]) -> Capacity:
         (Resources(cpus=1, gpus=0.25), a_cluster((16, 1)), 4),
         (Resources(cpus=4, gpus=0.25), a_cluster((8, 1), (8, 0)), 2),
         (Resources(cpus=0.1), a_cluster((0.3, 0)), 3),
-        # A cluster that may grow begins with one.
+        # One that does not fit now is asked for all the same: a node may come back.
         (Resources(cpus=1, gpus=1), a_cluster((2, 0)), 1),
         (Resources(cpus=0), a_cluster((2, 0)), 2),
     ],
@@ -41,6 +42,11 @@ def test_a_pool_is_as_large_as_the_nodes_hold(
     each: Resources, cluster: Capacity, actors: int
 ) -> None:
     assert pool_size(each, cluster) == actors
+
+
+def test_a_cluster_that_grows_is_asked_for_more_than_it_has() -> None:
+    empty = replace(a_cluster((0, 0)), grows=True)
+    assert pool_size(Resources(cpus=1, gpus=1), empty) == ensembles.GROWN_ACTORS
 
 
 def test_progress_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,7 +219,7 @@ class Owner:
             raise ValueError(f"trial {trial} was not audited")
         return self._found
 
-    def charges(self) -> dict[str, Charge]:
+    def charges(self, keys: Sequence[str]) -> dict[str, Charge]:
         return {}
 
 
