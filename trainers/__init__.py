@@ -19,7 +19,8 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 | ... in ten epochs? | `fast_training`, of pieces in `recipe`; `weight_average` |
 | Noise on labels, Bayes' rule in training | `alibi`, `alibi_prior`, `bit_flip` |
 | Randomized response with learned priors | `lp_mst`, `consensus`, `recommender` |
-| ... the priors, the parts asked for | `priors`, `kernel_moments`, `partition` |
+| ... the priors, the parts asked for | `priors`, `prior_inputs`, `kernel_moments`, `partition` |
+| What do workers compute once for all? | `made_once` |
 | With a guarantee of accuracy | `convex` |
 | Few labels, many examples | the room `fixmatch` |
 | Teachers vote, students learn | the room `pate` |
