@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 
-from labeldp.trainers import made_once as module
 from labeldp.trainers.made_once import Arrays, Place, made_once
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -77,7 +76,7 @@ def test_other_keys_and_other_names_are_other_files(tmp_path: Path) -> None:
         Place(folder=tmp_path, name="others", key={"seed": 0}),
     ]
     for number, place in enumerate(places):
-        made_once(lambda number=number: (np.array([number]),), place=place)
+        made_once(counting([], (np.array([number]),)), place=place)
     found = [int(made_once(several, place=place)[0][0]) for place in places]
     assert found == [0, 1, 2]
 
@@ -125,7 +124,7 @@ def test_a_folder_that_cannot_be_used_costs_time_only(tmp_path: Path) -> None:
 def test_a_disk_that_is_nearly_full_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.shutil, "disk_usage", lambda _: SimpleNamespace(free=100))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100))
     (values, *_) = made_once(several, place=place_in(tmp_path))
     assert values.tobytes() == several()[0].tobytes() and not list(tmp_path.iterdir())
 

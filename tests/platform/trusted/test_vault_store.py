@@ -271,7 +271,7 @@ def test_a_release_too_long_for_one_value_is_kept_in_parts(
 ) -> None:
     monkeypatch.setattr(vault_store, "_PART_BYTES", 100)
     path, rng = tmp_path / "vault.db", np.random.default_rng(0)
-    kept = {
+    kept: dict[str, Any] = {
         "parts": rng.normal(size=(7, 9)),
         "turned": np.asfortranarray(rng.normal(size=(5, 8)).astype(np.float32)),
         "none": np.zeros((0, 3)),
