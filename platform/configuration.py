@@ -188,7 +188,10 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
         if not isinstance(method, str) or method not in METHODS:
             raise ConfigurationError(f"method is {method!r}; {near_miss(str(method), METHODS)}")
         base = _settled(replace(base, method=method, trainer=METHODS[method]()))
-    known = flatten(base)
+    try:
+        known = _known_once(base)
+    except TypeError:  # as of `_settled`
+        known = flatten(base)
     values: dict[str, Any] = {}
     for key, value in changes.items():
         if key not in known and key not in _sections(known):
@@ -296,6 +299,9 @@ def flatten(config: TrialConfig | DictConfig) -> dict[str, Any]:
 
     walk("", _plain(config))
     return flat
+
+
+_known_once = lru_cache(maxsize=64)(flatten)
 
 
 def _plain(value: Any) -> Any:
