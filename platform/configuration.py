@@ -8,7 +8,7 @@ import copy
 import difflib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import lru_cache, reduce
@@ -188,11 +188,13 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
         if not isinstance(method, str) or method not in METHODS:
             raise ConfigurationError(f"method is {method!r}; {near_miss(str(method), METHODS)}")
         base = _settled(replace(base, method=method, trainer=METHODS[method]()))
-    known = flatten(base)
-    sections = _sections(known)
+    try:
+        known = _known_once(base)
+    except TypeError:  # as of `_settled`
+        known = flatten(base)
     values: dict[str, Any] = {}
     for key, value in changes.items():
-        if key not in known and key not in sections:
+        if key not in known and key not in _sections(known):
             raise ConfigurationError(f"there is no key {key!r}; {near_miss(key, known)}")
         if isinstance(value, Mapping) or key not in known:
             raise ConfigurationError(
@@ -275,6 +277,8 @@ def refuse_interpolations(values: Mapping[str, Any]) -> None:
 
 
 def _has_interpolation(value: Any) -> bool:
+    if type(value) in _PLAIN_TYPES:
+        return type(value) is str and "${" in value
     if isinstance(value, Mapping):
         return any(_has_interpolation(part) for entry in value.items() for part in entry)
     if isinstance(value, (list, tuple)):
@@ -288,7 +292,7 @@ def flatten(config: TrialConfig | DictConfig) -> dict[str, Any]:
 
     def walk(prefix: str, values: Mapping[str, Any]) -> None:
         for key, value in values.items():
-            if isinstance(value, Mapping):
+            if type(value) not in _PLAIN_TYPES and isinstance(value, Mapping):
                 walk(f"{prefix}{key}.", value)
             else:
                 flat[f"{prefix}{key}"] = value
@@ -297,21 +301,31 @@ def flatten(config: TrialConfig | DictConfig) -> dict[str, Any]:
     return flat
 
 
+_known_once = lru_cache(maxsize=64)(flatten)
+
+
 def _plain(value: Any) -> Any:
     """Return sections as mappings; OmegaConf takes 15 ms, and sweeps have thousands."""
     if type(value) in _PLAIN_TYPES:
         return value
-    if isinstance(value, DictConfig):
-        return OmegaConf.to_container(value, resolve=False, enum_to_str=True)
-    if is_dataclass(value):
-        # A whole number in a field of floats is the same setting, and so the same trial.
-        return {
-            entry.name: (float if entry.type is float else _plain)(getattr(value, entry.name))
-            for entry in fields(value)
-        }
     if isinstance(value, Enum):
         return value.name
+    if isinstance(value, DictConfig):
+        return OmegaConf.to_container(value, resolve=False, enum_to_str=True)
+    if (entries := _entries_of(type(value))) is not None:
+        # A whole number in a field of floats is the same setting, and so the same trial.
+        return {name: as_plain(getattr(value, name)) for name, as_plain in entries}
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+@lru_cache(maxsize=256)
+def _entries_of(section: type) -> tuple[tuple[str, Callable[[Any], Any]], ...] | None:
+    """Name of each field of settings, and what makes its value plain; None for what is none."""
+    if not is_dataclass(section):
+        return None
+    return tuple(
+        (entry.name, float if entry.type is float else _plain) for entry in fields(section)
+    )
 
 
 def to_yaml(config: TrialConfig) -> str:

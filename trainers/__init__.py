@@ -20,7 +20,8 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 | Noise on labels, Bayes' rule in training | `alibi`, `alibi_prior`, `bit_flip` |
 | Noisy sums of labels, asked for in stages | `staged_moments`, `network_features` |
 | Randomized response with learned priors | `lp_mst`, `consensus`, `recommender` |
-| ... the priors, the parts asked for | `priors`, `kernel_moments`, `partition` |
+| ... the priors, the parts asked for | `priors`, `prior_inputs`, `kernel_moments`, `partition` |
+| What do workers compute once for all? | `made_once` |
 | With a guarantee of accuracy | `convex` |
 | Few labels, many examples | the room `fixmatch` |
 | An encoder of the images alone, no label | the room `self_supervised` |

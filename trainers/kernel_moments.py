@@ -24,6 +24,9 @@ from torch import Tensor
 
 from labeldp.mechanisms import _validate
 
+#: Counted up when the same features and settings give other directions, if only in a last digit, so
+#: that stale files are not read.
+DIRECTIONS_VERSION = 1
 _ROWS_AT_ONCE = 4096
 _DIRECTIONS_AT_ONCE = 10
 #: Landmarks between which the width of the kernel is measured.

@@ -11,9 +11,8 @@ pixels make a poor prior, and a network of convolutions wants pixels.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,14 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import project_to_simplex
+from labeldp.trainers.prior_inputs import (
+    Images,
+    Rows,
+    check_count,
+    remembered_clusters,
+    remembered_directions,
+    remembered_features,
+)
 from labeldp.trainers.regular_files import FileRefused, open_regular
 from labeldp.trainers.settings.feature_set import FeatureSet
 from labeldp.trainers.trainer import LabelSource, PlannedCharge
@@ -121,7 +128,7 @@ class PriorSettings:
                 examples.
         """
         if self.source is PriorSource.CLUSTERS:
-            _check_count(self.clusters, examples=examples)
+            check_count(self.clusters, examples=examples)
         if self.path is not None:
             _read(Path(self.path), examples=examples, num_classes=num_classes)
 
@@ -242,15 +249,15 @@ class PriorSettings:
         mechanism = self.mechanism(epsilon=epsilon, delta=delta, num_classes=classes)
         rows = self._features_of(data)
         if isinstance(mechanism, ClusterHistograms):
-            groups = _remembered_clusters(rows, clusters=self.clusters, seed=self.seed)
+            groups = remembered_clusters(rows, clusters=self.clusters, seed=self.seed)
             counts = labels.release(mechanism, groups).values
             return np.asarray(prior_from_histograms(counts, groups))
         return self._read_out(self._directions(rows), labels, mechanism)
 
-    def _directions(self, rows: "_Rows") -> "Directions":
-        return _remembered_directions(rows, landmarks=self._landmarks(rows), seed=self.seed)
+    def _directions(self, rows: Rows) -> "Directions":
+        return remembered_directions(rows, landmarks=self._landmarks(rows), seed=self.seed)
 
-    def _landmarks(self, rows: "_Rows") -> int:
+    def _landmarks(self, rows: Rows) -> int:
         return min(self.landmarks, max(2, len(rows.features) // 2))
 
     def _read_out(
@@ -270,10 +277,10 @@ class PriorSettings:
         smooth: NDArray[np.float64] = (1 - self.smoothing) * prior + self.smoothing / prior.shape[1]
         return smooth
 
-    def _features_of(self, data: "PublicData") -> "_Rows":
+    def _features_of(self, data: "PublicData") -> Rows:
         """The training examples as the prior sees them."""
         if self.features is FeatureSet.AS_THEY_ARE:
-            return _Rows(data.fingerprint, data.train_features)
+            return Rows(data.fingerprint, data.train_features, data.features_folder)
         from labeldp.trainers.data import FeatureKind
 
         if data.kind is not FeatureKind.IMAGE:
@@ -282,92 +289,7 @@ class PriorSettings:
                 f"is {data.kind.value} here; set data.features=as_they_are if these are features "
                 "of images, or leave prior.features out: the prior then sees what the model sees"
             )
-        return _remembered_features(_Images(data.fingerprint, data), self.features)
-
-
-def clusters_of(features: "Tensor", *, clusters: int, seed: int) -> NDArray[np.int64]:
-    """Group examples by k-means on their features; labels have no part in it.
-
-    Args:
-        features: [N, ...], made without labels.
-        clusters: How many groups.
-        seed: Of k-means; public.
-
-    Returns:
-        The group of every example [N], numbered from 0 without gaps.
-
-    Raises:
-        ValueError: More clusters than examples.
-    """
-    _validate.whole(minimum=1, clusters=clusters)
-    _validate.whole(seed=seed)
-    _check_count(clusters, examples=len(features))
-    rows = features.flatten(1).float().cpu().numpy()
-    from sklearn.cluster import MiniBatchKMeans  # a second, which most trials have no use for
-
-    means = MiniBatchKMeans(
-        clusters, batch_size=max(4096, 2 * clusters), max_iter=20, n_init=1, random_state=seed
-    )
-    # Clusters may stay empty; numbers without gaps keep the histograms short.
-    _, groups = np.unique(means.fit(rows).predict(rows), return_inverse=True)
-    return groups.astype(np.int64)
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Features that are told apart by what is in them, or in the images they are of."""
-
-    fingerprint: str
-    features: "Tensor" = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class _Images:
-    """Images that are told apart likewise."""
-
-    fingerprint: str
-    data: "PublicData" = field(compare=False, repr=False)
-
-
-@lru_cache(maxsize=1)
-def _remembered_features(images: _Images, which: FeatureSet) -> _Rows:
-    """Features of images, once for all trials that a process runs: minutes on 60,000 of them.
-
-    On one thread, as `kernel_directions`: other last digits would be another release.
-    """
-    from labeldp.trainers.features import image_features, label_free_features
-    from labeldp.trainers.kernel_moments import one_thread
-
-    data = images.data
-    with one_thread():
-        found = label_free_features(data, image_features(which), folder=data.features_folder)
-    return _Rows(f"{images.fingerprint} {which}", found.train)
-
-
-@lru_cache(maxsize=2)
-def _remembered_clusters(rows: _Rows, *, clusters: int, seed: int) -> NDArray[np.int64]:
-    """`clusters_of`, once for all trials that a process runs: half a minute each on 60,000 rows."""
-    groups = clusters_of(rows.features, clusters=clusters, seed=seed)
-    groups.setflags(write=False)
-    return groups
-
-
-@lru_cache(maxsize=1)
-def _remembered_directions(rows: _Rows, *, landmarks: int, seed: int) -> "Directions":
-    """`kernel_directions`, likewise: the same for every epsilon, and a third of a trial's work."""
-    from labeldp.trainers.kernel_moments import kernel_directions
-
-    directions = kernel_directions(rows.features, landmarks=landmarks, seed=seed)
-    directions.values.setflags(write=False)
-    return directions
-
-
-def _check_count(clusters: int, *, examples: int) -> None:
-    if clusters > examples:
-        raise ValueError(
-            f"clusters is {clusters}, but there are {examples} examples; take at most one "
-            "cluster per example, and far fewer for counts that noise does not drown"
-        )
+        return remembered_features(Images(data.fingerprint, data), self.features)
 
 
 def _read(path: Path, *, examples: int, num_classes: int) -> NDArray[np.float64]:

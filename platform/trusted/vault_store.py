@@ -7,6 +7,7 @@ either both lines or none.
 
 import io
 import json
+import math
 import secrets
 import sqlite3
 import threading
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +34,18 @@ _LATER_COLUMNS = {"failure_probability": "REAL", "made": "TEXT"}
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS vault (version INTEGER NOT NULL, salt BLOB NOT NULL, labels TEXT);
 CREATE TABLE IF NOT EXISTS releases (key TEXT PRIMARY KEY, content BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS release_parts (
+    key TEXT NOT NULL REFERENCES releases (key), part INTEGER NOT NULL, content BLOB NOT NULL,
+    PRIMARY KEY (key, part));
 CREATE TABLE IF NOT EXISTS charges (
     position INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE REFERENCES releases (key),
     event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL, failure_probability REAL,
     made TEXT);
 """
+
+
+#: SQLite takes a thousand million bytes for one value: what is longer goes on in `release_parts`.
+_PART_BYTES = 900_000_000
 
 
 class StoreOfOtherLabels(StoreUnusable, OtherLabels):
@@ -68,6 +77,8 @@ class SqliteStore:
         self._charges: list[Charge] = []
         self._read_up_to = 0
         self._reading = threading.Lock()
+        # A second reader gets the array that the first one still holds, and not a copy of it.
+        self._held: WeakValueDictionary[str, NDArray[Any]] = WeakValueDictionary()
         try:
             vault_identity.refuse_if_gone(path)
             # The salt and the releases' noise protect the labels: nobody else may read the file.
@@ -154,11 +165,20 @@ class SqliteStore:
         Raises:
             StoreUnusable: The file is damaged.
         """
+        held = self._held.get(key)
+        if held is not None:
+            return held
         query = "SELECT content FROM releases WHERE key = ?"
+        further = "SELECT content FROM release_parts WHERE key = ? ORDER BY part"
         with self._telling_of_damage():
             with self._connection() as connection:
                 row = connection.execute(query, (key,)).fetchone()
-            return None if row is None else _read_array(row[0])
+                parts = connection.execute(further, (key,)).fetchall()
+            if row is None:
+                return None
+            content = b"".join(part for (part,) in (row, *parts)) if parts else row[0]
+            self._held[key] = values = _read_array(content)
+        return values
 
     def charges(self) -> Sequence[Charge]:
         """Return every charge so far, in order.
@@ -187,15 +207,18 @@ class SqliteStore:
         """
         indices = None if charge.indices is None else _write_array(charge.indices)
         event, mechanism = write_event(charge.event), json.dumps(charge.mechanism)
+        content = memoryview(_write_array(values))
         try:
             with self._connection() as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 found = connection.execute("SELECT count(*) FROM charges").fetchone()[0]
                 if lines != found:
                     return False
-                connection.execute(
-                    "INSERT INTO releases VALUES (?, ?)", (charge.key, _write_array(values))
-                )
+                first = content[:_PART_BYTES]
+                connection.execute("INSERT INTO releases VALUES (?, ?)", (charge.key, first))
+                for start in range(_PART_BYTES, len(content), _PART_BYTES):
+                    row = (charge.key, start // _PART_BYTES, content[start : start + _PART_BYTES])
+                    connection.execute("INSERT INTO release_parts VALUES (?, ?, ?)", row)
                 connection.execute(
                     "INSERT INTO charges "
                     "(key, event, indices, mechanism, failure_probability, made) "
@@ -208,6 +231,8 @@ class SqliteStore:
                 "the disk or make the folder writable, and run again with --resume auto"
             ) from error
         vault_identity.testify(self.path, vault=self.id, lines=lines + 1)
+        if not values.flags.writeable:
+            self._held[charge.key] = values
         return True
 
 
@@ -253,6 +278,10 @@ def _write_array(values: NDArray[Any]) -> bytes:
 
 
 def _read_array(content: bytes) -> NDArray[Any]:
-    values: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
-    values.setflags(write=False)
-    return values
+    """The array that `_write_array` wrote, where it lies: read-only, and no copy."""
+    header = io.BytesIO(content)
+    if np.lib.format.read_magic(header) != (1, 0):
+        raise ValueError("it is of a form that is not written here")
+    shape, turned, kind = np.lib.format.read_array_header_1_0(header)
+    values = np.frombuffer(content, kind, math.prod(shape), header.tell())
+    return values.reshape(shape, order="F" if turned else "C")

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
 from labeldp.mechanisms.vault import LabelVault, MemoryStore
-from labeldp.trainers import kernel_moments, priors
+from labeldp.trainers import prior_inputs
 from labeldp.trainers.data import PublicData, load
 from labeldp.trainers.features import PatchFeatures, described_by_features
-from labeldp.trainers.kernel_moments import kernel_directions
 from labeldp.trainers.preprocessing import NOTHING
-from labeldp.trainers.priors import PriorSettings, PriorSource, clusters_of
+from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.settings.feature_set import FeatureSet
 from tests.trainers.tiny_data import digits, table
 
@@ -100,22 +99,6 @@ def test_uniform_asks_nothing() -> None:
     assert PriorSettings().planned_charge(epsilon=0.0, delta=1e-5, num_classes=10) is None
 
 
-def test_clusters_follow_from_features_and_seed() -> None:
-    rows = torch.cat((torch.zeros(20, 3), torch.ones(30, 3)))
-    rows += 0.01 * torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
-    groups = clusters_of(rows, clusters=2, seed=0)
-    assert groups[0] != groups[-1]
-    assert len(set(groups[:20])) == len(set(groups[20:])) == 1
-    assert np.array_equal(groups, clusters_of(rows, clusters=2, seed=0))
-
-
-def test_as_many_clusters_as_examples_and_one_more() -> None:
-    rows = torch.rand(12, 3, generator=torch.Generator().manual_seed(0))
-    assert clusters_of(rows, clusters=12, seed=0).max() <= 11
-    with pytest.raises(ValueError, match="clusters is 13, but there are 12 examples"):
-        clusters_of(rows, clusters=13, seed=0)
-
-
 def file_prior(path: Path) -> PriorSettings:
     return PriorSettings(source=PriorSource.FILE, path=str(path), smoothing=1e-6)
 
@@ -196,23 +179,6 @@ def test_bad_settings(changes: dict[str, Any], message: str) -> None:
         PriorSettings(**changes)
 
 
-def test_directions_are_found_once_for_all_epsilons(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, found = load("digits", limit=60), []
-
-    def counted(*args: Any, **settings: Any) -> Any:
-        found.append(settings)
-        return kernel_directions(*args, **settings)
-
-    monkeypatch.setattr(kernel_moments, "kernel_directions", counted)
-    priors._remembered_directions.cache_clear()
-    settings = PriorSettings(source=PriorSource.MOMENTS, landmarks=20)
-    for epsilon in (1.0, 2.0):
-        vault = LabelVault(labels=data.train_labels, num_classes=10)
-        settings.learn(data.public, vault, epsilon=epsilon, delta=1e-5)
-    assert len(found) == 1
-    priors._remembered_directions.cache_clear()
-
-
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> PublicData:
     data, _ = digits()
@@ -266,7 +232,7 @@ def test_features_are_computed_once_and_read_by_the_next_process(
     monkeypatch.setattr(PatchFeatures, "fit", counted)
     learned = []
     for _ in range(2):
-        priors._remembered_features.cache_clear()  # as in another process
+        prior_inputs.remembered_features.cache_clear()  # as in another process
         vault = LabelVault(labels=data.train_labels, num_classes=10, store=MemoryStore(bytes(32)))
         settings.check_features(public)
         settings.learn(public, vault, epsilon=1.0, delta=1e-5)
@@ -274,7 +240,7 @@ def test_features_are_computed_once_and_read_by_the_next_process(
     assert found == [1], "once, and on one thread"
     assert learned[0] == learned[1], "the same release, by its query's bits"
     assert torch.get_num_threads() == threads
-    priors._remembered_features.cache_clear()
+    prior_inputs.remembered_features.cache_clear()
 
 
 def test_features_of_images_need_images_that_are_large_enough() -> None:

@@ -1,5 +1,6 @@
 """vault_store: charges and releases land together, last, and belong to one set of labels."""
 
+import gc
 import math
 import os
 import sqlite3
@@ -27,6 +28,7 @@ from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.vault import Charge, LabelVault
+from labeldp.platform.trusted import vault_store
 from labeldp.platform.trusted.vault_store import (
     SCHEMA_VERSION,
     SqliteStore,
@@ -262,3 +264,63 @@ def test_a_parameter_called_tail_is_no_failure_once_lines_declare(tmp_path: Path
     SqliteStore(tmp_path / "vault.db").record(line, np.zeros(2), lines=0)
     (again,) = SqliteStore(tmp_path / "vault.db").charges()
     assert (again.mechanism["tail"], again.failure_probability) == (0.3, 0.0)
+
+
+def test_a_release_too_long_for_one_value_is_kept_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vault_store, "_PART_BYTES", 100)
+    path, rng = tmp_path / "vault.db", np.random.default_rng(0)
+    kept: dict[str, Any] = {
+        "parts": rng.normal(size=(7, 9)),
+        "turned": np.asfortranarray(rng.normal(size=(5, 8)).astype(np.float32)),
+        "none": np.zeros((0, 3)),
+        "one": np.array(2),
+    }
+    store = SqliteStore(path)
+    for lines, (key, values) in enumerate(kept.items()):
+        assert store.record(charge(key, PureEvent(epsilon=1.0)), values, lines=lines)
+    for key, values in kept.items():
+        found = SqliteStore(path).release(key)
+        assert found is not None and not found.flags.writeable
+        assert found.dtype == values.dtype and found.shape == values.shape
+        assert found.tobytes("A") == values.tobytes("A")
+    connection = sqlite3.connect(path)
+    with connection:
+        longest = connection.execute("SELECT max(length(content)) FROM release_parts").fetchone()
+        connection.execute("DELETE FROM release_parts WHERE key = 'parts' AND part = 2")
+    connection.close()
+    assert longest == (100,)
+    with pytest.raises(StoreUnusable, match="can't be read as a vault store"):
+        SqliteStore(path).release("parts")
+
+
+def test_a_second_reader_shares_what_the_first_one_holds(tmp_path: Path) -> None:
+    path, mechanism = tmp_path / "vault.db", LaplaceNoise(epsilon=1.0, num_classes=3)
+    vault = a_vault(path)
+    first = vault.release(mechanism)
+    assert vault.release(mechanism).values is first.values
+    store = SqliteStore(path)
+    read = store.release(first.key)
+    assert store.release(first.key) is read
+    assert read is not None and np.array_equal(read, first.values)
+
+
+def test_what_nobody_holds_is_not_kept_in_memory(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "vault.db")
+    values = np.arange(5)
+    values.setflags(write=False)
+    store.record(charge("a", PureEvent(epsilon=1.0)), values, lines=0)
+    assert store.release("a") is values
+    del values
+    gc.collect()
+    again = store.release("a")
+    assert again is not None and again.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_what_can_be_written_on_is_not_shared(tmp_path: Path) -> None:
+    store, values = SqliteStore(tmp_path / "vault.db"), np.arange(5)
+    store.record(charge("a", PureEvent(epsilon=1.0)), values, lines=0)
+    values[:] = 0
+    found = store.release("a")
+    assert found is not None and found.tolist() == [0, 1, 2, 3, 4]
