@@ -12,7 +12,7 @@ from tests.benchmarks.bench import chosen, in_this_process, line_of, main, row_o
 from tests.benchmarks.benchmark import Benchmark, Figures, Work, judge
 from tests.benchmarks.hot_paths import BENCHMARKS
 from tests.benchmarks.machine import bf16_path, this_machine
-from tests.benchmarks.performance_page import BEGIN, END, PAGE, page_with
+from tests.benchmarks.performance_page import BENCH, PAGE, part_of, table_of, with_part
 
 SMALLEST = "audit-memorization"
 QUIET = Figures(
@@ -155,13 +155,17 @@ def test_the_page_is_written_between_its_marks_and_names_every_hot_path() -> Non
         "versions": "V",
     }
     report = {"date": "2026-01-02", "machine": machine, "seconds": 1.0, "rows": rows}
-    text = page_with(report, PAGE.read_text(encoding="utf-8"))
+    text = with_part(BENCH, table_of(report), PAGE.read_text(encoding="utf-8"))
     assert "2026-01-02, commit abc: P" in text and "a quiet machine" in text
-    assert page_with(report, text) == text
-    now = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
-    assert all(f"\n| {each.name} |" in now for each in BENCHMARKS), "bench --write is due"
+    assert with_part(BENCH, table_of(report), text) == text
+    now = part_of(BENCH, PAGE.read_text(encoding="utf-8"))
+    measured = {each.name for each in BENCHMARKS if f"\n| {each.name} |" in now}
+    later = PAGE.read_text(encoding="utf-8").partition("Added since that run")[2].partition("\n\n")
+    promised = {each.name for each in BENCHMARKS if f"`{each.name}`" in later[0]}
+    assert measured | promised == {each.name for each in BENCHMARKS}, "bench --write is due"
+    assert not measured & promised, "strike from the page what is in its table by now"
     with pytest.raises(ValueError, match="lacks"):
-        page_with(report, "nothing")
+        with_part(BENCH, "table", "nothing")
 
 
 def test_a_processor_says_which_path_bfloat16_takes() -> None:

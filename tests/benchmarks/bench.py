@@ -21,7 +21,7 @@ from tests.benchmarks.benchmark import Benchmark, Figures, judge
 from tests.benchmarks.hot_paths import BENCHMARKS
 from tests.benchmarks.machine import Machine, this_machine
 from tests.benchmarks.measuring import measure
-from tests.benchmarks.performance_page import PAGE, page_with
+from tests.benchmarks.performance_page import BENCH, PAGE, table_of, with_part
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _LONGEST = 600
@@ -166,7 +166,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
         return 1
     if options.write:
-        PAGE.write_text(page_with(report, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        page = with_part(BENCH, table_of(report), PAGE.read_text(encoding="utf-8"))
+        PAGE.write_text(page, encoding="utf-8")
     return 0
 
 

@@ -12,9 +12,13 @@ _WAITED = 0.1
 
 
 class Clock(StrEnum):
-    """PROCESSOR time leaves out what others on the machine take; WALL is for disks."""
+    """PROCESSOR time leaves out what others on the machine take; WALL is for disks.
+
+    CHILDREN is the processor time of processes that were started and have ended.
+    """
 
     PROCESSOR = "processor"
+    CHILDREN = "children"
     WALL = "wall"
 
 

@@ -4,20 +4,26 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "performance.md"
-BEGIN, END = "<!-- begin: bench -->", "<!-- end: bench -->"
+BENCH = "bench"
 
 
-def page_with(report: dict[str, Any], text: str) -> str:
-    """Return the page with another table between its two marks.
+def with_part(name: str, part: str, text: str) -> str:
+    """Return the page with something else between the two marks of this name.
 
     Raises:
         ValueError: The page lacks them.
     """
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{PAGE} lacks {BEGIN} or {END}, between which the table belongs")
-    return f"{before}{BEGIN}\n{table_of(report)}\n{END}{after}"
+    begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
+    before, begin_there, rest = text.partition(begin)
+    _, end_there, after = rest.partition(end)
+    if not (begin_there and end_there):
+        raise ValueError(f"{PAGE} lacks {begin} or {end}, between which the table belongs")
+    return f"{before}{begin}\n{part}\n{end}{after}"
+
+
+def part_of(name: str, text: str) -> str:
+    """Return what is between the two marks of this name, which must be there."""
+    return text.partition(f"<!-- begin: {name} -->")[2].partition(f"<!-- end: {name} -->")[0]
 
 
 def table_of(report: dict[str, Any]) -> str:
