@@ -8,6 +8,7 @@ from labeldp.trainers.augmentation import CropAndFlip
 from labeldp.trainers.fixmatch.rand_augment import RandAugment
 from labeldp.trainers.fixmatch.views import ImageViews
 from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.floor import Least
 from tests.benchmarks.hot_paths.pillow_views import PillowViews, photographs_of
 from tests.trainers.pillow_reference import sample_tiles
 
@@ -46,6 +47,7 @@ BENCHMARKS = (
         path="448 pairs of weak and strong views of 32 x 32 photographs",
         reference="Pillow and torchvision, an image at a time",
         floor="1.4 MB of pixels read and 11 MB of views written; an operation or two per pixel.",
+        least=Least(bytes=12.4e6),
         prepare=_views,
         mark=15,
         rounds=9,
