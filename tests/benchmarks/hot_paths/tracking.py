@@ -48,11 +48,11 @@ def _tracked(scratch: Path) -> Work:
                 record = a_trial()
                 with mlflow.start_run(run_name="a trial", nested=True) as run:
                     mlflow.set_tags({"config_hash": record.hash, "seed": "0"})
-                    mlflow.log_params(record.config)
+                    mlflow.log_params(dict(record.config))
                     for epoch in record.curves:
                         figures = {key: value for key, value in epoch.items() if key != "epoch"}
                         mlflow.log_metrics(figures, step=int(epoch["epoch"]))
-                    mlflow.log_metrics(record.metrics, step=0)
+                    mlflow.log_metrics(dict(record.metrics), step=0)
                     for name, text in _TEXTS.items():
                         mlflow.log_text(text, name)
         return str(run.info.run_id)
