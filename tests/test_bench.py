@@ -1,7 +1,7 @@
 """`make bench`: its rules with made-up timings, and its smallest benchmark in earnest."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,10 @@ import pytest
 from tests.benchmarks import bench
 from tests.benchmarks.bench import chosen, in_this_process, line_of, main, row_of
 from tests.benchmarks.benchmark import Benchmark, Figures, Work, judge
+from tests.benchmarks.floor import ELEMENTARY, Least, Rates, rates_here
 from tests.benchmarks.hot_paths import BENCHMARKS
 from tests.benchmarks.machine import bf16_path, this_machine
-from tests.benchmarks.performance_page import BEGIN, END, PAGE, page_with
+from tests.benchmarks.performance_page import BENCH, PAGE, part_of, table_of, with_part
 
 SMALLEST = "audit-memorization"
 QUIET = Figures(
@@ -24,6 +25,8 @@ QUIET = Figures(
     load_before=0.5,
     load_after=1.0,
 )
+
+RATES = Rates(bytes=1e9, operations=1e10, bf16_operations=1e11)
 
 
 def a_benchmark(**changes: Any) -> Benchmark:
@@ -87,7 +90,7 @@ def test_the_smallest_is_timed_and_its_result_compared() -> None:
     assert figures.rounds == benchmark.rounds
     assert 0 < figures.seconds < figures.reference_seconds
     assert figures.waited >= 0
-    row = row_of(benchmark, figures, cores=2)
+    row = row_of(benchmark, figures, cores=2, rates=RATES)
     assert row["ratio"] == pytest.approx(figures.ratio) and row["gpu"] == "not run"
     assert SMALLEST in line_of(row)
 
@@ -118,14 +121,22 @@ def test_json_lies_beside_the_table(
 ) -> None:
     code, told = run_with(QUIET, monkeypatch, tmp_path)
     assert code == 0
-    assert {"date", "machine", "seconds", "rows"} == set(told)
+    assert {"date", "machine", "rates", "seconds", "rows"} == set(told)
     assert {"processor", "cores", "memory_gigabytes", "bf16", "versions", "commit"} == set(
         told["machine"]
     )
     (row,) = told["rows"]
     keys = {"name", "path", "reference", "floor", "mark", "seconds", "reference_seconds", "ratio"}
-    keys |= {"rounds", "peak_megabytes", "load_before", "load_after", "waited", "clock"}
-    assert keys | {"gpu", "busy", "passed", "words"} == set(row)
+    keys |= {
+        "rounds",
+        "peak_megabytes",
+        "load_before",
+        "load_after",
+        "waited",
+        "clock",
+        "floor_seconds",
+    }
+    assert keys | {"floor_seconds", "gpu", "busy", "passed", "words"} == set(row)
     assert SMALLEST in capsys.readouterr().out
 
 
@@ -145,7 +156,7 @@ def test_a_failure_ends_with_one_and_is_named(
 
 
 def test_the_page_is_written_between_its_marks_and_names_every_hot_path() -> None:
-    rows = [row_of(each, QUIET, cores=2) for each in BENCHMARKS]
+    rows = [row_of(each, QUIET, cores=2, rates=RATES) for each in BENCHMARKS]
     machine = {
         "commit": "abc",
         "processor": "P",
@@ -154,14 +165,24 @@ def test_the_page_is_written_between_its_marks_and_names_every_hot_path() -> Non
         "bf16": "AMX",
         "versions": "V",
     }
-    report = {"date": "2026-01-02", "machine": machine, "seconds": 1.0, "rows": rows}
-    text = page_with(report, PAGE.read_text(encoding="utf-8"))
+    report = {
+        "date": "2026-01-02",
+        "machine": machine,
+        "seconds": 1.0,
+        "rows": rows,
+        "rates": asdict(RATES),
+    }
+    text = with_part(BENCH, table_of(report), PAGE.read_text(encoding="utf-8"))
     assert "2026-01-02, commit abc: P" in text and "a quiet machine" in text
-    assert page_with(report, text) == text
-    now = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
-    assert all(f"\n| {each.name} |" in now for each in BENCHMARKS), "bench --write is due"
+    assert with_part(BENCH, table_of(report), text) == text
+    now = part_of(BENCH, PAGE.read_text(encoding="utf-8"))
+    measured = {each.name for each in BENCHMARKS if f"\n| {each.name} |" in now}
+    later = PAGE.read_text(encoding="utf-8").partition("Added since that run")[2].partition("\n\n")
+    promised = {each.name for each in BENCHMARKS if f"`{each.name}`" in later[0]}
+    assert measured | promised == {each.name for each in BENCHMARKS}, "bench --write is due"
+    assert not measured & promised, "strike from the page what is in its table by now"
     with pytest.raises(ValueError, match="lacks"):
-        page_with(report, "nothing")
+        with_part(BENCH, "table", "nothing")
 
 
 def test_a_processor_says_which_path_bfloat16_takes() -> None:
@@ -169,3 +190,17 @@ def test_a_processor_says_which_path_bfloat16_takes() -> None:
     assert bf16_path({"avx512_bf16"}) == "AVX-512 BF16"
     assert bf16_path(()).startswith("none")
     assert this_machine().cores >= 1
+
+
+def test_a_floor_is_what_takes_longest_at_the_best_rates() -> None:
+    assert Least().seconds(RATES) is None
+    assert Least(bytes=2e9).seconds(RATES) == 2.0
+    both = Least(bytes=1e9, operations=2e10, bf16_operations=1e11)
+    assert both.seconds(RATES) == 3.0
+    assert ELEMENTARY > 1
+    row = row_of(a_benchmark(least=both), QUIET, cores=2, rates=RATES)
+    assert row["floor_seconds"] == 3.0
+    here = rates_here()
+    # No processor of this century copies less than 100 MB in a second, or more than 10 TB.
+    assert 1e8 < here.bytes < 1e13 and 1e8 < here.operations < 1e14
+    assert here.bf16_operations > 0

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.benchmark import Benchmark, Figures, judge
+from tests.benchmarks.floor import Rates, rates_here
 from tests.benchmarks.hot_paths import BENCHMARKS
 from tests.benchmarks.machine import Machine, this_machine
 from tests.benchmarks.measuring import measure
-from tests.benchmarks.performance_page import PAGE, page_with
+from tests.benchmarks.performance_page import BENCH, PAGE, table_of, with_part
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _LONGEST = 600
@@ -40,7 +41,7 @@ def chosen(names: Sequence[str]) -> tuple[Benchmark, ...]:
     return tuple(known[name] for name in names) or BENCHMARKS
 
 
-def row_of(benchmark: Benchmark, figures: Figures, *, cores: int) -> dict[str, Any]:
+def row_of(benchmark: Benchmark, figures: Figures, *, cores: int, rates: Rates) -> dict[str, Any]:
     """Return one row of the JSON: what was timed, the figures, the verdict."""
     verdict = judge(benchmark, figures, cores=cores)
     return {
@@ -48,6 +49,7 @@ def row_of(benchmark: Benchmark, figures: Figures, *, cores: int) -> dict[str, A
         "path": benchmark.path,
         "reference": benchmark.reference,
         "floor": benchmark.floor,
+        "floor_seconds": benchmark.least.seconds(rates),
         "clock": benchmark.clock.value,
         "mark": benchmark.mark,
         **asdict(figures),
@@ -107,7 +109,7 @@ def seconds(value: float) -> str:
     return f"{value / 1e-6:.3g} us"
 
 
-def run(benchmarks: Sequence[Benchmark], machine: Machine) -> list[dict[str, Any]]:
+def run(benchmarks: Sequence[Benchmark], machine: Machine, rates: Rates) -> list[dict[str, Any]]:
     """Measure one after the other and say each as it ends."""
     print(
         f"{machine.processor}, {machine.cores} cores, load {os.getloadavg()[0]:.1f}, "
@@ -121,7 +123,7 @@ def run(benchmarks: Sequence[Benchmark], machine: Machine) -> list[dict[str, Any
         if isinstance(found, str):
             rows.append({"name": benchmark.name, "passed": False, "words": found})
         else:
-            rows.append(row_of(benchmark, found, cores=machine.cores))
+            rows.append(row_of(benchmark, found, cores=machine.cores, rates=rates))
         print(line_of(rows[-1]), flush=True)
     return rows
 
@@ -147,11 +149,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.write and options.only:
         parser.error("--write writes the whole table of one run: leave --only out")
-    began, machine = time.perf_counter(), this_machine()
-    rows = run(benchmarks, machine)
+    began, machine, rates = time.perf_counter(), this_machine(), rates_here()
+    rows = run(benchmarks, machine, rates)
     report = {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": asdict(machine),
+        "rates": asdict(rates),
         "seconds": time.perf_counter() - began,
         "rows": rows,
     }
@@ -166,7 +169,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
         return 1
     if options.write:
-        PAGE.write_text(page_with(report, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        page = with_part(BENCH, table_of(report), PAGE.read_text(encoding="utf-8"))
+        PAGE.write_text(page, encoding="utf-8")
     return 0
 
 

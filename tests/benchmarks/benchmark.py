@@ -1,9 +1,11 @@
 """A hot path beside its reference as one record, and the rule by which a measurement is judged."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+
+from tests.benchmarks.floor import Least
 
 #: On a busy machine a mark is divided by this, and a limit multiplied.
 WIDENED = 2.0
@@ -12,9 +14,13 @@ _WAITED = 0.1
 
 
 class Clock(StrEnum):
-    """PROCESSOR time leaves out what others on the machine take; WALL is for disks."""
+    """PROCESSOR time leaves out what others on the machine take; WALL is for disks.
+
+    CHILDREN is the processor time of processes that were started and have ended.
+    """
 
     PROCESSOR = "processor"
+    CHILDREN = "children"
     WALL = "wall"
 
 
@@ -45,6 +51,7 @@ class Benchmark:
         path: What is timed, with its size.
         reference: What it is timed against.
         floor: How many bytes or operations it can't do without, in a sentence.
+        least: The same in figures, where it is a matter of bytes and operations.
         prepare: Makes the work, in a scratch folder of its own.
         mark: The least ratio that passes: half of what was seen.
         most_seconds: The longest that it may take; no limit if not given.
@@ -59,6 +66,7 @@ class Benchmark:
     floor: str
     prepare: Callable[[Path], Work]
     mark: float
+    least: Least = field(default_factory=Least)
     most_seconds: float | None = None
     most_megabytes: float | None = None
     clock: Clock = Clock.PROCESSOR

@@ -4,25 +4,31 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "performance.md"
-BEGIN, END = "<!-- begin: bench -->", "<!-- end: bench -->"
+BENCH = "bench"
 
 
-def page_with(report: dict[str, Any], text: str) -> str:
-    """Return the page with another table between its two marks.
+def with_part(name: str, part: str, text: str) -> str:
+    """Return the page with something else between the two marks of this name.
 
     Raises:
         ValueError: The page lacks them.
     """
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{PAGE} lacks {BEGIN} or {END}, between which the table belongs")
-    return f"{before}{BEGIN}\n{table_of(report)}\n{END}{after}"
+    begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
+    before, begin_there, rest = text.partition(begin)
+    _, end_there, after = rest.partition(end)
+    if not (begin_there and end_there):
+        raise ValueError(f"{PAGE} lacks {begin} or {end}, between which the table belongs")
+    return f"{before}{begin}\n{part}\n{end}{after}"
+
+
+def part_of(name: str, text: str) -> str:
+    """Return what is between the two marks of this name, which must be there."""
+    return text.partition(f"<!-- begin: {name} -->")[2].partition(f"<!-- end: {name} -->")[0]
 
 
 def table_of(report: dict[str, Any]) -> str:
     """Return machine and table, and below it a sentence for each floor."""
-    machine, rows = report["machine"], report["rows"]
+    machine, rates, rows = report["machine"], report["rates"], report["rows"]
     loads = [row["load_before"] for row in rows]
     busy = sum(row["busy"] for row in rows)
     about = (
@@ -34,23 +40,31 @@ def table_of(report: dict[str, Any]) -> str:
             if busy
             else "a quiet machine. "
         )
-        + f"In all {report['seconds']:.0f} s."
+        + f"In all {report['seconds']:.0f} s. One core copies {rates['bytes'] / 1e9:.0f} GB and "
+        f"multiplies at {rates['operations'] / 1e9:.0f} (bfloat16 "
+        f"{rates['bf16_operations'] / 1e9:.0f}) 10^9 operations in a second; 'times its floor' is "
+        "the median over the time that the floor takes at these rates."
     )
     lines = [
         about,
         "",
-        "| name | what is timed | against | median | ratio | mark | MB | GPU |",
-        "|---|---|---|---|---|---|---|---|",
+        "| name | what is timed | against | median | ratio | mark | times its floor | MB | GPU |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         peak = "?" if row["peak_megabytes"] is None else f"{row['peak_megabytes']:.0f}"
         lines.append(
             f"| {row['name']} | {row['path']} | {row['reference']} | {_time(row['seconds'])} | "
-            f"{row['ratio']:.3g} | {row['mark']:g} | {peak} | {row['gpu']} |"
+            f"{row['ratio']:.3g} | {row['mark']:g} | {_above_floor(row)} | {peak} | {row['gpu']} |"
         )
     lines += ["", "What each can't do without:", ""]
     lines += [f"- {row['name']}: {row['floor']}" for row in rows]
     return "\n".join(lines)
+
+
+def _above_floor(row: dict[str, Any]) -> str:
+    least = row["floor_seconds"]
+    return "" if least is None else f"{row['seconds'] / least:.2g}"
 
 
 def _time(seconds: float) -> str:

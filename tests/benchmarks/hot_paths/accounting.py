@@ -14,6 +14,7 @@ from labeldp.mechanisms.pate.answer_price import AnswerPrice
 from labeldp.mechanisms.pate.secret_cost import cost_of_answers
 from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities
 from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.floor import ELEMENTARY, Least
 
 Floats = NDArray[np.float64]
 
@@ -81,6 +82,33 @@ def price(votes: NDArray[np.int64], *, every_prefix: bool) -> Floats:
     if every_prefix:
         return costs.expected_prefixes(delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
     return np.array([costs.expected(delta=DELTA, orders=PUBLISHED_ORDERS).epsilon])
+
+
+def _realised(scratch: Path) -> Work:
+    votes = mixed_votes(_QUERIES)
+    noise = np.random.default_rng(1).normal(scale=SIGMA1, size=_QUERIES)
+    answered = votes.max(1) + noise >= THRESHOLD
+
+    def ours(some: NDArray[np.int64]) -> float:
+        costs = confident_gnmax_costs(some, threshold=THRESHOLD, sigma1=SIGMA1, sigma2=SIGMA2)
+        mask = answered[: len(some)]
+        return costs.realised(mask, delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
+
+    def plain() -> float:
+        """Each query pays for its check, and in full for its answer if there was one."""
+        total = np.zeros(len(PUBLISHED_ORDERS))
+        for row, was_answered in zip(votes[:_LOOPED], answered, strict=False):
+            log_p = float(log_ndtr((row.max() - THRESHOLD) / SIGMA1))
+            surprise = min(log_p, math.log(-math.expm1(log_p)))
+            total += gaussian_curve(surprise, math.sqrt(2) * SIGMA1, PUBLISHED_ORDERS)
+            if was_answered:
+                total += gaussian_curve(_log_q(row, SIGMA2), SIGMA2, PUBLISHED_ORDERS)
+        return float((total + conversion_offsets(PUBLISHED_ORDERS, DELTA)).min())
+
+    def check() -> None:
+        np.testing.assert_allclose(ours(votes[:_LOOPED]), plain(), rtol=1e-9)
+
+    return Work(ours=lambda: ours(votes), reference=plain, part=_LOOPED / _QUERIES, check=check)
 
 
 def _expected(scratch: Path, *, every_prefix: bool) -> Work:
@@ -180,6 +208,7 @@ BENCHMARKS = (
         path="expected cost of 50,000 queries at 298 orders, the total",
         reference="a loop over the queries, all orders at once",
         floor="4 MB of votes read; 1.5 10^7 exponentials where no curve is shared.",
+        least=Least(bytes=4e6, operations=1.5e7 * ELEMENTARY),
         prepare=partial(_expected, every_prefix=False),
         mark=26,
         most_seconds=0.3,
@@ -189,16 +218,28 @@ BENCHMARKS = (
         path="the same for every prefix",
         reference="the same loop",
         floor="1.5 10^7 sums and as many comparisons: an epsilon for each query.",
+        least=Least(operations=3e7),
         prepare=partial(_expected, every_prefix=True),
         mark=11,
         most_seconds=1.0,
         most_megabytes=900,
     ),
     Benchmark(
+        name="accounting-realised",
+        path="realised cost of the same queries, some answered, the total",
+        reference="a loop over the queries, a price for each check and each answer",
+        floor="4 MB of votes read; exponentials as for the expected cost, at weights of 0 and 1.",
+        least=Least(bytes=4e6, operations=1.5e7 * ELEMENTARY),
+        prepare=_realised,
+        mark=20,
+        most_seconds=0.3,
+    ),
+    Benchmark(
         name="accounting-decisions",
         path="exact cost of 500 answers of 250 teachers, all moves, all orders",
         reference="each vote moved to each class, one at a time",
         floor="90 moves, 10 outcomes and 300 orders are 2.7 10^5 powers for a query.",
+        least=Least(operations=500 * 2.7e5 * ELEMENTARY),
         prepare=_decision,
         mark=6.9,
     ),
@@ -207,6 +248,7 @@ BENCHMARKS = (
         path="sensitivity of the cost of 2,000 answers at 250 distances",
         reference="a walk for each query, a vote a step",
         floor="5 10^5 places on the walks, 9 normal tails for each.",
+        least=Least(operations=5e5 * 9 * ELEMENTARY),
         prepare=_smooth,
         mark=180,
     ),

@@ -10,6 +10,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomness import SecureEntropy
 from labeldp.trainers.kernel_moments import kernel_directions, moment_query
 from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.floor import ELEMENTARY, Least
 
 _EXAMPLES, _WIDTH, _LANDMARKS, _COMPARED = 10_000, 100, 400, 20
 _RELEASED, _MOMENTS, _CLASSES, _NOISE = 60_000, 200, 10, 3.0
@@ -113,6 +114,7 @@ BENCHMARKS = (
         path="directions of a kernel on 10,000 x 100 features, 400 landmarks",
         reference="the same by the book, with SciPy and a singular value decomposition",
         floor="4 10^6 exponentials and 4 10^9 operations of three products N L L, N L D.",
+        least=Least(operations=4e9 + 4e6 * ELEMENTARY),
         prepare=_directions,
         mark=2.6,
     ),
@@ -121,6 +123,7 @@ BENCHMARKS = (
         path="200 noisy sums for each of 10 classes of 60,000 labels, noise on digits",
         reference="the product in doubles plus normal noise, whose bits tell",
         floor="48 MB of weights read once, 2.4 10^8 operations.",
+        least=Least(bytes=48e6, operations=2.4e8),
         prepare=_release,
         mark=0.27,
     ),

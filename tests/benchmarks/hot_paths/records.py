@@ -15,6 +15,7 @@ from labeldp.platform.earlier_starts import Resume, finished_before
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.reports.report import write_report
 from tests.benchmarks.benchmark import Benchmark, Clock, Work
+from tests.benchmarks.floor import Least
 from tests.platform.examples import a_record
 
 _WRITTEN, _READ, _REPORTED = 100, 5000, 1000
@@ -147,6 +148,7 @@ BENCHMARKS = (
         path="5,000 records read and checked by a sweep that goes on",
         reference="the same files read and not checked",
         floor="5,000 files opened, 15 MB of JSON parsed.",
+        least=Least(bytes=15e6),
         prepare=_resume,
         mark=0.055,
         most_seconds=10.0,

@@ -10,6 +10,7 @@ from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.doctor_verb import Check, Examination
 from labeldp.platform.cli.tables import shown
 from labeldp.platform.records.tracking import default_uri
+from labeldp.trainers import performance
 from tests.platform.stores import of_newer_schema
 
 
@@ -52,6 +53,21 @@ def test_doctor_looks_at_everything(
     assert set(checks) >= names
     assert found["ok"] and all(check["ok"] for check in checks.values())
     assert "labeldp data fetch mnist" in checks["data mnist"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("units", "said"),
+    [
+        ("avx512_bf16", "precision auto takes bf16, by avx512_bf16"),
+        (None, "precision auto takes fp32 on the CPU"),
+    ],
+)
+def test_doctor_says_which_precision_auto_comes_to(
+    monkeypatch: pytest.MonkeyPatch, units: str | None, said: str
+) -> None:
+    monkeypatch.setattr(performance, "bf16_units", lambda device: units)
+    (check,) = doctor_verb._devices()
+    assert check.ok and said in check.detail
 
 
 def test_doctor_names_a_tracking_store_that_does_not_answer(

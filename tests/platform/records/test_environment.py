@@ -7,6 +7,7 @@ import pytest
 
 import labeldp
 from labeldp.platform.records import environment
+from labeldp.trainers import performance
 
 
 def git(folder: Path, *words: str) -> str:
@@ -52,3 +53,9 @@ def test_a_description_has_versions_and_hardware() -> None:
     assert described["labeldp"] == labeldp.__version__
     assert described["torch"] != "not installed" and int(described["cores"]) >= 1
     assert described["bf16"] in ("amx_bf16", "avx512_bf16") or "takes fp32" in described["bf16"]
+
+
+def test_a_processor_without_bf16_says_which_path_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for units, said in (("amx_bf16", "amx_bf16"), (None, "no units: precision auto takes fp32")):
+        monkeypatch.setattr(performance, "bf16_units", lambda device, units=units: units)
+        assert environment.describe()["bf16"] == said

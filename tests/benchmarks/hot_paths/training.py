@@ -1,0 +1,227 @@
+"""Steps and epochs of ALIBI and FixMatch, against the loops that a person would write for them.
+
+Both sides begin with the same weights, and where they see the same batches they end with the same.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.randomness import OsEntropy
+from labeldp.mechanisms.vault import LabelVault
+from labeldp.trainers.alibi import Alibi
+from labeldp.trainers.data import PublicData, load
+from labeldp.trainers.models import build_model
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.schedules import Schedule
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.model_name import ModelName
+from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.floor import Least
+
+ON_CPU = Performance(device=Device.CPU)
+FASHION, _TESTED, _SHARE = 60_000, 10_000, 0.1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlainAlibi:
+    """ALIBI as its paper says it: each noisy vector held against the vector of each class.
+
+    Attributes:
+        config: Of the run that it repeats; constant rates, no augmentation.
+        data: Public features and test split.
+        observed: Noisy vectors [N, K].
+    """
+
+    config: AlibiConfig
+    data: PublicData
+    observed: Tensor
+
+    def started(self, weights: dict[str, Any]) -> tuple[nn.Module, torch.optim.SGD]:
+        """Return the network with these weights, and its optimizer."""
+        shape, classes = self.data.train_features.shape[1:], self.data.num_classes
+        assert isinstance(self.config.model, ModelName)
+        network = build_model(
+            self.config.model, input_shape=tuple(shape), num_classes=classes, seed=0
+        )
+        network.load_state_dict(weights)
+        return network, torch.optim.SGD(
+            network.parameters(),
+            lr=self.config.learning_rate,
+            momentum=self.config.momentum,
+            weight_decay=self.config.weight_decay,
+            nesterov=self.config.nesterov,
+        )
+
+    def epoch(self, network: nn.Module, optimizer: torch.optim.SGD, order: list[int]) -> float:
+        """Train on the examples in this order, and return the accuracy on the test split."""
+        classes, scale = self.data.num_classes, 2 / self.config.epsilon
+        vectors = torch.eye(classes)
+        training = TensorDataset(self._inputs(self.data.train_features), self.observed)
+        size = min(self.config.batch_size, len(training))
+        network.train()
+        for images, observed in DataLoader(training, size, sampler=order, drop_last=True):
+            log_prior = network(images).log_softmax(1)
+            evidence = -(observed[:, None] - vectors).abs().sum(2) / scale
+            posterior = (evidence + log_prior.detach()).softmax(1)
+            loss = -(posterior * log_prior).sum(1).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return self._accuracy(network)
+
+    def _accuracy(self, network: nn.Module) -> float:
+        network.eval()
+        labels = torch.from_numpy(self.data.test_labels)
+        tested = TensorDataset(self._inputs(self.data.test_features), labels)
+        with torch.no_grad():
+            right = [
+                int((network(images).argmax(1) == labels).sum())
+                for images, labels in DataLoader(tested, self.config.batch_size)
+            ]
+        return sum(right) / max(1, len(tested))
+
+    def _inputs(self, features: Tensor) -> Tensor:
+        if features.dtype != torch.uint8:
+            return features
+        pixels = [torch.tensor(each).view(1, -1, 1, 1) for each in (self.data.mean, self.data.std)]
+        return (features.float() / 255 - pixels[0]) / pixels[1]
+
+
+def run_of(
+    data: PublicData,
+    labels: np.ndarray,
+    config: AlibiConfig,
+    performance: Performance = ON_CPU,
+) -> tuple[Alibi, PlainAlibi]:
+    """Return ALIBI on a release of these labels, and the plain way on the same one."""
+    mechanism = config.mechanism(data.num_classes)
+    assert isinstance(mechanism, LaplaceNoise)
+    vault = LabelVault(labels=labels, num_classes=data.num_classes)
+    release = vault.release(mechanism, noise=OsEntropy(draw=0))
+    observed = torch.tensor(release.values).float()
+    ours = Alibi(config, data=data, release=release, seed=0, performance=performance)
+    return ours, PlainAlibi(config=config, data=data, observed=observed)
+
+
+def _check(ours: Alibi, plain: PlainAlibi) -> None:
+    """From the same weights in the same order, an epoch ends at the same weights."""
+    before = ours.state_dict()
+    generator = torch.Generator()
+    generator.set_state(before["generator"])
+    order = torch.randperm(len(plain.observed), generator=generator).tolist()
+    network, optimizer = plain.started(before["network"])
+    accuracy, found = plain.epoch(network, optimizer, order), ours.epoch()
+    for name, weights in ours.state_dict()["network"].items():
+        torch.testing.assert_close(network.state_dict()[name], weights, rtol=1e-2, atol=2e-4)
+    if len(plain.data.test_labels):
+        assert abs(found.val_accuracy - accuracy) <= 0.002, (found, accuracy)
+
+
+def _alibi(
+    scratch: Path, *, data: PublicData, labels: np.ndarray, config: AlibiConfig, part: float = 1.0
+) -> Work:
+    """Epochs of a run that goes on and on, beside those of the plain one, or of a part of it."""
+    few, fewer = (round(part * len(rows)) for rows in (data.train_features, data.test_features))
+    share = PublicData(
+        name=data.name,
+        num_classes=data.num_classes,
+        train_features=data.train_features[:few].clone(),
+        test_features=data.test_features[:fewer].clone(),
+        test_labels=data.test_labels[:fewer],
+    )
+    ours, _ = run_of(data, labels, config)
+    ours_of_share, plain = run_of(share, labels[:few], config)
+    network, optimizer = plain.started(ours_of_share.state_dict()["network"])
+
+    def reference() -> float:
+        return plain.epoch(network, optimizer, torch.randperm(few).tolist())
+
+    return Work(
+        ours=ours.epoch,
+        reference=reference,
+        part=few / len(labels),
+        check=lambda: _check(ours_of_share, plain),
+    )
+
+
+def noise_images(count: int, *, shape: tuple[int, ...], classes: int, tested: int) -> PublicData:
+    """Random images: what they show makes no difference to the time."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (count + tested, *shape), dtype=torch.uint8, generator=generator)
+    labels = torch.randint(classes, (tested,), generator=generator).numpy()
+    return PublicData(
+        name="noise",
+        num_classes=classes,
+        train_features=images[:count].clone(),
+        test_features=images[count:].clone(),
+        test_labels=labels,
+    )
+
+
+def _config(**changes: Any) -> AlibiConfig:
+    return AlibiConfig(epsilon=2.0, schedule=Schedule.CONSTANT, warmup=0.0, **changes)
+
+
+def cnn_config() -> AlibiConfig:
+    """The small CNN as the sweeps of Fashion-MNIST train it, at a rate that noise survives."""
+    return _config(model=ModelName.SMALL_CNN, batch_size=128, learning_rate=0.01, weight_decay=5e-4)
+
+
+def _step(scratch: Path) -> Work:
+    data = noise_images(128, shape=(3, 32, 32), classes=100, tested=0)
+    labels = np.random.default_rng(0).integers(0, 100, 128)
+    config = _config(model=ModelName.SMALL_CNN, batch_size=128, learning_rate=0.01)
+    return _alibi(scratch, data=data, labels=labels, config=config)
+
+
+def _epoch(scratch: Path) -> Work:
+    data = load("digits")
+    config = _config(model=ModelName.MLP, batch_size=64)
+    return _alibi(scratch, data=data.public, labels=data.train_labels, config=config)
+
+
+def _epoch_of_cnn(scratch: Path) -> Work:
+    data = noise_images(FASHION, shape=(1, 28, 28), classes=10, tested=_TESTED)
+    labels = np.random.default_rng(0).integers(0, 10, FASHION)
+    return _alibi(scratch, data=data, labels=labels, config=cnn_config(), part=_SHARE)
+
+
+BENCHMARKS = (
+    Benchmark(
+        name="alibi-step",
+        path="a step of ALIBI: 128 photographs, 100 classes, the small CNN",
+        reference="noisy vectors held against all 100 classes, a DataLoader, torch's SGD",
+        floor="6 10^8 operations of the network, forward and backward; 10^4 exponentials.",
+        least=Least(operations=6.2e8),
+        prepare=_step,
+        mark=0.65,
+        rounds=21,
+    ),
+    Benchmark(
+        name="alibi-epoch",
+        path="an epoch of ALIBI on 1,438 digits, MLP, evaluation included",
+        reference="the same loop with a DataLoader and torch's SGD",
+        floor="3.5 10^8 operations of the network; 22 steps of some 60 calls each.",
+        least=Least(operations=3.5e8),
+        prepare=_epoch,
+        mark=0.65,
+        rounds=11,
+    ),
+    Benchmark(
+        name="cnn-epoch",
+        path="an epoch of ALIBI on 60,000 images of 28 x 28, the small CNN, 10,000 evaluated",
+        reference="the same loop with a DataLoader and torch's SGD",
+        floor="1.1 10^11 operations, most of them of two convolutions, forward and backward.",
+        least=Least(operations=1.1e11),
+        prepare=_epoch_of_cnn,
+        mark=0.55,
+        most_seconds=6.0,
+    ),
+)
