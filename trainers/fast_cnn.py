@@ -81,10 +81,14 @@ class FastCnn(FittedFirst):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to logits [B, K]."""
-        whitened = functional.gelu(functional.conv2d(x, self.filters))
-        features = self.blocks(whitened).amax((2, 3))
-        logits: Tensor = self.head(features) / _HEAD_SCALE
+        logits: Tensor = self.head(self.features(x)) / _HEAD_SCALE
         return logits
+
+    def features(self, x: Tensor) -> Tensor:
+        """Map images [B, C, H, W] to what the head sees [B, 4 width]."""
+        whitened = functional.gelu(functional.conv2d(x, self.filters))
+        found: Tensor = self.blocks(whitened).amax((2, 3))
+        return found
 
 
 def _both_signs(rows: Tensor, channels: int) -> Tensor:
