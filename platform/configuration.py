@@ -35,6 +35,7 @@ from labeldp.trainers.settings.convex import ConvexConfig
 from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.settings.recommender import RecommenderConfig
+from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
 
 #: Name of a method -> the settings of its trainer, those that come with labeldp.
 _OWN_METHODS: dict[str, type] = {
@@ -46,6 +47,7 @@ _OWN_METHODS: dict[str, type] = {
     "lp_mst": LpMstConfig,
     "pate": PateConfig,
     "prior_labels": PriorLabelsConfig,
+    "staged_moments": StagedMomentsConfig,
     "recommender": RecommenderConfig,
 }
 

@@ -209,9 +209,16 @@ def preset_sized(sweep: Sweep, name: str) -> Sweep:
         hint = near_miss(name, sweep.presets) if sweep.presets else "it has none: leave it out"
         raise ConfigurationError(f"sweep {sweep.name!r} has no preset {name!r}; {hint}")
     preset = sweep.presets[name]
-    chosen = replace(sweep, variants=preset.variants or sweep.variants)
+    # Lines of the preset's own know its size: what they say for themselves stands.
+    own = tuple(
+        replace(variant, changes={**preset.changes, **variant.changes})
+        for variant in preset.variants
+    )
+    changes = {} if own else preset.changes
+    resized = _resized(replace(sweep, variants=own or sweep.variants), changes, preset.space)
     return replace(
-        _resized(chosen, preset.changes, preset.space),
+        resized,
+        base=with_changes(sweep.base, preset.changes),
         samples=sweep.samples if preset.samples is None else preset.samples,
         resources=preset.resources,
         teacher=preset.teacher,

@@ -110,9 +110,11 @@ def without_canaries(sweep: Sweep) -> Sweep:
 
     A sweep's numbers were chosen for the data set that it names. A hundred wrong labels that show
     something of its 1,438 would spoil a ninth of somebody's 900: of a file of the user's own a
-    share is spoiled, as where nobody says, unless the user says a number.
+    share is spoiled, as where nobody says, unless the user says a number. None is no number of
+    that kind: a sweep that spoils no label spoils none of another file's.
     """
-    audit = replace(sweep.base.audit, canaries=None, coin_canaries=None)
+    own = {name: getattr(sweep.base.audit, name) for name in ("canaries", "coin_canaries")}
+    audit = replace(sweep.base.audit, **{name: 0 if n == 0 else None for name, n in own.items()})
     variants = [
         replace(
             variant,

@@ -11,7 +11,9 @@ Around each row, learning rate and weight decay are searched as well (half, one 
 nine trials of a level and all their seeds read one release, and pay for it once. WRN-28-8, batches
 of 128, 200 epochs, 1,000 canaries. The paper picks the best of all test epochs; here the last one
 counts. `--smoke`: 2,000 images and a small CNN, for the path and not the numbers. `--preset home`:
-the fast network at half width, ten epochs of all images, at its own rate and decay, unsearched.
+the fast network at half width, ten epochs of all images, at its own rate and decay, unsearched;
+each level by randomized response too, which tells a network of ten epochs more of 100 classes
+(docs/fast_network.md).
 
 Hardware: one GPU per trial, about 6 hours each on a recent one (an estimate); at home a core per
 trial, seven minutes each where it has units for bfloat16.
@@ -25,8 +27,10 @@ from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.noise import Noise
 
 FACTORS = (0.5, 1.0, 2.0)
+AT_HOME = (Noise.RANDOMIZED_RESPONSE, Noise.LAPLACE)
 LEVELS = {"very high": 8.1, "high": 6.3, "medium": 3.0, "low": 2.0}
 
 
@@ -38,6 +42,18 @@ def level(name: str, *, learning_rate: float, weight_decay: float) -> Variant:
         space={
             "trainer.learning_rate": Grid(*(learning_rate * factor for factor in FACTORS)),
             "trainer.weight_decay": Grid(*(weight_decay * factor for factor in FACTORS)),
+        },
+    )
+
+
+def at_home(name: str, noise: Noise) -> Variant:
+    """Return a level in ten epochs of the fast network."""
+    return Variant(
+        name=name if noise is Noise.LAPLACE else f"{name}, {noise.value.replace('_', ' ')}",
+        changes={
+            "trainer.epsilon": LEVELS[name],
+            "trainer.epochs": EPOCHS,
+            "trainer.noise": noise,
         },
     )
 
@@ -62,10 +78,7 @@ SWEEP = Sweep(
     gpu_hours_per_trial=6.0,
     presets={
         "home": network_preset(
-            variants=tuple(
-                Variant(name=name, changes={"trainer.epsilon": epsilon, "trainer.epochs": EPOCHS})
-                for name, epsilon in LEVELS.items()
-            )
+            variants=tuple(at_home(name, noise) for noise in AT_HOME for name in LEVELS)
         )
     },
     smoke=Smoke(

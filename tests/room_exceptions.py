@@ -116,6 +116,7 @@ UNMIRRORED = {
                 ("noise", "test_targets"),
                 ("pate", "pate/test_pate_fm"),
                 ("recommender", "test_recommender"),
+                ("staged_moments", "test_staged_moments"),
                 ("student", "pate/test_students"),
             )
         ),

@@ -18,6 +18,7 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 | How is it trained? | `schedules`, `sgd`, `losses`, `targets`, `augmentation`, `performance` |
 | ... in ten epochs? | `fast_training`, of pieces in `recipe`; `weight_average` |
 | Noise on labels, Bayes' rule in training | `alibi`, `alibi_prior`, `bit_flip` |
+| Noisy sums of labels, asked for in stages | `staged_moments`, `network_features` |
 | Randomized response with learned priors | `lp_mst`, `consensus`, `recommender` |
 | ... the priors, the parts asked for | `priors`, `kernel_moments`, `partition` |
 | With a guarantee of accuracy | `convex` |

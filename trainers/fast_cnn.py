@@ -86,9 +86,21 @@ class FastCnn(FittedFirst):
 
     def features(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to what the head sees [B, 4 width]."""
-        whitened = functional.gelu(functional.conv2d(x, self.filters))
-        found: Tensor = self.blocks(whitened).amax((2, 3))
+        found: Tensor = self.blocks(self._whitened(x)).amax((2, 3))
         return found
+
+    def described(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Map images [B, C, H, W] to what the second block finds in each quarter, and the third.
+
+        The last block alone knows little but the classes that it was taught.
+        """
+        second = self.blocks[:2](self._whitened(x))
+        third = self.blocks[2](second)
+        quarters = functional.adaptive_avg_pool2d(second.float(), 2).flatten(1)
+        return quarters, third.float().amax((2, 3))
+
+    def _whitened(self, x: Tensor) -> Tensor:
+        return functional.gelu(functional.conv2d(x, self.filters))
 
 
 def _both_signs(rows: Tensor, channels: int) -> Tensor:

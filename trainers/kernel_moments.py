@@ -81,6 +81,19 @@ def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directi
         return _directions(rows, rows[chosen])
 
 
+def side_by_side(*parts: Tensor) -> Tensor:
+    """Return features of several kinds [N, ...] as one [N, D], each kind with an equal say.
+
+    Each is centered and brought to a mean squared norm of 1: what a kernel measures is distances.
+    """
+    shares = []
+    for part in parts:
+        rows = part.flatten(1).float()
+        rows = rows - rows.mean(0)
+        shares.append(rows / rows.square().sum(1).mean().sqrt().clamp(min=1e-12))
+    return torch.cat(shares, 1)
+
+
 def _directions(rows: Tensor, centers: Tensor) -> Directions:
     """Directions of the kernel on rows [N, D] that centers [L, D] stand for."""
     measured = centers[:_MEASURED]

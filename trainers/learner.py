@@ -18,6 +18,7 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.augmentation import CropAndFlip, normalize
 from labeldp.trainers.data import FeatureKind, PublicData
 from labeldp.trainers.evaluation import Evaluation, logits_of
+from labeldp.trainers.network_features import features_by
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.predictors import NetworkPredictor, NetworkSettings, Pixels
 from labeldp.trainers.recipe import Flip, Recipe
@@ -154,6 +155,16 @@ class Learner:
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
         return self._evaluation.predict(features)
+
+    def described(self, features: Tensor) -> tuple[Tensor, ...]:
+        """What the network makes of unaugmented features [N, ...], each kind [N, D]."""
+        return features_by(
+            self.judged,
+            features,
+            prepare=self._normalized,
+            performance=self.performance,
+            mirrored=self.config.recipe.mirrored,
+        )
 
     def predictor(self) -> NetworkPredictor:
         """Return the network, apart from what trains it; it is the same one, not a copy."""

@@ -10,6 +10,7 @@ CLUSTERS and MOMENTS may be learned of features of images that the network itsel
 pixels make a poor prior, and a network of convolutions wants pixels.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -163,7 +164,12 @@ class PriorSettings:
         """Return what the prior will pay, `epsilon` being the prior's own; None if nothing."""
         if not self.source.asks_labels:
             return None
-        mechanism = self.mechanism(epsilon=epsilon, delta=delta, num_classes=num_classes)
+        return self.planned_release(
+            self.mechanism(epsilon=epsilon, delta=delta, num_classes=num_classes)
+        )
+
+    def planned_release(self, mechanism: ClusterHistograms | LabelMoments) -> PlannedCharge:
+        """Return what one release by this mechanism pays, of the prior's own features."""
         asked: tuple[float | str, ...] = (self.clusters, self.seed)
         if self.source is PriorSource.MOMENTS:
             asked = (self.landmarks, self.tolerated_noise, self.seed)
@@ -187,9 +193,40 @@ class PriorSettings:
                 examples.
             BudgetExceeded: The release would take a label over the budget.
         """
-        prior = self._learned(data, labels, epsilon, delta)
-        smooth: NDArray[np.float64] = (1 - self.smoothing) * prior + self.smoothing / prior.shape[1]
-        return smooth
+        return self._smooth(self._learned(data, labels, epsilon, delta))
+
+    def learn_moments(
+        self,
+        data: "PublicData",
+        labels: LabelSource,
+        *,
+        mechanism: LabelMoments,
+        beside: "Sequence[Tensor]" = (),
+    ) -> NDArray[np.float64]:
+        """Return the prior of MOMENTS of every training example [N, K], by a mechanism of its own.
+
+        Args:
+            data: Public features.
+            labels: Where labels are asked for.
+            mechanism: With what noise.
+            beside: More features, several kinds of them, each [N, ...]; of labels only what was
+                released may have gone into them.
+
+        Raises:
+            BudgetExceeded: The release would take a label over the budget.
+        """
+        data.require_numbers(user=f"a prior from {self.source}")
+        rows = self._features_of(data)
+        if not beside:
+            directions = self._directions(rows)
+        else:
+            from labeldp.trainers.kernel_moments import kernel_directions, side_by_side
+
+            all_kinds = side_by_side(rows.features, *beside)
+            directions = kernel_directions(
+                all_kinds, landmarks=self._landmarks(rows), seed=self.seed
+            )
+        return self._smooth(self._read_out(directions, labels, mechanism))
 
     def _learned(
         self, data: "PublicData", labels: LabelSource, epsilon: float, delta: float
@@ -208,19 +245,30 @@ class PriorSettings:
             groups = _remembered_clusters(rows, clusters=self.clusters, seed=self.seed)
             counts = labels.release(mechanism, groups).values
             return np.asarray(prior_from_histograms(counts, groups))
+        return self._read_out(self._directions(rows), labels, mechanism)
+
+    def _directions(self, rows: "_Rows") -> "Directions":
+        return _remembered_directions(rows, landmarks=self._landmarks(rows), seed=self.seed)
+
+    def _landmarks(self, rows: "_Rows") -> int:
+        return min(self.landmarks, max(2, len(rows.features) // 2))
+
+    def _read_out(
+        self, directions: "Directions", labels: LabelSource, mechanism: LabelMoments
+    ) -> NDArray[np.float64]:
+        """Ask for moments along the directions, and return what they say of every example."""
         from labeldp.trainers.kernel_moments import moment_query
 
-        directions = _remembered_directions(
-            rows,
-            landmarks=min(self.landmarks, max(2, len(features) // 2)),
-            seed=self.seed,
-        )
         query = moment_query(
             directions, noise_std=mechanism.noise_std, tolerated=self.tolerated_noise
         )
         moments = labels.release(mechanism, query.weights).values
         scores = query.scores(moments, noise_std=mechanism.noise_std)
         return project_to_simplex(scores.astype(np.float64))
+
+    def _smooth(self, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+        smooth: NDArray[np.float64] = (1 - self.smoothing) * prior + self.smoothing / prior.shape[1]
+        return smooth
 
     def _features_of(self, data: "PublicData") -> "_Rows":
         """The training examples as the prior sees them."""

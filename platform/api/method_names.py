@@ -49,12 +49,24 @@ _EVERY = (
         pure=False,
     ),
     NamedMethod(
+        name="staged_moment_labels",
+        method="staged_moments",
+        says="noisy sums along directions of the features, then of a network's own",
+        pure=False,
+    ),
+    NamedMethod(
         name="cluster_labels",
         method="prior_labels",
         changes={"trainer.prior.source": "CLUSTERS"},
         says="noisy counts of classes in clusters of the features",
     ),
     NamedMethod(name="alibi", method="alibi", says="Laplace noise on labels, Bayes' rule"),
+    NamedMethod(
+        name="alibi_randomized_response",
+        method="alibi",
+        changes={"trainer.noise": "RANDOMIZED_RESPONSE"},
+        says="each label kept or replaced at random, Bayes' rule",
+    ),
     NamedMethod(
         name="agibi",
         method="alibi",

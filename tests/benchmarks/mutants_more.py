@@ -271,4 +271,18 @@ MORE = (
         "trained_on=self._rows[:1]",
         ("vault_part",),
     ),
+    Mutant(
+        "two stages of moments for the price of one",
+        "staged_moments",
+        "noise_std=once * math.sqrt(self.stages)",
+        "noise_std=once",
+        ("staged_moments",),
+    ),
+    Mutant(
+        "a plan of one stage of moments, however many there are",
+        "staged_moments",
+        "for stage in range(1, self.stages):",
+        "for stage in range(1, 1):",
+        ("staged_moments",),
+    ),
 )

@@ -92,11 +92,13 @@ def test_a_preset_changes_every_variant_its_axes_and_what_a_trial_occupies() -> 
     assert settings(smoke_sized(home)) == settings(smoke_sized(sweep)), "smoke has the last word"
 
 
-def test_a_preset_may_bring_lines_of_its_own() -> None:
-    own = (Variant(name="one", changes={"trainer.epochs": 4}),)
-    sweep = replace(a_sweep(), space={}, presets={"home": Preset(variants=own)})
+def test_a_preset_may_bring_lines_of_its_own_which_know_better_than_the_rest_of_it() -> None:
+    own = (Variant(name="one", changes={"trainer.epochs": 4}), Variant(name="other"))
+    preset = Preset(changes={"trainer.epochs": 7}, variants=own)
+    sweep = replace(a_sweep(), space={}, presets={"home": preset})
     assert [(name, epochs) for name, _, epochs in settings(preset_sized(sweep, "home"))] == [
-        ("one", 4)
+        ("one", 4),
+        ("other", 7),
     ]
 
 

@@ -61,6 +61,14 @@ def test_a_file_of_the_users_own_is_not_spoiled_by_another_sets_numbers(tmp_path
     assert audits(data__name="own", audit__canaries=70) == {(70, None)}
 
 
+def test_a_sweep_that_spoils_nothing_spoils_nothing_of_a_users_file(tmp_path: Path) -> None:
+    none = {"audit.canaries": 0, "audit.coin_canaries": 0}
+    sweep = replace(a_sweep(), base=with_changes(a_sweep().base, none))
+    options = SweepOptions(results=tmp_path, overrides={"data.name": "own"})
+    found = {trial.config.audit.spoiled for trial in prepare(sweep, options)[1]}
+    assert found == {0}
+
+
 def test_it_is_said_that_a_sweeps_numbers_do_not_count() -> None:
     sweep, own = stating(), {"data.name": "own"}
     said = canaries_left_out(sweep, own)

@@ -13,6 +13,7 @@ from labeldp.trainers.models import ModelName
 from labeldp.trainers.pate.students import StudentKind
 from labeldp.trainers.pate.teachers import TeacherKind
 from labeldp.trainers.performance import Precision
+from labeldp.trainers.settings.noise import Noise
 from tests.source_tree import ROOT
 
 
@@ -46,8 +47,15 @@ def test_networks(name: str, epochs: set[int], epsilons: set[float]) -> None:
         assert config.audit.canaries == 1000
 
 
-def test_each_level_of_cifar100_is_one_trial() -> None:
-    assert len(at_home("alibi_cifar100")) == 4
+def test_each_level_of_cifar100_is_two_trials() -> None:
+    """By the paper's noise, and by randomized response."""
+    trainers = [config.trainer for config in at_home("alibi_cifar100")]
+    assert {(trainer.epsilon, trainer.noise) for trainer in trainers} == {
+        (epsilon, noise)
+        for epsilon in (8.1, 6.3, 3.0, 2.0)
+        for noise in (Noise.LAPLACE, Noise.RANDOMIZED_RESPONSE)
+    }
+    assert len(trainers) == 8
 
 
 @pytest.mark.parametrize("name", ["pate_fm_cifar10", "pate_fm_cifar100"])
