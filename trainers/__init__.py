@@ -10,11 +10,11 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 | What is left when it is trained? | `trained_model`: `predictors`, `closed_forms` |
 | Where do features and labels come from? | `data`, the door to the room `data_sets` |
 | ... of a file that is too large for memory? | `mapped_features` |
-| ... of an encoder that was trained elsewhere? | the room `encoders` |
+| ... of an encoder that was trained on other data? | the room `encoders` |
 | What do other packages add? | `extensions` |
 | Which features? | `features`: `patch_encoder`, `random_patches` |
-| ... what makes them of raw rows? | `preprocessing` |
-| Which networks? | `models`, `fast_cnn`, `two_branch`; the user's own: `own_models` |
+| ... what makes them of raw rows? | `preprocessing`; of images `encoded_images` |
+| Which networks? | `models`, `fast_cnn`, `two_branch`; the user's: `own_models`, `own_modules` |
 | How is it trained? | `schedules`, `sgd`, `losses`, `targets`, `augmentation`, `performance` |
 | ... in ten epochs? | `fast_training`, of pieces in `recipe`; `weight_average` |
 | Noise on labels, Bayes' rule in training | `alibi`, `alibi_prior`, `bit_flip` |

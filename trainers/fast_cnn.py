@@ -81,9 +81,13 @@ class FastCnn(FittedFirst):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to logits [B, K]."""
-        features = self.blocks(self._whitened(x)).amax((2, 3))
-        logits: Tensor = self.head(features) / _HEAD_SCALE
+        logits: Tensor = self.head(self.features(x)) / _HEAD_SCALE
         return logits
+
+    def features(self, x: Tensor) -> Tensor:
+        """Map images [B, C, H, W] to what the head sees [B, 4 width]."""
+        found: Tensor = self.blocks(self._whitened(x)).amax((2, 3))
+        return found
 
     def described(self, x: Tensor) -> tuple[Tensor, ...]:
         """Map images [B, C, H, W] to what the second block finds in each quarter, and the third.

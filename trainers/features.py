@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.trainers.data import FeatureKind, PublicData
+from labeldp.trainers.encoded_images import EncodedImages
 from labeldp.trainers.patch_encoder import PatchEncoder, PatchFeatures
 from labeldp.trainers.preprocessing import Step
 from labeldp.trainers.random_patches import RandomPatchFeatures, RandomPatchStep
@@ -51,26 +52,10 @@ ImageFeatures: TypeAlias = PatchFeatures | RandomPatchFeatures
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PatchStep:
-    """Images described by an encoder of patches, as a step of a preprocessing.
-
-    Attributes:
-        encoder: What was learned of the training images.
-    """
+class PatchStep(EncodedImages[PatchEncoder]):
+    """Images described by an encoder of patches, as a step of a preprocessing."""
 
     kind: ClassVar[str] = "patches"
-
-    encoder: PatchEncoder
-
-    def __call__(self, rows: Any) -> Tensor:
-        """Return features, single precision [N, D], of images uint8 [N, C, H, W]."""
-        return self.encoder(torch.as_tensor(rows))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of a row that comes out."""
-        assert self.encoder.projection is not None, "it is fitted"
-        return (self.encoder.projection.shape[1],)
 
     def described(self) -> dict[str, Any]:
         """Return what is no array."""

@@ -12,16 +12,14 @@ pixels standardized) to logits [B, K]. Weights come from torch's own generator, 
 
 import contextlib
 import difflib
-import importlib
 import importlib.util
-import os
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from labeldp.trainers.own_modules import OwnModuleMissing, here_too, own_module
 from labeldp.trainers.settings.model_name import ModelName
 
 if TYPE_CHECKING:  # settings are read without it
@@ -72,14 +70,9 @@ class OwnModel(str):
         from torch import nn
 
         try:
-            with here_too():
-                module = importlib.import_module(self.module)
-        except Exception as error:  # whatever the user's module raises
-            raise OwnModelMissing(
-                f"model is {self}, but module {self.module} can't be imported here "
-                f"({type(error).__name__}: {error}); put it into the folder where labeldp is "
-                "started, or install it"
-            ) from error
+            module = own_module(self.module)
+        except OwnModuleMissing as error:
+            raise OwnModelMissing(f"model is {self}, but {error}") from error
         kind = getattr(module, self.name, None)
         if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
             what = "has no such name" if kind is None else "has something else by that name"
@@ -215,15 +208,3 @@ def _found(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
         return False
-
-
-@contextlib.contextmanager
-def here_too() -> Iterator[None]:
-    """Look for modules in the current folder too, which a console script does not."""
-    here = os.getcwd()
-    sys.path.append(here)
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        sys.path.remove(here)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.encoded_images import EncodedImages
 from labeldp.trainers.performance import Precision
 
 #: Answers of filters that are worked out at once: more do not fit into a processor's cache.
@@ -231,26 +232,10 @@ class RandomPatchEncoder:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RandomPatchStep:
-    """Photographs described by an encoder of random patches, as a step of a preprocessing.
-
-    Attributes:
-        encoder: What was learned of the training images.
-    """
+class RandomPatchStep(EncodedImages[RandomPatchEncoder]):
+    """Photographs described by an encoder of random patches, as a step of a preprocessing."""
 
     kind: ClassVar[str] = "random_patches"
-
-    encoder: RandomPatchEncoder
-
-    def __call__(self, rows: Any) -> Tensor:
-        """Return features, single precision [N, D], of images uint8 [N, C, H, W]."""
-        return self.encoder(torch.as_tensor(rows))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of a row that comes out."""
-        assert self.encoder.projection is not None, "it is fitted"
-        return (self.encoder.projection.shape[1],)
 
     def described(self) -> dict[str, Any]:
         """Return what is no array."""

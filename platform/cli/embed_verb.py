@@ -32,10 +32,17 @@ class _Progress:
         )
 
 
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
 def _arguments(parser: argparse.ArgumentParser) -> None:
     text = "a folder of images, an .npz or .npy of them, or the name of a data set"
     parser.add_argument("source", metavar="SOURCE", help=text)
-    text = "torchvision:NAME, timm:NAME, huggingface:NAME or :FOLDER, or module:function"
+    text = (
+        "torchvision:NAME, timm:NAME, huggingface:NAME or :FOLDER, module:function, or "
+        "pretrained:NAME, which is trained here on a data set with public labels"
+    )
     parser.add_argument("--encoder", metavar="E", required=True, help=text)
     text = "where features are written; FILE.npy.json beside them says what made them"
     parser.add_argument(
@@ -52,11 +59,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trained-by", default="", metavar="TEXT", help="by whom")
     text = "the weights have seen nothing but these images, and no secret label of theirs"
     parser.add_argument("--no-outside-data", action="store_true", help=text)
+    text = "the labels of pretrained:NAME are nobody's secret"
+    parser.add_argument("--public-labels", action="store_true", help=text)
     parser.add_argument("--half", action="store_true", help="write half precision")
     parser.add_argument("--replace", action="store_true", help="replace what lies there")
     text = "images at a time (default: 256)"
     parser.add_argument("--batch-size", type=int, default=256, metavar="N", help=text)
-    text = "of random weights (default: 0)"
+    text = "of random weights, and of what is trained here (default: 0)"
     parser.add_argument("--seed", type=int, default=0, metavar="N", help=text)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     text = "folder of the data sets (default: LABELDP_DATA)"
@@ -81,6 +90,7 @@ def _embed(options: argparse.Namespace) -> Any:
             trained_on=options.trained_on,
             trained_by=options.trained_by,
             no_outside_data=options.no_outside_data,
+            public_labels=options.public_labels,
             device=Device(options.device),
         ),
         root=None if options.root is None else Path(options.root),
@@ -88,7 +98,7 @@ def _embed(options: argparse.Namespace) -> Any:
         half=options.half,
         replace=options.replace,
     )
-    return embed(request, told=_Progress())
+    return embed(request, told=_Progress(), told_in_words=_say)
 
 
 VERBS = (

@@ -6,12 +6,13 @@
 
 Fewer images than all are drawn from the training split and judged by other images of it: whoever
 looks for better constants does not look at the test split. All of them are judged by the latter.
+`fast_network_versus` sets it beside others.
 """
 
 import argparse
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -29,21 +30,6 @@ from labeldp.trainers.schedules import EpochMetrics, Schedule
 JUDGES = 4000
 #: One core, and bfloat16 where it has units for it.
 ONE_CORE = Performance(device=Device.CPU, precision=Precision.AUTO, channels_last=True, threads=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """A trained network.
-
-    Attributes:
-        accuracy: In [0, 1].
-        processor_seconds: Of its training and of what judged it, this process's alone.
-        epochs: How many it had.
-    """
-
-    accuracy: float
-    processor_seconds: float
-    epochs: int
 
 
 def fast(width: int, epochs: int) -> LearnerConfig:
@@ -102,24 +88,6 @@ def epochs_of(
 
     for _ in range(config.epochs):
         yield learner.epoch(loss)
-
-
-def measured(
-    config: LearnerConfig,
-    data: PublicData,
-    labels: Tensor,
-    *,
-    seed: int = 0,
-    performance: Performance = ONE_CORE,
-) -> Measured:
-    """Train to the end."""
-    start = time.process_time()
-    *_, last = epochs_of(config, data, labels, seed=seed, performance=performance)
-    return Measured(
-        accuracy=last.val_accuracy,
-        processor_seconds=time.process_time() - start,
-        epochs=config.epochs,
-    )
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ of their own, which every report names.
 | Which images? | `image_sources` |
 | What is done to them first? | `preparation` |
 | Which encoder, with which weights? | `encoder`; `libraries`, `hugging_face`, `own_encoder` |
+| ... trained here, on whose public labels? | `pretrained`, `public_training` |
 | ... do the weights fit, and who trained them on what? | `weights`, `known_weights` |
 | How does what it returns become vectors? | `pooling` |
 | Who runs it, and writes the file? | `embedding` |

@@ -25,7 +25,12 @@ from labeldp.trainers.encoders.embedding_record import (
     record_place,
     sha256_of,
 )
-from labeldp.trainers.encoders.encoder import Encoder, EncoderRequest, load_encoder
+from labeldp.trainers.encoders.encoder import (
+    Encoder,
+    EncoderRequest,
+    Surroundings,
+    load_encoder,
+)
 from labeldp.trainers.encoders.image_sources import FolderSource, ImageSource, image_source
 
 #: The largest number that half precision has.
@@ -94,12 +99,15 @@ class Embedded:
     names: str | None = None
 
 
-def embed(request: EmbedRequest, *, told: Told) -> Embedded:
+def embed(
+    request: EmbedRequest, *, told: Told, told_in_words: Callable[[str], None] = lambda said: None
+) -> Embedded:
     """Write the vectors of images, single or half precision [N, D], unless they are there.
 
     Args:
         request: What, by what, and where to.
         told: After each batch.
+        told_in_words: How far an encoder is that is trained before.
 
     Raises:
         EmbeddingRefused: Another file lies there.
@@ -107,7 +115,8 @@ def embed(request: EmbedRequest, *, told: Told) -> Embedded:
         OSError: The disk is full.
     """
     source = image_source(request.source, root=request.root)
-    encoder = load_encoder(request.encoder)
+    around = Surroundings(images=source, name=request.source, root=request.root, told=told_in_words)
+    encoder = load_encoder(request.encoder, around)
     inputs = source.digest()
     key = _key(encoder, inputs, half=request.half)
     there = None if request.replace else _there(request.out, key)

@@ -5,6 +5,7 @@
 | `torchvision:NAME` | a classifier of torchvision's, less its last layer |
 | `timm:NAME` | a model of timm's, less its classifier |
 | `huggingface:NAME` or `huggingface:FOLDER` | a vision model of transformers |
+| `pretrained:NAME` | the fast network, trained here on a data set with public labels |
 | `module:function` | the user's own (`own_encoder`) |
 
 >>> EncoderRequest(address="torchvision:resnet18").library
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -26,6 +27,9 @@ from labeldp.trainers.encoders.pooling import Pool, vectors_of
 from labeldp.trainers.encoders.preparation import Preparation
 from labeldp.trainers.encoders.provenance import UNSAID, FeatureProvenance, League
 from labeldp.trainers.performance import Device, Performance
+
+if TYPE_CHECKING:  # it looks at the data sets, which know encoders
+    from labeldp.trainers.encoders.image_sources import ImageSource
 
 #: What stands for weights that nobody trained.
 RANDOM = "random"
@@ -51,12 +55,14 @@ class EncoderRequest:
             own choice if not given.
         image_size: Side of the square that images become; the encoder's own if not given.
         pool: What becomes of sequences.
-        seed: Of random weights.
+        seed: Of random weights, and of what is trained here.
         trained_on: What the weights were trained on, as the user says; for well-known ones it is
             known.
         trained_by: By whom.
         no_outside_data: Whether the user says that they have seen nothing but these images, and
             none of their secret labels.
+        public_labels: Whether the user says that the labels are nobody's secret which an encoder is
+            trained on here.
         device: Where it runs.
     """
 
@@ -68,6 +74,7 @@ class EncoderRequest:
     trained_on: str = ""
     trained_by: str = ""
     no_outside_data: bool = False
+    public_labels: bool = False
     device: Device = Device.AUTO
 
     def __post_init__(self) -> None:
@@ -76,7 +83,13 @@ class EncoderRequest:
         if not library or not name:
             raise ValueError(
                 f"encoder is {self.address!r}; it is named torchvision:NAME, timm:NAME, "
-                "huggingface:NAME (or a folder), or module:function for one of your own"
+                "huggingface:NAME (or a folder), pretrained:NAME of a data set with public labels, "
+                "or module:function for one of your own"
+            )
+        if self.public_labels and self.library != "pretrained":
+            raise ValueError(
+                f"public_labels is for pretrained:NAME, and the encoder is {self.address}, which "
+                "is not trained here; say what its weights were trained on (--trained-on)"
             )
         if self.image_size is not None:
             _validate.whole(minimum=1, image_size=self.image_size)
@@ -108,6 +121,31 @@ class EncoderRequest:
     def file(self) -> Path:
         """The file of weights, where it is one."""
         return Path(self.weights or "").expanduser()
+
+
+def _nobody(said: str) -> None:
+    """Nobody listens."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Surroundings:
+    """What an encoder that is trained here has to know beside what is asked for.
+
+    Attributes:
+        images: That it is for, which it must not be trained on; None where they are not known.
+        name: How the user names them; of a data set its name.
+        root: Folder of the data sets; LABELDP_DATA if not given.
+        told: How far it is, in words.
+    """
+
+    images: "ImageSource | None" = None
+    name: str = ""
+    root: Path | None = None
+    told: Callable[[str], None] = _nobody
+
+
+#: Where nothing is known.
+_NOWHERE = Surroundings()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -161,12 +199,17 @@ class Encoder:
         return vectors.to("cpu", torch.float32)
 
 
-def load_encoder(request: EncoderRequest) -> Encoder:
+def load_encoder(request: EncoderRequest, around: Surroundings = _NOWHERE) -> Encoder:
     """Return the encoder that is asked for, with its weights.
+
+    Args:
+        request: Which one.
+        around: For one that is trained here.
 
     Raises:
         WeightsRefused: Weights that are not there, can't be downloaded, or do not fit.
-        ValueError: There is no such encoder, or its library is not installed.
+        ValueError: There is no such encoder, its library is not installed, or it may not be trained
+            on what it asks for.
     """
     # Here, since each loads the library that it is of.
     match request.library:
@@ -176,6 +219,10 @@ def load_encoder(request: EncoderRequest) -> Encoder:
             from labeldp.trainers.encoders.libraries import timm_encoder as load
         case "huggingface":
             from labeldp.trainers.encoders.hugging_face import hugging_face_encoder as load
+        case "pretrained":
+            from labeldp.trainers.encoders.pretrained import pretrained_encoder
+
+            return pretrained_encoder(request, around)
         case _:
             from labeldp.trainers.encoders.own_encoder import own_encoder as load
     return load(request)

@@ -5,7 +5,6 @@
 """
 
 import hashlib
-import importlib
 import inspect
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from labeldp.trainers.encoders.encoder import Encoder, EncoderRequest, WeightsKi
 from labeldp.trainers.encoders.libraries import seeded
 from labeldp.trainers.encoders.preparation import Preparation
 from labeldp.trainers.encoders.weights import WeightsRefused, digest_of
-from labeldp.trainers.own_models import OwnModel, here_too
+from labeldp.trainers.own_models import OwnModel
+from labeldp.trainers.own_modules import OwnModuleMissing, own_module
 from labeldp.trainers.regular_files import open_regular
 
 
@@ -67,13 +67,10 @@ def own_encoder(request: EncoderRequest) -> Encoder:
 def _found(address: OwnModel) -> tuple[Any, bytes]:
     """The function, and its module's source."""
     try:
-        with here_too():
-            module = importlib.import_module(address.module)
-    except Exception as error:  # whatever the user's module raises
+        module = own_module(address.module)
+    except OwnModuleMissing as error:
         raise ValueError(
-            f"encoder is {address}, but module {address.module} can't be imported here "
-            f"({type(error).__name__}: {error}); put it into the folder where labeldp is started, "
-            "or install it (libraries are torchvision, timm and huggingface)"
+            f"encoder is {address}, but {error} (libraries are torchvision, timm and huggingface)"
         ) from error
     function = getattr(module, address.name, None)
     if not callable(function):

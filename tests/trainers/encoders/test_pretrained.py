@@ -1,0 +1,233 @@
+"""pretrained: another set's public labels, said so; never those that are to be protected.
+
+At a small size through the command line, on images made here and on real ones where they are.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.cli.command_line import main
+from labeldp.platform.cli.exit_codes import ExitCode
+from labeldp.platform.data_loading import load_data
+from labeldp.platform.data_settings import DataSettings
+from labeldp.platform.records.run_card import run_card
+from labeldp.platform.reports.page import PageContent, page
+from labeldp.trainers.alibi_prior import PriorLabelsConfig
+from labeldp.trainers.data import LabelledData, load
+from labeldp.trainers.data_sets.files import fixed_order
+from labeldp.trainers.encoders.encoder import EncoderRequest, Surroundings, load_encoder
+from labeldp.trainers.encoders.image_sources import ArraySource
+from labeldp.trainers.encoders.pretrained import MirroredFeatures, shared_images
+from labeldp.trainers.encoders.public_training import CACHE
+from labeldp.trainers.fast_cnn import FastCnn
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.priors import PriorSettings, PriorSource
+from tests.platform.cli.asked import refusal
+from tests.platform.examples import a_record
+from tests.real_data import real_data_root
+from tests.trainers.data_samples import write_cifar_binary
+
+LEARNED, TRAIN, TEST = 250, 200, 60
+PUBLIC = ("--encoder", "pretrained:cifar100", "--public-labels")
+#: How the accuracy of a tenth of all guesses, right by chance, is surely beaten.
+ABOVE_CHANCE = 0.25
+Images = tuple[NDArray[np.uint8], NDArray[np.int64]]
+
+
+def colors(count: int, seed: int) -> Images:
+    """Images [N, 3, 32, 32] of ten colors, and which."""
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 10, count)
+    palette = np.random.default_rng(5).integers(0, 200, (10, 3))
+    noise = generator.integers(0, 56, (count, 3, 32, 32))
+    return (palette[labels][:, :, None, None] + noise).astype(np.uint8), labels
+
+
+def photographs(name: str, count: int) -> Images:
+    """So many of a real set's training images and their labels, from all over it."""
+    data = load(name, root=real_data_root(name))
+    rows = fixed_order(len(data.train_labels), seed=0)[:count]
+    return data.public.train_features.numpy()[rows], data.train_labels[rows]
+
+
+def written(root: Path, learned: Images, private: Images) -> None:
+    """Both sets in their published format."""
+    (images, fine), (own, labels) = learned, private
+    for part in ("train", "test"):
+        file = root / "cifar-100-binary" / f"{part}.bin"
+        write_cifar_binary(file, images, fine // 5, fine)
+    folder = root / "cifar-10-batches-bin"
+    for number, rows in enumerate(np.array_split(np.arange(TRAIN), 5), start=1):
+        write_cifar_binary(folder / f"data_batch_{number}.bin", own[rows], labels[rows])
+    write_cifar_binary(folder / "test_batch.bin", own[TRAIN:], labels[TRAIN:])
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(CACHE, str(tmp_path / "kept"))
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    written(Path("data"), colors(LEARNED, 1), colors(TRAIN + TEST, 2))
+    monkeypatch.setenv("LABELDP_DATA", "data")
+
+
+@pytest.fixture
+def real(monkeypatch: pytest.MonkeyPatch) -> None:
+    learned, private = photographs("cifar100", LEARNED), photographs("cifar10", TRAIN + TEST)
+    written(Path("data"), learned, private)
+    monkeypatch.setenv("LABELDP_DATA", "data")
+
+
+@pytest.mark.parametrize("images", ["small", "real"])
+def test_from_images_to_moment_labels_and_what_is_said_of_them(
+    images: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request.getfixturevalue(images)
+    said, progress = embedded(capsys, "x.npy")
+    assert (said["rows"], said["dimensions"], said["cached"]) == (TRAIN + TEST, 128, False)
+    assert said["league"] == "public-encoder"
+    assert "trained on cifar100 with its labels, public by the user's word" in said["provenance"]
+    assert "80 million tiny images" in said["provenance"]
+    assert [line.split(":")[0] for line in progress[1:11]] == [
+        f"epoch {number} of 10" for number in range(1, 11)
+    ]
+    data = load_data(DataSettings(name="cifar10", embeddings="x.npy"))
+    accuracy, vault = moment_labels(data)
+    if images == "small":  # some hundred photographs say little
+        assert accuracy > ABOVE_CHANCE
+    charges = [*vault.charges()]
+    assert len(charges) == 1 and vault.epsilon(delta=1e-5) == pytest.approx(20.0)
+    record = replace(
+        a_record(figures={"accuracy": accuracy}), features=data.public.provenance.described()
+    )
+    pages = run_card(record, charges), page(PageContent(title="small", records=[record]))
+    for told in pages:
+        assert "public encoder: pretrained:cifar100" in told
+
+
+def embedded(capsys: pytest.CaptureFixture[str], out: str) -> tuple[dict[str, Any], Sequence[str]]:
+    """What the command says of its result, and its progress."""
+    assert main(["embed", "cifar10", *PUBLIC, "-o", out, "--json"]) == 0
+    captured = capsys.readouterr()
+    return json.loads(captured.out), captured.err.splitlines()
+
+
+def moment_labels(data: LabelledData) -> tuple[float, LabelVault]:
+    """Accuracy of a network on noisy sums of the labels, and who kept those."""
+    vault = LabelVault(labels=data.train_labels, num_classes=10)
+    config = PriorLabelsConfig(
+        epochs=10,
+        epsilon=20.0,
+        learning_rate=0.1,
+        prior=PriorSettings(source=PriorSource.MOMENTS, landmarks=100),
+    )
+    on_cpu = Performance(device=Device.CPU)
+    trainer = config.start(data=data.public, labels=vault, seed=0, performance=on_cpu)
+    *_, last = (trainer.epoch() for _ in range(config.epochs))
+    return last.val_accuracy, vault
+
+
+def test_a_second_call_trains_nothing(
+    small: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = embedded(capsys, "x.npy")
+    monkeypatch.delattr("labeldp.trainers.learner.Learner.epoch")
+    again, progress = embedded(capsys, "x.npy")
+    assert len(progress) == 1 and progress[0].startswith("weights of an earlier call: ")
+    other, _ = embedded(capsys, "other.npy")
+    assert again["cached"] and not other["cached"]
+    assert first["hash"] == other["hash"] and first["sha256"] == other["sha256"]
+
+
+def test_who_stops_the_training_leaves_nothing(
+    small: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labeldp.trainers.learner.Learner.epoch", stop)
+    assert main(["embed", "cifar10", *PUBLIC, "-o", "x.npy"]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().err.endswith("interrupted\n")
+    assert sorted(str(path) for path in Path().iterdir()) == ["data", "kept"]
+    assert not [*Path("kept").iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("cifar10", [], "say --public-labels"),
+        ("cifar100", ["--public-labels"], "train it on another data set"),
+        ("cifar10", ["--public-labels", "--weights", "random"], "leave --weights out"),
+        ("cifar10", ["--public-labels", "--weights", "w.pt"], "leave --weights out"),
+        ("cifar10", ["--public-labels", "--no-outside-data"], "leave --no-outside-data"),
+        ("cifar10", ["--public-labels", "--trained-on", "cats"], "and --trained-on out"),
+        ("cifar10", ["--public-labels", "--encoder", "pretrained:cifar1000"], "mean cifar100?"),
+        ("cifar10", ["--public-labels", "--encoder", "timm:x"], "public_labels is for pretrained"),
+        ("copy.npy", ["--public-labels"], "6 of the 500 images are in cifar100 too"),
+    ],
+)
+def test_what_must_not_be_is_refused_before_any_training(
+    small: None,
+    capsys: pytest.CaptureFixture[str],
+    source: str,
+    options: list[str],
+    message: str,
+) -> None:
+    copied(6)
+    asked = ("embed", source, "--encoder", "pretrained:cifar100", *options, "-o", "x.npy")
+    assert message in refusal(capsys, *asked)
+    assert not Path("x.npy").exists() and not Path("kept").exists()
+
+
+def stop(self: object, loss_of: object) -> None:
+    """In place of an epoch of training."""
+    raise KeyboardInterrupt
+
+
+def copied(count: int) -> ArraySource:
+    """Images of which so many are in the toy CIFAR-100 too, with their labels."""
+    images, learned = colors(500, 3)[0], load("cifar100").public.train_features.numpy()
+    images[-count:] = learned[:count]
+    np.save("copy.npy", images)
+    return ArraySource(parts=(images,))
+
+
+def test_a_few_images_in_both_sets_are_told(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, told = copied(5), list[str]()
+    assert shared_images(load("cifar100"), copy) == 5
+    request = EncoderRequest(address="pretrained:cifar100", public_labels=True)
+    monkeypatch.setattr("labeldp.trainers.learner.Learner.epoch", stop)
+    with pytest.raises(KeyboardInterrupt):
+        load_encoder(request, Surroundings(images=copy, name="copy.npy", told=told.append))
+    assert told[0] == "5 of the images are in cifar100 too, with a label"
+
+
+def test_sets_without_color_and_images_of_other_sizes() -> None:
+    request = EncoderRequest(address="pretrained:digits", public_labels=True, trained_by="me")
+    encoder = load_encoder(request)
+    assert encoder.provenance.words.endswith(
+        "trained on digits with its labels, public by the user's word, by me"
+    )
+    digits = load("digits").public.test_features
+    assert encoder.preparation.resize == 8
+    vectors, large = encoder(digits), encoder(torch.zeros(2, 3, 32, 20, dtype=torch.uint8))
+    assert vectors.shape == (len(digits), 128) and large.shape == (2, 128)
+
+
+def test_an_image_and_its_mirror_image_are_the_same() -> None:
+    network = FastCnn(input_shape=(3, 16, 16), width=2, num_classes=3).eval()
+    images = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        found = MirroredFeatures(network)(images)
+        assert found.shape == (4, 8)
+        torch.testing.assert_close(found, MirroredFeatures(network)(images.flip(3)))
+        assert not torch.allclose(found, network.features(images))
