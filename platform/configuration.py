@@ -312,7 +312,7 @@ def _plain(value: Any) -> Any:
         return value.name
     if isinstance(value, DictConfig):
         return OmegaConf.to_container(value, resolve=False, enum_to_str=True)
-    if (entries := _entries_of(type(value))) is not None:
+    if (entries := _entries_of(value.__class__)) is not None:
         # A whole number in a field of floats is the same setting, and so the same trial.
         return {name: as_plain(getattr(value, name)) for name, as_plain in entries}
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -323,9 +323,7 @@ def _entries_of(section: type) -> tuple[tuple[str, Callable[[Any], Any]], ...] |
     """Name of each field of settings, and what makes its value plain; None for what is none."""
     if not is_dataclass(section):
         return None
-    return tuple(
-        (entry.name, float if entry.type is float else _plain) for entry in fields(section)
-    )
+    return tuple((each.name, float if each.type is float else _plain) for each in fields(section))
 
 
 def to_yaml(config: TrialConfig) -> str:
