@@ -194,7 +194,7 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
         known = flatten(base)
     values: dict[str, Any] = {}
     for key, value in changes.items():
-        if key not in known and key not in _sections(known):
+        if key not in known and not any(each.startswith(f"{key}.") for each in known):
             raise ConfigurationError(f"there is no key {key!r}; {near_miss(key, known)}")
         if isinstance(value, Mapping) or key not in known:
             raise ConfigurationError(
@@ -379,10 +379,6 @@ def _unlock(node: Any) -> None:
         child = node._get_node(key)
         if OmegaConf.is_config(child):
             _unlock(child)
-
-
-def _sections(keys: Mapping[str, Any]) -> set[str]:
-    return {key[:end] for key in keys for end in range(len(key)) if key[end] == "."}
 
 
 def near_miss(given: str, known: Mapping[str, Any]) -> str:
