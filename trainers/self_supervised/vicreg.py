@@ -4,7 +4,7 @@ Bardes, Ponce and LeCun, "VICReg: Variance-Invariance-Covariance Regularization 
 Learning", ICLR 2022, equations 1 to 6. No pair of images is told to differ: that descriptions do
 not all become one is what variance and covariance are for.
 
->>> same = torch.eye(4)
+>>> same = Tensor([[1.0, 0.0], [0.0, 1.0]])
 >>> parts = vicreg(same, same, invariance=25.0, variance=0.0, covariance=0.0)
 >>> float(parts)
 0.0
