@@ -158,7 +158,7 @@ def _impatient() -> Iterator[None]:
 
 def capacity(*, private: bool = False) -> Capacity:
     """Return what the connected cluster has; a private one never grows."""
-    nodes = [node["Resources"] for node in _nodes() if node["Alive"]]
+    nodes = [node["Resources"] for node in known_nodes() if node["Alive"]]
     sizes = tuple((node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes)
     return Capacity(
         nodes=len(nodes),
@@ -198,8 +198,9 @@ def place(
     return wanted
 
 
-def _nodes() -> list[dict[str, Any]]:
-    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+def known_nodes() -> list[dict[str, Any]]:
+    """Return what Ray knows of every machine that is or was part of the cluster."""
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Ray gives it no types
     return nodes
 
 

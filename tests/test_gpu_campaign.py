@@ -18,9 +18,10 @@ from labeldp.platform.sweep import Sweep, plan_trials
 from labeldp.platform.trusted.vault_identity import StoreUnusable
 from labeldp.platform.trusted.vault_store import SqliteStore
 from labeldp.trainers import features
-from labeldp.trainers.priors import PriorSettings
 from labeldp.trainers.random_patches import RandomPatchFeatures
+from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.pate import PateConfig
+from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
 from sweeps import alibi_cifar10, alibi_cifar100, lp_mst_cifar10, pate_fm_cifar10, pate_fm_cifar100
 from tests.benchmarks.gpu_campaign import paper_rows
 from tests.benchmarks.gpu_campaign.clock import Clock
@@ -171,9 +172,10 @@ def test_priors_wait_for_features_which_are_kept(
     monkeypatch.setattr(features, "image_features", lambda which: tiny)
     place = a_place(tmp_path / "folder", data)
     trial = next(step for step in fast_steps("cifar10", (2,), priors=True, epochs=1))
-    prior = replace(trial.config.prior or PriorSettings(), landmarks=20)
-    network = {"epochs": 2, "earlier_epochs": 1, "batch_size": 50, "prior": prior}
-    trial = replace(trial, needs_seconds=0.0, config=replace(trial.config, **network))  # type: ignore[type-var]
+    assert isinstance(trial.config, StagedMomentsConfig)
+    prior = replace(trial.config.prior, landmarks=20)
+    config = replace(trial.config, epochs=2, earlier_epochs=1, batch_size=50, prior=prior)
+    trial = replace(trial, needs_seconds=0.0, config=config)
     with place.held():
         ended = run(place, [trial, features_step("cifar10")], Clock(600.0), told=silent)
         assert (ended.done, ended.left) == (1, 1)
@@ -187,7 +189,8 @@ def test_priors_wait_for_features_which_are_kept(
 def test_a_step_that_fails_is_written_down_and_costs_no_other(tmp_path: Path, data: Path) -> None:
     place = a_place(tmp_path / "folder", data)
     good, *_ = steps()
-    bad = replace(good, name="bad", config=replace(good.config, learning_rate=1e30))  # type: ignore[type-var, attr-defined]
+    assert isinstance(good, TrialStep) and isinstance(good.config, AlibiConfig)
+    bad = replace(good, name="bad", config=replace(good.config, learning_rate=1e30))
     with place.held():
         ended = run(place, [bad, good], Clock(600.0), told=silent)
     assert (ended.done, ended.failed, ended.left) == (1, 1, 0)

@@ -53,6 +53,8 @@ class KeptLedger:
     def contents(self) -> dict[str, str]:
         """Return a digest of what was released, by release: tells two draws of one address apart.
 
+        Of a release in parts (`vault_store`) it is that of the first, in which two draws differ.
+
         Raises:
             StoreUnusable: The store is damaged.
         """

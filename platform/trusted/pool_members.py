@@ -14,6 +14,7 @@ import ray
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Shard
+from labeldp.platform.cluster import known_nodes
 from labeldp.platform.endings import CannotFit, Unfinished
 from labeldp.platform.sweep import Resources
 from labeldp.platform.trusted.teacher_actor import TeacherActor, VoteFunction
@@ -249,8 +250,7 @@ class PoolMembers:
 
 def _is_alive(node: str) -> bool:
     """Whether a machine is still part of the cluster."""
-    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    return any(each["Alive"] for each in nodes if each["NodeID"] == node)
+    return any(each["Alive"] for each in known_nodes() if each["NodeID"] == node)
 
 
 def _first_line(error: BaseException) -> str:

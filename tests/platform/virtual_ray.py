@@ -139,4 +139,5 @@ class VirtualRay:
 def put_in_place(virtual: VirtualRay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the pool's members work on a virtual clock."""
     monkeypatch.setattr(pool_members, "ray", virtual)
+    monkeypatch.setattr(pool_members, "known_nodes", virtual.nodes)
     monkeypatch.setattr(pool_members, "monotonic", lambda: virtual.now)

@@ -189,7 +189,7 @@ class Pretraining:
             covariance=config.covariance,
         )
         self._optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
         self._optimizer.step()
         return loss.detach()
 

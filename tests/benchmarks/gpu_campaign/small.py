@@ -51,7 +51,7 @@ def small_campaign(dataset: str = "cifar10") -> tuple[Step, ...]:
             sizes=replace(SMALL, widths=(), encoders=(), teachers=()),
             needs_seconds=0.0,
         ),
-        *(replace(step, needs_seconds=0.0) for step in encoder),  # type: ignore[type-var]
+        *(replace(step, needs_seconds=0.0) for step in encoder),
         replace(
             fast,
             name=f"{dataset}-lp-2st",

@@ -132,7 +132,7 @@ def encoder_steps(
     epochs: int,
     epsilons: Sequence[float] = _ON_FEATURES,
     **settings: Any,
-) -> Iterator[Step]:
+) -> Iterator[EncoderStep | TrialStep]:
     """Yield an encoder that is trained without labels, and moment labels on its features.
 
     Args:

@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,6 +134,6 @@ def test_where_weights_are_kept_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("changes", [{"epochs": 0}, {"width": 0}, {"seed": -1}])
-def test_bad_settings_are_refused(changes: dict[str, int]) -> None:
+def test_bad_settings_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(changes))):
-        PublicTraining(**changes)  # type: ignore[arg-type]
+        PublicTraining(**changes)

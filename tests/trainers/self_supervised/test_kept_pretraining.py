@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,14 +23,14 @@ IMAGES = torch.randint(
 )
 
 
-def a_request(folder: Path, **changes: object) -> PretrainRequest:
+def a_request(folder: Path, **changes: Any) -> PretrainRequest:
     request = PretrainRequest(
         images=IMAGES,
         out=folder / "encoder.pt",
         config=SelfSupervisedConfig(width=2, projection=8, epochs=3, batch_size=16),
         performance=Performance(device=Device.CPU),
     )
-    return replace(request, **changes)  # type: ignore[arg-type]
+    return replace(request, **changes)
 
 
 def silent(metrics: PretrainingMetrics) -> None:

@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -111,6 +112,6 @@ def test_what_is_no_images_is_refused(images: torch.Tensor) -> None:
         ({"smallest_area": 0.0}, "smallest_area"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(changes: dict[str, object], message: str) -> None:
+def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        replace(TINY, **changes)  # type: ignore[arg-type]
+        replace(TINY, **changes)
