@@ -10,6 +10,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -18,6 +19,31 @@ TIME_LIMIT_SECONDS = 300.0
 _PREFIX = "sqlite:///"
 #: Tables and columns with places of artifacts, below their experiment's.
 _PLACES = (("runs", "artifact_uri"), ("logged_models", "artifact_location"))
+#: A parent's runs that nobody deleted, the newest first, as MLflow's search has them.
+_CHILDREN = """
+SELECT runs.run_uuid, runs.status, coalesce(hashes.value, '')
+FROM tags AS parents
+JOIN runs ON runs.run_uuid = parents.run_uuid
+LEFT JOIN tags AS hashes ON hashes.run_uuid = runs.run_uuid AND hashes.key = 'config_hash'
+WHERE parents.key = 'mlflow.parentRunId' AND parents.value = ?
+AND runs.experiment_id = ? AND runs.lifecycle_stage = 'active'
+ORDER BY runs.start_time DESC, runs.run_uuid
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackedTrial:
+    """What a store says of a trial's run.
+
+    Attributes:
+        run_id: The run.
+        status: MLflow's word for how it ended, or that it runs.
+        digest: The trial's hash; empty where the run does not say.
+    """
+
+    run_id: str
+    status: str
+    digest: str
 
 
 def file_of(uri: str) -> Path | None:
@@ -99,6 +125,27 @@ def move_artifacts(uri: str, *, experiment: str, artifacts: Path, formerly: Path
                 (after, len(before) + 1, experiment, len(before) + 1, f"{before}/"),
             )
         connection.execute("COMMIT")
+
+
+def children_of(uri: str, *, experiment: str, parent: str) -> list[TrackedTrial]:
+    """Return the trials of a sweep's run, the newest first, from the tables of a local store.
+
+    MLflow's own search reads every metric, parameter and tag along, a hundred for each trial: twenty
+    seconds of processor time for ten thousand trials, of which all that is wanted are three words.
+
+    Args:
+        uri: Of a local store.
+        experiment: Its id.
+        parent: The sweep's run.
+    """
+    store = file_of(uri)
+    assert store is not None
+    with closing(sqlite3.connect(store, timeout=60)) as connection:
+        found = connection.execute(_CHILDREN, (parent, experiment)).fetchall()
+    return [
+        TrackedTrial(run_id=run_id, status=status, digest=digest)
+        for run_id, status, digest in found
+    ]
 
 
 def clear_uploads(artifacts: Path) -> None:

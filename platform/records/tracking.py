@@ -7,6 +7,7 @@ run that a crash left half written is deleted and written again, and none is wri
 import logging
 import math
 import os
+import sqlite3
 import sys
 import tempfile
 import time
@@ -28,6 +29,8 @@ from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
 from labeldp.platform.records.local_tracking import (
+    TrackedTrial,
+    children_of,
     clear_uploads,
     file_of,
     move_artifacts,
@@ -54,7 +57,7 @@ _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 
 #: What MLflow's client raises when a store or server does not answer as it should.
-TRACKING_ERRORS = (MlflowException, OSError, SQLAlchemyError)
+TRACKING_ERRORS = (MlflowException, OSError, SQLAlchemyError, sqlite3.Error)
 
 
 class Tracker:
@@ -186,13 +189,12 @@ class Tracker:
         """Learn which trials' runs are complete; delete those that were left half written."""
         self._children.clear()
         self._complete.clear()
-        for child in self._search_children():
-            digest = child.data.tags.get("config_hash", "")
-            if child.info.status in (_FINISHED, _FAILED) and digest not in self._complete:
-                self._children[digest] = child.info.run_id
-                self._complete.add(digest)
+        for child in self._tracked_trials():
+            if child.status in (_FINISHED, _FAILED) and child.digest not in self._complete:
+                self._children[child.digest] = child.run_id
+                self._complete.add(child.digest)
             else:
-                self._client.delete_run(child.info.run_id)
+                self._client.delete_run(child.run_id)
 
     def has(self, digest: str) -> bool:
         """Whether a trial's run is there, complete."""
@@ -318,15 +320,28 @@ class Tracker:
             if texts:
                 self._client.log_artifacts(run_id, folder)
 
-    def _search_children(self) -> list[Any]:
+    def _tracked_trials(self) -> list[TrackedTrial]:
+        """The sweep's trials, the newest first: from a local store's tables, or by searching."""
+        if file_of(self.uri) is not None:
+            return children_of(self.uri, experiment=self.experiment_id, parent=self.parent_run_id)
+        return self._searched_trials()
+
+    def _searched_trials(self) -> list[TrackedTrial]:
         query = f"tags.`mlflow.parentRunId` = '{self.parent_run_id}'"
-        found: list[Any] = []
+        found: list[TrackedTrial] = []
         token = None
         while True:
             page = self._client.search_runs(
                 [self.experiment_id], query, max_results=1000, page_token=token
             )
-            found.extend(page)
+            found.extend(
+                TrackedTrial(
+                    run_id=run.info.run_id,
+                    status=run.info.status,
+                    digest=run.data.tags.get("config_hash", ""),
+                )
+                for run in page
+            )
             token = page.token
             if not token:
                 return found

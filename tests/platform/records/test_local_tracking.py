@@ -162,3 +162,24 @@ def test_half_written_artifacts_of_a_killed_driver_go(tmp_path: Path) -> None:
     left.with_name("whole").write_text("whole")
     Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
     assert [path.name for path in left.parent.iterdir()] == ["whole"]
+
+
+def test_trials_are_read_from_the_tables_as_mlflow_finds_them(tmp_path: Path) -> None:
+    uri = new_store(tmp_path)
+    tracker = Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
+    parents = [tracker.open_parent(name, tags={}, run_id=None) for name in ("other", "own")]
+    client = MlflowClient(tracking_uri=uri)
+    for parent in parents:
+        for number, status in enumerate(("FINISHED", "FAILED", "KILLED", None, "FINISHED")):
+            tags = {"mlflow.parentRunId": parent, "config_hash": f"{parent[:4]}{number // 2}"}
+            run = client.create_run(tracker.experiment_id, tags=tags, start_time=1000 - number % 3)
+            if status is not None:
+                client.set_terminated(run.info.run_id, status)
+            if number == 4:
+                client.delete_run(run.info.run_id)
+    client.create_run(tracker.experiment_id, tags={"mlflow.parentRunId": parents[1]})
+    searched = tracker._searched_trials()
+    read = local_tracking.children_of(uri, experiment=tracker.experiment_id, parent=parents[1])
+    assert read == searched
+    assert [trial.status for trial in read].count("RUNNING") == 2 and len(read) == 5
+    assert read[0].digest == ""
