@@ -12,7 +12,7 @@ time sees as many as it can, once.
 import argparse
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
@@ -187,16 +187,16 @@ def _ways(data: PublicData, labels: Tensor) -> None:
         print(f"{way.words} {'differs' if way.differs_from(first) else ''} |", flush=True)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("what", nargs="*", choices=("networks", "ways"))
-    asked = parser.parse_args().what or ["networks", "ways"]
+    tables = {"networks": _networks, "ways": _ways}
+    parser.add_argument("what", nargs="?", choices=tuple(tables), help="both, if not given")
+    only = parser.parse_args(arguments).what
     data, labels = part(load("cifar10"), IMAGES)
     units = bf16_units(torch.device("cpu")) or "no units for bfloat16"
     print(f"{IMAGES} images, {len(data.test_labels)} others judge; {units}", flush=True)
-    tables = {"networks": _networks, "ways": _ways}
-    for name in asked:
+    for name in [only] if only else tables:
         tables[name](data, labels)
 
 
