@@ -13,17 +13,25 @@ _PAUSE = 5.0
 
 
 class _Progress:
-    """Says on standard error, now and then, how far it is."""
+    """Says on standard error, now and then, how far it is.
+
+    Its clock starts with the first images: an encoder that is trained here takes minutes before.
+    """
 
     def __init__(self) -> None:
-        self._began = self._said = time.monotonic()
+        self._first: tuple[float, int] | None = None
+        self._said = 0.0
 
     def __call__(self, done: int, rows: int) -> None:
         now = time.monotonic()
+        if self._first is None:
+            self._first, self._said = (now, done), now
+            return
+        began, before = self._first
         if now - self._said < _PAUSE or done == rows:
             return
         self._said = now
-        rate = done / (now - self._began)
+        rate = (done - before) / (now - began)
         left = (rows - done) / rate
         print(
             f"embedded {done:,} of {rows:,} images, {rate:.0f} a second, about {left:.0f} s left",

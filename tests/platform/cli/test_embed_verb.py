@@ -38,10 +38,21 @@ def test_progress_is_told_beside_the_result(
     monkeypatch.setattr(embed_verb, "_PAUSE", 0.0)
     asked = ["embed", "images.npz", "--encoder", SMALL, "-o", "x.npy", "--batch-size", "8"]
     assert main([*asked, "--json"]) == ExitCode.DONE
-    said = capsys.readouterr().err.splitlines()
-    assert [line.partition(" images")[0] for line in said] == [
-        "embedded 8 of 20",
-        "embedded 16 of 20",
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("embedded 16 of 20 images, ")
+
+
+def test_its_clock_starts_with_the_first_images(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([600.0, 610.0, 620.0])
+    progress = embed_verb._Progress()
+    monkeypatch.setattr(embed_verb.time, "monotonic", lambda: next(times))
+    for done in (100, 300, 500):
+        progress(done, 1000)
+    assert capsys.readouterr().err.splitlines() == [
+        "embedded 300 of 1,000 images, 20 a second, about 35 s left",
+        "embedded 500 of 1,000 images, 20 a second, about 25 s left",
     ]
 
 
