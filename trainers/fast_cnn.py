@@ -86,8 +86,7 @@ class FastCnn(FittedFirst):
 
     def features(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to what the head sees [B, 4 width]."""
-        found: Tensor = self.blocks(self._whitened(x)).amax((2, 3))
-        return found
+        return _largest(self.blocks(self._whitened(x)))
 
     def described(self, x: Tensor) -> tuple[Tensor, ...]:
         """Map images [B, C, H, W] to what the second block finds in each quarter, and the third.
@@ -97,10 +96,20 @@ class FastCnn(FittedFirst):
         second = self.blocks[:2](self._whitened(x))
         third = self.blocks[2](second)
         quarters = functional.adaptive_avg_pool2d(second.float(), 2).flatten(1)
-        return quarters, third.float().amax((2, 3))
+        return quarters, _largest(third.float())
 
     def _whitened(self, x: Tensor) -> Tensor:
         return functional.gelu(functional.conv2d(x, self.filters))
+
+
+def _largest(found: Tensor) -> Tensor:
+    """The maximum over all places, [B, C, H, W] to [B, C]."""
+    if torch.compiler.is_compiling():
+        # Going backward, `amax` looks for the values that equal its maximum. Compiled, these are
+        # worked out anew and may differ from it in a rounding to half precision: none is found, and
+        # it divides by zero. `max` keeps the place.
+        return found.flatten(2).max(2).values
+    return found.amax((2, 3))
 
 
 def _both_signs(rows: Tensor, channels: int) -> Tensor:

@@ -5,8 +5,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from labeldp.trainers.evaluation import logits_of
 from labeldp.trainers.fast_cnn import FastCnn
 from labeldp.trainers.models import ModelName, build_model
+from labeldp.trainers.performance import Device, Performance, Precision, _has_compiler
 from labeldp.trainers.predictors import NetworkPredictor, NetworkSettings, Pixels
 from tests.trainers.small_data import small_images
 
@@ -112,3 +114,22 @@ def test_convolutions_hand_their_inputs_on_at_first() -> None:
             image = torch.randn(1, inputs, 6, 6, generator=torch.Generator().manual_seed(1))
             kept = min(inputs, conv.out_channels)
             torch.testing.assert_close(conv(image)[:, :kept], image[:, :kept], msg=name)
+
+
+@pytest.mark.skipif(not _has_compiler(), reason="no C++ compiler here to compile with")
+def test_compiled_in_half_precision_it_has_the_gradients_that_it_has_otherwise() -> None:
+    network, inputs = built(), smooth((3, 32, 32), count=20)
+    network.fit_first(inputs)
+    plain, compiled = (gradients(network, inputs, compile=each) for each in (False, True))
+    for name, gradient in plain.items():
+        error = torch.linalg.norm(compiled[name] - gradient)
+        assert error < 0.2 * torch.linalg.norm(gradient), name
+
+
+def gradients(network: FastCnn, inputs: torch.Tensor, *, compile: bool) -> dict[str, torch.Tensor]:
+    performance = Performance(device=Device.CPU, precision=Precision.BF16, compile=compile)
+    network.zero_grad()
+    logits = logits_of(performance.compiled(network), inputs, performance)
+    functional.cross_entropy(logits, torch.arange(len(inputs)) % 5).backward()
+    found = {name: weight.grad for name, weight in network.named_parameters()}
+    return {name: gradient.clone() for name, gradient in found.items() if gradient is not None}
