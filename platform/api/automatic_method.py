@@ -7,16 +7,17 @@ epsilon is small. What single labels are worth follows from how often randomized
 as it is, e^epsilon / (e^epsilon + K - 1). docs/python.md has the measurements: where it is more
 than six in ten, single labels win, and where it is less, sums do. On docs/reproduction.md's images
 of ten classes that puts the border at epsilon 2.6, between 2, where sums are ahead, and 4, where
-ALIBI is.
+single labels are.
 
-Of the methods for single labels, randomized response is ahead up to four classes and ALIBI from
-five on. Sums have Gaussian noise and hold at a delta; where delta is 0, ALIBI with a prior from
-noisy counts, which is pure, takes their place.
+Of the methods for single labels, randomized response read by Bayes' rule is ahead: it keeps most of
+what a label tells where most labels are kept, and the model says which of them to doubt. Sums have
+Gaussian noise and hold at a delta; where delta is 0, ALIBI with a prior from noisy counts, which is
+pure, takes their place.
 
 >>> choose(epsilon=1.0, delta=1e-5, num_classes=10).name
 'moment_labels'
 >>> choose(epsilon=2.0, delta=1e-5, num_classes=2).name
-'randomized_response'
+'alibi_randomized_response'
 >>> choose(epsilon=4.0, delta=1e-5, num_classes=10).reason
 'epsilon 4 leaves 86% of labels of 10 classes right, more than 60%: single labels teach most'
 """
@@ -28,8 +29,6 @@ from labeldp.mechanisms import _validate
 
 #: How often randomized response must leave a label as it is for single labels to be asked for.
 ENOUGH_KEPT = 0.6
-#: From so many classes on ALIBI is ahead of randomized response.
-MANY_CLASSES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +62,8 @@ def choose(*, epsilon: float, delta: float, num_classes: int) -> Choice:
     share = kept(epsilon=epsilon, num_classes=num_classes)
     facts = f"epsilon {epsilon:g} leaves {share:.0%} of labels of {num_classes} classes right"
     if share >= ENOUGH_KEPT:
-        name = "alibi" if num_classes >= MANY_CLASSES else "randomized_response"
         why = f"{facts}, more than {ENOUGH_KEPT:.0%}: single labels teach most"
-        return Choice(name=name, reason=why)
+        return Choice(name="alibi_randomized_response", reason=why)
     if delta == 0:
         why = f"{facts}, less than {ENOUGH_KEPT:.0%}, and delta is 0: single labels need a prior"
         return Choice(name="alibi_cluster_prior", reason=why)

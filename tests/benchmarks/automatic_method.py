@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.automatic_method
 
-Prints the table of docs/python.md: test accuracy of three methods by epsilon, and what auto takes.
+Prints the table of docs/python.md: test accuracy of five methods by epsilon, and what auto takes.
 Tables are scikit-learn's `make_classification`, 20 features of which 10 tell, and its digits.
 """
 
@@ -14,8 +14,14 @@ from labeldp import LabelPrivateClassifier
 from labeldp.platform.api.automatic_method import choose, kept
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
-METHODS = ("moment_labels", "alibi", "randomized_response")
-SEEDS = 2
+METHODS = (
+    "moment_labels",
+    "staged_moment_labels",
+    "alibi",
+    "alibi_randomized_response",
+    "randomized_response",
+)
+SEEDS = 3
 #: Rows for testing.
 _TESTED = 2000
 
