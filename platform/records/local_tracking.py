@@ -130,7 +130,7 @@ def move_artifacts(uri: str, *, experiment: str, artifacts: Path, formerly: Path
 def children_of(uri: str, *, experiment: str, parent: str) -> list[TrackedTrial]:
     """Return the trials of a sweep's run, the newest first, from the tables of a local store.
 
-    MLflow's own search reads every metric, parameter and tag along, a hundred for each trial: twenty
+    MLflow's own search reads every metric, parameter and tag along, a hundred for each trial: 20
     seconds of processor time for ten thousand trials, of which all that is wanted are three words.
 
     Args:
