@@ -24,6 +24,7 @@ from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
 from sweeps import alibi_cifar10, alibi_cifar100, lp_mst_cifar10, pate_fm_cifar10, pate_fm_cifar100
 from tests.benchmarks.gpu_campaign import paper_rows
+from tests.benchmarks.gpu_campaign.__main__ import main as command
 from tests.benchmarks.gpu_campaign.clock import Clock
 from tests.benchmarks.gpu_campaign.labels import NoiseChoice
 from tests.benchmarks.gpu_campaign.place import CampaignBusy, Place
@@ -217,6 +218,18 @@ def test_two_calls_at_once_are_refused(tmp_path: Path, data: Path) -> None:
     place = a_place(tmp_path / "folder", data)
     with place.held(), pytest.raises(CampaignBusy, match="another call"), place.held():
         pass
+
+
+def test_steps_are_listed_without_a_folder(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["gpu_campaign", "--small", "--list"])
+    assert command() == 0
+    assert capsys.readouterr().out.split() == [step.name for step in small_campaign()]
+    monkeypatch.setattr(sys, "argv", ["gpu_campaign", "--small", "--table"])
+    with pytest.raises(SystemExit, match="2"):
+        command()
+    assert "required: --folder" in capsys.readouterr().err
 
 
 def test_names_are_of_one_step_each() -> None:

@@ -21,7 +21,7 @@ def _wanted() -> argparse.Namespace:
         prog="python -m tests.benchmarks.gpu_campaign",
         description="What is worth running on an accelerator, some minutes at a time.",
     )
-    parser.add_argument("--folder", type=Path, required=True, metavar="DIR", help="all results")
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="all results")
     parser.add_argument("--minutes", type=float, default=9.5, help="of this call (default: 9.5)")
     text = "noise that anybody can repeat: for machines without randomgen, and experiments only"
     parser.add_argument("--noise-seed", type=int, metavar="N", help=text)
@@ -36,7 +36,10 @@ def _wanted() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="name the steps, in order")
     text = "print what was found as Markdown; runs nothing"
     parser.add_argument("--table", action="store_true", help=text)
-    return parser.parse_args()
+    wanted = parser.parse_args()
+    if wanted.folder is None and not wanted.list:
+        parser.error("the following arguments are required: --folder (--list alone needs none)")
+    return wanted
 
 
 def main() -> int:
