@@ -135,7 +135,13 @@ def main() -> None:
     parser.add_argument("results", type=Path, help="results folder of the comparison")
     parser.add_argument("data", choices=sorted(MARKS), help="which records to set beside it")
     wanted = parser.parse_args()
-    cells = read(wanted.results)
+    try:
+        cells = read(wanted.results)
+    except OSError as error:
+        parser.error(
+            f"{wanted.results / 'pareto.csv'} can't be read ({error.strerror}); name the folder "
+            "that a comparison wrote (`labeldp report FOLDER` makes the file again)"
+        )
     print(methods_table(cells), marks_table(cells, wanted.data), sep="\n\n")
 
 

@@ -90,8 +90,14 @@ def main() -> None:
     parser.add_argument("results", type=Path, help="results folder of the sweep")
     parser.add_argument("--facts", action="store_true", help="every figure over all trials")
     wanted = parser.parse_args()
+    records = read(wanted.results)
+    if not records:
+        parser.error(
+            f"there is no record of a finished trial in {wanted.results / 'trials'}; name the "
+            "folder that a sweep of PATE wrote"
+        )
     table = facts_table if wanted.facts else settings_table
-    print(table(read(wanted.results)))
+    print(table(records))
 
 
 if __name__ == "__main__":
