@@ -73,6 +73,11 @@ def load_sweep(path: str) -> Sweep:
         raise ConfigurationError(f"{path} can't be run: {type(error).__name__}: {error}") from error
     sweep = getattr(module, "SWEEP", None)
     if not isinstance(sweep, Sweep):
+        if hasattr(module, "STUDY"):
+            raise ConfigurationError(
+                f"{path} is a study of its own and no sweep: it trains no trials that could be "
+                f"planned; `python {path} --smoke` runs it at its small size, --help has the rest"
+            )
         raise ConfigurationError(f"{path} defines no SWEEP; see sweeps/quickstart.py for one")
     return sweep
 

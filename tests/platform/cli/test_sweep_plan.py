@@ -88,6 +88,13 @@ def test_a_broken_sweep_file_is_named(capsys: pytest.CaptureFixture[str], tmp_pa
         assert words in refusal(capsys, "plan", "broken.py")
 
 
+def test_of_a_study_it_is_said_how_to_run_it(capsys: pytest.CaptureFixture[str]) -> None:
+    study = str(SWEEPS / "vote_leakage.py")
+    assert f"no sweep: it trains no trials that could be planned; `python {study} --smoke`" in (
+        refusal(capsys, "plan", study)
+    )
+
+
 def test_settings_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("trainer.noise=laplace", "--smoke", "trainer.epsilon=[1,2]")
     found = answer(capsys, "plan", QUICKSTART, *asked)
