@@ -4,6 +4,7 @@
 `torch.nn.Module`) of a batch of images, bytes [B, C, H, W], to vectors [B, D].
 """
 
+import difflib
 import hashlib
 import inspect
 from pathlib import Path
@@ -44,12 +45,15 @@ def own_encoder(request: EncoderRequest) -> Encoder:
         with seeded(request.seed):
             encode = function(file)
     except Exception as error:  # whatever the user's function raises
+        given = None if file is None else str(file)
+        hint = "" if file is None else f"; is {file} of this encoder? --weights names the file"
         raise ValueError(
-            f"{request.address}({file!r:.80}) raises {type(error).__name__}: {error}"
+            f"{request.address}({given!r}) raises {type(error).__name__}: "
+            f"{' '.join(str(error).split())}{hint}"
         ) from error
     if not callable(encode):
         raise ValueError(
-            f"{request.address} returns a {type(encode).__name__}; it must return what maps a "
+            f"{request.address} returns {encode!r:.80}; it must return what maps a "
             "batch of images, uint8 [B, C, H, W], to vectors [B, D]"
         )
     if isinstance(encode, nn.Module):
@@ -74,9 +78,12 @@ def _found(address: OwnModel) -> tuple[Any, bytes]:
         ) from error
     function = getattr(module, address.name, None)
     if not callable(function):
+        functions = [name for name, each in vars(module).items() if callable(each)]
+        close = difflib.get_close_matches(address.name, functions, n=1)
+        hint = f"; did you mean {address.module}:{close[0]}?" if close else ""
         raise ValueError(
             f"encoder is {address}, but {address.module} ({getattr(module, '__file__', None)}) has "
-            "no function of that name"
+            f"no function of that name{hint}"
         )
     try:
         return function, inspect.getsource(module).encode()

@@ -39,8 +39,9 @@ def test_a_module_beside_where_one_stands(tmp_path: Path, monkeypatch: pytest.Mo
     [
         ("no_such_module:net", {}, "module no_such_module can't be imported"),
         (f"{ROOM}:no_such", {}, "has no function of that name"),
-        (f"{ROOM}:fails", {}, "raises RuntimeError: no such thing"),
-        (f"{ROOM}:nothing", {}, "returns a int; it must return what maps a batch"),
+        (f"{ROOM}:smal", {}, f"did you mean {ROOM}:small?"),
+        (f"{ROOM}:fails", {}, "raises RuntimeError: no such thing$"),
+        (f"{ROOM}:nothing", {}, "returns 3; it must return what maps a batch"),
         (f"{ROOM}:small", {"weights": "random"}, "leave --weights out"),
         (f"{ROOM}:small", {"weights": "nowhere.pt"}, "nowhere.pt can't be read"),
         (f"{ROOM}:small", {"weights": "V2"}, "weights V2 are not there"),
@@ -50,3 +51,12 @@ def test_a_module_beside_where_one_stands(tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_is_none_is_refused(address: str, said: dict[str, str], message: str) -> None:
     with pytest.raises((ValueError, WeightsRefused), match=message):
         load_encoder(EncoderRequest(address=address, **said))  # type: ignore[arg-type]
+
+
+def test_weights_of_another_network_are_named_on_one_line(tmp_path: Path) -> None:
+    torch.save({"other": torch.zeros(3)}, tmp_path / "w.pt")
+    with pytest.raises(ValueError, match="raises RuntimeError: ") as refused:
+        load_encoder(EncoderRequest(address=SMALL, weights=str(tmp_path / "w.pt")))
+    said = str(refused.value)
+    assert said.startswith(f"{SMALL}('{tmp_path / 'w.pt'}')") and "\n" not in said
+    assert said.endswith(f"is {tmp_path / 'w.pt'} of this encoder? --weights names the file")
