@@ -162,4 +162,6 @@ def npz_arrays(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    # NumPy takes what it does not know for a pickle, and says how to load that unsafely.
+    return "it is not in NumPy's format" if "pickled" in line else line

@@ -81,6 +81,9 @@ def test_files_that_hold_no_array(tmp_path: Path) -> None:
     (tmp_path / "y.npy").write_bytes(b"\x93NUMPY cut off")
     with pytest.raises(DataFileError, match=r"y\.npy \(14 bytes\) can't be read"):
         load_own(source)
+    (tmp_path / "y.npy").write_bytes(b"1 0 2")
+    with pytest.raises(DataFileError, match=r"\(it is not in NumPy's format\); write it with"):
+        load_own(source)
     with open(tmp_path / "y.npy", "wb") as file:
         np.savez(file, y=LABELS)
     with pytest.raises(DataFileError, match=r"y\.npy is an \.npz and no \.npy"):
