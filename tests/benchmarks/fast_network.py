@@ -101,7 +101,10 @@ def main() -> None:
     parser.add_argument("--precision", choices=[p.value for p in Precision], default="auto")
     parser.add_argument("--compile", action="store_true")
     asked = parser.parse_args()
-    data, labels = part(load("cifar10"), asked.images)
+    try:
+        data, labels = part(load("cifar10"), asked.images)
+    except ValueError as error:
+        parser.error(str(error))
     performance = replace(
         ONE_CORE,
         precision=Precision(asked.precision),

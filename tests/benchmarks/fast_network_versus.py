@@ -193,7 +193,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tables = {"networks": _networks, "ways": _ways}
     parser.add_argument("what", nargs="?", choices=tuple(tables), help="both, if not given")
     only = parser.parse_args(arguments).what
-    data, labels = part(load("cifar10"), IMAGES)
+    try:
+        data, labels = part(load("cifar10"), IMAGES)
+    except ValueError as error:
+        parser.error(str(error))
     units = bf16_units(torch.device("cpu")) or "no units for bfloat16"
     print(f"{IMAGES} images, {len(data.test_labels)} others judge; {units}", flush=True)
     for name in [only] if only else tables:

@@ -62,7 +62,10 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="take so many training images")
     parser.add_argument("--seed", type=int, default=0, help="of the noise")
     wanted = parser.parse_args()
-    data = load(wanted.data, limit=wanted.limit)
+    try:
+        data = load(wanted.data, limit=wanted.limit)
+    except ValueError as error:
+        parser.error(str(error))
     torch.set_num_threads(1)
     began = time.process_time()
     encoder = RandomPatchFeatures().fit(data.public.train_features)

@@ -42,7 +42,10 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     wanted = parser.parse_args()
-    data = load(wanted.data, limit=wanted.images)
+    try:
+        data = load(wanted.data, limit=wanted.images)
+    except ValueError as error:
+        parser.error(str(error))
     photographs = wanted.data == "cifar10"
     config = SelfSupervisedConfig(
         width=wanted.width,
