@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ class _Progress:
     Its clock starts with the first images: an encoder that is trained here takes minutes before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._first: tuple[float, int] | None = None
         self._said = 0.0
 
     def __call__(self, done: int, rows: int) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if self._first is None:
             self._first, self._said = (now, done), now
             return

@@ -42,12 +42,9 @@ def test_progress_is_told_beside_the_result(
     assert said.startswith("embedded 16 of 20 images, ")
 
 
-def test_its_clock_starts_with_the_first_images(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_clock_starts_with_the_first_images(capsys: pytest.CaptureFixture[str]) -> None:
     times = iter([600.0, 610.0, 620.0])
-    progress = embed_verb._Progress()
-    monkeypatch.setattr(embed_verb.time, "monotonic", lambda: next(times))
+    progress = embed_verb._Progress(clock=lambda: next(times))
     for done in (100, 300, 500):
         progress(done, 1000)
     assert capsys.readouterr().err.splitlines() == [
