@@ -108,6 +108,22 @@ def test_another_file_under_the_name_is_refused(data: LabelledData, tmp_path: Pa
             publicly_trained(data, QUICK, folder=tmp_path, told=lambda said: None)
 
 
+def test_weights_of_other_labels_under_the_name_are_refused(
+    data: LabelledData, tmp_path: Path
+) -> None:
+    """Whole and undamaged, of the same network: only what they were made of is another."""
+    secret = replace(data, train_labels=1 - data.train_labels)
+    for each in (data, secret):
+        publicly_trained(each, QUICK, folder=tmp_path, told=lambda said: None)
+    one, other = tmp_path.iterdir()
+    content = one.read_bytes(), other.read_bytes()
+    other.write_bytes(content[0])
+    one.write_bytes(content[1])
+    for each in (data, secret):
+        with pytest.raises(WeightsRefused, match="another file lies under their name"):
+            publicly_trained(each, QUICK, folder=tmp_path, told=lambda said: None)
+
+
 def test_tables_are_no_images(tmp_path: Path) -> None:
     table = np.zeros((6, 3), np.float32)
     table[:, 0] = range(6)
