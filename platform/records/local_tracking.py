@@ -130,8 +130,8 @@ def move_artifacts(uri: str, *, experiment: str, artifacts: Path, formerly: Path
 def children_of(uri: str, *, experiment: str, parent: str) -> list[TrackedTrial]:
     """Return the trials of a sweep's run, the newest first, from the tables of a local store.
 
-    MLflow's own search reads every metric, parameter and tag along, a hundred for each trial: twenty
-    seconds of processor time for ten thousand trials, of which all that is wanted are three words.
+    MLflow's own search reads every metric, parameter and tag along, a hundred for each trial:
+    twenty seconds of processor time for ten thousand trials, where three words of each are wanted.
 
     Args:
         uri: Of a local store.
