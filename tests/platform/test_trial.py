@@ -149,6 +149,22 @@ def test_an_epoch_that_asked_is_kept_and_one_trained_otherwise_does_not_ask_agai
     assert len(states.kept) == 1
 
 
+def test_a_state_that_grew_from_releases_of_another_ledger_is_not_gone_on_from() -> None:
+    data, _ = digits(train=200)
+    states = States()
+    for shift in range(2):
+        vault = LabelVault(labels=(np.arange(200) + shift) % 10, num_classes=10)
+        outcome = run_trial(
+            TWO_STAGES,
+            data=data,
+            vault=NearVault(vault),
+            on_epoch=lambda metrics: None,
+            checkpoints=states,
+        )
+        assert outcome.release_keys == [charge.key for charge in vault.charges()]
+    assert len(states.kept) == 2 * TWO_STAGES.trainer.epochs
+
+
 def test_a_trial_stops_where_it_is_told_to_and_stays_stopped_when_it_starts_again() -> None:
     """Its worker died after the word and before the end: it trains no further epoch."""
     data, _ = digits(train=200)

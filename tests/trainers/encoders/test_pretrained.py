@@ -166,7 +166,7 @@ def test_who_stops_the_training_leaves_nothing(
     ("source", "options", "message"),
     [
         ("cifar10", [], "say --public-labels"),
-        ("cifar100", ["--public-labels"], "train it on another data set"),
+        ("cifar100", ["--public-labels"], "would be trained on the labels of cifar100, and"),
         ("cifar10", ["--public-labels", "--weights", "random"], "leave --weights out"),
         ("cifar10", ["--public-labels", "--weights", "w.pt"], "leave --weights out"),
         ("cifar10", ["--public-labels", "--no-outside-data"], "leave --no-outside-data"),
