@@ -88,6 +88,7 @@ def run_trial(
         on_epoch(metrics)
     stopped = rungs is not None and bool(epochs) and rungs.stopped()
     while len(epochs) < config.trainer.epochs and not stopped:
+        read = len(vault.keys)
         epochs.append(trainer.epoch())
         if rungs is not None and len(epochs) in rungs.epochs:
             figures = _plain(epochs[-1])
@@ -96,7 +97,10 @@ def run_trial(
             stopped = rungs.judged(figures)
         else:
             on_epoch(epochs[-1])
-        if checkpoints is not None and checkpoints.due():
+        # What a later stage asks follows from a network, to the last digit: one that is trained
+        # again, on more threads or another device, would ask anew, and labels would pay again.
+        asked = len(vault.keys) > read
+        if checkpoints is not None and (asked or checkpoints.due()):
             checkpoints.keep(
                 {
                     "trainer": trainer.state_dict(),

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.calibration import calibrate_gaussian
-from labeldp.mechanisms.label_moments import L2_SENSITIVITY, LabelMoments
+from labeldp.mechanisms.label_moments import L2_SENSITIVITY, ROUNDING, LabelMoments
+from labeldp.mechanisms.randomness import AnyGenerator, SecureEntropy
 from labeldp.mechanisms.vault import LabelVault
 
 WEIGHTS = np.random.default_rng(0).normal(size=(40, 6))
@@ -113,6 +114,22 @@ def test_rows_of_length_1_in_single_precision_are_accepted() -> None:
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     labels = np.zeros(5000, dtype=np.int64)
     assert QUIET.release(labels, rows, generator=np.random.default_rng(0)).shape == (30, 3)
+
+
+@pytest.mark.parametrize("generator", [np.random.default_rng(0), SecureEntropy().generator("")])
+def test_a_row_longer_by_rounding_moves_the_sums_no_further_and_any_longer_is_refused(
+    generator: AnyGenerator,
+) -> None:
+    """Of 400 entries that lie just below a step of the lattice: rounding up would show."""
+    labels = np.array([0, 1, 2])
+    rows = np.full((3, 400), 0.05 * (1 + 0.9 * ROUNDING))
+    first, second = (
+        QUIET.release(chosen, rows, generator=generator) for chosen in (labels, labels[[1, 1, 2]])
+    )
+    moved = float(np.linalg.norm(second - first))
+    assert 0.9999 * L2_SENSITIVITY < moved <= L2_SENSITIVITY
+    with pytest.raises(ValueError, match="row 1 has length"):
+        QUIET.release(labels, rows * [[1], [1 + ROUNDING], [1]], generator=generator)
 
 
 @pytest.mark.parametrize("noise_std", [0.0, -1.0, float("nan"), float("inf")])

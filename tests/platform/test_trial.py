@@ -1,6 +1,6 @@
 """trial: one that goes on from a state counts all its releases; what a new trainer has to say."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,56 @@ def test_a_trial_that_goes_on_in_a_later_stage_counts_the_releases_of_all_stages
     )
     assert len(vault.charges()) == 2
     assert sorted(outcome.release_keys) == sorted(charge.key for charge in vault.charges())
+
+
+class Rarely(States):
+    """Would not keep a state yet."""
+
+    def due(self) -> bool:
+        return False
+
+
+def test_an_epoch_that_asked_is_kept_and_one_trained_otherwise_does_not_ask_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its worker dies before a state is due, and the next one adds up in another order."""
+    data, _ = digits(train=200)
+    vault = LabelVault(labels=np.arange(200) % 10, num_classes=10)
+    states, epochs = Rarely(), list[Any]()
+
+    def dies_in_the_second_stage(metrics: Any) -> None:
+        epochs.append(metrics)
+        if len(epochs) == 4:
+            raise Killed
+
+    def run(on_epoch: Callable[[Any], None]) -> TrialOutcome:
+        return run_trial(
+            TWO_STAGES, data=data, vault=NearVault(vault), on_epoch=on_epoch, checkpoints=states
+        )
+
+    with pytest.raises(Killed):
+        run(dies_in_the_second_stage)
+    assert len(vault.charges()) == 2
+    monkeypatch.setattr(Learner, "_rate", lambda learner, epoch, step: 0.01)
+    outcome = run(lambda metrics: None)
+    assert len(vault.charges()) == len(outcome.release_keys) == 2
+    assert len(states.kept) == 1
+
+
+def test_a_state_that_grew_from_releases_of_another_ledger_is_not_gone_on_from() -> None:
+    data, _ = digits(train=200)
+    states = States()
+    for shift in range(2):
+        vault = LabelVault(labels=(np.arange(200) + shift) % 10, num_classes=10)
+        outcome = run_trial(
+            TWO_STAGES,
+            data=data,
+            vault=NearVault(vault),
+            on_epoch=lambda metrics: None,
+            checkpoints=states,
+        )
+        assert outcome.release_keys == [charge.key for charge in vault.charges()]
+    assert len(states.kept) == 2 * TWO_STAGES.trainer.epochs
 
 
 def test_a_trial_stops_where_it_is_told_to_and_stays_stopped_when_it_starts_again() -> None:

@@ -121,6 +121,14 @@ def test_a_folder_that_cannot_be_used_costs_time_only(tmp_path: Path) -> None:
     assert made == [1, 1]
 
 
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
+    folder.mkdir()
+    place_in(folder).file(folder).with_suffix(".lock").symlink_to(elsewhere)
+    made_once(several, place=place_in(folder))
+    assert not elsewhere.exists()
+
+
 def test_a_disk_that_is_nearly_full_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

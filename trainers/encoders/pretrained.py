@@ -95,7 +95,11 @@ class MirroredFeatures(nn.Module):
 
 
 def shared_images(data: LabelledData, images: ImageSource) -> int:
-    """Return how many images are among a data set's training images, byte for byte."""
+    """Return how many images are among a data set's training images, byte for byte.
+
+    An image without color is the same as its copy in three equal channels, which is what a file of
+    it becomes when it is read.
+    """
     known = set(_marks(ArraySource(parts=(data.public.train_features.numpy(),))))
     return sum(mark in known for mark in _marks(images))
 
@@ -103,6 +107,8 @@ def shared_images(data: LabelledData, images: ImageSource) -> int:
 def _marks(images: ImageSource) -> Iterable[bytes]:
     for batch in images.batches(_COMPARED):
         for image in batch:
+            if image.ndim == 3 and len(image) == 1:
+                image = image.expand(3, -1, -1)
             content = image.numpy()
             shape = str(content.shape).encode()
             yield hashlib.blake2b(shape + content.tobytes(), digest_size=16).digest()

@@ -36,10 +36,10 @@ from labeldp.trainers.predictors import NetworkSettings
 
 #: Names the folder of what labeldp keeps for a user; below XDG's folder of caches if not set.
 CACHE = "LABELDP_CACHE"
-#: Counted up when the same settings give other weights.
-_VERSION = 1
-#: What is said in a file of weights beside them.
-_DIGEST = "sha256"
+#: Counted up when the same settings give other weights, or files say other things beside them.
+_VERSION = 2
+#: What is said in a file of weights beside them: their digest, and of what they were made.
+_DIGEST, _MADE_OF = "sha256", "made_of"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,14 +105,15 @@ def publicly_trained(
     """
     if data.public.kind is not FeatureKind.IMAGE:
         raise ValueError(f"{data.public.name} holds no images; an encoder of images learns of some")
-    file = folder / f"pretrained-{data.public.name}-{_key(data, settings)[:32]}.safetensors"
+    key = _key(data, settings)
+    file = folder / f"pretrained-{data.public.name}-{key[:32]}.safetensors"
     if os.path.lexists(file):
-        network = _kept(file, data, settings)
+        network = _kept(file, data, settings, key=key)
         told(f"weights of an earlier call: {file}")
         return network
     folder.mkdir(parents=True, exist_ok=True)
     network = _trained(data, settings, told=told)
-    _keep(file, network)
+    _keep(file, network, key=key)
     told(f"weights are kept for the next time: {file}")
     return network
 
@@ -165,8 +166,11 @@ def _trained(
     return network
 
 
-def _kept(file: Path, data: LabelledData, settings: PublicTraining) -> FastCnn:
+def _kept(file: Path, data: LabelledData, settings: PublicTraining, *, key: str) -> FastCnn:
     """The network of a file of weights.
+
+    A name is changed in a moment: weights that learned of other labels, secret ones perhaps, would
+    be taken for those of the public ones. So the file itself says of what it was made.
 
     Raises:
         WeightsRefused: It is damaged, or not what was written under that name.
@@ -178,10 +182,10 @@ def _kept(file: Path, data: LabelledData, settings: PublicTraining) -> FastCnn:
     try:
         put_in(network, read_weights(file), what="they")
         with safe_open(file, framework="pt") as opened:
-            written = (opened.metadata() or {}).get(_DIGEST)
+            written = opened.metadata() or {}
     except WeightsRefused as error:
         raise WeightsRefused(f"kept weights can't be used ({error}); {way_out}") from error
-    if written != digest_of(network):
+    if written != {_DIGEST: digest_of(network), _MADE_OF: key}:
         raise WeightsRefused(
             f"kept weights can't be used: another file lies under their name, or it is damaged; "
             f"{way_out}"
@@ -189,10 +193,11 @@ def _kept(file: Path, data: LabelledData, settings: PublicTraining) -> FastCnn:
     return network
 
 
-def _keep(file: Path, network: FastCnn) -> None:
+def _keep(file: Path, network: FastCnn, *, key: str) -> None:
     draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
     try:
-        save_file(network.state_dict(), draft, metadata={_DIGEST: digest_of(network)})
+        said = {_DIGEST: digest_of(network), _MADE_OF: key}
+        save_file(network.state_dict(), draft, metadata=said)
         draft.replace(file)
     finally:
         draft.unlink(missing_ok=True)

@@ -178,6 +178,9 @@ def test_trials_are_read_from_the_tables_as_mlflow_finds_them(tmp_path: Path) ->
             if number == 4:
                 client.delete_run(run.info.run_id)
     client.create_run(tracker.experiment_id, tags={"mlflow.parentRunId": parents[1]})
+    client.create_run(tracker.experiment_id, tags={"sibling_of": parents[1]})
+    elsewhere = client.create_experiment("another")
+    client.create_run(elsewhere, tags={"mlflow.parentRunId": parents[1], "config_hash": "x"})
     searched = tracker._searched_trials()
     read = local_tracking.children_of(uri, experiment=tracker.experiment_id, parent=parents[1])
     assert read == searched

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.cli.command_line import main
@@ -25,7 +26,7 @@ from labeldp.trainers.alibi_prior import PriorLabelsConfig
 from labeldp.trainers.data import LabelledData, load
 from labeldp.trainers.data_sets.files import fixed_order
 from labeldp.trainers.encoders.encoder import EncoderRequest, Surroundings, load_encoder
-from labeldp.trainers.encoders.image_sources import ArraySource
+from labeldp.trainers.encoders.image_sources import ArraySource, image_source
 from labeldp.trainers.encoders.pretrained import MirroredFeatures, shared_images
 from labeldp.trainers.encoders.public_training import CACHE
 from labeldp.trainers.fast_cnn import FastCnn
@@ -165,7 +166,7 @@ def test_who_stops_the_training_leaves_nothing(
     ("source", "options", "message"),
     [
         ("cifar10", [], "say --public-labels"),
-        ("cifar100", ["--public-labels"], "train it on another data set"),
+        ("cifar100", ["--public-labels"], "would be trained on the labels of cifar100, and"),
         ("cifar10", ["--public-labels", "--weights", "random"], "leave --weights out"),
         ("cifar10", ["--public-labels", "--weights", "w.pt"], "leave --weights out"),
         ("cifar10", ["--public-labels", "--no-outside-data"], "leave --no-outside-data"),
@@ -209,6 +210,22 @@ def test_a_few_images_in_both_sets_are_told(small: None, monkeypatch: pytest.Mon
     with pytest.raises(KeyboardInterrupt):
         load_encoder(request, Surroundings(images=copy, name="copy.npy", told=told.append))
     assert told[0] == "5 of the images are in cifar100 too, with a label"
+
+
+def test_secret_images_without_color_are_known_again_in_color(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As files, which are read in color, and as an array of three equal channels."""
+    monkeypatch.delattr("labeldp.trainers.learner.Learner.epoch")
+    images = load("digits").public.train_features.numpy()[:20]
+    for number, image in enumerate(images):
+        Image.fromarray(image[0]).save(tmp_path / f"{number:02}.png")
+    np.save(tmp_path / "colored.npy", np.repeat(images, 3, axis=1))
+    request = EncoderRequest(address="pretrained:digits", public_labels=True)
+    for named in (str(tmp_path), str(tmp_path / "colored.npy")):
+        around = Surroundings(images=image_source(named), name=named)
+        with pytest.raises(ValueError, match="20 of the 20 images are in digits too"):
+            load_encoder(request, around)
 
 
 def test_sets_without_color_and_images_of_other_sizes() -> None:

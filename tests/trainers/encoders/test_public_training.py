@@ -70,13 +70,15 @@ def test_the_same_is_not_trained_again_and_another_is(data: LabelledData, tmp_pa
     assert told == [f"weights of an earlier call: {file}"]
     assert digest_of(first) == digest_of(again)
     other_labels = replace(data, train_labels=1 - data.train_labels)
+    negatives = replace(data.public, train_features=255 - data.public.train_features)
     for their, settings in (
         (other_labels, QUICK),
+        (replace(data, public=negatives), QUICK),
         (data, replace(QUICK, seed=1)),
         (data, replace(QUICK, epochs=1)),
     ):
         publicly_trained(their, settings, folder=folder, told=told.append)
-    assert len(list(folder.iterdir())) == 4
+    assert len(list(folder.iterdir())) == 5
 
 
 def test_who_stops_it_leaves_nothing(data: LabelledData, tmp_path: Path) -> None:
@@ -89,11 +91,10 @@ def test_who_stops_it_leaves_nothing(data: LabelledData, tmp_path: Path) -> None
     assert os.listdir(tmp_path) == []
 
 
-def test_another_file_under_the_name_is_refused(data: LabelledData, tmp_path: Path) -> None:
+def test_a_damaged_file_is_refused(data: LabelledData, tmp_path: Path) -> None:
     publicly_trained(data, QUICK, folder=tmp_path, told=lambda said: None)
-    publicly_trained(data, replace(QUICK, seed=1), folder=tmp_path, told=lambda said: None)
-    one, other = sorted(tmp_path.iterdir())
-    right = one.read_bytes()
+    (file,) = tmp_path.iterdir()
+    right = file.read_bytes()
     changed = bytearray(right)
     changed[-1] ^= 1
     cut = right[:-9]
@@ -102,10 +103,25 @@ def test_another_file_under_the_name_is_refused(data: LabelledData, tmp_path: Pa
         (cut, "can't be read"),
         (b"", "can't be read"),
     ):
-        one.write_bytes(content)
-        other.write_bytes(content)
+        file.write_bytes(content)
         with pytest.raises(WeightsRefused, match=f"{message}.*take .*{tmp_path.name}.* away"):
             publicly_trained(data, QUICK, folder=tmp_path, told=lambda said: None)
+
+
+def test_weights_of_other_labels_under_the_name_are_refused(
+    data: LabelledData, tmp_path: Path
+) -> None:
+    """Whole and undamaged, of the same network: only what they were made of is another."""
+    secret = replace(data, train_labels=1 - data.train_labels)
+    for each in (data, secret):
+        publicly_trained(each, QUICK, folder=tmp_path, told=lambda said: None)
+    one, other = tmp_path.iterdir()
+    content = one.read_bytes(), other.read_bytes()
+    other.write_bytes(content[0])
+    one.write_bytes(content[1])
+    for each in (data, secret):
+        with pytest.raises(WeightsRefused, match="another file lies under their name"):
+            publicly_trained(each, QUICK, folder=tmp_path, told=lambda said: None)
 
 
 def test_tables_are_no_images(tmp_path: Path) -> None:
