@@ -113,7 +113,11 @@ def _on_lattice(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     steps: NDArray[np.float64] = rows * (LATTICE / (1 + 2 * ROUNDING))
     np.trunc(steps, out=steps)
     # Exact too: squares and their sums are whole, and below 2^53 as long as rows are short.
-    assert (np.einsum("ij,ij->i", steps, steps) <= LATTICE**2).all()
+    if not (np.einsum("ij,ij->i", steps, steps) <= LATTICE**2).all():
+        raise ArithmeticError(
+            "a row is longer than 1 after rounding; nothing was released: this is a fault of "
+            "labeldp, please report it"
+        )
     return steps
 
 
