@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -101,14 +101,7 @@ def run_trial(
         # again, on more threads or another device, would ask anew, and labels would pay again.
         asked = len(vault.keys) > read
         if checkpoints is not None and (asked or checkpoints.due()):
-            checkpoints.keep(
-                {
-                    "trainer": trainer.state_dict(),
-                    "release_keys": list(vault.keys),
-                    "epochs": [_plain(metrics) for metrics in epochs],
-                    "seconds": clock.seconds,
-                }
-            )
+            checkpoints.keep(_state_of(trainer, vault=vault, epochs=epochs, clock=clock))
     measured = _measured(config, trainer, data=data, vault=vault, clock=clock)
     if models is not None and config.models.keep:
         _keep(config, trainer, data=data, measured=measured, models=models)
@@ -117,6 +110,18 @@ def run_trial(
         release_keys=vault.keys,
         stopped_early=len(epochs) if stopped else 0,
     )
+
+
+def _state_of(
+    trainer: Trainer, *, vault: VaultClient, epochs: Sequence[EpochMetrics], clock: "_Clock"
+) -> dict[str, Any]:
+    """What `_resume` goes on from."""
+    return {
+        "trainer": trainer.state_dict(),
+        "release_keys": list(vault.keys),
+        "epochs": [_plain(metrics) for metrics in epochs],
+        "seconds": clock.seconds,
+    }
 
 
 def _keep(
@@ -159,7 +164,7 @@ class _Clock:
 
 
 def _resume(
-    trainer: Trainer, checkpoints: Checkpoints | None, *, vault: VaultClient, clock: _Clock
+    trainer: Trainer, checkpoints: Checkpoints | None, *, vault: VaultClient, clock: "_Clock"
 ) -> list[EpochMetrics]:
     """Put a trainer into the state that is kept, if one is; returns the epochs that led to it."""
     state = None if checkpoints is None else checkpoints.find()
