@@ -1,8 +1,9 @@
 """The fast network beside others in equal processor time; what bfloat16 and compiling change.
 
-    python -m tests.benchmarks.fast_network_versus            # both, ten minutes of a core
+    python -m tests.benchmarks.fast_network_versus            # all, ten minutes of a core
     python -m tests.benchmarks.fast_network_versus networks
     python -m tests.benchmarks.fast_network_versus ways
+    python -m tests.benchmarks.fast_network_versus speeds    # images in a second
 
 On some thousands of images of CIFAR-10's training split, judged by other images of it. Times are of
 this process's training alone, without judging; a network that cannot see all images once in its
@@ -14,15 +15,17 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from labeldp.trainers.data import PublicData, load
+from labeldp.trainers.evaluation import logits_of
+from labeldp.trainers.fast_training import FULL_WIDTH, HALF_WIDTH
 from labeldp.trainers.learner import Learner, LearnerConfig
-from labeldp.trainers.models import ModelName
+from labeldp.trainers.models import ModelName, build_model
 from labeldp.trainers.performance import Performance, Precision, bf16_units
 from tests.benchmarks.fast_network import ONE_CORE, fast, part, usual
 
@@ -187,11 +190,42 @@ def _ways(data: PublicData, labels: Tensor) -> None:
         print(f"{way.words} {'differs' if way.differs_from(first) else ''} |", flush=True)
 
 
+def speed(width: int, performance: Performance) -> float:
+    """Images in a second of this process, forward and backward, the median of seven batches."""
+    performance.limit_threads()
+    shape, count = (3, 32, 32), _TIMED
+    network = build_model(
+        ModelName.FAST_CNN, input_shape=shape, num_classes=10, seed=0, width=width
+    ).to(memory_format=performance.memory_format())
+    images = torch.rand(count, *shape).contiguous(memory_format=performance.memory_format())
+    forward, targets = performance.compiled(network), torch.arange(count) % 10
+
+    def step() -> float:
+        start = time.process_time()
+        network.zero_grad()
+        logits = logits_of(forward, images, performance)
+        functional.cross_entropy(logits, targets).backward()  # type: ignore[no-untyped-call]
+        return time.process_time() - start
+
+    for _ in range(2):  # compiles, and warms up
+        step()
+    return count / median(step() for _ in range(7))
+
+
+def _speeds(data: PublicData, labels: Tensor) -> None:
+    del data, labels  # random images take as long
+    for name, performance in ways().items():
+        for layout, last in (("", False), (", channels last", True)):
+            laid_out = replace(performance, channels_last=last)
+            found = [speed(width, laid_out) for width in (FULL_WIDTH, HALF_WIDTH)]
+            print(f"| {name}{layout} | {found[0]:,.0f} | {found[1]:,.0f} |", flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    tables = {"networks": _networks, "ways": _ways}
-    parser.add_argument("what", nargs="?", choices=tuple(tables), help="both, if not given")
+    tables = {"networks": _networks, "ways": _ways, "speeds": _speeds}
+    parser.add_argument("what", nargs="?", choices=tuple(tables), help="all, if not given")
     only = parser.parse_args(arguments).what
     try:
         data, labels = part(load("cifar10"), IMAGES)
