@@ -18,7 +18,7 @@ def test_it_makes_the_tables_that_it_is_asked_for(
     arguments: list[str], made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[str] = []
-    monkeypatch.setattr(fast_network_versus, "load", lambda name: name)
+    monkeypatch.setattr(fast_network_versus, "load_or_refuse", lambda parser, name: name)
     monkeypatch.setattr(fast_network_versus, "part", lambda data, images: (_Judged(), data))
     for name in TABLES:
         monkeypatch.setattr(

@@ -5,9 +5,9 @@ There are two ways to learn from labels under noise. One asks for **sums** over 
 for **single labels**, each noised by itself: everything a model can learn, drowned in noise while
 epsilon is small. What single labels are worth follows from how often randomized response leaves one
 as it is, e^epsilon / (e^epsilon + K - 1). docs/python.md has the measurements: where it is more
-than six in ten, single labels win, and where it is less, sums do. On docs/reproduction.md's images
-of ten classes that puts the border at epsilon 2.6, between 2, where sums are ahead, and 4, where
-single labels are.
+than six in ten, single labels win, and where it is less, sums do. With ten
+classes that puts the border at epsilon 2.6. On MNIST and Fashion-MNIST (docs/reproduction.md) sums
+are ahead at 2 and single labels at 4; on CIFAR-10 single labels are at 2 already.
 
 Of the methods for single labels, randomized response read by Bayes' rule is ahead: it keeps most of
 what a label tells where most labels are kept, and the model says which of them to doubt. Sums have

@@ -19,12 +19,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.trainers.data import LabelledData, PublicData, load
+from labeldp.trainers.data import LabelledData, PublicData
 from labeldp.trainers.fast_training import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
 from labeldp.trainers.schedules import EpochMetrics, Schedule
+from tests.benchmarks.data_at_hand import load_or_refuse
 
 #: Images that judge a network trained on a part of the training split.
 JUDGES = 4000
@@ -101,10 +102,7 @@ def main() -> None:
     parser.add_argument("--precision", choices=[p.value for p in Precision], default="auto")
     parser.add_argument("--compile", action="store_true")
     asked = parser.parse_args()
-    try:
-        data, labels = part(load("cifar10"), asked.images)
-    except ValueError as error:
-        parser.error(str(error))
+    data, labels = part(load_or_refuse(parser, "cifar10"), asked.images)
     performance = replace(
         ONE_CORE,
         precision=Precision(asked.precision),

@@ -21,12 +21,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.trainers.data import PublicData, load
+from labeldp.trainers.data import PublicData
 from labeldp.trainers.evaluation import logits_of
 from labeldp.trainers.fast_training import FULL_WIDTH, HALF_WIDTH
 from labeldp.trainers.learner import Learner, LearnerConfig
 from labeldp.trainers.models import ModelName, build_model
 from labeldp.trainers.performance import Performance, Precision, bf16_units
+from tests.benchmarks.data_at_hand import load_or_refuse
 from tests.benchmarks.fast_network import ONE_CORE, fast, part, usual
 
 #: Of the training split.
@@ -204,7 +205,7 @@ def speed(width: int, performance: Performance) -> float:
         start = time.process_time()
         network.zero_grad()
         logits = logits_of(forward, images, performance)
-        functional.cross_entropy(logits, targets).backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(functional.cross_entropy(logits, targets))
         return time.process_time() - start
 
     for _ in range(2):  # compiles, and warms up
@@ -227,10 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tables = {"networks": _networks, "ways": _ways, "speeds": _speeds}
     parser.add_argument("what", nargs="?", choices=tuple(tables), help="all, if not given")
     only = parser.parse_args(arguments).what
-    try:
-        data, labels = part(load("cifar10"), IMAGES)
-    except ValueError as error:
-        parser.error(str(error))
+    data, labels = part(load_or_refuse(parser, "cifar10"), IMAGES)
     units = bf16_units(torch.device("cpu")) or "no units for bfloat16"
     print(f"{IMAGES} images, {len(data.test_labels)} others judge; {units}", flush=True)
     for name in [only] if only else tables:

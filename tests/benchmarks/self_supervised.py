@@ -13,10 +13,10 @@ import time
 import torch
 from torch import Tensor
 
-from labeldp.trainers.data import load
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.self_supervised.pretraining import Pretraining
 from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
+from tests.benchmarks.data_at_hand import load_or_refuse
 
 _RIDGE = 10.0
 
@@ -42,10 +42,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     wanted = parser.parse_args()
-    try:
-        data = load(wanted.data, limit=wanted.images)
-    except ValueError as error:
-        parser.error(str(error))
+    data = load_or_refuse(parser, wanted.data, limit=wanted.images)
     photographs = wanted.data == "cifar10"
     config = SelfSupervisedConfig(
         width=wanted.width,

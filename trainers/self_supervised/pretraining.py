@@ -189,7 +189,7 @@ class Pretraining:
             covariance=config.covariance,
         )
         self._optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+        torch.autograd.backward(loss)
         self._optimizer.step()
         return loss.detach()
 

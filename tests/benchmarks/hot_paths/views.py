@@ -49,7 +49,7 @@ BENCHMARKS = (
         floor="1.4 MB of pixels read and 11 MB of views written; an operation or two per pixel.",
         least=Least(bytes=12.4e6),
         prepare=_views,
-        mark=8,
+        mark=15,  # what was promised for pairs of views, though more than half of what was seen
         rounds=9,
     ),
 )
