@@ -120,14 +120,11 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
         opening = _tracking(checked, earlier, steps=steps)
         with _waited_for(opening), _cluster(checked, opening, steps=steps) as capacity:
             sizes = _sizes(checked, capacity)
-            book = earlier.book
-            plans = checked.plans if book is None else book.plans
+            plans = checked.plans if earlier.book is None else earlier.book.plans
             skipped = {digest: earlier.done[digest] for digest in plans if digest in earlier.done}
             steps.say("opening the vault and the tracking store")
             tracker = opening.result()
             check_one_writer(tracker.uri, capacity)
-            from labeldp.platform.records.recorder import DataFacts, Recorder
-
             loading = meanwhile(lambda: load(*_TRIALS))
             owner = _owner(checked, budget=earlier.budget)
             provenance = Provenance.now()
@@ -135,19 +132,9 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
             progress = SweepProgress(
                 total=checked.total, skipped=len(skipped), quiet=checked.options.quiet
             )
-            recorder = Recorder(
-                folder=checked.folder,
-                tracker=tracker,
-                plans=plans,
-                provenance=provenance,
-                progress=progress,
-                vault=owner,
-                data=DataFacts(
-                    num_labels=checked.num_labels, features=checked.data.public.provenance
-                ),
-            )
             for line in _beginning(checked, skipped, commit=provenance.git_commit):
                 progress.say(line)
+            recorder = _recorder(checked, plans, tracker, owner, progress, provenance=provenance)
             wait([loading])
             yield OpenSweep(
                 checked=checked,
@@ -157,7 +144,7 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
                 home=owner.home,
                 recorder=recorder,
                 progress=progress,
-                book=book,
+                book=earlier.book,
             )
             owner.home.end()  # another sweep may follow on this cluster
 
@@ -316,6 +303,29 @@ def _owner(checked: CheckedSweep, *, budget: Budget | None) -> VaultOwner:
         authority=authority,
     )
     return VaultOwner(home=home, authority=authority)
+
+
+def _recorder(
+    checked: CheckedSweep,
+    plans: Mapping[str, PlannedTrial],
+    tracker: "Tracker",
+    owner: VaultOwner,
+    progress: SweepProgress,
+    *,
+    provenance: Provenance,
+) -> "Recorder":
+    """What keeps the records of the trials that run now, and mirrors them to tracking."""
+    from labeldp.platform.records.recorder import DataFacts, Recorder
+
+    return Recorder(
+        folder=checked.folder,
+        tracker=tracker,
+        plans=plans,
+        provenance=provenance,
+        progress=progress,
+        vault=owner,
+        data=DataFacts(num_labels=checked.num_labels, features=checked.data.public.provenance),
+    )
 
 
 def _coin_seed(trials: list[PlannedTrial]) -> int | None:

@@ -93,7 +93,7 @@ class CheckedSweep:
     @property
     def held_out(self) -> int:
         """H, how many labels are held out of training."""
-        return 0 if self.data.held_out_labels is None else len(self.data.held_out_labels)
+        return self.data.num_held_out
 
     @property
     def delta(self) -> float:
@@ -128,21 +128,8 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
     )
     check_priors(trials, examples=len(loaded.train_labels), num_classes=public.num_classes)
     check_prior_features(trials, public)
-    held_out = 0 if loaded.held_out_labels is None else len(loaded.held_out_labels)
-    trials, search, count_epsilon = with_count_price(
-        sized,
-        trials,
-        DataFacts(
-            num_classes=public.num_classes,
-            with_estimates=held_out > 0,
-            held_out=held_out,
-            count_before=count_epsilon_before(options.results),
-        ),
-        by=choose_by,
-        overrides=options.overrides,
-        budgeted=options.max_epsilon_total is not None or sized.budget is not None,
-        fingerprint=public.fingerprint,
-    )
+    trials, search, count_epsilon = _priced(sized, trials, loaded, options, by=choose_by)
+    held_out = loaded.num_held_out
     if wants_estimates(sized, options, by=choose_by):
         refuse_lottery(trials, held_out=held_out)
     cost = cost_of(trials, num_classes=public.num_classes, with_estimates=held_out > 0)
@@ -182,6 +169,36 @@ def _audited(
     numbers = {name: getattr(audit, name) for name in ("canaries", "coin_canaries")}
     base = replace(sized.base, audit=replace(sized.base.audit, **numbers))
     return replace(sized, base=base), trials
+
+
+def _priced(
+    sized: Sweep,
+    trials: list[PlannedTrial],
+    data: LabelledData,
+    options: SweepOptions,
+    *,
+    by: ChooseBy,
+) -> tuple[list[PlannedTrial], Search | None, float | None]:
+    """Settle what counts of right answers cost, and what stands in for the trials of a search.
+
+    Raises:
+        ValueError: A search that can't be bounded beforehand.
+    """
+    held_out = data.num_held_out
+    return with_count_price(
+        sized,
+        trials,
+        DataFacts(
+            num_classes=data.public.num_classes,
+            with_estimates=held_out > 0,
+            held_out=held_out,
+            count_before=count_epsilon_before(options.results),
+        ),
+        by=by,
+        overrides=options.overrides,
+        budgeted=options.max_epsilon_total is not None or sized.budget is not None,
+        fingerprint=data.public.fingerprint,
+    )
 
 
 def beside(results: Path) -> Path:

@@ -1,6 +1,6 @@
 """Last step of a sweep: its report, its own run in tracking, and what is said of it as JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -63,39 +63,31 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         VaultLost: The vault is gone.
     """
     checked, recorder = sweep.checked, sweep.recorder
-    folder, name = checked.folder, checked.sweep.name
     summary = sweep.home.summary(checked.delta)
     ledger = _totals(summary, learned=checked.cost if checked.sweep.learns else None)
-    records = {**sweep.skipped, **recorder.records}
     private = _private(sweep, summary)
     facts = {**ledger, **private, **_labels(sweep)}
+    records = {**sweep.skipped, **recorder.records}
     found = finding(list(records.values()), ledger=facts, choose_by=checked.choose_by)
     page = write_report(
         list(records.values()),
-        folder=folder.path,
-        title=name,
+        folder=checked.folder.path,
+        title=checked.sweep.name,
         ledger=facts,
-        results=folder.path,
+        results=checked.folder.path,
         choose_by=checked.choose_by,
-        around=AroundTrials(releases=_releases(folder.path), left=checked.total - len(records)),
+        around=AroundTrials(
+            releases=_releases(checked.folder.path), left=checked.total - len(records)
+        ),
     )
     tracker = recorder.tracker
     complete = recorder.replay(records)
     rows = front_rows(records.values(), choose_by=checked.choose_by, run_id=tracker.run_id)
     note = description(found.text, rows=rows, run_id=tracker.parent_run_id)
     tracked = complete and _close(sweep, page, facts, ledger_json(summary.charges), note=note)
-    failed = [record for record in recorder.records.values() if not record.finished]
     return SweepOutcome(
-        experiment=name,
-        tracking_uri=shown(tracker.uri),
-        parent_run_id=tracker.parent_run_id,
-        trials=checked.total,
-        finished=len(recorder.records) - len(failed),
-        failed=len(failed),
-        skipped=len(sweep.skipped),
-        over_budget=sum(record.reason.startswith("BudgetExceeded") for record in failed),
-        left=checked.total - len(records),
-        results_dir=str(folder.path),
+        **_counts(sweep),
+        **_places(sweep, rows),
         pareto=rows,
         ledger=ledger,
         report=str(page.html),
@@ -106,12 +98,37 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         labels=_labels(sweep),
         spoiled=found.spoiled,
         league=checked.data.public.provenance.words,
-        links=links(
+    )
+
+
+def _counts(sweep: OpenSweep) -> dict[str, Any]:
+    """How many of the trials ended how."""
+    now = sweep.recorder.records
+    failed = [record for record in now.values() if not record.finished]
+    return {
+        "trials": sweep.checked.total,
+        "finished": len(now) - len(failed),
+        "failed": len(failed),
+        "skipped": len(sweep.skipped),
+        "over_budget": sum(record.reason.startswith("BudgetExceeded") for record in failed),
+        "left": sweep.checked.total - len({**sweep.skipped, **now}),
+    }
+
+
+def _places(sweep: OpenSweep, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Where the sweep and the runs of its front are to be found."""
+    tracker = sweep.recorder.tracker
+    return {
+        "experiment": sweep.checked.sweep.name,
+        "tracking_uri": shown(tracker.uri),
+        "parent_run_id": tracker.parent_run_id,
+        "results_dir": str(sweep.checked.folder.path),
+        "links": links(
             shown(tracker.uri) if tracker.uri.startswith("http") else LOCAL_SERVER,
             experiment=tracker.experiment_id,
             runs=[row["run_id"] for row in rows],
         ),
-    )
+    }
 
 
 def _releases(folder: Path) -> list[str]:

@@ -265,6 +265,11 @@ class LabelledData:
             check_lengths(features, checked, name=name, part=part)
             object.__setattr__(self, f"{part}_labels", checked)
 
+    @property
+    def num_held_out(self) -> int:
+        """H, how many labels are held out of training."""
+        return 0 if self.held_out_labels is None else len(self.held_out_labels)
+
     def __repr__(self) -> str:
         """Never show a label."""
         return (
