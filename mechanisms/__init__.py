@@ -11,13 +11,14 @@ A map of this folder; every module opens with what it is, from which paper, and 
 | | `rr_with_prior`, `cluster_prior`, `label_moments` |
 | How is a noisy label read? | `posterior`, `debiased_loss` |
 | How accurate, without test labels? | `accuracy_estimate`, `correct_count` |
-| What does it cost? | `accounting`, `calibration`, `selection` |
+| What does it cost? | `accounting`, `calibration`, `selection`, `joint_ledger` |
 | How do votes become answers, what do they cost? | the room `pate` |
 | How leaky does it prove? | the room `auditing` |
 | How are arguments checked and refused? | `_validate`, `_arrays` |
+| What opens to promised names of `pate`? | the doors `pate_accounting`, |
+| | `smooth_sensitivity`, `vote_leakage` |
 
-Each room's map is in its `__init__`. Three modules are doors to promised names of `pate`:
-`pate_accounting`, `smooth_sensitivity` and `vote_leakage`.
+Each room's map is in its `__init__`.
 
 The names below are those to build on; all else is imported from its module. `posterior` and
 `debiased_loss` are functions here, named after their modules.

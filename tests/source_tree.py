@@ -77,7 +77,14 @@ def file_of(name: str) -> Path | None:
 def files_imported(path: Path) -> set[Path]:
     """The files of ours that a file may import."""
     found = {file_of(name) for name in imports(path)}
-    for finder, pattern in FINDERS.items():
-        if path == ROOT / finder:
-            found.update(path.parent.glob(pattern))
-    return {other for other in found if other is not None and other != path}
+    return {other for other in found | found_by_name(path) if other not in (None, path)}
+
+
+def found_by_name(path: Path) -> set[Path]:
+    """The files that a file loads by the pattern of their names."""
+    return {
+        other
+        for finder, pattern in FINDERS.items()
+        if path == ROOT / finder
+        for other in path.parent.glob(pattern)
+    }

@@ -80,6 +80,11 @@ def test_high_or_low() -> None:
     lines={
         "mechanisms/__init__.py": (
             (
+                "| | `rr_with_prior`, `cluster_prior`, `label_moments` |\n",
+                "| | `rr_with_prior`, `cluster_prior`, `label_moments` |\n"
+                "| ... to each rating? | `high_or_low` |\n",
+            ),
+            (
                 "from labeldp.mechanisms.bit_flip import BitFlip as BitFlip\n",
                 "from labeldp.mechanisms.bit_flip import BitFlip as BitFlip\n"
                 "from labeldp.mechanisms.high_or_low import HighOrLow as HighOrLow\n",

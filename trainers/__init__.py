@@ -9,7 +9,8 @@ A map of this folder; a method is a module (or a room) that follows the protocol
 | How is a network judged? | `evaluation` |
 | What is left when it is trained? | `trained_model`: `predictors`, `closed_forms` |
 | Where do features and labels come from? | `data`, the door to the room `data_sets` |
-| ... of a file that is too large for memory? | `mapped_features` |
+| ... of a file, perhaps too large for memory? | `regular_files`, `mapped_features` |
+| ... whose labels nobody trains on? | `held_out` |
 | ... of an encoder that was trained on other data? | the room `encoders` |
 | What do other packages add? | `extensions` |
 | Which features? | `features`: `patch_encoder`, `random_patches` |

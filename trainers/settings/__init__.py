@@ -10,6 +10,8 @@ speaks of the trainer of the same name, which hands its settings on.
 | What is done to labels? | `noise` |
 | Noise on labels, Bayes' rule in training | `alibi`, `alibi_prior`, `bit_flip` |
 | Randomized response with learned priors | `lp_mst`, `consensus`, `recommender` |
+| Noisy sums of labels, asked for in stages | `staged_moments` |
 | With a guarantee of accuracy | `convex` |
 | Teachers vote, students learn | `pate`: `ensemble`, `student`; of `forest` or `fixmatch` |
+| An encoder of the images alone, no label | `self_supervised` |
 """
