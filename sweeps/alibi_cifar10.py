@@ -18,6 +18,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.studies.home_preset import network_preset
+from labeldp.platform.studies.smoke_sizes import SMALL_CNN
 from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.alibi import AlibiConfig
@@ -57,14 +58,9 @@ SWEEP = Sweep(
     presets={"home": network_preset()},
     smoke=Smoke(
         changes={
-            "data.limit": 2000,
-            "audit.canaries": 100,
-            "trainer.model": ModelName.SMALL_CNN,
+            **SMALL_CNN,
             "trainer.width": 16,
-            "trainer.epochs": 2,
             "trainer.learning_rate": 0.05,
-            "performance.precision": Precision.FP32,
-            "performance.channels_last": False,
         },
         space={"seed": Grid(0)},
     ),

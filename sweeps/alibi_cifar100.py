@@ -23,6 +23,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.studies.home_preset import EPOCHS, network_preset
+from labeldp.platform.studies.smoke_sizes import SMALL_CNN
 from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.alibi import AlibiConfig
@@ -83,13 +84,8 @@ SWEEP = Sweep(
     },
     smoke=Smoke(
         changes={
-            "data.limit": 2000,
-            "audit.canaries": 100,
-            "trainer.model": ModelName.SMALL_CNN,
+            **SMALL_CNN,
             "trainer.width": 16,
-            "trainer.epochs": 2,
-            "performance.precision": Precision.FP32,
-            "performance.channels_last": False,
         },
         space={
             "trainer.learning_rate": Grid(0.02, 0.05),

@@ -20,6 +20,7 @@ trial, 7 minutes a stage where it has units for bfloat16.
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.studies.home_preset import EPOCHS, network_preset
+from labeldp.platform.studies.smoke_sizes import SMALL_CNN
 from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.schedules import Schedule
@@ -92,14 +93,9 @@ SWEEP = Sweep(
     presets={"home": network_preset(variants=levels(EPOCHS))},
     smoke=Smoke(
         changes={
-            "data.limit": 2000,
-            "audit.canaries": 100,
-            "trainer.model": ModelName.SMALL_CNN,
-            "trainer.epochs": 2,
+            **SMALL_CNN,
             "trainer.batch_size": 128,
             "trainer.learning_rate": 0.05,
-            "performance.precision": Precision.FP32,
-            "performance.channels_last": False,
             "seed": 0,
             "noise.draw": 0,
         },

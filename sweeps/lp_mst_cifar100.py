@@ -20,6 +20,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.space import Choice, Grid, Uniform
 from labeldp.platform.studies.home_preset import EPOCHS, network_preset
+from labeldp.platform.studies.smoke_sizes import SMALL_CNN
 from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.schedules import Schedule
@@ -69,14 +70,9 @@ SWEEP = Sweep(
     presets={"home": network_preset(variants=stages(EPOCHS), samples=3)},
     smoke=Smoke(
         changes={
-            "data.limit": 2000,
-            "audit.canaries": 100,
-            "trainer.model": ModelName.SMALL_CNN,
-            "trainer.epochs": 2,
+            **SMALL_CNN,
             "trainer.batch_size": 128,
             "trainer.learning_rate": 0.05,
-            "performance.precision": Precision.FP32,
-            "performance.channels_last": False,
         },
         space={"trainer.epsilon": Grid(4.0)},
     ),

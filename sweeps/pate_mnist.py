@@ -16,10 +16,8 @@ Hardware: two cores, three minutes, most of them for the features.
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureSet, TrialConfig
-from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.data_sets.catalog import find
-from labeldp.trainers.data_sets.files import data_root
+from labeldp.platform.studies.pate_probe_grids import VARIANTS, smoke
+from labeldp.platform.sweep import Sweep
 from labeldp.trainers.settings.ensemble import EnsembleConfig
 from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.settings.student import StudentConfig, StudentKind
@@ -36,38 +34,8 @@ SWEEP = Sweep(
             answers=500,
         ),
     ),
-    variants=[
-        Variant(
-            name="T=250",
-            changes={"trainer.ensemble.teachers": 250},
-            space={
-                "trainer.threshold": Grid(100.0, 150.0),
-                "trainer.sigma1": Grid(75.0, 150.0),
-                "trainer.sigma2": Grid(25.0, 50.0, 75.0),
-            },
-        ),
-        Variant(
-            name="T=800",
-            changes={"trainer.ensemble.teachers": 800},
-            space={
-                "trainer.threshold": Grid(320.0, 400.0),
-                "trainer.sigma1": Grid(400.0, 800.0),
-                "trainer.sigma2": Grid(80.0, 120.0, 240.0),
-                "trainer.answers": Grid(300, 500),
-            },
-        ),
-    ],
-    smoke=Smoke(
-        changes={
-            "data.name": "mnist" if find("mnist").available(data_root(None)) else "digits",
-            "data.limit": 2000,
-            "audit.canaries": 100,
-            "trainer.ensemble.queries": 400,
-            "trainer.answers": 100,
-            "trainer.students": 1,
-        },
-        space={"trainer.answers": Grid(100)},
-    ),
+    variants=VARIANTS,
+    smoke=smoke("mnist", changes={"trainer.students": 1}),
 )
 
 if __name__ == "__main__":

@@ -1,0 +1,41 @@
+"""pate_probe_grids: 36 settings of noise on two ensembles; digits where there is no data set."""
+
+from pathlib import Path
+
+import pytest
+
+from labeldp.platform.configuration import DataSettings, FeatureSet, TrialConfig
+from labeldp.platform.space import Grid
+from labeldp.platform.studies.pate_probe_grids import VARIANTS, smoke
+from labeldp.platform.sweep import Sweep, ensembles_of, plan_trials, smoke_sized
+from labeldp.trainers.pate.pate_fm import PateConfig
+
+
+def sweep(**changes: object) -> Sweep:
+    """A sweep of these grids."""
+    base = TrialConfig(
+        method="pate",
+        data=DataSettings(name="mnist", features=FeatureSet.PATCHES),
+        trainer=PateConfig(),
+    )
+    return Sweep(name="probes", base=base, variants=VARIANTS, **changes)  # type: ignore[arg-type]
+
+
+def test_every_noise_of_a_variant_reads_the_votes_of_the_same_teachers() -> None:
+    trials = plan_trials(sweep())
+    assert len({trial.hash("data") for trial in trials}) == 36
+    assert sorted(each.teachers for each in ensembles_of(trials)) == [250, 800]
+
+
+def test_smoke_takes_digits_where_there_is_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LABELDP_DATA", str(tmp_path))
+    small = smoke("mnist", changes={"trainer.students": 1}, space={"seed": Grid(0)})
+    trials = plan_trials(smoke_sized(sweep(smoke=small)))
+    assert len(trials) == 24
+    for trial in trials:
+        assert (trial.config.data.name, trial.config.data.limit) == ("digits", 2000)
+        config = trial.config.trainer
+        assert isinstance(config, PateConfig)
+        assert (config.answers, config.students, config.ensemble.queries) == (100, 1, 400)
