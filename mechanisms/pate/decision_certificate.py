@@ -50,13 +50,6 @@ _SMALL_KAPPA = 0.25
 _ONE_COORDINATE = (math.sqrt(2) + 1) / 2
 
 
-def check_sum(x: Floats, kappa: float) -> Floats:
-    """sum_i f_i w(t_i) of a check [P], the changed vote counting against it."""
-    passes, fails = check_outcomes(x)
-    up, down = excess(-passes.score, kappa), excess(-fails.score, kappa)
-    return passes.probability * up + fails.probability * down
-
-
 def answer_sum(outcomes: tuple[Outcome, ...], kappa: float) -> Floats:
     """sum_i f_i w(t_i) of an answer [P]."""
     terms = [each.probability * excess(each.score, kappa) for each in outcomes]

@@ -2,8 +2,8 @@
 
 >>> number(3.9999999999999276), number(1e-05), number(math.inf)
 ('4', '1e-5', '∞')
->>> percent(0.97777), points_between(0.978, 0.852)
-('97.8%', '12.6 points less')
+>>> percent(0.97777)
+'97.8%'
 """
 
 import math
@@ -23,14 +23,6 @@ def number(value: Any) -> str:
 def percent(share: float) -> str:
     """Return a share between 0 and 1 for a sentence."""
     return f"{100 * share:.1f}%"
-
-
-def points_between(before: float, after: float) -> str:
-    """Return by how many points of a hundred one share differs from another."""
-    change = round(100 * after, 1) - round(100 * before, 1)
-    if abs(change) < 0.05:
-        return "as much"
-    return f"{abs(change):.1f} points {'more' if change > 0 else 'less'}"
 
 
 def rounded(value: float) -> float:

@@ -97,14 +97,6 @@ class SearchBook:
         known = enumerate(map(len, self._suggested))
         return [trial for place, number in known for trial in self.search.rest(place, number)]
 
-    def strand_of(self, digest: str) -> int:
-        """Return the place of the strand that a trial is of."""
-        return next(
-            place
-            for place, entries in enumerate(self._suggested)
-            if any(entry.hash == digest for entry in entries)
-        )
-
     def _new(self, place: int, records: Mapping[str, TrialRecord]) -> Suggested:
         strand, number = self.search.strands[place], len(self._suggested[place])
         if not strand.axes:

@@ -14,11 +14,10 @@ from labeldp.mechanisms.pate.decision_certificate import (
     beyond_the_grid,
     certified_answers,
     certified_check,
-    check_sum,
     step_at,
     table_nodes,
 )
-from labeldp.mechanisms.pate.decision_scores import answer_outcomes
+from labeldp.mechanisms.pate.decision_scores import answer_outcomes, check_outcomes, excess
 from labeldp.mechanisms.pate.decision_table import ROWS
 
 KAPPAS = [0.0, 0.125, 0.5, 2.0, 8.0]
@@ -26,6 +25,13 @@ KAPPAS = [0.0, 0.125, 0.5, 2.0, 8.0]
 
 def row(kappa: float) -> tuple[float, float, float]:
     return min(ROWS, key=lambda each: abs(each[0] - kappa))
+
+
+def check_sum(x: np.ndarray, kappa: float) -> np.ndarray:
+    """sum_i f_i w(t_i) of a check [P], the changed vote counting against it."""
+    passes, fails = check_outcomes(x)
+    up, down = excess(-passes.score, kappa), excess(-fails.score, kappa)
+    return passes.probability * up + fails.probability * down
 
 
 def best_answer(kappa: float) -> float:
