@@ -166,8 +166,14 @@ class AnswerDesk:
 
         Raises:
             BudgetExceeded: The charge would take a label over the budget.
+            ValueError: The cost of several rounds is to be published, for which nothing is proven.
             VoteStoreUnusable: Teachers have not voted yet.
         """
+        if publish_cost and len(requests) != 1:
+            raise ValueError(
+                f"the cost of {len(requests)} rounds can't be published, a bound is proven for one "
+                "only; ask in one round, or with publish_cost=False"
+            )
         keys, rounds = self._rounds(ensemble, requests, student_scores, noise)
         released: NDArray[np.int64] = np.concatenate([each.released for each in rounds])
         figures = self._figures(ensemble, rounds, released)
@@ -177,7 +183,7 @@ class AnswerDesk:
         figures["private/epsilon_expected_of_counts"] = costs.expected_of_counts
         figures["epsilon_realised"] = costs.realised_data_independent
         published = None
-        if publish_cost and len(rounds) == 1:
+        if publish_cost:
             published = self._published_cost(ensemble, rounds[0], delta=delta, noise=noise)
         if published is not None:
             keys.append(published.key)

@@ -78,9 +78,12 @@ def started(
         prior = config.prior.learn(data, labels, epsilon=config.prior_epsilon, delta=config.delta)
 
     def ask(count: int, scores: NDArray[np.float32] | None = None) -> NDArray[np.int64]:
-        publish = config.publish_cost and len(rounds) == 1
         return labels.answers(
-            config.ensemble, rounds[:count], scores, delta=config.delta, publish_cost=publish
+            config.ensemble,
+            rounds[:count],
+            scores,
+            delta=config.delta,
+            publish_cost=config.publishes,
         )
 
     def student(released: NDArray[np.int64], seed: int) -> Student:

@@ -149,6 +149,11 @@ class PateConfig(TrainerDefaults):
         )
 
     @property
+    def publishes(self) -> bool:
+        """Whether a bound on the cost is published: it is proven for one round, not for two."""
+        return self.publish_cost and len(self.rounds) == 1
+
+    @property
     def _confident(self) -> ConfidentGNMax:
         return ConfidentGNMax(threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2)
 
@@ -156,7 +161,7 @@ class PateConfig(TrainerDefaults):
         """Return what a trial will pay for its answers, and for publishing what they cost."""
         rounds = self.rounds
         published = None
-        if self.publish_cost and len(rounds) == 1:
+        if self.publishes:
             published = PublishedCost.of(
                 rounds[0],
                 teachers=self.ensemble.teachers,

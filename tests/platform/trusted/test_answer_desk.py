@@ -162,9 +162,11 @@ def test_two_rounds_are_one_run(tmp_path: Path) -> None:
     second = PateAnswers(aggregator=interactive, queries=40, max_answers=20)
     alone = desk.answers(ENSEMBLE, (first,), delta=1e-5, publish_cost=False, noise=NOISE)
     scores = np.full((40, 3), 1 / 3, dtype=np.float32)
-    both = desk.answers(
-        ENSEMBLE, (first, second), scores, delta=1e-5, publish_cost=True, noise=NOISE
-    )
+    asked = (ENSEMBLE, (first, second), scores)
+    with pytest.raises(ValueError, match="cost of 2 rounds can't be published"):
+        desk.answers(*asked, delta=1e-5, publish_cost=True, noise=NOISE)
+    assert len(vault.charges()) == 1, "refused before anything is drawn"
+    both = desk.answers(*asked, delta=1e-5, publish_cost=False, noise=NOISE)
     np.testing.assert_array_equal(both.values[:40], alone.values)
     assert both.values.shape == (80, 2) and both.keys[0] == alone.keys[0]
     assert len(vault.charges()) == len(both.keys) == 2  # the first was read, not paid, again
