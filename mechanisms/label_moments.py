@@ -104,6 +104,13 @@ class LabelMoments:
         return sums
 
 
+def rows_too_long(weights: NDArray[Any]) -> NDArray[np.intp]:
+    """Return which rows [N, M] a release refuses: longer than 1 + `ROUNDING`, or not finite."""
+    squares = np.einsum("ij,ij->i", weights, weights, dtype=np.float64)
+    # NaN is not below anything: what is not finite is caught here too.
+    return np.flatnonzero(~(squares <= (1 + ROUNDING) ** 2))
+
+
 def _on_lattice(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rows in whole multiples of 1 / LATTICE, each of them no longer than before and than 1.
 
@@ -129,12 +136,11 @@ def _check_weights(weights: NDArray[Any], *, num_labels: int) -> None:
             f"weights has {len(weights)} rows and there are {num_labels} labels; every label needs "
             "a row"
         )
-    squares = np.einsum("ij,ij->i", weights, weights, dtype=np.float64)
-    # NaN is not below anything: what is not finite is caught here too.
-    bad = np.flatnonzero(~(squares <= (1 + ROUNDING) ** 2))
+    bad = rows_too_long(weights)
     if bad.size:
-        length = math.sqrt(squares[bad[0]]) if squares[bad[0]] >= 0 else math.nan
+        length = float(np.linalg.norm(weights[bad[0]].astype(np.float64)))
+        # In full: a row that is too long by rounding would seem to have length 1.
         raise ValueError(
-            f"weights row {bad[0]} has length {length:.6g}; the noise is made for rows of length "
-            "at most 1: shorten longer rows before the release"
+            f"weights row {bad[0]} has length {length:.9g}; the noise is made for rows of length "
+            f"at most 1, and {ROUNDING:g} more for rounding: shorten longer rows before the release"
         )

@@ -3,6 +3,7 @@
 Nothing here loads data, so that a plan starts without what trains.
 """
 
+import os
 from collections.abc import Sequence
 
 from labeldp.platform.accuracy_figures import ChooseBy
@@ -11,6 +12,7 @@ from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.count_price import choice_beforehand, count_note
 from labeldp.platform.sweep import PlannedTrial, Sweep
 from labeldp.platform.sweep_options import SweepOptions, canaries_left_out
+from labeldp.trainers.performance import Device, Precision, lacks_bf16_units
 
 
 def check_canaries(config: TrialConfig, options: SweepOptions, *, num_classes: int) -> None:
@@ -39,8 +41,25 @@ def notes_of(
     notes = (
         canaries_left_out(sweep, options.overrides),
         count_note(trials, held_out=held_out),
+        _precision_note(trials, options),
     )
     return [note for note in notes if note]
+
+
+def _precision_note(trials: Sequence[PlannedTrial], options: SweepOptions) -> str:
+    """Say that bfloat16 is asked for and slows down; empty where it does not, or nobody knows."""
+    settings = [trial.config.performance for trial in trials]
+    asked = any(
+        each.precision is Precision.BF16 and each.device is not Device.CUDA for each in settings
+    )
+    elsewhere = options.address or os.environ.get("RAY_ADDRESS")  # on a cluster's machines
+    if not asked or elsewhere or not lacks_bf16_units():
+        return ""
+    return (
+        "performance.precision is bf16, and this machine has neither a processor with units for "
+        "bfloat16 (amx_bf16 or avx512_bf16) nor a GPU: training takes longer than in single "
+        "precision; performance.precision=auto takes bf16 only where there are units for it"
+    )
 
 
 def wants_estimates(sized: Sweep, options: SweepOptions, *, by: ChooseBy) -> bool:

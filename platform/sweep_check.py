@@ -33,6 +33,7 @@ from labeldp.platform.publishing.learned_sweeps import (
     RELEASES_SEARCHED,
 )
 from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.records.tracking_address import check_file, default_uri
 from labeldp.platform.search.stand_ins import DataFacts, Search
 from labeldp.platform.sweep import PlannedTrial, Sweep, with_canaries
 from labeldp.platform.sweep_options import SweepOptions, prepare
@@ -108,10 +109,12 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
     """Plan a sweep, load its data, and hold both against each other and the budget.
 
     Raises:
-        ValueError: Bad input of any kind (configuration, data, results folder).
+        ValueError: Bad input of any kind (configuration, data, results folder, tracking store).
         BudgetExceeded: The sweep would cost more than its budget.
     """
     sized, trials = prepare(sweep, options)
+    # A new store is opened beside Ray's start, which takes longer than to say this.
+    check_file(options.tracking_uri or default_uri(options.results.absolute()))
     first = trials[0].config
     loaded = load_data(
         first.data, evaluation=first.evaluation, cache=beside(options.results) / "features"

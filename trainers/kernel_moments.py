@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.label_moments import rows_too_long
 
 #: Counted up when the same features and settings give other directions, if only in a last digit, so
 #: that stale files are not read.
@@ -194,7 +195,20 @@ def moment_query(directions: Directions, *, noise_std: float, tolerated: float) 
     scale = float(np.quantile(lengths, _KEPT_WHOLE))
     weights = values / np.maximum(lengths, scale)[:, None]
     return MomentQuery(
-        weights=weights,
+        weights=_no_longer_than_allowed(weights),
         directions=Directions(values=values, strengths=directions.strengths[:count]),
         scale=scale,
     )
+
+
+def _no_longer_than_allowed(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Shorten in place those rows [N, M] that a release would refuse; all others keep their bits.
+
+    Lengths were summed in single precision, which errs by more than a release allows where a
+    thousand directions are asked about, and a later stage asks when earlier ones are paid for.
+    Of an exact length, entries that are rounded once are off by 2^-24 each, and so is their length.
+    """
+    longer = rows_too_long(weights)
+    exact = weights[longer].astype(np.float64)
+    weights[longer] = exact / np.linalg.norm(exact, axis=1, keepdims=True)
+    return weights

@@ -38,10 +38,12 @@ class TrainingDiverged(RuntimeError):
     """The loss is not finite any more."""
 
     @classmethod
-    def at(cls, *, epoch: int, learning_rate: float) -> "TrainingDiverged":
+    def at(
+        cls, *, epoch: int, learning_rate: float, what: str = "the loss is"
+    ) -> "TrainingDiverged":
         """Return the error for an epoch (counted from 1) and the learning rate in force."""
         return cls(
-            f"the loss is not finite in epoch {epoch}, at learning rate {learning_rate:.3g}; "
+            f"{what} not finite in epoch {epoch}, at learning rate {learning_rate:.3g}; "
             "lower learning_rate (a tenth of it is a good next try), or let it warm up longer"
         )
 

@@ -1,9 +1,13 @@
 """`labeldp predict MODEL DATA -o FILE`: what a kept model says of raw rows."""
 
 import argparse
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-from labeldp.platform.cli.verb import Verb
+from labeldp.platform.cli.verb import Verb, plain_text
+
+if TYPE_CHECKING:  # it loads torch
+    from labeldp.platform.cli.predicting import Predictions
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +27,13 @@ def _predict(options: argparse.Namespace) -> Any:
     return predict(options.model, options.data, out=options.out, trial=options.trial)
 
 
+def _text(predictions: "Predictions") -> str:
+    """The method in the words of the report, where there is one."""
+    said = asdict(predictions)
+    line = said.pop("line")
+    return plain_text(said if line is None else {**said, "method": line})
+
+
 VERBS = (
     Verb(
         name="predict",
@@ -30,5 +41,6 @@ VERBS = (
         example="labeldp predict results/quickstart --trial HASH ROWS.npz -o predictions.parquet",
         arguments=_arguments,
         run=_predict,
+        text=_text,
     ),
 )

@@ -8,6 +8,7 @@ from labeldp.platform.cli.raw_row_files import read_rows
 from labeldp.platform.private_files import replacing
 from labeldp.platform.records.kept_models import DESCRIPTION
 from labeldp.platform.records.mlflow_model import prediction_columns
+from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.trainers.encoders.embedding_record import checked_record
 from labeldp.trainers.encoders.provenance import FeatureProvenance
 from labeldp.trainers.trained_model import load_model
@@ -24,10 +25,11 @@ class Predictions:
         rows: How many.
         columns: `prediction`, and `probability_CLASS` for each class.
         trial: Whose model it was.
-        method: That trained it.
+        method: That trained it, as configurations name it.
         epsilon: What that cost.
         delta: At which epsilon holds.
         private: Whether there is a guarantee at all.
+        line: What the sweep's report calls it; None where the model lies in no results folder.
     """
 
     file: str
@@ -38,6 +40,7 @@ class Predictions:
     epsilon: float
     delta: float
     private: bool
+    line: str | None = None
 
 
 def predict(model: str, data: str, *, out: str, trial: str | None = None) -> Predictions:
@@ -58,7 +61,8 @@ def predict(model: str, data: str, *, out: str, trial: str | None = None) -> Pre
     target = Path(out)
     if target.suffix not in _ENDINGS:
         raise ValueError(f"--out is {out}; name a file that ends in {' or '.join(_ENDINGS)}")
-    loaded = load_model(model_folder(Path(model), trial))
+    folder = model_folder(Path(model), trial)
+    loaded = load_model(folder)
     _check_encoder(data, loaded.origin.provenance)
     table = pd.DataFrame(prediction_columns(loaded, read_rows(data, loaded.preprocessing)))
     with replacing(target) as file:
@@ -71,8 +75,19 @@ def predict(model: str, data: str, *, out: str, trial: str | None = None) -> Pre
         file=out,
         rows=len(table),
         columns=list(table),
+        line=_line_in_report(folder, trial=loaded.origin.trial),
         **{name: facts[name] for name in ("trial", "method", "epsilon", "delta", "private")},
     )
+
+
+def _line_in_report(folder: Path, *, trial: str) -> str | None:
+    """The name of the trial's line, where its record lies beside its model."""
+    place = folder.absolute()
+    try:
+        record = TrialRecord.read(place.parents[1] / "trials" / f"{place.name}.json")
+    except (OSError, ValueError, IndexError):  # a model by itself, or whose record is no use
+        return None
+    return record.variant if record.hash == trial else None
 
 
 def _check_encoder(data: str, wanted: FeatureProvenance) -> None:

@@ -2,12 +2,14 @@
 
 import argparse
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labeldp.platform.cli.verb import Verb
+from labeldp.platform.cli.verb import Verb, plain_text
 
 if TYPE_CHECKING:  # torch, which `labeldp --help` has no use for
+    from labeldp.trainers.self_supervised.kept_pretraining import Pretrained
     from labeldp.trainers.self_supervised.pretraining import PretrainingMetrics
 
 #: Networks that can be an encoder, by the name that people type.
@@ -50,7 +52,9 @@ def _told(metrics: "PretrainingMetrics") -> None:
 
 
 def _self_supervise(options: argparse.Namespace) -> Any:
+    from labeldp.platform.endings import Unfinished
     from labeldp.trainers.performance import Device, Performance, Precision
+    from labeldp.trainers.schedules import TrainingDiverged
     from labeldp.trainers.self_supervised.kept_pretraining import (
         PretrainRequest,
         pretrain,
@@ -82,7 +86,19 @@ def _self_supervise(options: argparse.Namespace) -> Any:
         ),
         replace=options.replace,
     )
-    return pretrain(request, told=_told)
+    try:
+        return pretrain(request, told=_told)
+    except TrainingDiverged as error:
+        raise Unfinished(
+            f"{error}; nothing is written to {request.out}: say --learning-rate R, and --replace "
+            "if an earlier call has left files there"
+        ) from error
+
+
+def _text(pretrained: "Pretrained") -> str:
+    return plain_text(
+        {name: value for name, value in asdict(pretrained).items() if value is not None}
+    )
 
 
 VERBS = (
@@ -92,5 +108,6 @@ VERBS = (
         example="labeldp self-supervise cifar10 --minutes 30 -o encoder.pt",
         arguments=_arguments,
         run=_self_supervise,
+        text=_text,
     ),
 )

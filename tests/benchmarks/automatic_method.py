@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits, make_classification
 
 from labeldp import LabelPrivateClassifier
 from labeldp.platform.api.automatic_method import choose, kept
+from tests.benchmarks.interruption import ended
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 METHODS = (
@@ -79,4 +80,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    ended(main)

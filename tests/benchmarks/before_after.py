@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.interruption import ended
 from tests.benchmarks.machine import this_machine
 from tests.benchmarks.performance_page import PAGE, with_part
 from tests.benchmarks.timed_command import CommandFailed, Timing, timed
@@ -254,4 +255,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

@@ -20,6 +20,7 @@ from typing import Any
 from tests.benchmarks.benchmark import Benchmark, Figures, judge
 from tests.benchmarks.floor import Rates, rates_here
 from tests.benchmarks.hot_paths import BENCHMARKS
+from tests.benchmarks.interruption import ended
 from tests.benchmarks.machine import Machine, this_machine
 from tests.benchmarks.measuring import measure
 from tests.benchmarks.performance_page import BENCH, PAGE, table_of, with_part
@@ -175,4 +176,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

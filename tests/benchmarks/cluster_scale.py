@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.platform.private_cluster import _patient
+from tests.benchmarks.interruption import ended
 from tests.benchmarks.machine import this_machine
 from tests.benchmarks.scale_teachers import CLASSES, NappingTeachers, one_label_each
 from tests.faults.processes import end_all, family
@@ -358,4 +359,4 @@ def _resident_megabytes() -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
+from tests.benchmarks.interruption import ended
+
 #: Accuracy in percent at each epsilon, whose it is and whether delta is 0. Features are public, and
 #: learned of nothing but the set itself.
 PUBLISHED = {
@@ -146,4 +148,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    ended(main)

@@ -26,6 +26,7 @@ from labeldp.trainers.models import ModelName
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
 from labeldp.trainers.schedules import EpochMetrics, Schedule
 from tests.benchmarks.data_at_hand import load_or_refuse
+from tests.benchmarks.interruption import ended
 
 #: Images that judge a network trained on a part of the training split.
 JUDGES = 4000
@@ -122,4 +123,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    ended(main)

@@ -29,6 +29,7 @@ from labeldp.trainers.models import ModelName, build_model
 from labeldp.trainers.performance import Performance, Precision, bf16_units
 from tests.benchmarks.data_at_hand import load_or_refuse
 from tests.benchmarks.fast_network import ONE_CORE, fast, part, usual
+from tests.benchmarks.interruption import ended
 
 #: Of the training split.
 IMAGES = 5000
@@ -236,4 +237,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    ended(main)

@@ -20,12 +20,12 @@ import argparse
 import random
 import re
 import shutil
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.benchmarks.interruption import ended
 from tests.faults import kills_at_the_end
 from tests.faults.processes import Process, titled
 from tests.faults.sweep_runs import Driver, Ending, check_tracking, records
@@ -160,4 +160,4 @@ def _verdict(results: Path, peace: Ending) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

@@ -46,6 +46,7 @@ from tests.benchmarks.gpu_measuring import (
     random_labels,
 )
 from tests.benchmarks.gpu_networks import fast_network, self_supervised
+from tests.benchmarks.interruption import ended
 
 
 def yardstick(watch: Stopwatch, sizes: Sizes) -> Speed:
@@ -260,4 +261,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    ended(main)

@@ -14,6 +14,7 @@ import numpy as np
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.posterior import posterior
 from labeldp.mechanisms.randomized_response import RandomizedResponse
+from tests.benchmarks.interruption import ended
 
 CLASSES = (2, 10, 100)
 EPSILONS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
@@ -53,4 +54,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    ended(main)

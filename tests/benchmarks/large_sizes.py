@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.interruption import ended
 from tests.benchmarks.machine import this_machine
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
@@ -287,4 +288,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.benchmarks.interruption import ended
 from tests.benchmarks.mutant import SOURCES, TESTS, Mutant
 from tests.benchmarks.mutants_known import KNOWN
 from tests.benchmarks.mutants_more import MORE
@@ -160,4 +161,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

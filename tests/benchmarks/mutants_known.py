@@ -20,8 +20,8 @@ KNOWN = (
     Mutant(
         "rows of weights are not checked",
         "label_moments",
-        "bad = np.flatnonzero(~(squares <= (1 + ROUNDING) ** 2))",
-        "bad = np.flatnonzero(squares < 0)",
+        "return np.flatnonzero(~(squares <= (1 + ROUNDING) ** 2))",
+        "return np.flatnonzero(squares < 0)",
         ("label_moments",),
     ),
     Mutant(

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.benchmarks.interruption import ended
+
 _ROW = ("trainer.ensemble.teachers", "trainer.sigma2", "trainer.answers")
 _RANGES = {
     "epsilon": "epsilon by decisions",
@@ -101,4 +103,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    ended(main)

@@ -12,7 +12,6 @@ straggle.
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.benchmarks.interruption import ended
 from tests.benchmarks.pool_model import Machines, Policy, PoolRun, TaskTimes, simulate
 
 #: `python -m tests.benchmarks.teacher_times`: times of equal batches over their mean, by the
@@ -216,4 +216,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

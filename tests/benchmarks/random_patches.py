@@ -22,6 +22,7 @@ from labeldp.trainers.data import LabelledData
 from labeldp.trainers.kernel_moments import kernel_directions, moment_query
 from labeldp.trainers.random_patches import RandomPatchFeatures
 from tests.benchmarks.data_at_hand import load_or_refuse
+from tests.benchmarks.interruption import ended
 
 EPSILONS = (0.5, 1.0, 2.0)
 _DELTA, _LANDMARKS, _TOLERATED, _RIDGE = 1e-5, 1500, 0.1, 0.3
@@ -79,4 +80,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    ended(main)

@@ -17,6 +17,7 @@ from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.self_supervised.pretraining import Pretraining
 from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
 from tests.benchmarks.data_at_hand import load_or_refuse
+from tests.benchmarks.interruption import ended
 
 _RIDGE = 10.0
 
@@ -78,4 +79,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    ended(main)

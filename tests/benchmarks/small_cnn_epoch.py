@@ -16,6 +16,7 @@ import torch
 
 from labeldp.trainers.performance import Device, Performance, Precision
 from tests.benchmarks.hot_paths.training import FASHION, cnn_config, noise_images, run_of
+from tests.benchmarks.interruption import ended
 
 
 def main() -> None:
@@ -43,4 +44,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    ended(main)

@@ -9,7 +9,6 @@ is quiet, the clock on the wall of this one, with all that others do on it.
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
 
@@ -22,6 +21,7 @@ from labeldp.trainers.data import load
 from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind, TeacherVotes
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.learner import LearnerConfig
+from tests.benchmarks.interruption import ended
 
 SIZES = (1, 5, 25, 50)
 _TEACHERS = 50
@@ -79,4 +79,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

@@ -15,6 +15,7 @@ import pytest
 
 from labeldp.trainers.convex import ConvexConfig, Iterate, label_variance
 from labeldp.trainers.targets import Noise
+from tests.benchmarks.interruption import ended
 from tests.trainers.logistic import CLASSES, excess_risk, slope
 
 pytestmark = pytest.mark.benchmark
@@ -78,4 +79,4 @@ def draw(risks: Mapping[str, Sequence[float]], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw({name: measured(name) for name in METHODS}, Path(sys.argv[1]))
+    ended(lambda: draw({name: measured(name) for name in METHODS}, Path(sys.argv[1])))

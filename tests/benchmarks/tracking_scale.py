@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import sqlite3
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.interruption import ended
 from tests.platform.examples import a_record
 
 _NAMED_BY_RUN = ("runs", "tags", "params", "metrics", "latest_metrics")
@@ -149,4 +149,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

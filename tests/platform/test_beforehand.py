@@ -1,13 +1,17 @@
 """What is said and refused of users' own small files before anything is released."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from labeldp.platform import beforehand
 from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.cli.sweep_plan import plan_of
 from labeldp.platform.sweep_check import check
+from labeldp.trainers.performance import Precision
 from tests.platform.test_sweep_check import options, small
 
 
@@ -50,3 +54,29 @@ def test_a_choice_that_noise_would_make_is_refused_before_it_is_paid(tmp_path: P
         check(small(), options(tmp_path, overrides=own, choose_by=ChooseBy.ESTIMATED))
     unasked = check(small(), options(tmp_path, overrides=own))  # who wants no choice may look
     assert "too much to choose a trial by" in unasked.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("lacks", "settings", "noted"),
+    [
+        (True, {"performance.precision": Precision.BF16}, True),
+        (True, {"performance.precision": Precision.AUTO}, False),
+        (True, {}, False),
+        (False, {"performance.precision": Precision.BF16}, False),
+    ],
+)
+def test_bf16_without_units_is_told_beforehand(
+    lacks: bool,
+    settings: dict[str, Any],
+    noted: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(beforehand, "lacks_bf16_units", lambda: lacks)
+    asked = options(tmp_path, overrides=settings)
+    planned = plan_of(small(), asked).notes
+    assert planned == list(check(small(), asked).notes)
+    assert [note.startswith("performance.precision is bf16") for note in planned] == [True] * noted
+    assert all("performance.precision=auto" in note for note in planned)
+    assert not plan_of(small(), replace(asked, address="head:6379")).notes, "who knows?"

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.platform import sweep_check
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.configuration import TrialConfig, with_changes
 from labeldp.platform.records.results import write_json
+from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.search.search_settings import OptunaSearch
 from labeldp.platform.space import LogUniform
 from labeldp.platform.sweep import Sweep, Variant
@@ -60,6 +62,20 @@ def test_what_is_refused_leaves_no_folder(
     with pytest.raises(error, match=words):
         check(small(), options(tmp_path, **settings))
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("name", ["a%20b", "what?"])
+def test_a_folder_whose_store_has_no_address_is_refused_before_data_and_ray(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new store is opened beside Ray's start, and MLflow tries for minutes."""
+    with monkeypatch.context() as patched:
+        patched.setattr(sweep_check, "load_data", None)
+        with pytest.raises(TrackingUnusable, match="--results DIR"):
+            check(small(), options(tmp_path / name))
+    assert not (tmp_path / name).exists()
+    elsewhere = f"sqlite:///{tmp_path}/mlflow.db"
+    assert check(small(), options(tmp_path / name, tracking_uri=elsewhere)).trials
 
 
 def audit_of(folder: Path, **overrides: int | None) -> tuple[int | None, int | None]:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
 from labeldp.trainers.kernel_moments import Directions, kernel_directions, moment_query
 from tests.trainers.tiny_data import digits
 
@@ -61,6 +61,32 @@ def test_weights_are_rows_that_the_mechanism_takes(noise_std: float) -> None:
         labels, query.weights, generator=np.random.default_rng(0)
     )
     assert query.scores(moments, noise_std=noise_std).shape == (len(labels), 10)
+
+
+def divided_by_length(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    divided: NDArray[np.float32] = rows / np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    return divided
+
+
+def test_rows_that_are_too_long_by_rounding_are_shortened_and_others_keep_their_bits() -> None:
+    """A later stage would be refused when earlier ones are paid for."""
+    count = 3000
+    candidates = np.arange(0.005, 0.05, 0.0003, dtype=np.float32)
+    rows = np.repeat(candidates[:, None], count, axis=1)
+    single = np.linalg.norm(divided_by_length(rows).astype(np.float64), axis=1)
+    entry = candidates[single.argmax()]
+    assert single.max() > 1 + ROUNDING
+    values = np.full((50, count), entry)
+    values[0, 1:] = 0  # a short row
+    directions = Directions(values=values, strengths=np.linspace(2, 1, count))
+    query = moment_query(directions, noise_std=1e-6, tolerated=0.1)
+    assert query.weights.shape == values.shape and query.weights.dtype == np.float32
+    assert np.linalg.norm(query.weights.astype(np.float64), axis=1).max() <= 1 + 2.0**-23
+    assert query.weights[0, 0] == entry / np.float32(query.scale)
+    np.testing.assert_allclose(query.weights[1:], divided_by_length(values[1:]), rtol=1e-5)
+    LabelMoments(noise_std=1.0, num_classes=2).release(
+        np.zeros(50, dtype=np.int64), query.weights, generator=np.random.default_rng(0)
+    )
 
 
 def test_more_noise_asks_about_fewer_directions() -> None:

@@ -1,13 +1,20 @@
 """Performance: names are checked, devices that are not there are refused."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from labeldp.trainers.alibi import AlibiConfig
-from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
+from labeldp.trainers.performance import (
+    Device,
+    Performance,
+    Precision,
+    bf16_units,
+    lacks_bf16_units,
+)
 
 
 def test_settings_reach_torch() -> None:
@@ -40,6 +47,35 @@ def test_auto_takes_the_precision_that_the_processor_has_units_for(
     with cpu.autocast():
         product = torch.ones(2, 2) @ torch.ones(2, 2)
     assert (product.dtype == torch.bfloat16) == (taken is Precision.BF16)
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "gpu", "lacks"),
+    [
+        ("flags\t\t: fpu sse2 avx512f\n", False, True),
+        ("flags\t\t: fpu sse2 avx512f\n", True, False),
+        ("flags\t\t: fpu avx512_bf16\n", False, False),
+        ("flags\t\t: fpu amx_tile amx_bf16\n", False, False),
+        ("Features\t: fp asimd bf16\n", False, False),  # another processor: nothing is known
+        (None, False, False),  # another system
+    ],
+)
+def test_plans_know_processors_without_units_by_the_kernels_list(
+    cpuinfo: str | None, gpu: bool, lacks: bool, tmp_path: Path
+) -> None:
+    if cpuinfo is not None:
+        (tmp_path / "cpuinfo").write_text(cpuinfo)
+    if gpu:
+        (tmp_path / "nvidiactl").touch()
+    found = lacks_bf16_units(cpuinfo=tmp_path / "cpuinfo", gpus=[tmp_path / "nvidiactl"])
+    assert found is lacks
+
+
+def test_the_kernels_list_says_what_torch_finds() -> None:
+    if bf16_units(torch.device("cpu")):
+        assert not lacks_bf16_units()
+    elif lacks_bf16_units():
+        assert not torch.cuda.is_available()
 
 
 def test_who_asks_for_a_precision_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:

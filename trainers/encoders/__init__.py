@@ -9,6 +9,7 @@ of their own, which every report names.
 | What lies beside a file of features? | `embedding_record` |
 | Which images? | `image_sources` |
 | What is done to them first? | `preparation` |
+| Does Hugging Face's hub answer? | `hub` |
 | Which encoder, with which weights? | `encoder`; `libraries`, `hugging_face`, `own_encoder` |
 | ... trained here, on whose public labels? | `pretrained`, `public_training` |
 | ... do the weights fit, and who trained them on what? | `weights`, `known_weights` |

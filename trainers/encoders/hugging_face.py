@@ -20,6 +20,7 @@ from labeldp.trainers.encoders.encoder import (
     finished,
     sized,
 )
+from labeldp.trainers.encoders.hub import silence
 from labeldp.trainers.encoders.libraries import library, seeded
 from labeldp.trainers.encoders.preparation import IMAGENET_MEAN, IMAGENET_STD, Preparation
 from labeldp.trainers.encoders.weights import WeightsRefused, digest_of, read_weights
@@ -60,6 +61,9 @@ def hugging_face_encoder(request: EncoderRequest) -> Encoder:
     transformers.utils.logging.disable_progress_bar()
     if request.kind is WeightsKind.LIBRARY and request.weights is not None:
         raise WeightsRefused(f"--weights is {request.weights}, and there is no such file")
+    unheard = None if local else silence(where, ["config.json"])
+    if unheard is not None:
+        raise _not_loaded(request, unheard)
     try:
         missing: tuple[str, ...] = ()
         if request.kind is WeightsKind.LIBRARY:
@@ -78,11 +82,7 @@ def hugging_face_encoder(request: EncoderRequest) -> Encoder:
     except WeightsRefused:
         raise
     except (OSError, RuntimeError, ValueError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise WeightsRefused(
-            f"{request.address} can't be loaded ({first}); fetch {_FILES} on a machine that can, "
-            "put them into a folder here, and name it: --encoder huggingface:FOLDER"
-        ) from error
+        raise _not_loaded(request, error) from error
     whole = not any(_POOLER in name for name in missing)
     return finished(
         request,
@@ -91,6 +91,14 @@ def hugging_face_encoder(request: EncoderRequest) -> Encoder:
         preparation=sized(_preparation(settings), request.image_size),
         weights=digest_of(network),
         known_as="" if local else request.address,
+    )
+
+
+def _not_loaded(request: EncoderRequest, error: Exception) -> WeightsRefused:
+    first = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+    return WeightsRefused(
+        f"{request.address} can't be loaded ({first}); fetch {_FILES} on a machine that can, "
+        "put them into a folder here, and name it: --encoder huggingface:FOLDER"
     )
 
 

@@ -21,6 +21,7 @@ from labeldp.trainers.encoders.encoder import (
     finished,
     sized,
 )
+from labeldp.trainers.encoders.hub import silence
 from labeldp.trainers.encoders.preparation import Preparation
 from labeldp.trainers.encoders.weights import (
     WeightsRefused,
@@ -29,6 +30,9 @@ from labeldp.trainers.encoders.weights import (
     read_weights,
     without_head,
 )
+
+#: Under which timm looks for weights on the hub.
+_TIMM_FILES = ("model.safetensors", "pytorch_model.bin")
 
 
 def torchvision_encoder(request: EncoderRequest) -> Encoder:
@@ -89,13 +93,17 @@ def timm_encoder(request: EncoderRequest) -> Encoder:
         network = timm.create_model(request.name, pretrained=False, num_classes=0)
     settings = network.pretrained_cfg
     if of_library:
+        place = settings.get("hf_hub_id") or settings.get("url") or request.name
+        what = f"model.safetensors of {place}"
+        if settings.get("hf_hub_id"):
+            named = settings.get("hf_hub_filename")
+            unheard = silence(place, [*([named] if named else ()), *_TIMM_FILES])
+            if unheard is not None:
+                raise _not_downloaded(request, unheard, what=what, place="any folder")
         try:
             network = timm.create_model(request.name, pretrained=True, num_classes=0)
         except (OSError, RuntimeError) as error:
-            place = settings.get("hf_hub_id") or settings.get("url") or request.name
-            raise _not_downloaded(
-                request, error, what=f"model.safetensors of {place}", place="any folder"
-            ) from error
+            raise _not_downloaded(request, error, what=what, place="any folder") from error
     else:
         heads = settings.get("classifier") or ()
         head = heads if isinstance(heads, str) else (heads or (None,))[0]

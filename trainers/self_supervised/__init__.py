@@ -8,6 +8,7 @@ outside data. Its settings are in `settings.self_supervised`.
 |---|---|
 | What is done to an image? | `distortions` |
 | What is minimized? | `vicreg` |
+| Did the loss fall? | `loss_course` |
 | Who trains, and goes on where it was stopped? | `pretraining` |
 | What is left, and how is it kept? | `image_encoder` |
 | From images to a file, some minutes at a time? | `kept_pretraining` |

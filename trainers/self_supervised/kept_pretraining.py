@@ -7,7 +7,7 @@ that it is done, and a further call computes nothing.
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from labeldp.trainers.self_supervised.image_encoder import (
     write_encoder,
     write_whole,
 )
+from labeldp.trainers.self_supervised.loss_course import concern
 from labeldp.trainers.self_supervised.pretraining import Pretraining, PretrainingMetrics
 from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
 
@@ -120,6 +121,7 @@ class Pretrained:
         dimensions: Numbers in a vector, D.
         loss: Of the last epoch that this call trained; None if it trained none.
         finished: Whether all are done.
+        warning: What is wrong with the losses of all epochs so far; None if nothing is.
     """
 
     file: str
@@ -128,6 +130,7 @@ class Pretrained:
     dimensions: int
     loss: float | None
     finished: bool
+    warning: str | None = None
 
 
 def pretrain(request: PretrainRequest, *, told: Told) -> Pretrained:
@@ -139,14 +142,18 @@ def pretrain(request: PretrainRequest, *, told: Told) -> Pretrained:
 
     Raises:
         EncoderFileRefused: The files that lie there are of other images, settings or another seed.
-        TrainingDiverged: The loss is not finite any more.
+        TrainingDiverged: The loss or a weight is not finite any more; the encoder is left as the
+            last call wrote it.
         OSError: The disk is full.
     """
     began = time.monotonic()
     key = request.key()
     kept = None if request.replace else _kept(request, key)
+    # An older version's state has none: the course then begins with this call.
+    losses: list[float] = [] if kept is None else list(kept.get("losses", ()))
     if kept is not None and kept["training"] is None:
-        return _said(request, read_encoder(request.out), epochs=request.config.epochs, loss=None)
+        done = request.config.epochs
+        return _said(request, read_encoder(request.out), epochs=done, loss=None, losses=losses)
     training = Pretraining(
         request.config,
         images=request.images,
@@ -161,19 +168,20 @@ def pretrain(request: PretrainRequest, *, told: Told) -> Pretrained:
             break
         metrics = training.epoch()
         loss = metrics.loss
+        losses.append(loss)
         if time.monotonic() - saved >= _KEEP_SECONDS:
-            _keep(request, key, training.state_dict())
+            _keep(request, key, training.state_dict(), losses)
             saved = time.monotonic()
         told(metrics)
     finished = training.epoch_number >= request.config.epochs
     encoder = training.encoder()
     # An encoder without a state would be one of nobody knows what: the state first, and that it is
     # done only when the last encoder is there.
-    _keep(request, key, training.state_dict())
+    _keep(request, key, training.state_dict(), losses)
     write_encoder(request.out, encoder)
     if finished:
-        _keep(request, key, None)
-    return _said(request, encoder, epochs=training.epoch_number, loss=loss)
+        _keep(request, key, None, losses)
+    return _said(request, encoder, epochs=training.epoch_number, loss=loss, losses=losses)
 
 
 def _kept(request: PretrainRequest, key: str) -> dict[str, Any] | None:
@@ -194,8 +202,11 @@ def _kept(request: PretrainRequest, key: str) -> dict[str, Any] | None:
     return kept
 
 
-def _keep(request: PretrainRequest, key: str, training: dict[str, Any] | None) -> None:
-    write_whole(request.state, {"format": FORMAT, "key": key, "training": training})
+def _keep(
+    request: PretrainRequest, key: str, training: dict[str, Any] | None, losses: list[float]
+) -> None:
+    content = {"format": FORMAT, "key": key, "training": training, "losses": losses}
+    write_whole(request.state, content)
 
 
 def _over(request: PretrainRequest, began: float) -> bool:
@@ -203,7 +214,12 @@ def _over(request: PretrainRequest, began: float) -> bool:
 
 
 def _said(
-    request: PretrainRequest, encoder: ImageEncoder, *, epochs: int, loss: float | None
+    request: PretrainRequest,
+    encoder: ImageEncoder,
+    *,
+    epochs: int,
+    loss: float | None,
+    losses: Sequence[float],
 ) -> Pretrained:
     return Pretrained(
         file=str(request.out),
@@ -212,4 +228,5 @@ def _said(
         dimensions=encoder.dimensions,
         loss=loss,
         finished=epochs >= request.config.epochs,
+        warning=concern(losses, variance=request.config.variance),
     )

@@ -116,7 +116,7 @@ class Pretraining:
         """Train for one epoch.
 
         Raises:
-            TrainingDiverged: The loss is not finite any more.
+            TrainingDiverged: The loss or a weight is not finite any more.
         """
         started = time.perf_counter()
         before = self.epoch_number
@@ -132,6 +132,13 @@ class Pretraining:
         if not math.isfinite(loss):
             raise TrainingDiverged.at(
                 epoch=self.epoch_number, learning_rate=self._optimizer.learning_rate
+            )
+        # The last step of all is followed by no loss that would show what it did.
+        if not all(bool(each.isfinite().all()) for each in self._both.state_dict().values()):
+            raise TrainingDiverged.at(
+                epoch=self.epoch_number,
+                learning_rate=self._optimizer.learning_rate,
+                what="weights are",
             )
         return PretrainingMetrics(
             epoch=self.epoch_number, loss=loss, seconds=time.perf_counter() - started

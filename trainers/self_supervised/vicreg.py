@@ -10,6 +10,8 @@ not all become one is what variance and covariance are for.
 0.0
 """
 
+import math
+
 from torch import Tensor
 from torch.nn import functional
 
@@ -40,3 +42,8 @@ def vicreg(
         common = common + others / rows.shape[1]
     apart = (first - second).square().mean()
     return invariance * apart + variance * spread + covariance * common
+
+
+def loss_of_constant(*, variance: float) -> float:
+    """Return the loss of descriptions that are the same for every image."""
+    return variance * (1 - math.sqrt(_LEAST_VARIANCE))

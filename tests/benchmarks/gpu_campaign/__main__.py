@@ -11,6 +11,7 @@ from tests.benchmarks.gpu_campaign.run import run
 from tests.benchmarks.gpu_campaign.small import small_campaign
 from tests.benchmarks.gpu_campaign.steps import campaign
 from tests.benchmarks.gpu_campaign.table import table
+from tests.benchmarks.interruption import ended
 
 #: Of the data at the size of a toy.
 _SMALL_LIMIT = 100
@@ -76,4 +77,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

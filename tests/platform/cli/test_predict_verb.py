@@ -1,6 +1,7 @@
 """`labeldp predict`: raw rows of every kind of file, and what is refused with a kind word."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,12 @@ import pandas as pd
 import pytest
 from pyarrow import parquet
 
+from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.kept_models import write_model
+from labeldp.platform.records.results import ResultsFolder
 from labeldp.trainers.trained_model import TrainedModel
 from tests.platform.cli.asked import answer, refusal
+from tests.platform.examples import a_record
 from tests.trainers.trained_examples import Example, examples, small_model
 
 
@@ -104,6 +108,35 @@ def test_one_of_a_sweeps_models(
     assert "no model of a trial bb; there are aa11" in refusal(capsys, *arguments, "--trial", "bb")
     alone = ("predict", str(results / "models" / "aa11"), *arguments[2:], "--trial", "aa11")
     assert "leave --trial out" in refusal(capsys, *alone)
+
+
+def test_a_method_is_called_what_the_report_calls_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, rows = small_model()
+    trial = "ab" * 8
+    origin = replace(model.origin, method="prior_labels", trial=trial)
+    model = replace(model, origin=origin)
+    rows.to_csv("rows.csv", index=False)
+    results = ResultsFolder(tmp_path / "results", sweep="small")
+    write_model(results.models, trial, model.files())
+
+    def method(place: Path) -> str:
+        assert main(["predict", str(place), "rows.csv", "-o", "found.csv"]) == 0
+        return next(
+            line for line in capsys.readouterr().out.splitlines() if line.startswith("method: ")
+        )
+
+    assert method(results.path) == "method: prior_labels", "nothing says more"
+    results.keep(a_record(trial, variant="moment labels"))
+    for place in (results.path, results.models / trial):
+        assert method(place) == "method: moment labels"
+        said = answer(capsys, "predict", str(place), "rows.csv", "-o", "found.csv")
+        assert (said["method"], said["line"]) == ("prior_labels", "moment labels")
+    model.save(tmp_path / "alone")
+    assert method(tmp_path / "alone") == "method: prior_labels"
+    (results.path / "trials" / f"{trial}.json").write_text("damaged")
+    assert method(results.path) == "method: prior_labels", "predictions are made all the same"
 
 
 def test_bad_input_is_refused_by_name(

@@ -2,12 +2,14 @@
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from labeldp.platform.cli.command_line import main
+from labeldp.trainers.self_supervised.pretraining import Pretraining, PretrainingMetrics
 from tests.platform.cli.asked import answer, refusal
 from tests.trainers.encoders.small_encoders import some_images
 
@@ -55,3 +57,46 @@ def test_what_can_not_be_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "epochs" in refusal(capsys, *TRAIN, "--epochs", "0")
     without = refusal(capsys, "embed", "images.npz", *ENCODER, "-o", "x.npy")
     assert "--weights FILE" in without
+
+
+def test_a_loss_that_does_not_fall_is_told_in_words_and_in_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = Pretraining.epoch
+
+    def growing(self: Pretraining) -> PretrainingMetrics:
+        metrics = trained(self)
+        return replace(metrics, loss=20.0 + metrics.epoch)
+
+    monkeypatch.setattr(Pretraining, "epoch", growing)
+    assert main([*TRAIN, *SMALL]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^warning: the loss does not fall: it was 21 in epoch 1", out, re.M)
+    assert "--learning-rate" in out and "--replace" in out
+    assert answer(capsys, *TRAIN, *SMALL)["warning"] in out
+
+
+def test_of_losses_that_fall_nothing_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = Pretraining.epoch
+
+    def falling(self: Pretraining) -> PretrainingMetrics:
+        metrics = trained(self)
+        return replace(metrics, loss=20.0 - metrics.epoch)
+
+    monkeypatch.setattr(Pretraining, "epoch", falling)
+    assert main([*TRAIN, *SMALL]) == 0
+    assert "warning" not in capsys.readouterr().out
+    assert answer(capsys, *TRAIN, *SMALL)["warning"] is None
+
+
+def test_a_loss_that_is_not_finite_is_no_success_and_no_traceback(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([*TRAIN, *SMALL, "--learning-rate", "1e38", "--json"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and not Path("encoder.pt").exists()
+    (line,) = [line for line in captured.err.splitlines() if not line.startswith("epoch ")]
+    assert line.startswith("error: ") and "not finite in epoch" in line
+    assert "say --learning-rate R" in line

@@ -97,5 +97,6 @@ def test_timms_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return network
 
     monkeypatch.setattr(timm, "create_model", offline)
+    monkeypatch.setattr(libraries, "silence", lambda *_: None)  # it answered, and then no more
     with pytest.raises(WeightsRefused, match=r"fetch model.safetensors of timm/resnet10t.* --weig"):
         load_encoder(EncoderRequest(address="timm:resnet10t"))

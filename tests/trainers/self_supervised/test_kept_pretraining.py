@@ -9,13 +9,18 @@ import pytest
 import torch
 
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.self_supervised.image_encoder import EncoderFileRefused, read_encoder
+from labeldp.trainers.self_supervised.image_encoder import (
+    EncoderFileRefused,
+    read_encoder,
+    read_whole,
+    write_whole,
+)
 from labeldp.trainers.self_supervised.kept_pretraining import (
     PretrainRequest,
     pretrain,
     training_images,
 )
-from labeldp.trainers.self_supervised.pretraining import PretrainingMetrics
+from labeldp.trainers.self_supervised.pretraining import Pretraining, PretrainingMetrics
 from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
 
 IMAGES = torch.randint(
@@ -80,3 +85,30 @@ def test_images_for_testing_are_not_trained_on(tmp_path: Path) -> None:
     images = IMAGES.numpy()
     np.savez(tmp_path / "set.npz", train_features=images[:30], test_features=images[30:])
     assert torch.equal(training_images(str(tmp_path / "set.npz")), IMAGES[:30])
+
+
+def test_a_loss_that_does_not_fall_is_told_by_every_later_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls of an epoch each look at the losses of all."""
+    trained = Pretraining.epoch
+
+    def of_loss(self: Pretraining) -> PretrainingMetrics:
+        metrics = trained(self)
+        return replace(metrics, loss=(20.0, 18.0, 21.0)[metrics.epoch - 1])
+
+    monkeypatch.setattr(Pretraining, "epoch", of_loss)
+    request = a_request(tmp_path, seconds=1e-9)
+    warnings = [pretrain(request, told=silent).warning for _ in range(4)]
+    assert warnings[0] is warnings[1] is None
+    assert warnings[2] is not None and "20 in epoch 1" in warnings[2]
+    assert "18 at its lowest in epoch 2, and is 21 in epoch 3" in warnings[2]
+    assert warnings[3] == warnings[2], "all is done, and it is no better for it"
+
+
+def test_a_state_of_an_older_version_is_gone_on_from(tmp_path: Path) -> None:
+    pretrain(a_request(tmp_path, seconds=1e-9), told=silent)
+    state = tmp_path / "encoder.pt.state"
+    kept = read_whole(state)
+    write_whole(state, {name: kept[name] for name in kept if name != "losses"})
+    assert pretrain(a_request(tmp_path), told=silent).finished

@@ -115,3 +115,11 @@ def test_what_is_no_images_is_refused(images: torch.Tensor) -> None:
 def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(TINY, **changes)
+
+
+def test_weights_that_the_last_step_ruins_are_no_encoder() -> None:
+    """No loss comes after it: the one of its epoch is finite."""
+    config = replace(TINY, epochs=1, batch_size=len(IMAGES), warmup=0.0, learning_rate=1e39)
+    training = Pretraining(config, images=IMAGES, seed=0, performance=CPU)
+    with pytest.raises(TrainingDiverged, match="weights are not finite in epoch 1"):
+        training.epoch()

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from labeldp.trainers.self_supervised.vicreg import vicreg
+from labeldp.trainers.self_supervised.vicreg import loss_of_constant, vicreg
 
 WEIGHTS = {"invariance": 25.0, "variance": 25.0, "covariance": 1.0}
 FIRST, SECOND = torch.randn(2, 30, 5, generator=torch.Generator().manual_seed(0)).unbind(0)
@@ -43,3 +43,9 @@ def test_descriptions_that_are_all_one_cost_more_than_those_that_differ() -> Non
 def test_numbers_that_say_the_same_cost_more() -> None:
     copied = FIRST[:, :1].expand(-1, 5)
     assert vicreg(copied, copied, **WEIGHTS) > vicreg(FIRST, FIRST, **WEIGHTS)
+
+
+def test_the_loss_of_descriptions_that_are_all_the_same() -> None:
+    same = torch.full((30, 5), 0.3)
+    assert loss_of_constant(variance=25.0) == 24.75
+    assert abs(float(vicreg(same, same, **WEIGHTS)) - 24.75) < 1e-5
