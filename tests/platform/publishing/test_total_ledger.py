@@ -2,7 +2,9 @@
 
 import shutil
 import sqlite3
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
-from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import epsilon_at
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.vault import Charge, LabelVault
@@ -21,6 +23,14 @@ from labeldp.platform.trusted.vault_store import SqliteStore
 from tests.platform.publishing.folders import LABELS, LAPLACE, a_folder, a_vault
 
 SMALL = LaplaceNoise(epsilon=0.5, num_classes=10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unsure(LaplaceNoise):
+    """Noise that may fall short, more probably than delta says."""
+
+    epsilon: float = 0.25
+    failure_probability: ClassVar[float] = 4e-5
 
 
 def a_line(key: str, event: PureEvent | GaussianEvent, *rows: int) -> Charge:
@@ -65,6 +75,30 @@ def test_other_public_data_may_be_of_the_same_people(tmp_path: Path) -> None:
     assert account.groups == ((0,), (1,))
     # Rows can't be matched: the dearest label of one may be the dearest of the other.
     assert (account.together.epsilon, account.apart.epsilon) == (5.0, 2.5)
+
+
+def test_groups_apart_cost_what_none_of_them_has_paid_more_than(tmp_path: Path) -> None:
+    handed_out = [SMALL, NoNoise(num_classes=10)]
+    a_folder(tmp_path / "a", releases=handed_out, fingerprint="a")
+    a_folder(tmp_path / "b", releases=[LAPLACE], fingerprint="b")
+    apart = account_of([read_folder(tmp_path / name) for name in "ab"]).apart
+    # The group that handed labels out is not the one that paid most for noise.
+    assert (apart.epsilon, apart.epsilon_private, apart.handed_out) == (np.inf, 2.0, 1)
+
+
+def test_groups_apart_are_stated_at_a_delta_that_holds_for_all(tmp_path: Path) -> None:
+    noisy = GaussianNoise(noise_std=4.0, num_classes=10)
+    a_folder(tmp_path / "a", releases=[LAPLACE], fingerprint="a")
+    a_folder(tmp_path / "b", releases=[noisy], fingerprint="b")
+    a_folder(tmp_path / "c", releases=[noisy], fingerprint="c")
+    a_vault(tmp_path / "c").release(Unsure(num_classes=10))
+    folders = {name: read_folder(tmp_path / name) for name in "abc"}
+    apart = account_of([folders["a"], folders["b"]]).apart
+    assert (apart.epsilon, apart.delta) == (2.0, 1e-5)  # pure alone, and b has nothing at delta 0
+    apart = account_of([folders["b"], folders["c"]]).apart
+    assert apart.delta == 8e-5
+    exact = epsilon_of([noisy.event, Unsure(num_classes=10).event], delta=4e-5)
+    assert apart.epsilon == pytest.approx(exact, rel=1e-12)
 
 
 def test_one_secret_and_one_digest_are_the_same_labels_whatever_the_features(
