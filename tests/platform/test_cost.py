@@ -19,6 +19,7 @@ from labeldp.platform.cost import (
     check_budget,
     check_what_is_left,
     cost_of,
+    delta_with_earlier,
     paid_by_private,
 )
 from labeldp.platform.sweep import plan_trials
@@ -68,6 +69,36 @@ def test_gaussian_releases_compose_exactly() -> None:
     assert found.epsilon_total == pytest.approx(both, rel=1e-9)
     assert 1 < both < 2
     assert found.delta == 1e-5
+
+
+@pytest.mark.parametrize("failing", [4e-6, 8e-6, 2e-5])
+def test_a_trial_is_priced_at_the_delta_of_its_record(
+    failing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GaussianNoise, "failure_probability", failing)
+    found = cost(trainer__noise="gaussian", trainer__epsilon=1, trainer__delta=1e-5)
+    noise_std = calibrate_gaussian(epsilon=1.0, delta=1e-5).noise_std
+    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
+    vault.release(GaussianNoise(noise_std=noise_std, num_classes=10))
+    assert found.delta == max(1e-5, 2 * failing)
+    assert found.epsilons == pytest.approx((vault.epsilon(delta=found.delta),), rel=1e-9)
+
+
+def test_a_budget_without_a_delta_leaves_room_for_earlier_failures() -> None:
+    def line(event: PureEvent | GaussianEvent, failing: float = 0.0) -> Charge:
+        return Charge(key="r", event=event, indices=None, mechanism={}, failure_probability=failing)
+
+    pure, noise = PureEvent(epsilon=1.0), GaussianEvent(noise_multiplier=2.0)
+    assert delta_with_earlier([], planned=0.0, delta=1e-5) == 0.0
+    assert delta_with_earlier([line(pure)], planned=0.0, delta=1e-5) == 0.0
+    assert delta_with_earlier([line(noise)], planned=0.0, delta=1e-5) == 1e-5
+    assert delta_with_earlier([line(noise)], planned=3e-5, delta=1e-5) == 3e-5
+    assert delta_with_earlier([line(pure, 4e-6)] * 2, planned=0.0, delta=1e-5) == 1.6e-5
+    lines = [line(pure, 4e-6)] * 2
+    at = delta_with_earlier(lines, planned=0.0, delta=1e-5)
+    check_left(lines, Budget(epsilon=2.5, delta=at), trainer__epsilon=0.5)
+    with pytest.raises(BudgetExceeded, match=r"2 is spent and this would make it 2\.5"):
+        check_left(lines, Budget(epsilon=2.4, delta=at), trainer__epsilon=0.5)
 
 
 def test_mixed_releases_are_held_at_a_delta() -> None:
