@@ -123,9 +123,7 @@ def _of_any(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
     # Groups of pure releases hold at any delta, the others at the largest that one of them needs.
     alone = [total_of([group], delta=at or delta) for group in groups]
     dearest = max(alone, key=lambda total: total.epsilon)
-    return replace(
-        dearest, delta=at, epsilon_private=max(total.epsilon_private for total in alone)
-    )
+    return replace(dearest, delta=at, epsilon_private=max(total.epsilon_private for total in alone))
 
 
 def _epsilon(groups: Sequence[Sequence[Charge]], *, delta: float) -> float:
