@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,6 +70,29 @@ def test_answers_are_charged_once_and_read_again_for_nothing(tmp_path: Path) -> 
         "PublishedCost",
     ]
     assert [charge.key for charge in vault.charges()] == list(first.keys)
+
+
+def test_ensembles_that_happen_to_vote_alike_share_no_answers(tmp_path: Path) -> None:
+    """Whether they do is a secret: else one key, and half the price, would tell it."""
+    desk, vault = a_desk(tmp_path)
+    other = replace(ENSEMBLE, network=replace(ENSEMBLE.network, weight_decay=1e-9))
+    votes = train(desk)
+    journal = desk.file_of(other).journal()
+    with journal.writing():
+        journal.append(list(range(other.teachers)), votes)
+    asked: dict[str, Any] = {"delta": 1e-5, "publish_cost": True, "noise": SecureEntropy()}
+    one, two = (desk.answers(each, (REQUEST,), **asked) for each in (ENSEMBLE, other))
+    assert set(one.keys).isdisjoint(two.keys) and len(vault.charges()) == 4
+    assert desk.answers(other, (REQUEST,), **asked).keys == two.keys
+
+
+def test_answers_from_before_ensembles_were_named_are_read_again(tmp_path: Path) -> None:
+    desk, vault = a_desk(tmp_path)
+    votes = count_votes(train(desk), num_classes=3)
+    before = vault.release_from_votes(REQUEST, votes, noise=NOISE)
+    reply = desk.answers(ENSEMBLE, (REQUEST,), delta=1e-5, publish_cost=False, noise=NOISE)
+    assert reply.keys == (before.key,) and len(vault.charges()) == 1
+    np.testing.assert_array_equal(reply.values, before.values)
 
 
 def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
