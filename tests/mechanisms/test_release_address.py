@@ -262,7 +262,7 @@ def test_parameters_are_told_apart_by_all_that_is_in_them() -> None:
     class Tabled:
         table: dict[str, Any]
 
-    tables = [{"a": 1}, {"a": 2}, {"b": 1}, {"a": (1, 2)}, {"a": None}, {}]
+    tables: list[dict[str, Any]] = [{"a": 1}, {"a": 2}, {"b": 1}, {"a": (1, 2)}, {"a": None}, {}]
     assert len({address_of(Tabled(table=each), OsEntropy()) for each in tables}) == len(tables)
 
 

@@ -15,7 +15,7 @@ from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import epsilon_at
 from labeldp.mechanisms.randomized_response import NoNoise
-from labeldp.mechanisms.vault import Charge, LabelVault
+from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.publishing import total_ledger
 from labeldp.platform.publishing.folder_ledger import read_folder
 from labeldp.platform.publishing.total_ledger import account_of, total_of
@@ -78,7 +78,7 @@ def test_other_public_data_may_be_of_the_same_people(tmp_path: Path) -> None:
 
 
 def test_groups_apart_cost_what_none_of_them_has_paid_more_than(tmp_path: Path) -> None:
-    handed_out = [SMALL, NoNoise(num_classes=10)]
+    handed_out: list[Mechanism] = [SMALL, NoNoise(num_classes=10)]
     a_folder(tmp_path / "a", releases=handed_out, fingerprint="a")
     a_folder(tmp_path / "b", releases=[LAPLACE], fingerprint="b")
     apart = account_of([read_folder(tmp_path / name) for name in "ab"]).apart
