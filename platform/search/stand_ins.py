@@ -246,8 +246,11 @@ def _dearest(probes: Sequence[PlannedTrial], facts: DataFacts) -> list[PlannedTr
     for probe in probes:
         own = list(releases_of(probe, num_classes=facts.num_classes).values())
         events = [part.event for part in own]
-        kind: Hashable = tuple(events)
-        if all(isinstance(event, PureEvent) for event in events):
+        failing = sum(part.failure_probability for part in own)
+        kind: Hashable = (tuple(events), failing)
+        if failing:
+            pass  # less noise may fail less often: neither is the dearer one
+        elif all(isinstance(event, PureEvent) for event in events):
             kind = PureEvent
         elif len(events) == 1 and isinstance(events[0], GaussianEvent):
             kind = GaussianEvent

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.configuration import ConfigurationError, TrialConfig, with_changes
 from labeldp.platform.cost import SweepCost, cost_of
@@ -125,6 +126,14 @@ def test_the_dearest_way_is_what_a_touching_axis_costs() -> None:
     both: dict[str, Axis] = {"trainer.noise": Choice("laplace", "gaussian")}
     found = cost(both, trainer__epsilon=1.0)
     assert (found.trials, found.releases) == (2, 4) and found.epsilon_total > 2.0
+
+
+def test_what_may_fail_is_no_cheaper_for_a_smaller_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = property(lambda noise: 1e-6 if noise.epsilon < 1 else 0.0)
+    monkeypatch.setattr(LaplaceNoise, "failure_probability", failing)
+    found = cost({"trainer.epsilon": Choice(0.5, 2.0)})
+    # Both trials may be the one that fails.
+    assert found.delta == pytest.approx(2 * 2 * 1e-6) and found.epsilon_total == 5.0
 
 
 def test_a_touching_axis_without_a_budget_is_refused() -> None:
