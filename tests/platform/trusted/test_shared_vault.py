@@ -61,6 +61,18 @@ def test_other_rows_and_other_labels_pay_anew(shared: SharedVault) -> None:
     assert shared.epsilon() == 3.0
 
 
+def test_epsilon_holds_at_the_delta_that_was_asked_for(
+    shared: SharedVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RandomizedResponse, "failure_probability", 4e-6)
+    ask(shared)
+    ask(shared, rows="others")
+    assert shared.epsilon() == 2.0 and shared.total() == (2.0, 1.6e-5)
+    ask(shared, rows="more")
+    # Any of three may fail: at 1e-5 nothing holds, and what does takes a larger delta.
+    assert shared.epsilon() == np.inf and shared.total() == (3.0, 2.4e-5)
+
+
 def test_named_rows_pay_for_what_they_were_in_only(shared: SharedVault) -> None:
     ask(shared, rows="first", people=[0, 1, 2, 3, 4, 5])
     ask(shared, rows="second", people=[6, 7, 8, 9, 10, 11])
