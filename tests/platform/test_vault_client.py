@@ -133,6 +133,13 @@ def test_labels_on_their_way_home_are_not_shown() -> None:
     assert shown == "SecretLabels(num_classes=10)"
 
 
+def test_labels_that_take_more_bytes_are_left_for_the_vault_to_refuse() -> None:
+    wrong = np.array([1, 259, 3])  # 259 is 3 in a byte
+    small = SecretLabels(training=wrong, held_out=LABELS, num_classes=10).small()
+    assert small.training.tolist() == [1, 259, 3]
+    assert small.held_out is not None and small.held_out.dtype == np.uint8
+
+
 def test_a_key_that_the_vault_does_not_know_is_refused(client: VaultClient) -> None:
     client.keys.append("f" * 32)
     with pytest.raises(ValueError, match="no release has the key"):

@@ -15,6 +15,7 @@ from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import epsilon_at
 from labeldp.mechanisms.randomized_response import NoNoise
+from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.publishing import total_ledger
 from labeldp.platform.publishing.folder_ledger import read_folder
@@ -111,6 +112,23 @@ def test_one_secret_and_one_digest_are_the_same_labels_whatever_the_features(
     assert account.groups == ((0, 1),) and account.together.epsilon == 4.0
 
 
+def test_folders_that_say_nothing_of_their_data_are_not_taken_for_the_same(tmp_path: Path) -> None:
+    for name, rows in (("a", np.arange(5)), ("b", np.arange(20, 30))):
+        a_vault(tmp_path / name).release(LAPLACE, indices=rows)
+    account = account_of([read_folder(tmp_path / name) for name in "ab"])
+    assert account.groups == ((0,), (1,)) and account.together.epsilon == 4.0
+
+
+def test_a_folder_that_is_like_two_others_joins_them(tmp_path: Path) -> None:
+    facts = {"a": ("x", bytes(32)), "b": ("y", bytes(range(32))), "c": ("x", bytes(range(32)))}
+    for name, (fingerprint, salt) in facts.items():
+        a_vault(tmp_path / name, salt=salt)
+        a_folder(tmp_path / name, fingerprint=fingerprint)
+    account = account_of([read_folder(tmp_path / name) for name in "abc"])
+    assert account.groups == ((0, 1, 2),)
+    assert account.apart.epsilon == account.together.epsilon == 6.0
+
+
 def test_a_folder_that_is_named_twice_counts_once(tmp_path: Path) -> None:
     a_folder(tmp_path / "a")
     (tmp_path / "link").symlink_to(tmp_path / "a")
@@ -131,6 +149,22 @@ def test_lines_from_before_a_copy_count_once_and_later_ones_for_themselves(tmp_p
     assert marked == [True, False]
     (note,) = account.notes
     assert "copies of one vault" in note and "different noise" in note
+
+
+def test_lines_that_are_alike_again_after_two_draws_differ_count_each(tmp_path: Path) -> None:
+    a_folder(tmp_path / "a", releases=[LAPLACE])
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    SqliteStore(tmp_path / "b" / "vault.db", moved=True)
+    for name in ("a", "b"):
+        vault = a_vault(tmp_path / name)
+        vault.release(SMALL)
+        vault.release(SMALL, noise=SeededNoise(seed=1))
+        with sqlite3.connect(tmp_path / name / "vault.db") as connection:
+            connection.execute("UPDATE charges SET made = '2026-11-21T23:40:15Z'")
+        connection.close()
+    account = account_of(read_folder(tmp_path / name) for name in ("a", "b"))
+    marked = [bool(line.repeats) for line in account.folders[1].lines]
+    assert marked == [True, False, False] and account.together.epsilon == 4.0
 
 
 def test_lines_of_unknown_time_are_not_taken_for_copies(tmp_path: Path) -> None:
