@@ -264,6 +264,30 @@ def test_parameters_are_told_apart_by_all_that_is_in_them() -> None:
 
     tables: list[dict[str, Any]] = [{"a": 1}, {"a": 2}, {"b": 1}, {"a": (1, 2)}, {"a": None}, {}]
     assert len({address_of(Tabled(table=each), OsEntropy()) for each in tables}) == len(tables)
+    # To JSON 1 and "1" are one key.
+    numbered: Any = {1: "a"}
+    with pytest.raises(TypeError, match="use text for its keys"):
+        describe(Tabled(table=numbered), OsEntropy())
+
+
+def test_a_namesake_of_a_mechanism_of_ours_is_refused() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class LaplaceNoise(NoiseAlone):
+        """Would be told, published and audited as Laplace noise."""
+
+    vault = LabelVault(labels=np.arange(8) % 2, num_classes=2)
+    with pytest.raises(
+        TypeError, match=r"test_release_address\.LaplaceNoise has the name of a cla"
+    ):
+        vault.release(LaplaceNoise())
+    assert len(vault.charges()) == 0
+
+
+@pytest.mark.parametrize("kind", [object, [("a", "<i4"), ("b", "<f4")]])
+def test_inputs_whose_bytes_do_not_tell_their_content_are_refused(kind: Any) -> None:
+    vault = LabelVault(labels=np.arange(8) % 2, num_classes=2)
+    with pytest.raises(TypeError, match="bytes don't tell its content"):
+        vault.release(NoiseAlone(), np.zeros(2, dtype=kind))
 
 
 def test_a_namesake_of_a_type_that_is_not_recorded_is_told_by_its_own_fields() -> None:
