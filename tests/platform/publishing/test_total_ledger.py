@@ -102,6 +102,16 @@ def test_groups_apart_are_stated_at_a_delta_that_holds_for_all(tmp_path: Path) -
     assert apart.epsilon == pytest.approx(exact, rel=1e-12)
 
 
+def test_folders_of_several_deltas_are_stated_at_the_largest(tmp_path: Path) -> None:
+    noisy = GaussianNoise(noise_std=4.0, num_classes=10)
+    for name, delta in (("a", 1e-6), ("b", 1e-4), ("c", 1e-7)):
+        changes = {"trainer.delta": delta}
+        a_folder(tmp_path / name, releases=[noisy], fingerprint=name, changes=changes)
+    account = account_of([read_folder(tmp_path / name) for name in "abc"])
+    assert account.together.delta == account.apart.delta == 1e-4
+    assert account.together.epsilon == pytest.approx(epsilon_of([noisy.event] * 3, delta=1e-4))
+
+
 def test_one_secret_and_one_digest_are_the_same_labels_whatever_the_features(
     tmp_path: Path,
 ) -> None:
