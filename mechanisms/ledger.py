@@ -246,6 +246,8 @@ def ledger_of(charges: Iterable[Charge], *, num_labels: int) -> PrivacyLedger:
 def check_indices(indices: NDArray[np.integer[Any]], num_labels: int) -> NDArray[np.intp]:
     """Return positions of labels as [M], each at most once, or say which one is wrong.
 
+    They are a copy that nobody can write to: a line of the ledger says by them who paid.
+
     Raises:
         ValueError: Not whole numbers, outside 0..N-1, or one label named twice.
     """
@@ -264,4 +266,6 @@ def check_indices(indices: NDArray[np.integer[Any]], num_labels: int) -> NDArray
             f"label {values[counts > 1][0]} is asked for more than once in one request; each "
             "answer about it is charged, so ask in separate requests"
         )
-    return array.astype(np.intp)
+    checked = array.astype(np.intp)
+    checked.setflags(write=False)
+    return checked

@@ -11,6 +11,7 @@ nothing. So everything that decides what is drawn is part of it, the types of pa
 
 import hashlib
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -36,9 +37,11 @@ def describe(mechanism: object, noise: NoiseSource) -> dict[str, Any]:
     """Return name and parameters of a mechanism and of its noise, as the ledger records them.
 
     Raises:
-        TypeError: The mechanism is not a dataclass, so that its parameters can't be told, or has a
-            field `name` or `noise`, which the description has another meaning for.
+        TypeError: The mechanism is not a dataclass, so that its parameters can't be told, has the
+            name of one of labeldp's own, or a field `name` or `noise`, which the description has
+            another meaning for.
     """
+    _refuse_namesake(type(mechanism))
     return {
         "name": type(mechanism).__name__,
         **_parameters(mechanism),
@@ -70,9 +73,29 @@ def address(
 
 
 def array_digest(values: NDArray[Any]) -> str:
-    """Return a digest of an array's type, shape and content."""
+    """Return a digest of an array's type, shape and content.
+
+    Raises:
+        TypeError: An array of objects or of records, whose bytes don't say what is in it.
+    """
+    if values.dtype.hasobject or values.dtype.names is not None:
+        raise TypeError(
+            f"an input is an array of type {values.dtype}, whose bytes don't tell its content, so "
+            "that two releases might be taken for one; pass arrays of numbers, truth values or text"
+        )
     header = f"{values.dtype.str}{values.shape}".encode()
     return hashlib.sha256(header + np.ascontiguousarray(values).tobytes()).hexdigest()
+
+
+def _refuse_namesake(kind: type) -> None:
+    """Refuse another class of the name of one of ours: the ledger, audits and readers go by it."""
+    for room in ("labeldp.mechanisms", "labeldp.mechanisms.pate.releases"):
+        ours = getattr(sys.modules.get(room), kind.__name__, None)
+        if isinstance(ours, type) and ours is not kind:
+            raise TypeError(
+                f"{kind.__module__}.{kind.__name__} has the name of a class of labeldp, under "
+                "which its releases would be taken for that one's; call the class otherwise"
+            )
 
 
 def _parameters(thing: object) -> dict[str, Any]:
@@ -105,6 +128,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError(
+                f"a parameter is {value!r}, of which JSON would write numbers as text, and two as "
+                "one; use text for its keys"
+            )
         return {key: _plain(item) for key, item in value.items()}
     # NumPy's scalars are numbers like any other, but not to JSON.
     return value.item() if isinstance(value, np.generic) else value

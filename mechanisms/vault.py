@@ -184,7 +184,7 @@ class LabelVault:
         return self._release(
             mechanism,
             private=labels,
-            private_digest=self._labels_digest,
+            private_digests=(self._labels_digest,),
             public=public,
             indices=chosen,
             noise=OsEntropy() if noise is None else noise,
@@ -197,6 +197,7 @@ class LabelVault:
         *public: NDArray[Any],
         noise: NoiseSource | None = None,
         trained_on: NDArray[np.integer[Any]] | None = None,
+        ensemble: str | None = None,
     ) -> Release:
         """Return answers of an ensemble that was trained on `partition`'s shards.
 
@@ -209,6 +210,9 @@ class LabelVault:
             *public: Public inputs of the mechanism.
             noise: Where noise comes from; the operating system's entropy, draw 0, if not given.
             trained_on: What `partition` was asked to divide; all labels if not given.
+            ensemble: Public words for this ensemble and these queries. That two ensembles vote
+                alike is a secret, which their having one release would tell. If not given, equal
+                votes are taken for those of one ensemble.
 
         Raises:
             ValueError: Votes that the mechanism refuses.
@@ -217,10 +221,14 @@ class LabelVault:
         keyed = hashlib.blake2b(key=self._store.salt(), digest_size=16)
         keyed.update(self._labels_digest.encode())
         keyed.update(array_digest(votes).encode())
+        digests = [keyed.hexdigest()]
+        if ensemble is not None:
+            keyed.update(ensemble.encode())
+            digests.insert(0, keyed.hexdigest())  # as it is, and as it was without words
         return self._release(
             mechanism,
             private=votes,
-            private_digest=keyed.hexdigest(),
+            private_digests=digests,
             public=public,
             indices=None if trained_on is None else check_indices(trained_on, self.num_labels),
             noise=OsEntropy() if noise is None else noise,
@@ -264,16 +272,17 @@ class LabelVault:
         mechanism: Mechanism,
         *,
         private: NDArray[Any],
-        private_digest: str,
+        private_digests: Sequence[str],
         public: Sequence[NDArray[Any]],
         indices: NDArray[np.intp] | None,
         noise: NoiseSource,
     ) -> Release:
         self._refuse_a_fork()
         description, failure_probability = describe(mechanism, noise), _declared(mechanism)
-        key = address(private_digest, description, indices, public)
+        keys = [address(digest, description, indices, public) for digest in private_digests]
         with self._lock:
-            stored = self._store.release(key)
+            found = ((each, self._store.release(each)) for each in keys)
+            key, stored = next((each for each in found if each[1] is not None), (keys[0], None))
             drawn = None
             while stored is None:
                 charge = Charge(

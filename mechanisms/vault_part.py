@@ -71,10 +71,11 @@ class VaultPart:
         votes: NDArray[Any],
         *public: NDArray[Any],
         noise: NoiseSource | None = None,
+        ensemble: str | None = None,
     ) -> Release:
         """Return answers of an ensemble that was trained on shards of this part."""
         release = self._vault.release_from_votes(
-            mechanism, votes, *public, noise=noise, trained_on=self._rows
+            mechanism, votes, *public, noise=noise, trained_on=self._rows, ensemble=ensemble
         )
         return replace(release, indices=None)
 

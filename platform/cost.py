@@ -76,7 +76,9 @@ def cost_of(
         if trial.own_releases:
             copies = [(number, copy) for copy in range(trial.own_releases)]
         own = releases_of(trial, num_classes=num_classes)
-        epsilon = epsilon_of_prices(own.values(), delta=config.trainer.delta)
+        # Where much may fail that is a larger delta, as in the trial's record, and never the sum's.
+        at = delta_of_total(own.values(), delta=config.trainer.delta)
+        epsilon = epsilon_of_prices(own.values(), delta=at)
         charges |= {(*key, copy): part for key, part in own.items() for copy in copies}
         if with_estimates:
             asked = planned_evaluation(config, num_classes=num_classes)
@@ -180,6 +182,17 @@ def check_prior_features(trials: Sequence[PlannedTrial], data: "PublicData") -> 
     for prior in {trial.config.trainer.prior for trial in trials}:
         if prior is not None:
             prior.check_features(data)
+
+
+def delta_with_earlier(earlier: Sequence[Charge], *, planned: float, delta: float) -> float:
+    """Return the delta of a budget that names none, earlier starts' releases included.
+
+    Args:
+        earlier: Lines of the ledger.
+        planned: At which the plan's total holds.
+        delta: At which it is asked for where a release is not pure.
+    """
+    return max(planned, delta_of_total(earlier, delta=max(planned, delta)))
 
 
 def budget_of(

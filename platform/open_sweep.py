@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labeldp.mechanisms.ledger import Budget, all_pure
+from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.audit_settings import spoiled_text
 from labeldp.platform.cluster import Capacity, connected, place
-from labeldp.platform.cost import budget_of, check_what_is_left
+from labeldp.platform.cost import budget_of, check_what_is_left, delta_with_earlier
 from labeldp.platform.earlier_starts import finished_before, known_ledger, other_code
 from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.meanwhile import load, meanwhile
@@ -203,8 +203,8 @@ def _earlier(checked: CheckedSweep) -> _Earlier:
     public = checked.data.public
     done = finished_before(folder, options.resume, public.fingerprint)
     known = known_ledger(folder, moved=options.moved)
-    if not all_pure(charge.event for charge in known.charges):
-        later = max(checked.cost.delta, checked.delta)
+    later = delta_with_earlier(known.charges, planned=checked.cost.delta, delta=checked.delta)
+    if later > checked.cost.delta:
         budget = budget_of(checked.sweep.budget, options.max_epsilon_total, delta=later)
     book = None
     left = [trial for digest, trial in checked.plans.items() if digest not in done]

@@ -6,9 +6,10 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from labeldp.platform.cost import SweepCost, paid_by_private
+from labeldp.platform.cost import paid_by_private
 from labeldp.platform.open_sweep import OpenSweep
 from labeldp.platform.publishing.folder_ledger import read_folder
+from labeldp.platform.publishing.learned_sweeps import PLAN, PLANNED_DELTA
 from labeldp.platform.publishing.ledger_words import sentences
 from labeldp.platform.records.recorder import ledger_json
 from labeldp.platform.records.tracking import TRACKING_ERRORS, shown
@@ -17,6 +18,7 @@ from labeldp.platform.reports.finding import finding
 from labeldp.platform.reports.page import AroundTrials
 from labeldp.platform.reports.pareto import front_rows
 from labeldp.platform.reports.report import Report, write_report
+from labeldp.platform.sweep_check import CheckedSweep
 from labeldp.platform.trusted.vault_home import LedgerSummary
 
 
@@ -64,8 +66,9 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     """
     checked, recorder = sweep.checked, sweep.recorder
     summary = sweep.home.summary(checked.delta)
-    ledger = _totals(summary, learned=checked.cost if checked.sweep.learns else None)
-    private = _private(sweep, summary)
+    plan = _plan(checked, checked.folder.identity())
+    ledger = _totals(summary, plan)
+    private = _private(sweep, summary, plan)
     facts = {**ledger, **private, **_labels(sweep)}
     records = {**sweep.skipped, **recorder.records}
     found = finding(list(records.values()), ledger=facts, choose_by=checked.choose_by)
@@ -139,7 +142,32 @@ def _releases(folder: Path) -> list[str]:
         return []
 
 
-def _totals(summary: LedgerSummary, *, learned: SweepCost | None) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """What a sweep that learns may have cost, whatever it did; nothing for any other.
+
+    Attributes:
+        epsilon: Of all trials.
+        private: Of those with noise, in earlier starts too.
+        delta: At which both hold.
+    """
+
+    epsilon: float = 0.0
+    private: float = 0.0
+    delta: float = 0.0
+
+
+def _plan(checked: CheckedSweep, identity: Mapping[str, Any]) -> _Plan:
+    private, at = (float(identity.get(name, 0.0)) for name in (PLAN, PLANNED_DELTA))
+    if not checked.sweep.learns:
+        return _Plan(epsilon=private, private=private, delta=at)
+    cost = checked.cost
+    return _Plan(
+        epsilon=max(cost.epsilon_total, private), private=private, delta=max(cost.delta, at)
+    )
+
+
+def _totals(summary: LedgerSummary, plan: _Plan) -> dict[str, Any]:
     """Totals of the sweep's ledger, for its JSON, its report and its run.
 
     Every release is charged, whichever trial is picked in the end: choosing among them by the
@@ -150,11 +178,9 @@ def _totals(summary: LedgerSummary, *, learned: SweepCost | None) -> dict[str, A
 
     Args:
         summary: Of the ledger.
-        learned: What the plan says of a sweep that learns; None for one whose trials were listed.
+        plan: What a sweep that learns may have cost.
     """
-    total, delta = summary.epsilon, summary.delta
-    if learned is not None:
-        total, delta = max(total, learned.epsilon_total), max(delta, learned.delta)
+    total, delta = max(summary.epsilon, plan.epsilon), max(summary.delta, plan.delta)
     return {
         "releases": len(summary.charges),
         "epsilon_releases": summary.epsilon,
@@ -164,12 +190,15 @@ def _totals(summary: LedgerSummary, *, learned: SweepCost | None) -> dict[str, A
     }
 
 
-def _private(sweep: OpenSweep, summary: LedgerSummary) -> dict[str, float]:
+def _private(sweep: OpenSweep, summary: LedgerSummary, plan: _Plan) -> dict[str, float]:
     """What the releases with noise cost together, apart from a baseline without any."""
     checked = sweep.checked
     every = checked.num_labels + checked.held_out
     epsilon, delta = paid_by_private(summary.charges, num_labels=every, delta=checked.delta)
-    return {"epsilon_private": epsilon, "delta_private": delta}
+    return {
+        "epsilon_private": max(epsilon, plan.private),
+        "delta_private": max(delta, plan.delta if plan.private else 0.0),
+    }
 
 
 def _labels(sweep: OpenSweep) -> dict[str, int]:

@@ -44,8 +44,8 @@ class PlannedCharge:
 
     Attributes:
         event: What every label that it touches pays, at most.
-        failure_probability: Part of delta that releases take, since they may fail to be what
-            `event` says; what their mechanisms declare.
+        failure_probability: Part of delta that all of its releases take together, since each may
+            fail to be what `event` says; what their mechanisms declare.
         release: Two trials with an equal `release` (and equal noise settings) share one.
         releases: How many charges of the ledger that is.
         before: Of another release of the same labels that this one builds on, such as a prior's.
@@ -71,12 +71,13 @@ class PlannedCharge:
         Args:
             mechanism: What each label is asked by.
             release: What tells the release from others; the mechanism alone if not given.
-            releases: How often labels are asked, other labels each time.
+            releases: How often labels are asked, other labels each time. A label pays once, but
+                any of these releases may fail.
             before: Of the release that this one builds on.
         """
         return cls(
             event=mechanism.event,
-            failure_probability=mechanism.failure_probability,
+            failure_probability=releases * mechanism.failure_probability,
             release=mechanism if release is None else release,
             releases=releases,
             before=before,

@@ -216,7 +216,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return guarantee(
             epsilon=self.epsilon_,
             delta=self.delta_,
-            total=self.total_epsilon_,
+            total=(self.total_epsilon_, self.total_delta_),
             noise_seed=self._seed_of_noise,
             seeded=self._vault_seeded,
         )

@@ -77,14 +77,19 @@ def is_seeded(charge: Charge) -> bool:
 
 
 def guarantee(
-    *, epsilon: float, delta: float, total: float, noise_seed: int | None, seeded: bool
+    *,
+    epsilon: float,
+    delta: float,
+    total: tuple[float, float],
+    noise_seed: int | None,
+    seeded: bool,
 ) -> str:
     """Return what a fit guarantees, in a sentence.
 
     Args:
         epsilon: Of the fit.
         delta: At which it holds.
-        total: Epsilon of all fits with its vault.
+        total: Epsilon of all fits with its vault, and the delta at which that holds.
         noise_seed: Of the fit's noise; None for a secret one.
         seeded: Whether noise of any fit with its vault came from a seed.
     """
@@ -96,7 +101,9 @@ def guarantee(
     if not math.isfinite(epsilon):
         return "not private: labels were published"
     kind = "pure" if delta == 0 else f"at delta {delta:g}"
-    every = f"{total:.4g}" if math.isfinite(total) else "without any bound"
+    every = "without any bound"
+    if math.isfinite(total[0]):
+        every = f"{total[0]:.4g}{f' at delta {total[1]:g}' if total[1] != delta else ''}"
     void = "; noise of some of those came from a seed, and hides nothing from who knows it"
     return (
         f"label differential privacy, epsilon {epsilon:.4g} ({kind}) for this fit and {every} for "

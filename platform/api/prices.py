@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, Literal, overload
 
 from labeldp.mechanisms import calibration
-from labeldp.mechanisms.ledger import Priced, delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.ledger import Priced, epsilon_of_prices
 
 #: At which epsilon is stated where nobody says and a mechanism is not pure.
 USUAL_DELTA = 1e-5
@@ -47,6 +47,9 @@ def epsilon(what: Any, /, *more: Any, **numbers: Any) -> float:
         **numbers: `scale` or `noise_std`; `noise_std` and `delta`; `keep_probability` and
             `classes`; `flip_probability`; for mechanisms that are not pure `delta`.
 
+    Returns:
+        Epsilon at that delta; infinite where what may fail leaves nothing of it.
+
     Raises:
         ValueError: A name that is not known, or a number out of range.
         TypeError: A number too many or too few.
@@ -55,8 +58,7 @@ def epsilon(what: Any, /, *more: Any, **numbers: Any) -> float:
         delta = numbers.pop("delta", USUAL_DELTA)
         if numbers:
             raise TypeError(f"a mechanism has its numbers already; leave out {', '.join(numbers)}")
-        every = [what, *more]
-        return epsilon_of_prices(every, delta=delta_of_total(every, delta=delta))
+        return epsilon_of_prices([what, *more], delta=delta)
     name = what.lower().replace("-", "_")
     if name not in _BY_NAME:
         close = difflib.get_close_matches(name, _BY_NAME, n=1)

@@ -123,14 +123,18 @@ class Result:
     def total(self) -> tuple[float, float]:
         """Return what all releases together cost the label that paid most: epsilon and delta.
 
+        Of a sweep that learns it is the plan's price, where that is more.
+
         Raises:
             StoreUnusable: The vault can't be read.
         """
         from labeldp.platform.publishing.folder_ledger import read_folder
+        from labeldp.platform.publishing.learned_sweeps import with_plan
         from labeldp.platform.publishing.total_ledger import account_of
 
-        account = account_of([read_folder(self.folder)])
-        return account.together.epsilon, account.together.delta
+        folder = read_folder(self.folder)
+        total = with_plan(folder, account_of([folder]).together, whole=True)
+        return total.epsilon, total.delta
 
     def report(self) -> ReportPage:
         """Return the sweep's page; it shows itself in a notebook, and `.open()` opens a browser.

@@ -11,6 +11,7 @@ from typing import Any
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.private_files import owner_only
 from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
+from labeldp.platform.publishing.learned_sweeps import with_plan
 from labeldp.platform.publishing.ledger_words import sentences
 from labeldp.platform.publishing.total_ledger import account_of
 from labeldp.platform.reports.page import AroundTrials
@@ -73,10 +74,13 @@ def report_folder(named: str, *, out: str | None) -> ReportFiles:
 
 
 def totals_of(ledger: FolderLedger) -> dict[str, Any] | None:
-    """Return the totals of a folder's ledger, as in a sweep's JSON; None of one without lines."""
+    """Return the totals of a folder's ledger, as in a sweep's JSON; None of one without lines.
+
+    Of a sweep that learns they are the plan's, where that is more: what was asked is an outcome.
+    """
     if not ledger.lines:
         return None
-    total = account_of([ledger]).together
+    total = with_plan(ledger, account_of([ledger]).together, whole=True)
     facts = {
         "releases": total.releases,
         "epsilon_total": total.epsilon,

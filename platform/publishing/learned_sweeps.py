@@ -61,16 +61,17 @@ def with_plan(folder: FolderLedger, cost: Total, *, whole: bool = False) -> Tota
         cost: Of releases on which trials depend.
         whole: Whether those are of all of the sweep.
     """
-    identity = folder.results.identity
-    epsilon = _number(identity.get(PLAN if whole or _all_of_it(folder) else PLANNED_COUNTS))
-    if not learns(folder) or epsilon <= cost.epsilon_private:
+    if not learns(folder):
         return cost
-    return replace(
-        cost,
-        epsilon=max(cost.epsilon, epsilon),
-        epsilon_private=epsilon,
-        delta=max(cost.delta, _number(identity.get(PLANNED_DELTA))),
-    )
+    identity = folder.results.identity
+    whole = whole or _all_of_it(folder)
+    epsilon = _number(identity.get(PLAN if whole else PLANNED_COUNTS))
+    dearer = epsilon > cost.epsilon_private
+    if dearer:
+        cost = replace(cost, epsilon=max(cost.epsilon, epsilon), epsilon_private=epsilon)
+    # What was not asked may have needed a delta, also where what was asked cost more.
+    delta = _number(identity.get(PLANNED_DELTA)) if dearer or whole else 0.0
+    return replace(cost, delta=max(cost.delta, delta))
 
 
 def _all_of_it(folder: FolderLedger) -> bool:

@@ -48,7 +48,7 @@ class Account:
         folders: Each once, with lines that repeat those of an earlier copy marked.
         groups: Which of them are of the same labels, as positions in `folders`.
         together: Their total if all are of the same people's labels: true of any labels.
-        apart: The largest total of a group: true where groups have no label in common.
+        apart: What no group has paid more than: true where groups have no label in common.
         notes: What a reader must know of copies.
     """
 
@@ -88,12 +88,11 @@ def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -
     at = max(folder.delta for folder in every) if delta is None else delta
     charges = [[_counted(every[place]) for place in group] for group in groups]
     rows = [[charge for folder in group for charge in folder] for group in charges]
-    totals = [total_of([group], delta=at) for group in rows]
     return Account(
         folders=tuple(every),
         groups=groups,
         together=total_of(rows, delta=at),
-        apart=max(totals, key=lambda total: total.epsilon),
+        apart=_of_any(rows, delta=at),
         notes=notes,
     )
 
@@ -115,6 +114,16 @@ def total_of(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
         epsilon_private=_epsilon(private, delta=at),
         handed_out=len(charges) - sum(map(len, private)),
     )
+
+
+def _of_any(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
+    """What the worst label of any one group has paid, at a delta at which that is true of all."""
+    alone = [total_of([group], delta=delta) for group in groups]
+    at = max(total.delta for total in alone)
+    # Groups of pure releases hold at any delta, the others at the largest that one of them needs.
+    alone = [total_of([group], delta=at or delta) for group in groups]
+    dearest = max(alone, key=lambda total: total.epsilon)
+    return replace(dearest, delta=at, epsilon_private=max(total.epsilon_private for total in alone))
 
 
 def _epsilon(groups: Sequence[Sequence[Charge]], *, delta: float) -> float:

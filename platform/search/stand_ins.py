@@ -15,8 +15,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
-from labeldp.mechanisms.ledger import epsilon_of_prices
+from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.configuration import ConfigurationError
 from labeldp.platform.cost import releases_of
@@ -241,7 +240,10 @@ def asking_at(trial: PlannedTrial, stop: AshaStop, *, by: ChooseBy) -> PlannedTr
 
 
 def _dearest(probes: Sequence[PlannedTrial], facts: DataFacts) -> list[PlannedTrial]:
-    """Return the dearest of every kind of price: prices of one kind are ordered, others are not."""
+    """Return the dearest of every kind of price: prices of one kind are ordered, others are not.
+
+    Less noise may fail less often, so that what fails most stands beside what costs most.
+    """
     found: dict[Hashable, tuple[float, PlannedTrial]] = {}
     for probe in probes:
         own = list(releases_of(probe, num_classes=facts.num_classes).values())
@@ -252,8 +254,14 @@ def _dearest(probes: Sequence[PlannedTrial], facts: DataFacts) -> list[PlannedTr
         elif len(events) == 1 and isinstance(events[0], GaussianEvent):
             kind = GaussianEvent
         counted = probe.config.evaluation
-        price = epsilon_of_prices(own, delta=probe.config.trainer.delta)
-        kind = (kind, counted.estimate, counted.count_epsilon)
-        if kind not in found or price > found[kind][0]:
-            found[kind] = (price, probe)
-    return [probe for _, probe in found.values()]
+        measures = {
+            "epsilon": epsilon_of(events, delta=probe.config.trainer.delta),
+            "failing": sum(part.failure_probability for part in own),
+        }
+        for measure, value in measures.items():
+            place = (kind, counted.estimate, counted.count_epsilon, measure)
+            if (value > 0 or measure == "epsilon") and (
+                place not in found or value > found[place][0]
+            ):
+                found[place] = (value, probe)
+    return list({id(probe): probe for _, probe in found.values()}.values())

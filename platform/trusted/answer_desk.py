@@ -5,6 +5,7 @@ by the vault. What only the owner may see (what answers really cost, how right t
 tracking under names that say so.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,12 +126,7 @@ class AnswerDesk:
 
     def file_of(self, ensemble: EnsembleConfig) -> EnsembleFile:
         """Return where an ensemble's votes are, or will be."""
-        facts = {
-            "ensemble": ensemble.facts(),
-            "version": teachers.VERSION,
-            "features": self._fingerprint,
-        }
-        key = self._store.key(labels=self._labels, facts=facts)
+        key = self._store.key(labels=self._labels, facts=self._facts(ensemble))
         return EnsembleFile(
             path=self._store.path(key),
             key=key,
@@ -138,6 +134,19 @@ class AnswerDesk:
             queries=ensemble.queries,
             classes=self._vault.num_classes,
         )
+
+    def _facts(self, ensemble: EnsembleConfig) -> dict[str, Any]:
+        """All that decides an ensemble's votes, but for the labels."""
+        return {
+            "ensemble": ensemble.facts(),
+            "version": teachers.VERSION,
+            "features": self._fingerprint,
+        }
+
+    def _named(self, ensemble: EnsembleConfig, *, first: int) -> str:
+        """What tells votes on the queries from `first` on from all others; nothing secret."""
+        facts = {**self._facts(ensemble), "first": first}
+        return json.dumps(facts, sort_keys=True, default=str)
 
     def shards(self, ensemble: EnsembleConfig) -> tuple[Shard, ...]:
         """Return the teachers' shards."""
@@ -215,7 +224,9 @@ class AnswerDesk:
             scores = student_scores if interactive else None
             part = votes[first : first + request.queries]
             public = () if scores is None else (scores,)
-            release = self._vault.release_from_votes(request, part, *public, noise=noise)
+            release = self._vault.release_from_votes(
+                request, part, *public, noise=noise, ensemble=self._named(ensemble, first=first)
+            )
             keys.append(release.key)
             rounds.append(
                 AnsweredRequest(
@@ -247,7 +258,11 @@ class AnswerDesk:
             return None
         try:
             release = self._vault.release_from_votes(
-                published, answered.votes, answered.released, noise=noise
+                published,
+                answered.votes,
+                answered.released,
+                noise=noise,
+                ensemble=self._named(ensemble, first=0),
             )
         except ConditionsFailed:
             return None  # the trial goes without this number

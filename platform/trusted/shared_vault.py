@@ -191,8 +191,11 @@ class SharedVault:
         return joint_epsilon(parts, delta=at), at
 
     def epsilon(self, *, delta: float = 1e-5) -> float:
-        """Epsilon of the label that has paid most over all fits; see `total`."""
-        return self.total(delta=delta)[0]
+        """Epsilon of the label that has paid most over all fits, at this delta and no larger one.
+
+        Infinite where none holds there; `total` has one, and the delta that it takes.
+        """
+        return joint_epsilon(self.parts(), delta=delta)
 
     def _store(self, side: PublicSide, number: int) -> ReleaseStore:
         name = f"{side.key}-{number}"

@@ -23,6 +23,7 @@ from tests.benchmarks.mutant import SOURCES, TESTS, Mutant
 from tests.benchmarks.mutants_known import KNOWN
 from tests.benchmarks.mutants_more import MORE
 from tests.benchmarks.mutants_of_audits import AUDITS
+from tests.benchmarks.mutants_of_ledgers import LEDGERS
 from tests.shared_material import SHARED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,7 +131,7 @@ def main() -> int:
     options = parser.parse_args()
     chosen = [
         each
-        for each in (*KNOWN, *MORE, *AUDITS)
+        for each in (*KNOWN, *MORE, *AUDITS, *LEDGERS)
         if any(words in each.what for words in options.only)
     ]
     killed = 0

@@ -19,6 +19,7 @@ from labeldp.mechanisms.accounting import (
 from labeldp.mechanisms.ledger import (
     Budget,
     all_pure,
+    check_indices,
     delta_of_total,
     epsilon_at,
     epsilon_of_prices,
@@ -54,6 +55,12 @@ def test_a_budget_allows_what_meets_it_but_for_the_last_bits() -> None:
     for epsilon in (0.3 * (1 + 1e-11), 0.31, math.inf, math.nan):
         assert not budget.allows(epsilon)
     assert Budget(epsilon=math.inf).allows(math.inf)
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
+def test_a_budget_at_a_delta_that_is_none_is_refused(delta: float) -> None:
+    with pytest.raises(ValueError, match="delta is"):
+        Budget(epsilon=1.0, delta=delta)
 
 
 def test_what_is_pure() -> None:
@@ -104,3 +111,23 @@ def test_a_ledger_that_a_charge_is_tried_on_leaves_the_other_as_it_was() -> None
     trial.add(line(GAUSSIAN, 3e-6))
     assert (ledger.failure_probability, trial.failure_probability) == (1e-6, 1e-6 + 3e-6)
     assert ledger.epsilon(delta=1e-5) < trial.epsilon(delta=1e-5)
+
+
+def test_a_ledger_that_part_of_the_labels_is_tried_on_leaves_the_other_as_it_was() -> None:
+    ledger = ledger_of([line(PURE, indices=[0, 1])], num_labels=4)
+    before = ledger.epsilon_per_label(delta=0.0)
+    ledger.copy().add(line(PureEvent(epsilon=8.0), indices=[1, 2]))
+    for history in ledger.histories():
+        history[PureEvent(epsilon=4.0)] += 1
+    assert ledger.epsilon_per_label(delta=0.0) == pytest.approx(before, abs=0.0)
+    ledger.add(line(PURE, indices=[3]))
+    assert ledger.epsilon_per_label(delta=0.0).tolist() == [0.5, 0.5, 0.0, 0.5]
+
+
+def test_places_of_labels_are_nobodys_to_change() -> None:
+    asked = np.arange(3, dtype=np.intp)
+    found = check_indices(asked, 4)
+    asked[:] = 3
+    assert found.tolist() == [0, 1, 2] and not found.flags.writeable
+    with pytest.raises(ValueError, match="whole numbers"):
+        check_indices(np.array([True, False]), 4)  # a mask is no list of places

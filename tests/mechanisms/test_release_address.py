@@ -203,3 +203,99 @@ def test_a_field_that_a_description_has_no_room_for_is_refused(kind: Any) -> Non
 def test_a_mechanism_that_can_not_be_told_from_others_is_refused() -> None:
     with pytest.raises(TypeError, match="object is not a dataclass"):
         describe(object(), OsEntropy())
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseAlone:
+    """Noise as it is drawn, whatever the labels and public inputs are."""
+
+    scales: tuple[float, ...] = (1.0,)
+
+    failure_probability: ClassVar[float] = 0.0
+
+    @property
+    def event(self) -> PureEvent:
+        return PureEvent(epsilon=0.5)
+
+    def release(self, labels: Any, *public: Any, generator: np.random.Generator) -> Any:
+        return generator.normal(size=4)
+
+
+ONES, STEPS = np.ones(4, dtype=np.int64), np.arange(4)
+REQUESTS: list[tuple[tuple[Any, ...], Any]] = [
+    ((), None),
+    ((), np.arange(4)),
+    ((), np.arange(4, 8)),
+    ((ONES,), None),
+    ((STEPS,), None),
+    ((STEPS[::-1],), None),
+    ((ONES, STEPS), None),
+    ((STEPS, ONES), None),
+    ((STEPS.astype(np.int32),), None),
+    ((STEPS.astype(np.float64),), None),
+    ((STEPS.reshape(2, 2),), None),
+    ((np.zeros(1),), None),
+    ((-np.zeros(1),), None),
+    ((np.zeros(1, dtype=np.int64),), None),
+]
+
+
+@pytest.mark.parametrize("noise", [OsEntropy(), SeededNoise(seed=1)])
+def test_other_public_inputs_or_labels_make_another_release_with_other_noise(
+    noise: NoiseSource,
+) -> None:
+    vault = LabelVault(labels=np.arange(8) % 2, num_classes=2)
+    found = [
+        vault.release(NoiseAlone(), *public, indices=indices, noise=noise)
+        for public, indices in REQUESTS
+    ]
+    assert len({each.key for each in found}) == len(vault.charges()) == len(REQUESTS)
+    assert len({each.values.tobytes() for each in found}) == len(REQUESTS)
+    assert vault.epsilon(delta=0.0) == 0.5 * (len(REQUESTS) - 1)  # two are of different labels
+
+
+def test_parameters_are_told_apart_by_all_that_is_in_them() -> None:
+    nested = [(1.0,), (2.0,), (1.0, 2.0), (2.0, 1.0), ()]
+    assert len({address_of(NoiseAlone(scales=each), OsEntropy()) for each in nested}) == 5
+
+    @dataclass(frozen=True, kw_only=True)
+    class Tabled:
+        table: dict[str, Any]
+
+    tables: list[dict[str, Any]] = [{"a": 1}, {"a": 2}, {"b": 1}, {"a": (1, 2)}, {"a": None}, {}]
+    assert len({address_of(Tabled(table=each), OsEntropy()) for each in tables}) == len(tables)
+    # To JSON 1 and "1" are one key.
+    numbered: Any = {1: "a"}
+    with pytest.raises(TypeError, match="use text for its keys"):
+        describe(Tabled(table=numbered), OsEntropy())
+
+
+def test_a_namesake_of_a_mechanism_of_ours_is_refused() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class LaplaceNoise(NoiseAlone):
+        """Would be told, published and audited as Laplace noise."""
+
+    vault = LabelVault(labels=np.arange(8) % 2, num_classes=2)
+    with pytest.raises(
+        TypeError, match=r"test_release_address\.LaplaceNoise has the name of a cla"
+    ):
+        vault.release(LaplaceNoise())
+    assert len(vault.charges()) == 0
+
+
+@pytest.mark.parametrize("kind", [object, [("a", "<i4"), ("b", "<f4")]])
+def test_inputs_whose_bytes_do_not_tell_their_content_are_refused(kind: Any) -> None:
+    vault = LabelVault(labels=np.arange(8) % 2, num_classes=2)
+    with pytest.raises(TypeError, match="bytes don't tell its content"):
+        vault.release(NoiseAlone(), np.zeros(2, dtype=kind))
+
+
+def test_a_namesake_of_a_type_that_is_not_recorded_is_told_by_its_own_fields() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class GNMax:
+        times: int
+
+    namesake, policy = GNMax(times=3), Once(times=3)
+    mechanisms = [Counted(policy=each) for each in (namesake, policy)]  # type: ignore[arg-type]
+    assert "type" in describe(mechanisms[0], OsEntropy())["policy"]
+    assert len({address_of(each, OsEntropy()) for each in mechanisms}) == 2

@@ -164,6 +164,17 @@ def test_releases_can_not_be_changed_by_who_reads_them() -> None:
         release.values[0] = 3
 
 
+def test_a_reader_can_not_change_who_paid() -> None:
+    home, rows = vault(), np.arange(5)
+    read = home.release(rr(), indices=rows)
+    other = home.release(rr(), indices=np.arange(3, 8))
+    rows[:] = np.arange(20, 25)
+    assert read.indices is not None
+    with pytest.raises(ValueError, match="read-only"):
+        read.indices[:] = np.arange(20, 25)
+    assert home.epsilon(delta=0.0, keys=[read.key, other.key]) == home.epsilon(delta=0.0) == 2.0
+
+
 def test_a_store_shows_neither_its_salt_nor_what_it_keeps() -> None:
     store = MemoryStore()
     release = vault(store=store).release(rr())

@@ -75,8 +75,9 @@ def test_ensembles_train_on_a_part_and_their_answers_charge_it_alone() -> None:
     vault, training, held_out = parts()
     shards = training.partition(2, seed=0)
     assert sorted(np.concatenate([shard.indices for shard in shards])) == [0, 1, 2, 3]
-    for shard in shards:
-        assert shard.labels.tolist() == LABELS[TRAINING][shard.indices].tolist()
+    for part, rows in ((training, TRAINING), (held_out, HELD_OUT)):
+        for shard in part.partition(2, seed=0):
+            assert shard.labels.tolist() == LABELS[rows][shard.indices].tolist()
     with pytest.raises(ValueError, match="teachers is 5, but there are 4 labels"):
         training.partition(5, seed=0)
     training.release_from_votes(Counts(), np.array([[2, 0, 0], [0, 1, 1]]))

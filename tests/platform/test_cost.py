@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +21,13 @@ from labeldp.platform.cost import (
     check_budget,
     check_what_is_left,
     cost_of,
+    delta_with_earlier,
     paid_by_private,
 )
 from labeldp.platform.sweep import plan_trials
 from labeldp.trainers.alibi import Noise
-from labeldp.trainers.alibi_prior import PriorLabelsConfig
+from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
+from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.priors import PriorSettings, PriorSource
 from tests.platform.examples import a_sweep
 
@@ -70,6 +74,36 @@ def test_gaussian_releases_compose_exactly() -> None:
     assert found.delta == 1e-5
 
 
+@pytest.mark.parametrize("failing", [4e-6, 8e-6, 2e-5])
+def test_a_trial_is_priced_at_the_delta_of_its_record(
+    failing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GaussianNoise, "failure_probability", failing)
+    found = cost(trainer__noise="gaussian", trainer__epsilon=1, trainer__delta=1e-5)
+    noise_std = calibrate_gaussian(epsilon=1.0, delta=1e-5).noise_std
+    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
+    vault.release(GaussianNoise(noise_std=noise_std, num_classes=10))
+    assert found.delta == max(1e-5, 2 * failing)
+    assert found.epsilons == pytest.approx((vault.epsilon(delta=found.delta),), rel=1e-9)
+
+
+def test_a_budget_without_a_delta_leaves_room_for_earlier_failures() -> None:
+    def line(event: PureEvent | GaussianEvent, failing: float = 0.0) -> Charge:
+        return Charge(key="r", event=event, indices=None, mechanism={}, failure_probability=failing)
+
+    pure, noise = PureEvent(epsilon=1.0), GaussianEvent(noise_multiplier=2.0)
+    assert delta_with_earlier([], planned=0.0, delta=1e-5) == 0.0
+    assert delta_with_earlier([line(pure)], planned=0.0, delta=1e-5) == 0.0
+    assert delta_with_earlier([line(noise)], planned=0.0, delta=1e-5) == 1e-5
+    assert delta_with_earlier([line(noise)], planned=3e-5, delta=1e-5) == 3e-5
+    assert delta_with_earlier([line(pure, 4e-6)] * 2, planned=0.0, delta=1e-5) == 1.6e-5
+    lines = [line(pure, 4e-6)] * 2
+    at = delta_with_earlier(lines, planned=0.0, delta=1e-5)
+    check_left(lines, Budget(epsilon=2.5, delta=at), trainer__epsilon=0.5)
+    with pytest.raises(BudgetExceeded, match=r"2 is spent and this would make it 2\.5"):
+        check_left(lines, Budget(epsilon=2.4, delta=at), trainer__epsilon=0.5)
+
+
 def test_mixed_releases_are_held_at_a_delta() -> None:
     found = cost(trainer__noise=["laplace", "gaussian"], trainer__epsilon=1)
     noise_std = calibrate_gaussian(epsilon=1.0, delta=1e-5).noise_std
@@ -89,6 +123,24 @@ def test_the_users_own_prior_alone_costs_nothing() -> None:
     base = TrialConfig(method="prior_labels", trainer=PriorLabelsConfig(prior=prior))
     found = cost_of(plan_trials(a_sweep(base=base, variants=())), num_classes=10)
     assert (found.epsilons, found.releases, found.epsilon_total) == ((0.0,), 0, 0.0)
+
+
+def test_what_a_release_builds_on_is_paid_too() -> None:
+    base = TrialConfig(method="alibi_prior", trainer=AlibiPriorConfig(epsilon=2.0))
+    found = cost_of(plan_trials(a_sweep(base=base, variants=())), num_classes=10)
+    assert found.epsilons == pytest.approx((2.0,)) and found.releases == 2
+    assert found.epsilon_total == pytest.approx(2.0)
+
+
+def test_every_stage_is_a_release_and_a_label_is_in_one() -> None:
+    base = TrialConfig(method="lp_mst", trainer=LpMstConfig(epsilon=2.0, stages=3))
+    found = cost_of(plan_trials(a_sweep(base=base, variants=())), num_classes=10)
+    assert (found.releases, found.epsilon_total) == (3, 2.0)
+
+
+def test_the_total_is_stated_at_the_largest_delta_of_a_trial() -> None:
+    found = cost(trainer__noise="gaussian", trainer__epsilon=1, trainer__delta=[1e-6, 1e-5, 1e-7])
+    assert found.delta == 1e-5
 
 
 def test_a_budget_that_is_met_exactly_is_enough() -> None:
@@ -135,6 +187,28 @@ def test_what_was_spent_is_spent() -> None:
         check_left(charges, Budget(epsilon=1.4), trainer__epsilon=1, noise__draw=1)
     with pytest.raises(BudgetExceeded, match="1 releases that are new"):
         check_left(charges, Budget(epsilon=1.4), trainer__epsilon=1, noise__seed=0)
+
+
+def test_releases_that_nobody_knows_yet_are_counted_each() -> None:
+    """Of a search: what it will ask for depends on what it finds."""
+    charges = earlier(LaplaceNoise(epsilon=1.0, num_classes=10))
+    (trial,) = plan_trials(a_sweep(variants=()), {"trainer.epsilon": 0.5})
+    search = [replace(trial, own_releases=3), replace(trial, own_releases=2)]
+    asked: dict[str, Any] = {"num_classes": 10, "num_labels": 40}
+    check_what_is_left(search, charges, **asked, budget=Budget(epsilon=1.0 + 5 * 0.5))
+    with pytest.raises(BudgetExceeded, match=r"would make it 3\.5; .*") as caught:
+        check_what_is_left(search, charges, **asked, budget=Budget(epsilon=3.4))
+    assert "5 releases that are new" in str(caught.value)
+
+
+def test_what_may_fail_of_the_plan_is_taken_off_what_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(LaplaceNoise, "failure_probability", 4e-6)
+    wanted: dict[str, Any] = {"trainer__epsilon": 0.5, "noise__draw": [0, 1]}
+    check_left((), Budget(epsilon=1.0, delta=8.1e-6), **wanted)
+    with pytest.raises(BudgetExceeded, match="would make it inf"):
+        check_left((), Budget(epsilon=1.0, delta=7.9e-6), **wanted)
 
 
 def test_what_was_overspent_already_can_still_be_read() -> None:

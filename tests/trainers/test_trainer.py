@@ -2,10 +2,15 @@
 
 import pickle
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
 
+from labeldp.mechanisms.additive_noise import GaussianNoise
+from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.alibi_prior import AlibiPriorConfig
 from labeldp.trainers.convex import ConvexConfig
@@ -13,7 +18,7 @@ from labeldp.trainers.pate.pate_fm import PateConfig
 from labeldp.trainers.pate.teachers import EnsembleConfig
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
-from labeldp.trainers.trainer import TrainerDefaults
+from labeldp.trainers.trainer import PlannedCharge, TrainerDefaults
 from tests.trainers.tiny_data import digits
 
 
@@ -54,6 +59,25 @@ def test_pate_refuses_data_by_the_protocol() -> None:
     data, _ = digits(train=50)
     with pytest.raises(ValueError, match="teachers is 250"):
         PateConfig().check_data(data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unsure(GaussianNoise):
+    """Noise that may fall short."""
+
+    failure_probability: ClassVar[float] = 4e-6
+
+
+def test_each_of_several_releases_may_fail_as_the_ledger_has_it() -> None:
+    mechanism = Unsure(noise_std=4.0, num_classes=2)
+    planned = PlannedCharge.of(mechanism, releases=3)
+    vault = LabelVault(labels=np.arange(30) % 2, num_classes=2)
+    for rows in np.array_split(np.arange(30), 3):
+        vault.release(mechanism, indices=rows)
+    delta = delta_of_total(vault.charges(), delta=1e-5)
+    assert delta_of_total([planned], delta=1e-5) == pytest.approx(delta) == pytest.approx(2.4e-5)
+    epsilon = epsilon_of_prices([planned], delta=delta)
+    assert epsilon == pytest.approx(vault.epsilon(delta=delta), rel=1e-12)
 
 
 def test_a_trainer_without_figures_of_its_own_has_none() -> None:

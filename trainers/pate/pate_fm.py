@@ -78,12 +78,9 @@ def started(
         prior = config.prior.learn(data, labels, epsilon=config.prior_epsilon, delta=config.delta)
 
     def ask(count: int, scores: NDArray[np.float32] | None = None) -> NDArray[np.int64]:
+        publish = config.publishes
         return labels.answers(
-            config.ensemble,
-            rounds[:count],
-            scores,
-            delta=config.delta,
-            publish_cost=config.publishes,
+            config.ensemble, rounds[:count], scores, delta=config.delta, publish_cost=publish
         )
 
     def student(released: NDArray[np.int64], seed: int) -> Student:

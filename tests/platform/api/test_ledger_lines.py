@@ -34,13 +34,15 @@ def test_what_is_not_pure_is_stated_at_its_delta_and_a_seed_is_said() -> None:
 
 
 def test_a_guarantee_says_what_voids_it() -> None:
-    facts: dict[str, Any] = dict(epsilon=1.0, delta=0.0, total=3.0, noise_seed=None, seeded=False)
+    facts: dict[str, Any] = dict(epsilon=1.0, delta=0.0, total=(3.0, 0.0), noise_seed=None)
+    facts["seeded"] = False
     said = guarantee(**facts)
     assert "epsilon 1 (pure) for this fit and 3 for all fits" in said and "seed" not in said
     for change, words in (
         ({"seeded": True}, "came from a seed, and hides nothing"),
         ({"noise_seed": 4}, "not private: the noise comes from seed 4"),
         ({"epsilon": np.inf}, "not private: labels were published"),
-        ({"total": np.inf}, "for this fit and without any bound for all"),
+        ({"total": (np.inf, 0.0)}, "for this fit and without any bound for all"),
+        ({"total": (3.0, 1e-5)}, "1 (pure) for this fit and 3 at delta 1e-05 for all fits"),
     ):
         assert words in guarantee(**{**facts, **change})

@@ -1,6 +1,7 @@
 """folder_ledger: each line with its readers and price; what does not fit together is told."""
 
 import math
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,8 @@ def test_lines_know_their_price_readers_and_labels(tmp_path: Path) -> None:
 def test_delta_is_the_largest_that_a_trial_was_given_or_what_is_asked_for(tmp_path: Path) -> None:
     a_folder(tmp_path, releases=[GAUSSIAN], changes={"trainer.delta": 1e-4})
     assert read_folder(tmp_path).lines[0].delta == 1e-4
+    ResultsFolder(tmp_path, sweep="small").keep(a_record("b", changes={"trainer.delta": 1e-7}))
+    assert read_folder(tmp_path).delta == 1e-4
     asked = read_folder(tmp_path, delta=1e-6).lines[0]
     assert asked.delta == 1e-6 and asked.epsilon > read_folder(tmp_path).lines[0].epsilon
 
@@ -63,6 +66,15 @@ def test_a_ledger_that_is_gone_is_a_problem_and_no_free_folder(tmp_path: Path) -
     found = read_folder(tmp_path)
     assert found.lines == () and "vault.db is gone" in found.problems[0]
     assert not (tmp_path / "vault.db").exists()
+
+
+def test_a_ledger_that_lost_lines_is_a_problem_of_its_folder(tmp_path: Path) -> None:
+    keys = a_folder(tmp_path, releases=[LAPLACE, GAUSSIAN], readers=0)
+    with sqlite3.connect(tmp_path / "vault.db") as connection:
+        connection.execute("DELETE FROM charges WHERE key = ?", (keys[1],))
+    connection.close()
+    (problem,) = read_folder(tmp_path).problems
+    assert "has lost lines of its ledger: it holds 1, and 2 are known" in problem
 
 
 def test_a_sweep_that_released_nothing_has_no_problem(tmp_path: Path) -> None:

@@ -75,6 +75,16 @@ def test_what_was_not_asked_but_planned_counts(results: Path) -> None:
     assert with_plan(folder, cost_of(folder, [folder.results.trial("b0")]), whole=True).epsilon == 4
 
 
+def test_what_was_not_asked_but_planned_may_need_a_delta(results: Path) -> None:
+    ResultsFolder(results, sweep="small").identify(
+        learned_epsilon=1.0, learned_delta=1e-5, learned_releases=True
+    )
+    folder = read_folder(results)
+    found = price_of(folder, folder.results.trial("b0"))
+    # Another way of the search draws Gaussian noise: what this one paid is no pure promise.
+    assert (found.epsilon, found.delta) == (2.5, 1e-5)
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_where_releases_were_searched_all_of_the_sweep_counts(results: Path, told: bool) -> None:
     """So does it for sweeps from before this was written down."""

@@ -51,6 +51,12 @@ def test_a_line_has_what_it_takes_to_compute_its_price(tmp_path: Path) -> None:
     assert epsilon_of([event], delta=second["delta"]) == second["epsilon"]
 
 
+def test_what_may_fail_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OfSecretProjectX, "failure_probability", 4e-6)
+    (line,) = public_lines(lines(tmp_path, releases=[OfSecretProjectX()]))
+    assert (line["epsilon"], line["delta"], line["failure_probability"]) == (1.0, 8e-6, 4e-6)
+
+
 def test_times_are_days_and_folders_are_nobodys_business(tmp_path: Path) -> None:
     (line,) = public_lines(lines(tmp_path))
     assert len(line["made"]) == 10 and line["made"].count("-") == 2

@@ -165,6 +165,23 @@ def test_a_fingerprint_that_is_none_stays() -> None:
     assert public_trial(a_record(), fingerprint=PLACE).fingerprint == ""
 
 
+def test_keys_that_are_none_stay() -> None:
+    found = public_trial(a_record(release_keys=("ab" * 16, PLACE)), fingerprint="")
+    assert found.releases == ("ab" * 16,)
+
+
+def test_how_many_labels_were_replaced_is_said_if_both_numbers_are_known() -> None:
+    record = a_record(changes={"audit.canaries": 20, "audit.coin_canaries": 30})
+    assert public_trial(record, fingerprint="").replaced == 50
+    less = {key: value for key, value in record.config.items() if key != "audit.coin_canaries"}
+    assert public_trial(replace(record, config=less), fingerprint="").replaced is None
+
+
+def test_how_and_when_a_trial_was_run_stays() -> None:
+    public = public_record(a_secretive_record())
+    assert (public.seconds, public.git_commit, public.environment) == (0.0, "", {})
+
+
 def test_a_failed_trial_has_no_figures_and_no_reason() -> None:
     record = a_record(finished=False, reason=f"teacher 3 saw {SECRET}")
     assert public_trial(record, fingerprint="").metrics == {}

@@ -2,7 +2,9 @@
 
 import shutil
 import sqlite3
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
-from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import epsilon_at
 from labeldp.mechanisms.randomized_response import NoNoise
-from labeldp.mechanisms.vault import Charge, LabelVault
+from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.publishing import total_ledger
 from labeldp.platform.publishing.folder_ledger import read_folder
 from labeldp.platform.publishing.total_ledger import account_of, total_of
@@ -21,6 +24,14 @@ from labeldp.platform.trusted.vault_store import SqliteStore
 from tests.platform.publishing.folders import LABELS, LAPLACE, a_folder, a_vault
 
 SMALL = LaplaceNoise(epsilon=0.5, num_classes=10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unsure(LaplaceNoise):
+    """Noise that may fall short, more probably than delta says."""
+
+    epsilon: float = 0.25
+    failure_probability: ClassVar[float] = 4e-5
 
 
 def a_line(key: str, event: PureEvent | GaussianEvent, *rows: int) -> Charge:
@@ -67,6 +78,40 @@ def test_other_public_data_may_be_of_the_same_people(tmp_path: Path) -> None:
     assert (account.together.epsilon, account.apart.epsilon) == (5.0, 2.5)
 
 
+def test_groups_apart_cost_what_none_of_them_has_paid_more_than(tmp_path: Path) -> None:
+    handed_out: list[Mechanism] = [SMALL, NoNoise(num_classes=10)]
+    a_folder(tmp_path / "a", releases=handed_out, fingerprint="a")
+    a_folder(tmp_path / "b", releases=[LAPLACE], fingerprint="b")
+    apart = account_of([read_folder(tmp_path / name) for name in "ab"]).apart
+    # The group that handed labels out is not the one that paid most for noise.
+    assert (apart.epsilon, apart.epsilon_private, apart.handed_out) == (np.inf, 2.0, 1)
+
+
+def test_groups_apart_are_stated_at_a_delta_that_holds_for_all(tmp_path: Path) -> None:
+    noisy = GaussianNoise(noise_std=4.0, num_classes=10)
+    a_folder(tmp_path / "a", releases=[LAPLACE], fingerprint="a")
+    a_folder(tmp_path / "b", releases=[noisy], fingerprint="b")
+    a_folder(tmp_path / "c", releases=[noisy], fingerprint="c")
+    a_vault(tmp_path / "c").release(Unsure(num_classes=10))
+    folders = {name: read_folder(tmp_path / name) for name in "abc"}
+    apart = account_of([folders["a"], folders["b"]]).apart
+    assert (apart.epsilon, apart.delta) == (2.0, 1e-5)  # pure alone, and b has nothing at delta 0
+    apart = account_of([folders["b"], folders["c"]]).apart
+    assert apart.delta == 8e-5
+    exact = epsilon_of([noisy.event, Unsure(num_classes=10).event], delta=4e-5)
+    assert apart.epsilon == pytest.approx(exact, rel=1e-12)
+
+
+def test_folders_of_several_deltas_are_stated_at_the_largest(tmp_path: Path) -> None:
+    noisy = GaussianNoise(noise_std=4.0, num_classes=10)
+    for name, delta in (("a", 1e-6), ("b", 1e-4), ("c", 1e-7)):
+        changes = {"trainer.delta": delta}
+        a_folder(tmp_path / name, releases=[noisy], fingerprint=name, changes=changes)
+    account = account_of([read_folder(tmp_path / name) for name in "abc"])
+    assert account.together.delta == account.apart.delta == 1e-4
+    assert account.together.epsilon == pytest.approx(epsilon_of([noisy.event] * 3, delta=1e-4))
+
+
 def test_one_secret_and_one_digest_are_the_same_labels_whatever_the_features(
     tmp_path: Path,
 ) -> None:
@@ -75,6 +120,23 @@ def test_one_secret_and_one_digest_are_the_same_labels_whatever_the_features(
         a_vault(path, salt=bytes(range(32))).release(LAPLACE)
     account = account_of([read_folder(tmp_path / name) for name in "ab"])
     assert account.groups == ((0, 1),) and account.together.epsilon == 4.0
+
+
+def test_folders_that_say_nothing_of_their_data_are_not_taken_for_the_same(tmp_path: Path) -> None:
+    for name, rows in (("a", np.arange(5)), ("b", np.arange(20, 30))):
+        a_vault(tmp_path / name).release(LAPLACE, indices=rows)
+    account = account_of([read_folder(tmp_path / name) for name in "ab"])
+    assert account.groups == ((0,), (1,)) and account.together.epsilon == 4.0
+
+
+def test_a_folder_that_is_like_two_others_joins_them(tmp_path: Path) -> None:
+    facts = {"a": ("x", bytes(32)), "b": ("y", bytes(range(32))), "c": ("x", bytes(range(32)))}
+    for name, (fingerprint, salt) in facts.items():
+        a_vault(tmp_path / name, salt=salt)
+        a_folder(tmp_path / name, fingerprint=fingerprint)
+    account = account_of([read_folder(tmp_path / name) for name in "abc"])
+    assert account.groups == ((0, 1, 2),)
+    assert account.apart.epsilon == account.together.epsilon == 6.0
 
 
 def test_a_folder_that_is_named_twice_counts_once(tmp_path: Path) -> None:
@@ -97,6 +159,22 @@ def test_lines_from_before_a_copy_count_once_and_later_ones_for_themselves(tmp_p
     assert marked == [True, False]
     (note,) = account.notes
     assert "copies of one vault" in note and "different noise" in note
+
+
+def test_lines_that_are_alike_again_after_two_draws_differ_count_each(tmp_path: Path) -> None:
+    a_folder(tmp_path / "a", releases=[LAPLACE])
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    SqliteStore(tmp_path / "b" / "vault.db", moved=True)
+    for name in ("a", "b"):
+        vault = a_vault(tmp_path / name)
+        vault.release(SMALL)
+        vault.release(SMALL, noise=SeededNoise(seed=1))
+        with sqlite3.connect(tmp_path / name / "vault.db") as connection:
+            connection.execute("UPDATE charges SET made = '2026-11-21T23:40:15Z'")
+        connection.close()
+    account = account_of(read_folder(tmp_path / name) for name in ("a", "b"))
+    marked = [bool(line.repeats) for line in account.folders[1].lines]
+    assert marked == [True, False, False] and account.together.epsilon == 4.0
 
 
 def test_lines_of_unknown_time_are_not_taken_for_copies(tmp_path: Path) -> None:

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from labeldp import load
 from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.cli.folder_report import totals_of
 from labeldp.platform.configuration import ConfigurationError, TrialConfig, with_changes
 from labeldp.platform.driver import SweepOptions, run_sweep
+from labeldp.platform.publishing.folder_ledger import read_folder
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, TrialRecord
 from labeldp.platform.search.search_book import SearchBook
 from labeldp.platform.search.search_settings import AshaStop, OptunaSearch
@@ -116,6 +119,13 @@ def test_a_touching_axis_is_charged_as_the_dearest_way(tmp_path: Path) -> None:
     ledger = outcome.ledger
     assert 1.0 < ledger["epsilon_releases"] < 4.0 == ledger["epsilon_total"]
     assert ledger["epsilon_selection"] == pytest.approx(4.0 - ledger["epsilon_releases"])
+    # What was asked is an outcome: whoever says what the sweep cost says what it might have.
+    assert outcome.private["epsilon_private"] == 4.0
+    assert outcome.cost == "The 2 private trials together cost epsilon 4."
+    again = totals_of(read_folder(tmp_path / "results"))
+    assert again is not None
+    assert again["epsilon_total"] == again["epsilon_private"] == 4.0
+    assert load(tmp_path / "results").total() == (4.0, 0.0)
 
 
 def test_stopped_trials_are_whole_records(tmp_path: Path) -> None:

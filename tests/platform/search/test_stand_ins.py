@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
+from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.configuration import ConfigurationError, TrialConfig, with_changes
 from labeldp.platform.cost import SweepCost, cost_of
 from labeldp.platform.search.search_settings import AshaStop, OptunaSearch
 from labeldp.platform.search.stand_ins import DataFacts, priced, touching
 from labeldp.platform.search.strands import Strand, strands_of
-from labeldp.platform.space import Axis, Choice, LogUniform, Uniform
+from labeldp.platform.space import Axis, Choice, Grid, LogUniform, Uniform
 from labeldp.platform.sweep import Sweep
 
 FACTS = DataFacts(num_classes=10, with_estimates=False)
@@ -125,6 +126,27 @@ def test_the_dearest_way_is_what_a_touching_axis_costs() -> None:
     both: dict[str, Axis] = {"trainer.noise": Choice("laplace", "gaussian")}
     found = cost(both, trainer__epsilon=1.0)
     assert (found.trials, found.releases) == (2, 4) and found.epsilon_total > 2.0
+
+
+def test_searches_that_ask_alike_draw_for_themselves() -> None:
+    space: dict[str, Axis] = {
+        "trainer.epsilon": LogUniform(0.5, 2.0),
+        "trainer.learning_rate": Grid(0.1, 0.2),
+    }
+    sweep = Sweep(name="s", base=TrialConfig(), space=space, search=OptunaSearch(trials=12))
+    search = priced(
+        strands_of(sweep), FACTS, by=ChooseBy.TEST, stop=None, budgeted=True, fingerprint="f"
+    )
+    found = cost_of(search.trials, num_classes=10)
+    assert (found.trials, found.releases, found.epsilon_total) == (24, 24, 48.0)
+
+
+def test_what_may_fail_is_no_cheaper_for_a_smaller_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = property(lambda noise: 1e-6 if noise.epsilon < 1 else 0.0)
+    monkeypatch.setattr(LaplaceNoise, "failure_probability", failing)
+    found = cost({"trainer.epsilon": Choice(0.5, 2.0)})
+    # Both trials may be the one that fails.
+    assert found.delta == pytest.approx(2 * 2 * 1e-6) and found.epsilon_total == 5.0
 
 
 def test_a_touching_axis_without_a_budget_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from labeldp.platform.configuration import AuditSettings
 from labeldp.platform.trusted.answer_desk import AnswerDesk
 from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels, VaultHome
 from labeldp.platform.trusted.vote_store import VoteStoreUnusable
+from labeldp.trainers.pate import teachers
 from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherVotes
 from tests.trainers.small_data import small_table
 
@@ -69,6 +71,29 @@ def test_answers_are_charged_once_and_read_again_for_nothing(tmp_path: Path) -> 
         "PublishedCost",
     ]
     assert [charge.key for charge in vault.charges()] == list(first.keys)
+
+
+def test_ensembles_that_happen_to_vote_alike_share_no_answers(tmp_path: Path) -> None:
+    """Whether they do is a secret: else one key, and half the price, would tell it."""
+    desk, vault = a_desk(tmp_path)
+    other = replace(ENSEMBLE, network=replace(ENSEMBLE.network, weight_decay=1e-9))
+    votes = train(desk)
+    journal = desk.file_of(other).journal()
+    with journal.writing():
+        journal.append(list(range(other.teachers)), votes)
+    asked: dict[str, Any] = {"delta": 1e-5, "publish_cost": True, "noise": SecureEntropy()}
+    one, two = (desk.answers(each, (REQUEST,), **asked) for each in (ENSEMBLE, other))
+    assert set(one.keys).isdisjoint(two.keys) and len(vault.charges()) == 4
+    assert desk.answers(other, (REQUEST,), **asked).keys == two.keys
+
+
+def test_answers_from_before_ensembles_were_named_are_read_again(tmp_path: Path) -> None:
+    desk, vault = a_desk(tmp_path)
+    votes = count_votes(train(desk), num_classes=3)
+    before = vault.release_from_votes(REQUEST, votes, noise=NOISE)
+    reply = desk.answers(ENSEMBLE, (REQUEST,), delta=1e-5, publish_cost=False, noise=NOISE)
+    assert reply.keys == (before.key,) and len(vault.charges()) == 1
+    np.testing.assert_array_equal(reply.values, before.values)
 
 
 def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
@@ -154,7 +179,11 @@ def test_where_conditions_fail_the_trial_goes_without_the_number(
     assert [charge.mechanism["name"] for charge in vault.charges()] == ["PateAnswers"]
 
 
-def test_two_rounds_are_one_run(tmp_path: Path) -> None:
+def test_two_rounds_are_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*given: Any, **more: Any) -> None:
+        raise AssertionError("no plan has a published cost of several rounds")
+
+    monkeypatch.setattr(AnswerDesk, "_published_cost", never)
     desk, vault = a_desk(tmp_path)
     votes = count_votes(train(desk), num_classes=3)
     first = replace(REQUEST, queries=40, max_answers=20)
@@ -199,9 +228,25 @@ def test_without_votes_there_are_no_answers(tmp_path: Path) -> None:
     assert vault.charges() == ()
 
 
-def test_votes_are_found_by_all_that_decides_them(tmp_path: Path) -> None:
+def test_shards_are_those_of_the_ensembles_seed(tmp_path: Path) -> None:
+    desk, vault = a_desk(tmp_path)
+    found = desk.shards(ENSEMBLE)
+    for mine, theirs in zip(found, vault.partition(20, seed=ENSEMBLE.seed), strict=True):
+        np.testing.assert_array_equal(mine.indices, theirs.indices)
+    other = desk.shards(replace(ENSEMBLE, seed=7))
+    assert any(
+        (mine.indices != each.indices).any() for mine, each in zip(found, other, strict=True)
+    )
+
+
+def test_votes_are_found_by_all_that_decides_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk, _ = a_desk(tmp_path)
     key = desk.file_of(ENSEMBLE).key
+    with monkeypatch.context() as later:
+        later.setattr(teachers, "VERSION", teachers.VERSION + 1)
+        assert desk.file_of(ENSEMBLE).key != key
     assert key == a_desk(tmp_path)[0].file_of(ENSEMBLE).key
     others = {
         desk.file_of(replace(ENSEMBLE, seed=2)).key,

@@ -34,6 +34,7 @@ from labeldp.platform.trusted.audits import (
     PlantedCanaries,
     check_room,
     curve_of,
+    evidence_path,
 )
 from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels, VaultHome
 from labeldp.platform.trusted.vault_store import StoreUnusable
@@ -185,6 +186,21 @@ def test_a_model_that_remembers_everything_reaches_the_ceiling() -> None:
     assert found["private/label_inference_accuracy"] == 1.0
     assert found["private/label_inference_advantage"] == pytest.approx(1 - 1 / 9)
     assert found["label_inference_bound"] == pytest.approx(1 - 1 / 9)
+    # Told what labels are not, an attacker is not misled by what the model thinks of those.
+    misled = 0.3 * np.eye(10)[labels] + 0.6 * np.eye(10)[LABELS[canaries.positions]] + 0.01
+    assert audited(canaries, misled)["private/label_inference_accuracy"] == 1.0
+
+
+def test_evidence_says_which_guesses_were_right_and_lies_with_the_owner() -> None:
+    canaries = planted()
+    remembered = confident_in(canaries.plant(LABELS)[canaries.positions], 10, 0.9)
+    settings: dict[str, Any] = dict(confidence=0.95, epsilon=1.0, delta=0.0, curve=None)
+    right = canaries.audit(remembered, **settings).evidence
+    assert (right.coin_margins > 0).all() and right.pairs()[1].all()
+    assert canaries.coins is not None and set(canaries.coins.coins) == {0, 1}
+    unsure = canaries.audit(np.full((200, 10), 0.1), **settings).evidence
+    assert (unsure.coin_margins == 0).all()
+    assert evidence_path(Path("results"), "ab") == Path("results/private/evidence/ab.npz")
 
 
 def test_a_model_that_knows_nothing_proves_nothing() -> None:

@@ -5,6 +5,7 @@ import os
 import pickle
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,6 +60,31 @@ def test_other_rows_and_other_labels_pay_anew(shared: SharedVault) -> None:
     assert shared.epsilon() == 3.0
     ask(shared, labels=1 - LABELS)
     assert shared.epsilon() == 3.0
+
+
+def test_epsilon_holds_at_the_delta_that_was_asked_for(
+    shared: SharedVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RandomizedResponse, "failure_probability", 4e-6)
+    ask(shared)
+    ask(shared, rows="others")
+    assert shared.epsilon() == 2.0 and shared.total() == (2.0, 1.6e-5)
+    ask(shared, rows="more")
+    # Any of three may fail: at 1e-5 nothing holds, and what does takes a larger delta.
+    assert shared.epsilon() == np.inf and shared.total() == (3.0, 2.4e-5)
+
+
+def test_all_that_is_public_of_a_fit_tells_it_from_others() -> None:
+    facts: dict[str, Any] = dict(rows="a", classes="[0, 1]", num_labels=2, people=np.array([3, 4]))
+    others: list[dict[str, Any]] = [
+        {"rows": "b"},
+        {"classes": "[1, 0]"},
+        {"people": None},
+        {"people": np.array([4, 3])},
+        {"num_labels": 3, "people": np.array([3, 4, 5])},
+    ]
+    keys = {PublicSide(**{**facts, **change}).key for change in [{}, *others]}
+    assert len(keys) == 6
 
 
 def test_named_rows_pay_for_what_they_were_in_only(shared: SharedVault) -> None:

@@ -80,6 +80,13 @@ def test_a_charge_and_its_release_come_back_exactly(event: Event, tmp_path: Path
     assert again.release("c") is None
 
 
+def test_columns_first_or_rows_first_a_release_comes_back_as_it_was(tmp_path: Path) -> None:
+    values = np.asfortranarray(np.arange(6).reshape(2, 3))
+    SqliteStore(tmp_path / "vault.db").record(charge("a", PureEvent(epsilon=1.0)), values, lines=0)
+    found = SqliteStore(tmp_path / "vault.db").release("a")
+    assert found is not None and found.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
 def test_a_second_process_reads_the_release_and_pays_nothing(tmp_path: Path) -> None:
     mechanism = LaplaceNoise(epsilon=1.0, num_classes=3)
     first = a_vault(tmp_path / "vault.db").release(mechanism)
