@@ -21,14 +21,10 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.randomness import NoiseSource
 
-#: Parameters that are recorded without their type, as they always were, so that stored releases are
-#: found and seeded noise is the same. No two of them have the same fields.
-_KNOWN_BY_THEIR_FIELDS = {
-    "LNMax": ("scale",),
-    "GNMax": ("noise_std",),
-    "ConfidentGNMax": ("threshold", "sigma1", "sigma2", "check_noise"),
-    "InteractiveGNMax": ("threshold", "sigma1", "sigma2", "confidence"),
-}
+#: What a class itself says, and no class that inherits from it, whose parameters are recorded
+#: without its name, as they always were: so that stored releases are found and seeded noise is the
+#: same. No two such classes have the same fields.
+_WITHOUT_TYPE = "recorded_without_type"
 #: What a description says beside the parameters; one of that name would be lost. With other names.
 _OTHERWISE = {"name": "title", "noise": "added_noise"}
 
@@ -122,7 +118,7 @@ def _plain(value: Any) -> Any:
     """A parameter as JSON takes it; a dataclass with its type, but for those known without."""
     if is_dataclass(value) and not isinstance(value, type):
         inside = {entry.name: _plain(getattr(value, entry.name)) for entry in fields(value)}
-        if _KNOWN_BY_THEIR_FIELDS.get(type(value).__name__) == tuple(inside):
+        if vars(type(value)).get(_WITHOUT_TYPE, False):
             return inside
         return {"type": type(value).__name__, "parameters": inside}
     if isinstance(value, list | tuple):

@@ -18,7 +18,7 @@ array([ 0, -1,  1])
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,6 +229,8 @@ class LNMax(_OneRound):
 
     scale: float
 
+    recorded_without_type: ClassVar[bool] = True  # see release_address
+
     def __post_init__(self) -> None:
         """Check the scale."""
         checked_noise(scale=self.scale)
@@ -263,6 +265,8 @@ class GNMax(_OneRound):
     """
 
     noise_std: float
+
+    recorded_without_type: ClassVar[bool] = True  # see release_address
 
     def __post_init__(self) -> None:
         """Check the noise."""
@@ -306,6 +310,8 @@ class ConfidentGNMax(_OneRound):
     sigma1: float
     sigma2: float
     check_noise: CheckNoise = CheckNoise.ON_MAXIMUM
+
+    recorded_without_type: ClassVar[bool] = True  # see release_address
 
     def __post_init__(self) -> None:
         """Check the parameters."""

@@ -12,7 +12,7 @@ Papernot et al., "Scalable Private Learning with PATE", ICLR 2018 (arXiv:1802.08
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +81,8 @@ class InteractiveGNMax:
     sigma1: float
     sigma2: float
     confidence: float
+
+    recorded_without_type: ClassVar[bool] = True  # see release_address
 
     def __post_init__(self) -> None:
         """Check the parameters."""
