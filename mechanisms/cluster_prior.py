@@ -22,7 +22,12 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import AnyArray, as_numpy, like
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.randomness import AnyGenerator, SecureGenerator, as_noise_generator
+from labeldp.mechanisms.randomness import (
+    AnyGenerator,
+    DrawnExactly,
+    SecureGenerator,
+    as_noise_generator,
+)
 from labeldp.mechanisms.secure_noise import discrete_laplace
 
 #: Below it the noise would leave the range of 64-bit counts, and the counts say nothing anyway.
@@ -30,7 +35,7 @@ SMALLEST_EPSILON = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterHistograms:
+class ClusterHistograms(DrawnExactly):
     """Class counts of every cluster plus discrete Laplace noise of scale 2 / epsilon: pure DP.
 
     A substituted label moves two counts of its cluster by 1 each, an L1 sensitivity of 2. Every
@@ -47,8 +52,6 @@ class ClusterHistograms:
     num_classes: int
 
     failure_probability: ClassVar[float] = 0.0
-    #: A vault draws its secret noise on digits (`secure_noise`), asked for or not: numbers are few.
-    exact_by_default: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the parameters."""

@@ -23,7 +23,12 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import AnyArray, Array, as_numpy, like
 from labeldp.mechanisms.accounting import GaussianEvent
-from labeldp.mechanisms.randomness import AnyGenerator, SecureGenerator, as_noise_generator
+from labeldp.mechanisms.randomness import (
+    AnyGenerator,
+    DrawnExactly,
+    SecureGenerator,
+    as_noise_generator,
+)
 from labeldp.mechanisms.secure_noise import LATTICE, lattice_gaussian
 
 #: A substituted label takes its row of the weights from one class and gives it to another.
@@ -34,7 +39,7 @@ _BLOCK_ROWS = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelMoments:
+class LabelMoments(DrawnExactly):
     """weights^T @ one_hot(labels) plus Gaussian noise, weights [N, M] public with short rows.
 
     A substituted label moves the sums by its row of the weights twice, once away and once back
@@ -49,8 +54,6 @@ class LabelMoments:
     num_classes: int
 
     failure_probability: ClassVar[float] = 0.0
-    #: A vault draws its secret noise on digits (`secure_noise`), asked for or not: numbers are few.
-    exact_by_default: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the parameters."""

@@ -163,6 +163,21 @@ class SeededNoise:
 NoiseSource = OsEntropy | SecureEntropy | SeededNoise
 
 
+class DrawnExactly:
+    """What a mechanism inherits from whose few numbers a vault draws exactly, asked for or not.
+
+    Secret noise alone is: with `secure_noise`, which costs time for each number. Seeded noise stays
+    as it is, so that experiments repeat.
+    """
+
+
+def generator_for(mechanism: object, noise: NoiseSource, stream: str) -> AnyGenerator:
+    """Return what a release is drawn with: exactly, where the mechanism asks for that."""
+    exact = isinstance(noise, OsEntropy) and isinstance(mechanism, DrawnExactly)
+    source = SecureEntropy(draw=noise.draw) if exact else noise
+    return source.generator(stream)
+
+
 def as_numpy_generator(generator: AnyGenerator) -> np.random.Generator:
     """Return a NumPy generator; a torch generator is advanced by one draw of 128 bits to seed it.
 

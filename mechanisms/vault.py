@@ -35,7 +35,11 @@ from labeldp.mechanisms.ledger import (
     check_indices,
     ledger_of,
 )
-from labeldp.mechanisms.randomness import AnyGenerator, NoiseSource, OsEntropy, SecureEntropy
+from labeldp.mechanisms.randomness import (
+    NoiseSource,
+    OsEntropy,
+    generator_for,
+)
 from labeldp.mechanisms.release_address import address, array_digest, describe
 from labeldp.mechanisms.release_store import Charge, MemoryStore, ReleaseStore
 
@@ -297,7 +301,7 @@ class LabelVault:
                 if drawn is None:
                     # A seeded experiment repeats in another store: what seeds its noise is public.
                     stream = address("", description, indices, public)
-                    generator = _generator(mechanism, noise, stream)
+                    generator = generator_for(mechanism, noise, stream)
                     drawn = _compact(
                         np.asarray(mechanism.release(private, *public, generator=generator))
                     )
@@ -366,16 +370,6 @@ class LabelVault:
                 requested=requested,
                 request=str(charge.mechanism["name"]),
             )
-
-
-def _generator(mechanism: Mechanism, noise: NoiseSource, stream: str) -> AnyGenerator:
-    """Return what a release is drawn with: exactly, where the mechanism says that it costs little.
-
-    Seeded noise stays as it is, so that experiments repeat. It is public anyway.
-    """
-    exact = isinstance(noise, OsEntropy) and getattr(mechanism, "exact_by_default", False)
-    source = SecureEntropy(draw=noise.draw) if exact else noise
-    return source.generator(stream)
 
 
 def _declared(mechanism: Mechanism) -> float:

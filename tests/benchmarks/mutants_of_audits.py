@@ -61,8 +61,8 @@ AUDITS = (
     ),
     Mutant(
         "moments in floating point",
-        "vault",
-        'exact = isinstance(noise, OsEntropy) and getattr(mechanism, "exact_by_default", False)',
+        "randomness",
+        "exact = isinstance(noise, OsEntropy) and isinstance(mechanism, DrawnExactly)",
         "exact = False",
         ("vault",),
     ),
