@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.additive_noise import GaussianNoise
+from labeldp.mechanisms.auditing import GaussianCurve
+from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.private_files import NotOurs
@@ -186,6 +190,29 @@ def test_nobody_is_audited_under_a_hash_that_the_driver_has_not_begun(tmp_path: 
     assert not evidence_path(tmp_path, other).exists()
     home.begin(DRIVER, other)
     start(tmp_path).audit(other, rows(1), 0.95, [], 0.0)  # by a home that was made again
+
+
+def test_a_trial_is_audited_with_what_it_read_at_its_delta(tmp_path: Path) -> None:
+    """And with nothing else afterwards: other releases or another delta are another question."""
+    home = start(tmp_path, coins=50)
+    noise = GaussianNoise(noise_std=4.0, num_classes=10)
+    key = home.release(noise, (), None, OsEntropy()).key
+    seen = np.random.default_rng(1).dirichlet(np.ones(10), size=100)
+    home.begin(DRIVER, TRIAL)
+    home.audit(TRIAL, seen, 0.95, [key], 1e-5)
+    found = home.figures(DRIVER, TRIAL, [key])
+    direct = home._canaries.audit(
+        seen,
+        confidence=0.95,
+        epsilon=epsilon_of([noise.event], delta=1e-5),
+        delta=1e-5,
+        curve=GaussianCurve(delta=1e-5),
+    ).figures
+    assert {name: found[name] for name in direct} == dict(direct)
+    home.audit(TRIAL, seen, 0.95, [key], 1e-5)  # the same again, as a trial that was cut off does
+    for other in (([key], 1e-6), ([], 1e-5)):
+        with pytest.raises(ValueError, match="audited"):
+            home.audit(TRIAL, seen, 0.95, *other)
 
 
 def test_a_damaged_page_is_named(tmp_path: Path) -> None:

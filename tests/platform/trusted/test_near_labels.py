@@ -1,5 +1,7 @@
 """near_labels: releases, teachers, canaries and figures in this process, and no label shown."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,8 +9,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.additive_noise import GaussianNoise
+from labeldp.mechanisms.auditing import GaussianCurve
 from labeldp.mechanisms.randomized_response import RandomizedResponse
-from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
+from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.trusted.near_labels import NearLabels, NearSecrets
 from labeldp.platform.trusted.shared_vault import PublicSide, SharedVault
@@ -52,6 +57,19 @@ def test_who_pays_and_who_reads_again() -> None:
     assert (second.release(MECHANISM).values == values).all()
     assert [second.is_new(charge) for charge in second.charges()] == [False]
     assert second.epsilon(delta=1e-5) == (1.0, 0.0) and shared.epsilon() == 1.0
+    third = near(shared)
+    half = replace(MECHANISM, epsilon=0.5)
+    third.release(half)
+    assert [charge.event for charge in third.charges()] == [half.event]  # what it read itself
+    assert third.epsilon(delta=1e-5) == (0.5, 0.0) and shared.epsilon() == 1.5
+
+
+def test_noise_is_what_the_fit_was_told() -> None:
+    for noise in (SecureEntropy(), SeededNoise(seed=3)):
+        fit = near(noise=noise)
+        fit.release(MECHANISM)
+        (charge,) = fit.charges()
+        assert charge.mechanism["noise"]["name"] == type(noise).__name__
 
 
 def test_figures_are_the_owners_and_say_how_right_a_model_is() -> None:
@@ -68,6 +86,18 @@ def test_canaries_are_planted_where_asked_for_only_and_then_found() -> None:
     planted = audited._labels
     assert 100 <= (planted != LABELS).sum() <= 200
     assert (np.flatnonzero(planted != LABELS)[:, None] == audited.canary_positions()).any(1).all()
+    noise = GaussianNoise(noise_std=4.0, num_classes=CLASSES)
+    blurred = near(audit=AuditSettings(canaries=100, coin_canaries=100))
+    blurred.release(noise)
+    assert blurred._canaries is not None
+    direct = blurred._canaries.audit(
+        knowing(LABELS)(blurred.canary_positions()),
+        confidence=0.95,
+        epsilon=epsilon_of([noise.event], delta=1e-5),
+        delta=1e-5,
+        curve=GaussianCurve(delta=1e-5),
+    ).figures
+    assert blurred.figures(knowing(LABELS), delta=1e-5).items() >= direct.items()
     found = audited.figures(knowing(planted), delta=1e-5)
     assert found["epsilon_m_low"] > 1  # it learned the wrong labels by heart
     assert found["private/label_inference_accuracy"] == 1.0
@@ -81,35 +111,54 @@ def test_a_seed_decides_the_coins_and_nothing_else_does() -> None:
     assert (secret[0] != secret[1]).any()
 
 
-def test_teachers_are_trained_here_and_answers_are_charged() -> None:
+def some_data() -> PublicData:
     generator = np.random.default_rng(0)
     rows = np.eye(CLASSES, 4, dtype=np.float32)[LABELS] + generator.normal(
         size=(len(LABELS), 4), scale=0.1
     ).astype(np.float32)
-    data = PublicData(
+    return PublicData(
         name="own",
         num_classes=CLASSES,
         train_features=torch.from_numpy(rows),
         test_features=torch.empty(0, 4),
         test_labels=np.empty(0, dtype=np.int64),
     )
-    config = PateConfig(
-        ensemble=EnsembleConfig(teachers=20, queries=30),
-        aggregator=AggregatorKind.GNMAX,
-        sigma2=1.0,
-        answers=30,
-        publish_cost=False,
-        students=1,
-    )
-    labels, told = near(), list[str]()
-    cpu = Performance(device=Device.CPU)
-    with labels.taught(config.ensemble, data=data, performance=cpu, tell=told.append):
-        trainer = config.start(data=data, labels=labels, seed=0, performance=cpu)
+
+
+PATE = PateConfig(
+    ensemble=EnsembleConfig(teachers=20, queries=30),
+    aggregator=AggregatorKind.GNMAX,
+    sigma2=1.0,
+    answers=30,
+    publish_cost=False,
+    students=1,
+)
+CPU = Performance(device=Device.CPU)
+
+
+def test_teachers_are_trained_here_and_answers_are_charged() -> None:
+    data, labels, told = some_data(), near(noise=SecureEntropy()), list[str]()
+    with labels.taught(PATE.ensemble, data=data, performance=CPU, tell=told.append):
+        trainer = PATE.start(data=data, labels=labels, seed=0, performance=CPU)
         trainer.epoch()
     assert told == ["20 of 20 teachers"]
     assert (trainer.predict(data.train_features).argmax(1) == LABELS).mean() > 0.95
     epsilon, delta = labels.epsilon(delta=1e-5)
-    assert epsilon > 1 and delta == 1e-5 and len(labels.charges()) == 1
+    assert epsilon > 1 and delta == 1e-5
+    (charge,) = labels.charges()
+    assert charge.mechanism["noise"]["name"] == "SecureEntropy"
+
+
+def test_votes_are_of_the_labels_that_were_planted_and_are_kept(tmp_path: Path) -> None:
+    data, shared, told = some_data(), SharedVault(tmp_path / "vault"), list[str]()
+    audit = AuditSettings(canaries=100, coin_canaries=100)
+    journals = set[Path]()
+    for each in (near(shared), near(shared), near(shared, audit=audit)):
+        with each.taught(PATE.ensemble, data=data, performance=CPU, tell=told.append):
+            assert each._desk is not None
+            journals.add(each._desk.file_of(PATE.ensemble).path)
+    # The second fit asks the first one's teachers; those of the third have learned wrong labels.
+    assert len(told) == len(journals) == 2
 
 
 @pytest.mark.parametrize("thing", [near(), NearSecrets(labels=LABELS, num_classes=CLASSES)])
