@@ -159,9 +159,12 @@ def test_many_threads_that_ask_for_one_release_get_one() -> None:
 
 
 def test_releases_can_not_be_changed_by_who_reads_them() -> None:
-    release = vault().release(rr())
-    with pytest.raises(ValueError, match="read-only"):
-        release.values[0] = 3
+    home = vault()
+    release = home.release(rr())
+    for kept in (release.values, home._labels):
+        with pytest.raises(ValueError, match="read-only"):
+            kept[0] = 3
+    assert home.release(LaplaceNoise(epsilon=1.0, num_classes=4)).values.dtype == np.float32
 
 
 def test_a_reader_can_not_change_who_paid() -> None:
