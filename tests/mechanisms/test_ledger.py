@@ -1,6 +1,7 @@
 """ledger: the budget's rule, for whoever plans, grants or reports, against sums by hand."""
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +19,16 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.ledger import (
     Budget,
+    PrivacyLedger,
     all_pure,
     delta_of_total,
     epsilon_at,
     epsilon_of_prices,
+    failure_of,
     ledger_of,
 )
 from labeldp.mechanisms.release_store import Charge
+from tests.source_tree import ROOT, sources
 
 PURE, GAUSSIAN = PureEvent(epsilon=0.5), GaussianEvent(noise_multiplier=4.0)
 RENYI = RenyiEvent(orders=(2.0, 3.0), rdp=(0.1, 0.2))
@@ -104,3 +108,19 @@ def test_a_ledger_that_a_charge_is_tried_on_leaves_the_other_as_it_was() -> None
     trial.add(line(GAUSSIAN, 3e-6))
     assert (ledger.failure_probability, trial.failure_probability) == (1e-6, 1e-6 + 3e-6)
     assert ledger.epsilon(delta=1e-5) < trial.epsilon(delta=1e-5)
+
+
+def test_what_may_fail_is_added_up_and_taken_off_delta_here_alone() -> None:
+    """Whoever does it by hand forgets that no epsilon holds at what is left below 0."""
+    by_hand = re.compile(r"(sum\(|[-+]=? ).*failure_probability")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in sources("mechanisms", "trainers", "platform")
+        if any(by_hand.search(line) for line in path.read_text().splitlines())
+    }
+    assert found == {"mechanisms/ledger.py"}
+    assert failure_of([Price(PURE), Price(GAUSSIAN, 4e-6), Price(PURE, 2e-6)]) == 6e-6
+    ledger = PrivacyLedger(num_labels=2)
+    ledger.charge(GAUSSIAN)
+    ledger.add_failures([Price(PURE, 4e-6)])
+    assert ledger.epsilon(delta=1e-5) == epsilon_of([GAUSSIAN], delta=1e-5 - 4e-6)
