@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
-from labeldp.mechanisms.ledger import epsilon_of_prices
+from labeldp.mechanisms.ledger import all_pure, epsilon_of_prices
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.configuration import ConfigurationError
 from labeldp.platform.cost import releases_of
@@ -247,7 +247,7 @@ def _dearest(probes: Sequence[PlannedTrial], facts: DataFacts) -> list[PlannedTr
         own = list(releases_of(probe, num_classes=facts.num_classes).values())
         events = [part.event for part in own]
         kind: Hashable = tuple(events)
-        if all(isinstance(event, PureEvent) for event in events):
+        if all_pure(events):
             kind = PureEvent
         elif len(events) == 1 and isinstance(events[0], GaussianEvent):
             kind = GaussianEvent

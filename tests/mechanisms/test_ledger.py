@@ -28,7 +28,7 @@ from labeldp.mechanisms.ledger import (
     ledger_of,
 )
 from labeldp.mechanisms.release_store import Charge
-from tests.source_tree import ROOT, sources
+from tests.source_tree import LAYERS, ROOT, sources
 
 PURE, GAUSSIAN = PureEvent(epsilon=0.5), GaussianEvent(noise_multiplier=4.0)
 RENYI = RenyiEvent(orders=(2.0, 3.0), rdp=(0.1, 0.2))
@@ -65,6 +65,9 @@ def test_what_is_pure() -> None:
     decisions = DecisionEvent(noise_multiplier=4.0, orders=(2.0,), rdp=(0.1,))
     for event in (GAUSSIAN, RENYI, decisions):
         assert not all_pure([PURE, event])
+    asked = "all(isinstance(event, PureEvent)"
+    found = [path.name for path in sources(*LAYERS) if asked in path.read_text()]
+    assert found == ["ledger.py"], "one rule in one room"
 
 
 def test_the_delta_of_a_total_leaves_as_much_as_may_fail() -> None:
