@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.ledger import (
     Budget,
     BudgetExceeded,
@@ -100,27 +99,6 @@ def cost_of(
         trials=sum(trial.stands_for for trial in trials),
         epsilon_estimates=estimated,
     )
-
-
-def paid_by_private(
-    charges: Collection[Charge], *, num_labels: int, delta: float
-) -> tuple[float, float]:
-    """What the worst of N labels paid for releases with noise, and the delta at which that holds.
-
-    A baseline that trains on labels as they are has an infinite price, which would hide all others.
-
-    Args:
-        charges: Lines of a ledger.
-        num_labels: N, held-out ones included.
-        delta: At which it is asked for where a release is not pure.
-    """
-    noisy = [charge for charge in charges if not _is_published(charge)]
-    total = delta_of_total(noisy, delta=delta)
-    return epsilon_at(noisy, num_labels=num_labels, delta=total), total
-
-
-def _is_published(charge: Charge) -> bool:
-    return isinstance(charge.event, PureEvent) and math.isinf(charge.event.epsilon)
 
 
 def releases_of(

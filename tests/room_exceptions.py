@@ -18,13 +18,11 @@ TRUSTED = {
         "vault_store.SqliteStore",
     },
     "platform/driver.py": {"ensembles.train_missing"},
-    "platform/sweep_report.py": {"vault_home.LedgerSummary"},
     "platform/earlier_starts.py": {"vault_store.SqliteStore", "vault_identity.refuse_if_gone"},
     # What everybody has of the home: the types of its answers.
     "platform/home_handle.py": {
         "answer_desk.DeskAnswers",
         "answer_desk.EnsembleFile",
-        "vault_home.LedgerSummary",
     },
     # What leaves the house: the ledger's lines, without what was released.
     "platform/publishing/folder_ledger.py": {"kept_ledger.KeptLedger", "kept_ledger.read_ledger"},

@@ -9,8 +9,8 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.accuracy_figures import ChooseBy, chosen_by
 from labeldp.platform.choice_noise import doubt_of, refuse_lottery
 from labeldp.platform.publishing.folder_ledger import FolderLedger
-from labeldp.platform.publishing.learned_sweeps import keys_behind, learns, with_plan
-from labeldp.platform.publishing.total_ledger import Total, total_of
+from labeldp.platform.publishing.learned_sweeps import keys_behind, learns, plan_behind, plan_of
+from labeldp.platform.publishing.total_ledger import Total, total_of, with_plan
 from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
 
 #: Stands for the most accurate trial, in place of a hash.
@@ -152,7 +152,7 @@ def cost_of(folder: FolderLedger, records: Iterable[TrialRecord]) -> Total:
 
 def cost_of_page(folder: FolderLedger, records: Iterable[TrialRecord]) -> Total:
     """Return what trials cost who sees all of them, and so what a sweep that learns has found."""
-    return with_plan(folder, _paid(folder, records, behind=True), whole=True)
+    return with_plan(_paid(folder, records, behind=True), plan_of(folder.results.identity))
 
 
 def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
@@ -160,7 +160,9 @@ def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
 
     Prices have sunk since some records were written: what the trial was told stands.
     """
-    behind = with_plan(folder, _paid(folder, [record], behind=True))
+    behind, plan = _paid(folder, [record], behind=True), plan_behind(folder)
+    if plan.epsilon > behind.epsilon_private:
+        behind = with_plan(behind, plan)
     return _dearer(behind, record.metrics.get("epsilon", 0.0))
 
 

@@ -19,7 +19,6 @@ from labeldp.platform.cost import (
     check_budget,
     check_what_is_left,
     cost_of,
-    paid_by_private,
 )
 from labeldp.platform.sweep import plan_trials
 from labeldp.trainers.alibi import Noise
@@ -174,18 +173,3 @@ def test_the_command_line_tightens_a_sweeps_budget_and_never_loosens_it() -> Non
     for bad in (math.nan, 0.0, -1.0):
         with pytest.raises(ValueError, match="epsilon"):
             budget_of(stated, bad, delta=1e-5)
-
-
-def test_a_published_baseline_does_not_hide_what_the_others_paid() -> None:
-    def line(event: PureEvent | GaussianEvent) -> Charge:
-        name = {"name": str(event)}
-        return Charge(key="r", event=event, indices=None, mechanism=name, failure_probability=0.0)
-
-    published = line(PureEvent(epsilon=math.inf))
-    lines = [line(PureEvent(epsilon=1.0)), line(PureEvent(epsilon=2.0)), published]
-    assert paid_by_private(lines, num_labels=4, delta=1e-5) == (3.0, 0.0)
-    lines = [line(GaussianEvent(noise_multiplier=2.0)), published]
-    epsilon, delta = paid_by_private(lines, num_labels=4, delta=1e-5)
-    assert epsilon == pytest.approx(gaussian_epsilon(noise_multiplier=2.0, delta=1e-5))
-    assert delta == 1e-5
-    assert paid_by_private([published], num_labels=4, delta=1e-5) == (0.0, 0.0)

@@ -78,7 +78,7 @@ def test_another_trial_pays_for_what_it_reads_and_no_more(client: VaultClient) -
     other = VaultClient(home=client.home, noise=OsEntropy())
     other.release(rr(0.25), indices=np.arange(10))
     assert other.epsilon(delta=1e-5) == (0.25, 0.0)
-    assert [line.event for line in client.home.summary(1e-5).charges] == [
+    assert [line.event for line in client.home.ledger()] == [
         rr(1.0).event,
         rr(0.25).event,
     ]
