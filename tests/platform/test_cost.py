@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from labeldp.platform.sweep import plan_trials
 from labeldp.trainers.alibi import Noise
 from labeldp.trainers.alibi_prior import PriorLabelsConfig
 from labeldp.trainers.priors import PriorSettings, PriorSource
+from labeldp.trainers.trainer import PlannedCharge
 from tests.platform.examples import a_sweep
 
 
@@ -106,6 +108,43 @@ def test_a_pure_budget_pays_for_pure_releases_only() -> None:
     with pytest.raises(BudgetExceeded, match=r"at delta 0, .* would make it inf"):
         check_budget(gaussian, Budget(epsilon=100.0))
     check_budget(gaussian, Budget(epsilon=1.1, delta=1e-5))
+
+
+@pytest.mark.parametrize(
+    ("budget", "granted"),
+    [
+        (Budget(epsilon=1.0, delta=1e-7), False),
+        (Budget(epsilon=1.0, delta=1e-5), True),
+        (Budget(epsilon=0.9, delta=1e-3), True),
+        (Budget(epsilon=0.9, delta=1e-5), False),
+        (Budget(epsilon=100.0), False),
+    ],
+)
+def test_plan_start_and_vault_hold_a_budget_at_its_own_delta(budget: Budget, granted: bool) -> None:
+    """Whatever the delta of the trials: AGIBI of epsilon 1 at 1e-5."""
+    agibi: dict[str, object] = {"trainer__noise": "gaussian", "trainer__epsilon": 1.0}
+    (trial,) = plan_trials(
+        a_sweep(variants=()), {key.replace("__", "."): value for key, value in agibi.items()}
+    )
+    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10, budget=budget)
+    for ask in (
+        lambda: check_budget(cost(**agibi), budget),
+        lambda: check_left([], budget, **agibi),
+        lambda: vault.release(trial.config.trainer.mechanism(10)),
+    ):
+        with nullcontext() if granted else pytest.raises(BudgetExceeded, match=" 0 is spent"):
+            ask()
+
+
+def test_what_may_fail_is_taken_off_the_budgets_delta() -> None:
+    """A plan of PATE whose published bound fails more often than the budget's delta allows."""
+    paid = PlannedCharge(event=PureEvent(epsilon=1.0), failure_probability=1e-6, release="r")
+    planned = SweepCost(
+        epsilons=(1.0,), releases=1, epsilon_total=1.0, delta=2e-6, trials=1, trained=[paid]
+    )
+    check_budget(planned, Budget(epsilon=1.0, delta=1e-6))
+    with pytest.raises(BudgetExceeded, match="would make it inf"):
+        check_budget(planned, Budget(epsilon=1.0, delta=0.9e-6))
 
 
 def earlier(*mechanisms: Mechanism) -> Sequence[Charge]:
