@@ -166,6 +166,13 @@ def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
     return _dearer(behind, record.metrics.get("epsilon", 0.0))
 
 
+def within(
+    folder: FolderLedger, records: Iterable[TrialRecord], limit: Budget
+) -> list[TrialRecord]:
+    """Return the trials that cost who sees one no more than a limit."""
+    return [record for record in records if limit.allows(price_of(folder, record).epsilon)]
+
+
 def check_record(folder: FolderLedger, record: TrialRecord) -> None:
     """Refuse a finished trial whose record and the ledger contradict each other.
 
@@ -216,12 +223,9 @@ def reservations(folder: FolderLedger, record: TrialRecord, cost: Total) -> tupl
 
 def private_trials(folder: FolderLedger, *, limit: Budget = ANY) -> list[TrialRecord]:
     """Return finished trials that have an epsilon within the limit and whose noise is a secret."""
-    found = []
-    for record in folder.results.records.values():
-        reserved = reservations(folder, record, cost_of(folder, [record]))
-        if not reserved and limit.allows(price_of(folder, record).epsilon):
-            found.append(record)
-    return found
+    every = folder.results.records.values()
+    found = (each for each in every if not reservations(folder, each, cost_of(folder, [each])))
+    return within(folder, found, limit)
 
 
 def _best(
