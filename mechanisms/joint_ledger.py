@@ -78,6 +78,7 @@ def joint_epsilon(parts: Sequence[LedgerPart], *, delta: float) -> float:
     known = [part.people for part in parts if part.people is not None]
     total = PrivacyLedger(num_labels=1 + max((int(people.max()) for people in known), default=0))
     for part in parts:
+        total.add_failures(part.charges)
         if part.people is None:
             for event in _dearest(part).elements():
                 total.charge(event)
@@ -86,8 +87,7 @@ def joint_epsilon(parts: Sequence[LedgerPart], *, delta: float) -> float:
             own = charge.indices
             rows = slice(None) if own is None else check_indices(own, part.num_labels)
             total.charge(charge.event, indices=part.people[rows])
-    failing = sum(charge.failure_probability for charge in joint_charges(parts))
-    return total.epsilon_or_infinity(delta=delta - failing)
+    return total.epsilon_or_infinity(delta=delta)
 
 
 def _dearest(part: LedgerPart) -> "Counter[Event]":

@@ -62,7 +62,7 @@ def delta_of_total(prices: Collection[Priced], *, delta: float) -> float:
         0 where all is pure; `delta`, or twice what may fail, so that as much is left for the rest.
     """
     least = 0.0 if all_pure(price.event for price in prices) else delta
-    return max(least, 2 * _failure_probability(prices))
+    return max(least, 2 * failure_of(prices))
 
 
 def epsilon_of_prices(prices: Collection[Priced], *, delta: float) -> float:
@@ -73,18 +73,18 @@ def epsilon_of_prices(prices: Collection[Priced], *, delta: float) -> float:
         delta: What may fail included; below 1.
     """
     events = [price.event for price in prices]
-    left = delta - _failure_probability(prices)
+    left = delta - failure_of(prices)
     return epsilon_of(events, delta=left) if _has_epsilon(events, left) else float("inf")
+
+
+def failure_of(prices: Iterable[Priced]) -> float:
+    """Probability that any of `prices` fails, by the union bound: a part of their total's delta."""
+    return sum(price.failure_probability for price in prices)
 
 
 def epsilon_at(charges: Iterable[Charge], *, num_labels: int, delta: float) -> float:
     """Epsilon of the worst of N labels after `charges`; infinite where none holds at `delta`."""
     return ledger_of(charges, num_labels=num_labels).epsilon_or_infinity(delta=delta)
-
-
-def _failure_probability(prices: Iterable[Priced]) -> float:
-    """That of any of `prices` failing, by the union bound."""
-    return sum(price.failure_probability for price in prices)
 
 
 def _has_epsilon(events: Iterable[Event], delta: float) -> bool:
@@ -183,7 +183,11 @@ class PrivacyLedger:
             ValueError: An index outside 0..N-1.
         """
         self.charge(charge.event, indices=charge.indices)
-        self._failures.append(charge.failure_probability)
+        self.add_failures([charge])
+
+    def add_failures(self, prices: Iterable[Priced]) -> None:
+        """Charge what may fail of `prices`, whose events are charged some other way."""
+        self._failures.extend(price.failure_probability for price in prices)
 
     def charge(self, event: Event, *, indices: NDArray[np.integer[Any]] | None = None) -> None:
         """Charge `event` to the labels at `indices`, or to every label.

@@ -1,19 +1,18 @@
 """What a sweep will cost, known before anything starts: trials, epsilons, releases, the total."""
 
 import json
-import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.ledger import (
     Budget,
     BudgetExceeded,
+    Priced,
     delta_of_total,
     epsilon_at,
     epsilon_of_prices,
@@ -41,6 +40,8 @@ class SweepCost:
         delta: At which the total holds; 0 where every release is pure.
         trials: How many there are.
         epsilon_estimates: Of a held-out label, which pays for estimates of accuracy alone.
+        trained: What a label to train on pays for.
+        estimated: What a held-out one pays for.
     """
 
     epsilons: tuple[float, ...]
@@ -49,6 +50,13 @@ class SweepCost:
     delta: float
     trials: int
     epsilon_estimates: float = 0.0
+    trained: Sequence[Priced] = field(default=(), repr=False)
+    estimated: Sequence[Priced] = field(default=(), repr=False)
+
+    def epsilon_at(self, delta: float) -> float:
+        """Epsilon of the label that pays most, at another delta than the total is stated at."""
+        parts = (self.trained, self.estimated)
+        return max(epsilon_of_prices(part, delta=delta) for part in parts)
 
 
 def cost_of(
@@ -89,40 +97,20 @@ def cost_of(
             shown = epsilon_of_prices([asked] * each, delta=config.trainer.delta)
             epsilon = max(epsilon, shown)
         epsilons.append(epsilon)
-    every = [*charges.values(), *estimates.values()]
+    trained, estimated = tuple(charges.values()), tuple(estimates.values())
+    every = [*trained, *estimated]
     delta = delta_of_total(every, delta=max(trial.config.trainer.delta for trial in trials))
-    trained, estimated = (
-        epsilon_of_prices(part.values(), delta=delta) for part in (charges, estimates)
-    )
+    shown = epsilon_of_prices(estimated, delta=delta)
     return SweepCost(
         epsilons=tuple(epsilons),
         releases=sum(charge.releases for charge in every),
-        epsilon_total=max(trained, estimated),
+        epsilon_total=max(epsilon_of_prices(trained, delta=delta), shown),
         delta=delta,
         trials=sum(trial.stands_for for trial in trials),
-        epsilon_estimates=estimated,
+        epsilon_estimates=shown,
+        trained=trained,
+        estimated=estimated,
     )
-
-
-def paid_by_private(
-    charges: Collection[Charge], *, num_labels: int, delta: float
-) -> tuple[float, float]:
-    """What the worst of N labels paid for releases with noise, and the delta at which that holds.
-
-    A baseline that trains on labels as they are has an infinite price, which would hide all others.
-
-    Args:
-        charges: Lines of a ledger.
-        num_labels: N, held-out ones included.
-        delta: At which it is asked for where a release is not pure.
-    """
-    noisy = [charge for charge in charges if not _is_published(charge)]
-    total = delta_of_total(noisy, delta=delta)
-    return epsilon_at(noisy, num_labels=num_labels, delta=total), total
-
-
-def _is_published(charge: Charge) -> bool:
-    return isinstance(charge.event, PureEvent) and math.isinf(charge.event.epsilon)
 
 
 def releases_of(
@@ -225,16 +213,15 @@ def check_budget(cost: SweepCost, budget: Budget | None) -> None:
     Raises:
         BudgetExceeded: Names the budget and what the plan would cost.
     """
-    if budget is None:
-        return
-    impure = budget.delta == 0 and cost.delta > 0
-    if impure or not budget.allows(cost.epsilon_total):
-        raise BudgetExceeded(
-            budget=budget,
-            spent=0.0,
-            requested=math.inf if impure else cost.epsilon_total,
-            request=f"a sweep of {cost.trials} trials with {cost.releases} releases",
-        )
+    if budget is not None:
+        request = f"a sweep of {cost.trials} trials with {cost.releases} releases"
+        _hold(budget, spent=0.0, requested=cost.epsilon_at(budget.delta), request=request)
+
+
+def _hold(budget: Budget, *, spent: float, requested: float, request: str) -> None:
+    """Refuse what the budget does not allow; both epsilons hold at its delta, as a vault's."""
+    if not budget.allows(requested):
+        raise BudgetExceeded(budget=budget, spent=spent, requested=requested, request=request)
 
 
 def check_what_is_left(
@@ -288,14 +275,11 @@ def check_what_is_left(
         unread = [charge for charge in apart if charge.key not in read]
         new += _new_estimates(trials, apart, unread, num_classes=num_classes, rows=rows)
     requested = epsilon_at([*earlier, *new], num_labels=every, delta=budget.delta)
-    if new and not budget.allows(requested):
-        raise BudgetExceeded(
-            budget=budget,
-            spent=epsilon_at(earlier, num_labels=every, delta=budget.delta),
-            requested=requested,
-            request=f"a sweep with {sum(trial.stands_for for trial in trials)} trials left and "
-            f"{len(new)} releases that are new",
-        )
+    if new:
+        left = sum(trial.stands_for for trial in trials)
+        spent = epsilon_at(earlier, num_labels=every, delta=budget.delta)
+        request = f"a sweep with {left} trials left and {len(new)} releases that are new"
+        _hold(budget, spent=spent, requested=requested, request=request)
 
 
 def _new_estimates(

@@ -19,7 +19,6 @@ from labeldp.platform.endings import Unfinished
 
 if TYPE_CHECKING:
     from labeldp.platform.trusted.answer_desk import DeskAnswers, EnsembleFile
-    from labeldp.platform.trusted.vault_home import LedgerSummary
     from labeldp.trainers.settings.ensemble import EnsembleConfig
 
 #: A release of 50,000 labels takes well under a second; this is for machines that are swamped.
@@ -112,10 +111,10 @@ class HomeHandle:
         charges: Sequence[Charge] = ask(self.actor.charges.remote(keys))
         return charges
 
-    def summary(self, delta: float) -> "LedgerSummary":
-        """Return the whole ledger and what the worst label has paid."""
-        summary: LedgerSummary = ask(self.actor.summary.remote(delta))
-        return summary
+    def ledger(self) -> Sequence[Charge]:
+        """Return every line of the ledger, in order."""
+        lines: Sequence[Charge] = ask(self.actor.ledger.remote())
+        return lines
 
     def audit(
         self,

@@ -1,31 +1,17 @@
 """First step of a sweep: all that can be refused without its results folder and a cluster."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms.ledger import Budget
-from labeldp.platform.accuracy_figures import ChooseBy, resolve
+from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.audit_settings import AuditSettings
-from labeldp.platform.beforehand import (
-    check_canaries,
-    notes_of,
-    refuse_lottery,
-    wants_estimates,
-)
-from labeldp.platform.cost import (
-    SweepCost,
-    budget_of,
-    check_budget,
-    check_prior_features,
-    check_priors,
-    cost_of,
-)
-from labeldp.platform.count_price import with_count_price
+from labeldp.platform.beforehand import notes_of
+from labeldp.platform.cost import SweepCost, check_prior_features, check_priors, cost_of
 from labeldp.platform.data_loading import load_data
-from labeldp.platform.earlier_starts import canaries_before, count_epsilon_before
 from labeldp.platform.publishing.learned_sweeps import (
     PLAN,
     PLANNED_COUNTS,
@@ -35,9 +21,9 @@ from labeldp.platform.publishing.learned_sweeps import (
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.records.tracking_address import check_file, default_uri
 from labeldp.platform.search.stand_ins import DataFacts, Search
-from labeldp.platform.sweep import PlannedTrial, Sweep, with_canaries
+from labeldp.platform.sweep import PlannedTrial, Sweep
 from labeldp.platform.sweep_options import SweepOptions, prepare
-from labeldp.platform.trusted.audits import check_room
+from labeldp.platform.sweep_price import PricedSweep, audited, priced
 from labeldp.trainers.data import LabelledData
 
 
@@ -120,88 +106,49 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
         first.data, evaluation=first.evaluation, cache=beside(options.results) / "features"
     )
     public = loaded.public
-    sized, trials = _audited(sized, trials, loaded, options)
+    size = len(loaded.train_labels)
+    sized, trials = audited(sized, trials, options, num_labels=size, num_classes=public.num_classes)
     for trial in trials:
         trial.config.trainer.check_data(public)
-    choose_by = resolve(
-        options.choose_by or sized.choose_by,
-        has_test_split=public.has_test_split,
-        has_held_out=public.held_out_features is not None,
-        learns=sized.learns,
-    )
-    check_priors(trials, examples=len(loaded.train_labels), num_classes=public.num_classes)
+    known = _priced(sized, trials, options, loaded)
+    check_priors(trials, examples=size, num_classes=public.num_classes)
     check_prior_features(trials, public)
-    trials, search, count_epsilon = _priced(sized, trials, loaded, options, by=choose_by)
-    held_out = loaded.num_held_out
-    if wants_estimates(sized, options, by=choose_by):
-        refuse_lottery(trials, held_out=held_out)
-    cost = cost_of(trials, num_classes=public.num_classes, with_estimates=held_out > 0)
-    budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
-    check_budget(cost, budget)
+    hashed = {} if known.search else {t.hash(public.fingerprint): t for t in known.trials}
     return CheckedSweep(
         sweep=sized,
         options=options,
         data=loaded,
-        plans={} if search else {trial.hash(public.fingerprint): trial for trial in trials},
-        cost=cost,
-        budget=budget,
-        choose_by=choose_by,
+        plans=hashed,
+        cost=known.cost,
+        budget=known.budget,
+        choose_by=known.choose_by,
         folder=ResultsFolder(options.results, sweep=sweep.name),
-        search=search,
-        notes=notes_of(sweep, options, trials, held_out=held_out),
-        count_epsilon=count_epsilon,
+        search=known.search,
+        notes=notes_of(sweep, options, known.trials, held_out=loaded.num_held_out),
+        count_epsilon=known.count_epsilon,
     )
-
-
-def _audited(
-    sized: Sweep, trials: list[PlannedTrial], data: LabelledData, options: SweepOptions
-) -> tuple[Sweep, list[PlannedTrial]]:
-    """Settle how many canaries there are, in the trials and in the sweep's base.
-
-    Trials that a search comes up with start from there, and are hashed with those numbers too.
-
-    Raises:
-        ValueError: Canaries that prove nothing, or more of them than labels.
-    """
-    classes, size = data.public.num_classes, len(data.train_labels)
-    check_canaries(trials[0].config, options, num_classes=classes)
-    before = canaries_before(options.results)
-    trials = with_canaries(trials, num_labels=size, num_classes=classes, before=before)
-    audit = trials[0].config.audit
-    check_room(audit, num_labels=size)
-    numbers = {name: getattr(audit, name) for name in ("canaries", "coin_canaries")}
-    base = replace(sized.base, audit=replace(sized.base.audit, **numbers))
-    return replace(sized, base=base), trials
 
 
 def _priced(
-    sized: Sweep,
-    trials: list[PlannedTrial],
-    data: LabelledData,
-    options: SweepOptions,
-    *,
-    by: ChooseBy,
-) -> tuple[list[PlannedTrial], Search | None, float | None]:
-    """Settle what counts of right answers cost, and what stands in for the trials of a search.
+    sized: Sweep, trials: list[PlannedTrial], options: SweepOptions, data: LabelledData
+) -> PricedSweep:
+    """Price a sweep on data that are there; a start is refused by the first thing against it.
 
     Raises:
-        ValueError: A search that can't be bounded beforehand.
+        ValueError: As of `priced`, or what it found against running the sweep.
     """
-    held_out = data.num_held_out
-    return with_count_price(
+    public, held_out = data.public, data.num_held_out
+    known = priced(
         sized,
         trials,
-        DataFacts(
-            num_classes=data.public.num_classes,
-            with_estimates=held_out > 0,
-            held_out=held_out,
-            count_before=count_epsilon_before(options.results),
-        ),
-        by=by,
-        overrides=options.overrides,
-        budgeted=options.max_epsilon_total is not None or sized.budget is not None,
-        fingerprint=data.public.fingerprint,
+        options,
+        DataFacts(num_classes=public.num_classes, with_estimates=held_out > 0, held_out=held_out),
+        has_test_split=public.has_test_split,
+        fingerprint=public.fingerprint,
     )
+    for refusal in known.refusals:
+        raise refusal
+    return known
 
 
 def beside(results: Path) -> Path:

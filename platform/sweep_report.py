@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from labeldp.platform.cost import paid_by_private
 from labeldp.platform.open_sweep import OpenSweep
 from labeldp.platform.publishing.folder_ledger import read_folder
-from labeldp.platform.publishing.learned_sweeps import PLAN, PLANNED_DELTA
 from labeldp.platform.publishing.ledger_words import sentences
+from labeldp.platform.publishing.sweep_totals import OF_ALL, OF_PRIVATE, sweep_totals
 from labeldp.platform.records.recorder import ledger_json
 from labeldp.platform.records.tracking import TRACKING_ERRORS, shown
 from labeldp.platform.records.tracking_page import LOCAL_SERVER, description, links
@@ -18,8 +16,6 @@ from labeldp.platform.reports.finding import finding
 from labeldp.platform.reports.page import AroundTrials
 from labeldp.platform.reports.pareto import front_rows
 from labeldp.platform.reports.report import Report, write_report
-from labeldp.platform.sweep_check import CheckedSweep
-from labeldp.platform.trusted.vault_home import LedgerSummary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +61,9 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         VaultLost: The vault is gone.
     """
     checked, recorder = sweep.checked, sweep.recorder
-    summary = sweep.home.summary(checked.delta)
-    plan = _plan(checked, checked.folder.identity())
-    ledger = _totals(summary, plan)
-    private = _private(sweep, summary, plan)
-    facts = {**ledger, **private, **_labels(sweep)}
+    charges = sweep.home.ledger()
+    totals = sweep_totals(charges, checked.folder.identity(), delta=checked.delta)
+    facts = {**totals, **_labels(sweep)}
     records = {**sweep.skipped, **recorder.records}
     found = finding(list(records.values()), ledger=facts, choose_by=checked.choose_by)
     page = write_report(
@@ -87,15 +81,15 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     complete = recorder.replay(records)
     rows = front_rows(records.values(), choose_by=checked.choose_by, run_id=tracker.run_id)
     note = description(found.text, rows=rows, run_id=tracker.parent_run_id)
-    tracked = complete and _close(sweep, page, facts, ledger_json(summary.charges), note=note)
+    tracked = complete and _close(sweep, page, facts, ledger_json(charges), note=note)
     return SweepOutcome(
         **_counts(sweep),
         **_places(sweep, rows),
         pareto=rows,
-        ledger=ledger,
+        ledger={name: totals[name] for name in OF_ALL},
         report=str(page.html),
         tracked=tracked,
-        private=private,
+        private={name: totals[name] for name in OF_PRIVATE},
         finding=found.sentences,
         cost=found.cost,
         labels=_labels(sweep),
@@ -140,65 +134,6 @@ def _releases(folder: Path) -> list[str]:
         return sentences(read_folder(folder).lines)
     except ValueError:
         return []
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Plan:
-    """What a sweep that learns may have cost, whatever it did; nothing for any other.
-
-    Attributes:
-        epsilon: Of all trials.
-        private: Of those with noise, in earlier starts too.
-        delta: At which both hold.
-    """
-
-    epsilon: float = 0.0
-    private: float = 0.0
-    delta: float = 0.0
-
-
-def _plan(checked: CheckedSweep, identity: Mapping[str, Any]) -> _Plan:
-    private, at = (float(identity.get(name, 0.0)) for name in (PLAN, PLANNED_DELTA))
-    if not checked.sweep.learns:
-        return _Plan(epsilon=private, private=private, delta=at)
-    cost = checked.cost
-    return _Plan(
-        epsilon=max(cost.epsilon_total, private), private=private, delta=max(cost.delta, at)
-    )
-
-
-def _totals(summary: LedgerSummary, plan: _Plan) -> dict[str, Any]:
-    """Totals of the sweep's ledger, for its JSON, its report and its run.
-
-    Every release is charged, whichever trial is picked in the end: choosing among them by the
-    public test split, or by estimates of accuracy that are among those releases, is post-processing
-    and costs nothing more. Where what trials found decides what is asked next, the sum of what was
-    asked is itself an outcome and no guarantee: the dearest way that the sweep could have gone is
-    one, and the difference is the price of choosing.
-
-    Args:
-        summary: Of the ledger.
-        plan: What a sweep that learns may have cost.
-    """
-    total, delta = max(summary.epsilon, plan.epsilon), max(summary.delta, plan.delta)
-    return {
-        "releases": len(summary.charges),
-        "epsilon_releases": summary.epsilon,
-        "epsilon_selection": total - summary.epsilon if isfinite(total) else 0.0,
-        "epsilon_total": total,
-        "delta": delta,
-    }
-
-
-def _private(sweep: OpenSweep, summary: LedgerSummary, plan: _Plan) -> dict[str, float]:
-    """What the releases with noise cost together, apart from a baseline without any."""
-    checked = sweep.checked
-    every = checked.num_labels + checked.held_out
-    epsilon, delta = paid_by_private(summary.charges, num_labels=every, delta=checked.delta)
-    return {
-        "epsilon_private": max(epsilon, plan.private),
-        "delta_private": max(delta, plan.delta if plan.private else 0.0),
-    }
 
 
 def _labels(sweep: OpenSweep) -> dict[str, int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 TRUSTED = {
     # The run: opens the home, trains missing teachers, and looks whether the vault is the one that
     # earlier starts released from.
-    "platform/sweep_check.py": {"audits.check_room"},
+    "platform/sweep_price.py": {"audits.check_room"},
     "platform/open_sweep.py": {
         "vault_home",
         "vault_home.HomePlaces",
@@ -18,18 +18,14 @@ TRUSTED = {
         "vault_store.SqliteStore",
     },
     "platform/driver.py": {"ensembles.train_missing"},
-    "platform/sweep_report.py": {"vault_home.LedgerSummary"},
     "platform/earlier_starts.py": {"vault_store.SqliteStore", "vault_identity.refuse_if_gone"},
     # What everybody has of the home: the types of its answers.
     "platform/home_handle.py": {
         "answer_desk.DeskAnswers",
         "answer_desk.EnsembleFile",
-        "vault_home.LedgerSummary",
     },
     # What leaves the house: the ledger's lines, without what was released.
     "platform/publishing/folder_ledger.py": {"kept_ledger.KeptLedger", "kept_ledger.read_ledger"},
-    # The command line: what a plan needs to know.
-    "platform/cli/sweep_plan.py": {"audits.check_room"},
     # Fits in this process: labels come from the user, and go into the vault at once.
     "platform/api/classifier.py": {
         "near_labels.NearLabels",

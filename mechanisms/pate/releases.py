@@ -28,7 +28,7 @@ from labeldp.mechanisms.accounting import (
     epsilon_from_rdp,
     epsilon_of,
 )
-from labeldp.mechanisms.ledger import epsilon_of_prices
+from labeldp.mechanisms.ledger import Priced, epsilon_of_prices
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import Aggregator, Answers, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decision_events import Accounting
@@ -327,14 +327,22 @@ def epsilon_of_counts(
             belongs to what the run costs.
         delta: At which the epsilon holds, failure of that bound included.
     """
-    events: list[Event] = [] if published is None else [published.event]
+    paid: list[Priced] = [] if published is None else [published]
     for request in requests:
-        events += request.aggregator.events(
+        events = request.aggregator.events(
             checked=request.queries, answered=request.max_answers, accounting=Accounting.COUNTS
         )
-    if published is not None:
-        delta -= published.failure_probability
-    return epsilon_of(events, delta=delta)
+        paid += [_NoisyCounts(event=event) for event in events]
+    return epsilon_of_prices(paid, delta=delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NoisyCounts:
+    """Checks or answers, at the price of the noisy counts that they are made of."""
+
+    event: Event
+
+    failure_probability: ClassVar[float] = 0.0
 
 
 def released_of(answers: Answers) -> NDArray[np.int64]:

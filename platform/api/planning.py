@@ -1,5 +1,6 @@
 """What a trial or a sweep would run and cost, from Python; nothing is started or released."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 def plan(
     what: "Runnable",
     *,
+    results: str | os.PathLike[str] | None = None,
     overrides: Mapping[str, Any] | None = None,
     smoke: bool = False,
     **options: Any,
@@ -20,6 +22,7 @@ def plan(
 
     Args:
         what: As for `run`.
+        results: The folder that it would go on in; `results/NAME` if not given.
         overrides: Dotted key -> value on top; a list makes an axis.
         smoke: The sweep's small size.
         **options: Further ones of `SweepOptions`, as for `run`.
@@ -31,5 +34,7 @@ def plan(
     from labeldp.platform.cli.sweep_plan import plan_of
     from labeldp.platform.sweep_options import SweepOptions
 
-    asked = SweepOptions(smoke=smoke, results=Path(), overrides=overrides or {}, **options)
-    return plan_of(sweep_of(what), asked)
+    sweep = sweep_of(what)
+    folder = Path(results) if results is not None else Path("results", sweep.name)
+    asked = SweepOptions(smoke=smoke, results=folder, overrides=overrides or {}, **options)
+    return plan_of(sweep, asked)

@@ -19,6 +19,7 @@ from labeldp.platform.records.results import ResultsFolderError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from labeldp.platform.records.trial_record import TrialRecord
     from labeldp.trainers.trained_model import TrainedModel
 
 
@@ -79,15 +80,20 @@ class Result:
     def best(self, *, at_epsilon: float = float("inf"), by: str | None = None) -> "pd.Series[Any]":
         """Return the table's row of the most accurate settings that cost at most `at_epsilon`.
 
+        What a trial costs is what `labeldp publish` goes by: all releases on which it depends, and
+        so more than its row says where a search had a say in its settings.
+
         Args:
             at_epsilon: The most that the trial may have cost.
             by: `test` or `estimated`; which accuracy.
 
         Raises:
             ValueError: No trial cost so little, or noise would choose among those that did.
+            StoreUnusable: The vault can't be read, so that nobody knows what anything cost.
         """
         records = list(self._kept().records.values())
-        chosen = best_of(records, at_epsilon=at_epsilon, by=None if by is None else ChooseBy(by))
+        near = records if at_epsilon == float("inf") else self._within(at_epsilon)
+        chosen = best_of(near, by=None if by is None else ChooseBy(by))
         table = trial_table(records)
         return table[table["trial"] == chosen.hash].iloc[0]
 
@@ -129,11 +135,9 @@ class Result:
             StoreUnusable: The vault can't be read.
         """
         from labeldp.platform.publishing.folder_ledger import read_folder
-        from labeldp.platform.publishing.learned_sweeps import with_plan
         from labeldp.platform.publishing.total_ledger import account_of
 
-        folder = read_folder(self.folder)
-        total = with_plan(folder, account_of([folder]).together, whole=True)
+        total = account_of([read_folder(self.folder)]).together
         return total.epsilon, total.delta
 
     def report(self) -> ReportPage:
@@ -149,6 +153,22 @@ class Result:
                 "one of what there is"
             )
         return ReportPage(path=page)
+
+    def _within(self, at_epsilon: float) -> "list[TrialRecord]":
+        """Finished trials that cost no more than that."""
+        from labeldp.mechanisms.ledger import Budget
+        from labeldp.platform.publishing.folder_ledger import read_folder
+        from labeldp.platform.publishing.selection import price_of, within
+
+        folder = read_folder(self.folder)
+        finished = [each for each in folder.results.records.values() if each.finished]
+        near = within(folder, finished, Budget(epsilon=at_epsilon))
+        if finished and not near:
+            least = min(price_of(folder, each).epsilon for each in finished)
+            raise ValueError(
+                f"no trial is within epsilon {at_epsilon:g}; the cheapest costs {least:.4g}"
+            )
+        return near
 
     def _kept(self) -> KeptResults:
         return read_results(self.folder)

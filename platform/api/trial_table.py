@@ -12,7 +12,6 @@ from labeldp.platform.accuracy_figures import ChooseBy, chosen_by
 from labeldp.platform.api.method_names import name_of
 from labeldp.platform.choice_noise import refuse_lottery
 from labeldp.platform.records.trial_record import TrialRecord
-from labeldp.platform.reports.pareto import same_epsilon
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,36 +59,28 @@ def trial_table(records: Iterable[TrialRecord], *, private: bool = False) -> "pd
     )
 
 
-def best_of(
-    records: Iterable[TrialRecord], *, at_epsilon: float, by: ChooseBy | None
-) -> TrialRecord:
-    """Return a trial of the settings that are most accurate within an epsilon.
+def best_of(records: Iterable[TrialRecord], *, by: ChooseBy | None) -> TrialRecord:
+    """Return a trial of the settings that are most accurate.
 
     Settings are compared by their mean over seeds, and the first seed stands for them: the best of
     several seeds would look better than it is.
 
     Args:
-        records: Trials of one sweep.
-        at_epsilon: The most that the trial may have cost.
+        records: Those trials of one sweep that may be chosen; failed ones are not.
         by: Which accuracy; that on the public test split, where there is one, if None.
 
     Raises:
-        ValueError: No trial cost so little, or noise would choose.
+        ValueError: None has finished, or noise would choose.
     """
     finished = [record for record in records if record.finished]
-    within = [
-        record
-        for record in finished
-        if same_epsilon(record.metrics["epsilon"]) <= same_epsilon(at_epsilon)
-    ]
-    if not within:
-        least = min((record.metrics["epsilon"] for record in finished), default=None)
-        cheapest = "no trial has finished" if least is None else f"the cheapest costs {least:.4g}"
-        raise ValueError(f"no trial is within epsilon {at_epsilon:g}; {cheapest}")
-    found = chosen_by((record.metrics for record in within), by)
-    refuse_lottery(within, by=found)
+    if not finished:
+        raise ValueError(
+            "no trial has finished, so that none is the best; wait for the sweep, or start it again"
+        )
+    found = chosen_by((record.metrics for record in finished), by)
+    refuse_lottery(finished, by=found)
     metric = found.metric
-    groups = _groups(within)
+    groups = _groups(finished)
     mean = {
         key: sum(record.metrics[metric] for record in group) / len(group)
         for key, group in groups.items()

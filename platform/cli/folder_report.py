@@ -11,9 +11,8 @@ from typing import Any
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.private_files import owner_only
 from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
-from labeldp.platform.publishing.learned_sweeps import with_plan
 from labeldp.platform.publishing.ledger_words import sentences
-from labeldp.platform.publishing.total_ledger import account_of
+from labeldp.platform.publishing.sweep_totals import sweep_totals
 from labeldp.platform.reports.page import AroundTrials
 from labeldp.platform.reports.report import Report, write_report
 from labeldp.trainers.regular_files import FileRefused, open_regular
@@ -80,15 +79,9 @@ def totals_of(ledger: FolderLedger) -> dict[str, Any] | None:
     """
     if not ledger.lines:
         return None
-    total = with_plan(ledger, account_of([ledger]).together, whole=True)
-    facts = {
-        "releases": total.releases,
-        "epsilon_total": total.epsilon,
-        "delta": total.delta,
-        "epsilon_private": total.epsilon_private,
-        "delta_private": total.delta,
-    }
-    num_labels = ledger.results.identity.get("num_labels")
+    identity = ledger.results.identity
+    facts = sweep_totals([line.charge for line in ledger.lines], identity, delta=ledger.delta)
+    num_labels = identity.get("num_labels")
     return facts if num_labels is None else {**facts, "num_labels": num_labels}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeldp.platform.cli.exit_codes import ExitCode
 from labeldp.platform.cli.sweep_arguments import add_plan_arguments, plan_options
-from labeldp.platform.cli.sweep_command import sweep_file
+from labeldp.platform.cli.sweep_command import results_of, sweep_file
 from labeldp.platform.cli.verb import Verb
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ def _plan(options: argparse.Namespace) -> Any:
     from labeldp.platform.overrides import read_yaml
 
     sweep = load_sweep(options.sweep)
-    asked = plan_options(sweep, options, results=Path())
+    results = results_of(sweep, named=options.results, preset=options.preset, smoke=options.smoke)
+    asked = plan_options(sweep, options, results=results)
     below = read_yaml(Path(options.config)) if options.config else {}
     return plan_of(sweep, replace(asked, overrides={**below, **asked.overrides}))
 

@@ -32,6 +32,9 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="leave out this line of the comparison, such as the baseline without noise",
     )
+    parser.add_argument(
+        "--results", metavar="DIR", help="results folder; what it holds is gone on from"
+    )
     parser.add_argument("--max-epsilon-total", type=float, metavar="E", help="budget of the sweep")
     parser.add_argument("--max-trials", type=int, metavar="N", help="refuse a larger sweep")
     parser.add_argument(

@@ -44,7 +44,7 @@ def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None)
     options = parser_of(sweep).parse_intermixed_args(arguments)
     # `ray job stop` and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
     signal.signal(signal.SIGTERM, _interrupt)
-    results = _results(sweep, options)
+    results = results_of(sweep, named=options.results, preset=options.preset, smoke=options.smoke)
 
     def carry_out(options: argparse.Namespace) -> "SweepOutcome":
         from labeldp.platform.driver import run_sweep
@@ -61,11 +61,21 @@ def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None)
     ).perform(options)
 
 
-def _results(sweep: "Sweep", options: argparse.Namespace) -> Path:
-    if options.results:
-        return Path(options.results)
+def results_of(
+    sweep: "Sweep", *, named: str | None = None, preset: str | None = None, smoke: bool = False
+) -> Path:
+    """Return where a sweep of this size is run, and where its plan finds what it goes on from.
+
+    Args:
+        sweep: Which one.
+        named: Folder that somebody asked for.
+        preset: Name of its size.
+        smoke: Whether it is the small one.
+    """
+    if named:
+        return Path(named)
     folder = default_results(sweep.name)
-    size = (options.preset, "smoke" if options.smoke else None)
+    size = (preset, "smoke" if smoke else None)
     # No folder of a name that the sweep does not know: it is about to say so.
     known = [part for part in size if part in (*sweep.presets, "smoke")]
     return folder.with_name("-".join([folder.name, *known]))
@@ -174,7 +184,6 @@ def parser_of(sweep: "Sweep") -> argparse.ArgumentParser:
         default="auto",
         help="what to do about trials that are in the results folder (default: auto)",
     )
-    parser.add_argument("--results", metavar="DIR", help="results folder")
     parser.add_argument(
         "--moved",
         action="store_true",

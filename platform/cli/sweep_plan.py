@@ -7,18 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labeldp.mechanisms.ledger import BudgetExceeded
-from labeldp.platform.accuracy_figures import ChooseBy, resolve
-from labeldp.platform.beforehand import check_canaries, notes_of, refuse_lottery, wants_estimates
-from labeldp.platform.cli.sweep_command import sweep_file
+from labeldp.platform.beforehand import notes_of
+from labeldp.platform.cli.sweep_command import results_of, sweep_file
 from labeldp.platform.configuration import ConfigurationError
-from labeldp.platform.cost import budget_of, check_budget, check_priors, cost_of
-from labeldp.platform.count_price import with_count_price
+from labeldp.platform.cost import check_priors
 from labeldp.platform.data_size import size_of_data
 from labeldp.platform.overrides import parse_overrides, read_yaml
 from labeldp.platform.search.stand_ins import DataFacts, Search
 from labeldp.platform.sweep import PlannedTrial, Sweep, ensembles_of
 from labeldp.platform.sweep_options import SweepOptions, prepare
-from labeldp.platform.trusted.audits import check_room
+from labeldp.platform.sweep_price import audited, priced
 from labeldp.trainers.performance import Device
 
 
@@ -97,7 +95,9 @@ def plan(
         ConfigurationError: A key or value that can't be used.
     """
     changes = {**(read_yaml(Path(config)) if config else {}), **parse_overrides(list(overrides))}
-    return plan_of(load_sweep(path), SweepOptions(smoke=smoke, results=Path(), overrides=changes))
+    sweep = load_sweep(path)
+    results = results_of(sweep, smoke=smoke)
+    return plan_of(sweep, SweepOptions(smoke=smoke, results=results, overrides=changes))
 
 
 def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
@@ -105,45 +105,14 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
 
     Raises:
         ConfigurationError: A key or value that can't be used.
+        ResultsFolderError: The results folder holds an earlier start that is damaged.
     """
     sized, listed = prepare(sweep, options)
-    seen = _look_at_data(listed, options)
-    facts, problems = seen.facts, list(seen.problems)
-    by = options.choose_by or sized.choose_by or ChooseBy.TEST
-    if sized.learns and not problems:
-        try:
-            by = resolve(
-                options.choose_by or sized.choose_by,
-                has_test_split=seen.has_test_split,
-                has_held_out=facts.with_estimates,
-                learns=True,
-            )
-        except ValueError as error:
-            problems.append(str(error))
-    budget = options.max_epsilon_total is not None or sized.budget is not None
-    trials, search, _ = with_count_price(
-        sized,
-        listed,
-        facts,
-        by=by,
-        overrides=options.overrides,
-        budgeted=budget,
-        fingerprint="",
-    )
-    if wants_estimates(sized, options, by=by):
-        try:
-            refuse_lottery(trials, held_out=facts.held_out)
-        except ValueError as error:
-            problems.append(str(error))
-    cost = cost_of(trials, num_classes=facts.num_classes, with_estimates=facts.with_estimates)
-    over_budget = False
-    try:
-        most = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
-        check_budget(cost, most)
-    except BudgetExceeded as error:
-        over_budget = not problems
-        problems.append(str(error))
-    problems += _lacking(sized, trials)
+    seen = _look_at_data(sized, listed, options)
+    known = priced(seen.sized, seen.trials, options, seen.facts, has_test_split=seen.has_test_split)
+    trials, cost = known.trials, known.cost
+    problems = [*seen.problems, *map(str, known.refusals), *_lacking(sized, trials)]
+    over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
     return PlanResult(
         trials=cost.trials,
         # Calibrated noise has 3.9999999999999276 where 4 was asked for.
@@ -156,9 +125,9 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         problems=problems,
         labels=seen.num_labels,
         spoiled_labels=seen.spoiled,
-        configurations=_configurations(trials, search),
+        configurations=_configurations(trials, known.search),
         over_budget=over_budget and len(problems) == 1,
-        notes=notes_of(sweep, options, trials, held_out=facts.held_out),
+        notes=notes_of(sweep, options, trials, held_out=seen.facts.held_out),
     )
 
 
@@ -184,36 +153,36 @@ class _Seen:
     """What was found out of the data.
 
     Attributes:
+        sized: The sweep, its canaries settled where the data can be read.
+        trials: Its trials, likewise.
         facts: What the price depends on; the least there can be where the data can't be read.
-        has_test_split: Whether test labels are public.
+        has_test_split: Whether test labels are public; None where the data can't be read.
         num_labels: N, to train on.
         spoiled: How many of them are made wrong on purpose, for audits.
         problems: Why the trials can't be run on these data.
     """
 
+    sized: Sweep
+    trials: Sequence[PlannedTrial]
     facts: DataFacts = field(default_factory=lambda: DataFacts(num_classes=2, with_estimates=False))
-    has_test_split: bool = True
+    has_test_split: bool | None = None
     num_labels: int = 0
     spoiled: int = 0
     problems: tuple[str, ...] = ()
 
 
-def _look_at_data(trials: Sequence[PlannedTrial], options: SweepOptions) -> _Seen:
-    seen, first = _Seen(), trials[0].config
+def _look_at_data(sized: Sweep, trials: list[PlannedTrial], options: SweepOptions) -> _Seen:
+    seen, first = _Seen(sized=sized, trials=trials), trials[0].config
     try:
         size = size_of_data(first.data, evaluation=first.evaluation)
         count, classes = size.num_labels, size.num_classes
-        audit = first.audit.settled(num_labels=count, num_classes=classes)
-        seen = _Seen(
-            facts=DataFacts(
-                num_classes=classes, with_estimates=size.held_out > 0, held_out=size.held_out
-            ),
-            has_test_split=size.has_test_split,
-            num_labels=count,
-            spoiled=audit.spoiled,
+        facts = DataFacts(
+            num_classes=classes, with_estimates=size.held_out > 0, held_out=size.held_out
         )
-        check_canaries(first, options, num_classes=classes)
-        check_room(audit, num_labels=count)
+        seen = replace(seen, facts=facts, has_test_split=size.has_test_split, num_labels=count)
+        sized, trials = audited(sized, trials, options, num_labels=count, num_classes=classes)
+        spoiled = trials[0].config.audit.spoiled
+        seen = replace(seen, sized=sized, trials=trials, spoiled=spoiled)
         check_priors(trials, examples=count, num_classes=classes)
         for ensemble in ensembles_of(trials):
             ensemble.check_count(count)

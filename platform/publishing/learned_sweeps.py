@@ -10,18 +10,41 @@ What was asked is then an outcome itself. So the plan counts as well, which the 
 before the first trial: the dearest way that the sweep could have gone (`platform/cost.py`).
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from labeldp.mechanisms.release_store import Charge
 from labeldp.platform.publishing.folder_ledger import FolderLedger, hands_out
-from labeldp.platform.publishing.total_ledger import Total
 from labeldp.platform.records.trial_record import TrialRecord
 
 #: What `sweep.json` says of the plan: epsilon of all trials with noise, of their counts on held-out
 #: labels alone, the delta of both, and whether an axis that is searched touches a release.
 PLAN, PLANNED_COUNTS, PLANNED_DELTA = "learned_epsilon", "learned_counts", "learned_delta"
 RELEASES_SEARCHED = "learned_releases"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedPlan:
+    """The dearest way that a sweep could have gone; of one that does not learn it costs nothing.
+
+    Attributes:
+        epsilon: Of a label, without what was handed out as it is.
+        delta: At which it holds.
+    """
+
+    epsilon: float = 0.0
+    delta: float = 0.0
+
+
+def plan_of(identity: Mapping[str, Any]) -> LearnedPlan:
+    """Return the plan of all trials with noise, as `sweep.json` has it."""
+    return _plan(identity, PLAN)
+
+
+def plan_behind(folder: FolderLedger) -> LearnedPlan:
+    """Return that part of a sweep's plan on which one of its trials depends."""
+    return _plan(folder.results.identity, PLAN if depends_on_all(folder) else PLANNED_COUNTS)
 
 
 def learns(folder: FolderLedger) -> bool:
@@ -38,7 +61,7 @@ def keys_behind(folder: FolderLedger, record: TrialRecord) -> tuple[str, ...]:
     if not learns(folder):
         return tuple(record.release_keys)
     lines = {line.charge.key: line for line in folder.lines}
-    if _all_of_it(folder):
+    if depends_on_all(folder):
         private = [key for key, line in lines.items() if not hands_out(line.charge)]
         return tuple(dict.fromkeys([*record.release_keys, *private]))
     held_out = {key for key, line in lines.items() if _is_held_out(folder, line.charge)}
@@ -53,29 +76,15 @@ def keys_behind(folder: FolderLedger, record: TrialRecord) -> tuple[str, ...]:
     return tuple(dict.fromkeys(behind))
 
 
-def with_plan(folder: FolderLedger, cost: Total, *, whole: bool = False) -> Total:
-    """Return a cost, or that of the sweep's plan if it is more.
-
-    Args:
-        folder: The results.
-        cost: Of releases on which trials depend.
-        whole: Whether those are of all of the sweep.
-    """
-    if not learns(folder):
-        return cost
-    identity = folder.results.identity
-    whole = whole or _all_of_it(folder)
-    epsilon = _number(identity.get(PLAN if whole else PLANNED_COUNTS))
-    dearer = epsilon > cost.epsilon_private
-    if dearer:
-        cost = replace(cost, epsilon=max(cost.epsilon, epsilon), epsilon_private=epsilon)
-    # What was not asked may have needed a delta, also where what was asked cost more.
-    delta = _number(identity.get(PLANNED_DELTA)) if dearer or whole else 0.0
-    return replace(cost, delta=max(cost.delta, delta))
+def _plan(identity: Mapping[str, Any], epsilon: str) -> LearnedPlan:
+    found = LearnedPlan(
+        epsilon=_number(identity.get(epsilon)), delta=_number(identity.get(PLANNED_DELTA))
+    )
+    return found if found.epsilon else LearnedPlan()
 
 
-def _all_of_it(folder: FolderLedger) -> bool:
-    """Whether trials can't be told apart by their releases; older sweeps did not write it down."""
+def depends_on_all(folder: FolderLedger) -> bool:
+    """Whether each trial depends on all releases; older sweeps didn't write down that it does not."""
     return learns(folder) and bool(folder.results.identity.get(RELEASES_SEARCHED, True))
 
 

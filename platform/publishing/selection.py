@@ -9,8 +9,14 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.accuracy_figures import ChooseBy, chosen_by
 from labeldp.platform.choice_noise import doubt_of, refuse_lottery
 from labeldp.platform.publishing.folder_ledger import FolderLedger
-from labeldp.platform.publishing.learned_sweeps import keys_behind, learns, with_plan
-from labeldp.platform.publishing.total_ledger import Total, total_of
+from labeldp.platform.publishing.learned_sweeps import (
+    depends_on_all,
+    keys_behind,
+    learns,
+    plan_behind,
+    plan_of,
+)
+from labeldp.platform.publishing.total_ledger import Total, total_of, with_plan
 from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
 
 #: Stands for the most accurate trial, in place of a hash.
@@ -152,7 +158,7 @@ def cost_of(folder: FolderLedger, records: Iterable[TrialRecord]) -> Total:
 
 def cost_of_page(folder: FolderLedger, records: Iterable[TrialRecord]) -> Total:
     """Return what trials cost who sees all of them, and so what a sweep that learns has found."""
-    return with_plan(folder, _paid(folder, records, behind=True), whole=True)
+    return with_plan(_paid(folder, records, behind=True), plan_of(folder.results.identity))
 
 
 def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
@@ -160,8 +166,18 @@ def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
 
     Prices have sunk since some records were written: what the trial was told stands.
     """
-    behind = with_plan(folder, _paid(folder, [record], behind=True))
+    behind, plan = _paid(folder, [record], behind=True), plan_behind(folder)
+    # What was not asked may have needed a delta, also where what was asked cost more.
+    if plan.epsilon > behind.epsilon_private or depends_on_all(folder):
+        behind = with_plan(behind, plan)
     return _dearer(behind, record.metrics.get("epsilon", 0.0))
+
+
+def within(
+    folder: FolderLedger, records: Iterable[TrialRecord], limit: Budget
+) -> list[TrialRecord]:
+    """Return the trials that cost who sees one no more than a limit."""
+    return [record for record in records if limit.allows(price_of(folder, record).epsilon)]
 
 
 def check_record(folder: FolderLedger, record: TrialRecord) -> None:
@@ -214,12 +230,9 @@ def reservations(folder: FolderLedger, record: TrialRecord, cost: Total) -> tupl
 
 def private_trials(folder: FolderLedger, *, limit: Budget = ANY) -> list[TrialRecord]:
     """Return finished trials that have an epsilon within the limit and whose noise is a secret."""
-    found = []
-    for record in folder.results.records.values():
-        reserved = reservations(folder, record, cost_of(folder, [record]))
-        if not reserved and limit.allows(price_of(folder, record).epsilon):
-            found.append(record)
-    return found
+    every = folder.results.records.values()
+    found = (each for each in every if not reservations(folder, each, cost_of(folder, [each])))
+    return within(folder, found, limit)
 
 
 def _best(

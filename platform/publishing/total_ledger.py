@@ -5,17 +5,21 @@ is keyed by each vault's own secret. Folders are of the same labels, row by row,
 are copies, where both secret and digest agree, and, for all that is assumed here, where their
 public data are the same. Of all others nobody can tell, so both sums are given: as if any label of
 one might be any label of the other, and as if they had none in common.
+
+This is also where the plan of a sweep that learned counts (`learned_sweeps.py`): in `spent_by`,
+which the sweep's own report, a remade one, `labeldp ledger` and Python all ask.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.ledger import delta_of_total, epsilon_at
+from labeldp.mechanisms.ledger import Budget, delta_of_total, epsilon_at
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.publishing.folder_ledger import FolderLedger, hands_out
+from labeldp.platform.publishing.learned_sweeps import LearnedPlan, plan_of
 
 #: Combinations of histories that are told apart; beyond, every label is charged with every line.
 MOST_COMBINATIONS = 1_000
@@ -40,6 +44,33 @@ class Total:
     handed_out: int
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Spending:
+    """What one sweep has spent.
+
+    Attributes:
+        charges: Its lines.
+        counted: Those of them that are not the lines of a copy as well; all if None.
+        plan: The dearest way that it could have gone.
+    """
+
+    charges: Sequence[Charge]
+    counted: Sequence[Charge] | None = None
+    plan: LearnedPlan = field(default_factory=LearnedPlan)
+
+    @property
+    def new(self) -> Sequence[Charge]:
+        """The lines that count."""
+        return self.charges if self.counted is None else self.counted
+
+    def is_outdone(self, *, delta: float) -> bool:
+        """Whether the plan is dearer than the lines, so that it counts in their place."""
+        if not (self.new and self.plan.epsilon):
+            return False
+        lines = total_of([self.charges], delta=delta).epsilon_private
+        return not Budget(epsilon=max(lines, 1e-300)).allows(self.plan.epsilon)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Account:
     """What some results folders cost.
@@ -48,8 +79,8 @@ class Account:
         folders: Each once, with lines that repeat those of an earlier copy marked.
         groups: Which of them are of the same labels, as positions in `folders`.
         together: Their total if all are of the same people's labels: true of any labels.
-        apart: What no group has paid more than: true where groups have no label in common.
-        notes: What a reader must know of copies.
+        apart: The largest total of a group: true where groups have no label in common.
+        notes: What a reader must know of copies, and of sweeps that learned.
     """
 
     folders: tuple[FolderLedger, ...]
@@ -86,14 +117,68 @@ def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -
         raise ValueError("no results folder is named; name one at least")
     groups = _groups(every)
     at = max(folder.delta for folder in every) if delta is None else delta
-    charges = [[_counted(every[place]) for place in group] for group in groups]
-    rows = [[charge for folder in group for charge in folder] for group in charges]
+    spent = [[_spending(every[place]) for place in group] for group in groups]
     return Account(
         folders=tuple(every),
         groups=groups,
-        together=total_of(rows, delta=at),
-        apart=_of_any(rows, delta=at),
-        notes=notes,
+        together=spent_by(spent, delta=at),
+        apart=_largest([spent_by([group], delta=at) for group in spent]),
+        notes=(*notes, *_plans_in_words(every, delta=at)),
+    )
+
+
+def spent_by(groups: Sequence[Sequence[Spending]], *, delta: float) -> Total:
+    """Return what the worst label has paid to sweeps, if any label of one group may be any other's.
+
+    Where what trials found decides what is asked next, the sum of what was asked is itself an
+    outcome and no guarantee: the dearest way that the sweep could have gone is one. It stands for
+    the lines of its sweep where it is more. Of what it is made nobody knows afterwards, so its
+    epsilon and its delta are added to those of all others as they are, which is never too little.
+
+    Args:
+        groups: Sweeps on the same labels, whose lines speak of them by the same positions, group
+            by group.
+        delta: At which epsilon is stated where releases are not pure.
+    """
+    every = [sweep for group in groups for sweep in group]
+    lines = _lines_of(groups, delta=delta)
+    # Before its first release a sweep has learned nothing, and asked for nothing.
+    least = [with_plan(lines, sweep.plan) for sweep in every if sweep.charges]
+    outdone = [sweep for sweep in every if sweep.is_outdone(delta=delta)]
+    if not outdone:
+        return _largest([lines, *least])
+    others = [[sweep for sweep in group if sweep not in outdone] for group in groups]
+    rest = _lines_of(others, delta=delta)
+    added = sum(sweep.plan.epsilon for sweep in outdone)
+    composed = replace(
+        rest,
+        epsilon=rest.epsilon + added,
+        epsilon_private=rest.epsilon_private + added,
+        delta=rest.delta + sum(sweep.plan.delta for sweep in outdone),
+    )
+    return _largest([lines, composed, *least])
+
+
+def with_plan(total: Total, plan: LearnedPlan) -> Total:
+    """Return a total, or the plan of the sweep that it is of where that is more."""
+    return replace(
+        total,
+        epsilon=max(total.epsilon, plan.epsilon),
+        epsilon_private=max(total.epsilon_private, plan.epsilon),
+        delta=max(total.delta, plan.delta),
+    )
+
+
+def _largest(totals: Sequence[Total]) -> Total:
+    """What none of these exceeds, number by number: the dearest of all need not be so in each."""
+    names = [each.name for each in fields(Total)]
+    return Total(**{name: max(getattr(total, name) for total in totals) for name in names})
+
+
+def _lines_of(groups: Sequence[Sequence[Spending]], *, delta: float) -> Total:
+    """What the lines of sweeps cost, whatever was planned."""
+    return total_of(
+        [[line for sweep in group for line in sweep.new] for group in groups], delta=delta
     )
 
 
@@ -139,7 +224,8 @@ def _as_one_vault(groups: Sequence[Sequence[Charge]]) -> tuple[list[Charge], int
     """
     touched = [_histories(group) for group in groups]
     sizes = [table.shape[1] for table in touched]
-    if np.prod([float(size) for size in sizes]) > MOST_COMBINATIONS:
+    # Within one group there is nothing to combine.
+    if len(sizes) > 1 and np.prod([float(size) for size in sizes]) > MOST_COMBINATIONS:
         # Dearer than the truth at worst, never cheaper.
         return [replace(charge, indices=None) for group in groups for charge in group], 1
     places = np.indices(sizes).reshape(len(sizes), -1)
@@ -172,8 +258,25 @@ def _histories(charges: Sequence[Charge]) -> NDArray[np.bool_]:
     return table
 
 
-def _counted(folder: FolderLedger) -> list[Charge]:
-    return [line.charge for line in folder.lines if not line.repeats]
+def _spending(folder: FolderLedger) -> Spending:
+    return Spending(
+        charges=[line.charge for line in folder.lines],
+        counted=[line.charge for line in folder.lines if not line.repeats],
+        plan=plan_of(folder.results.identity),
+    )
+
+
+def _plans_in_words(folders: Sequence[FolderLedger], *, delta: float) -> list[str]:
+    """Say which folders count as more than the sum of their lines, and why."""
+    return [
+        f"What {folder.path} asked for was chosen by what it had found before: the sum of that is "
+        "an outcome itself, and no guarantee can be read off it. It counts as the dearest way that "
+        f"it could have gone, epsilon {plan.epsilon:.4g}"
+        + (f" at delta {plan.delta:g}" if plan.delta else "")
+        for folder in folders
+        for plan in [plan_of(folder.results.identity)]
+        if _spending(folder).is_outdone(delta=delta)
+    ]
 
 
 def _groups(folders: Sequence[FolderLedger]) -> tuple[tuple[int, ...], ...]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
+from labeldp.mechanisms.ledger import all_pure, failure_of
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.configuration import ConfigurationError
 from labeldp.platform.cost import releases_of
@@ -249,14 +250,14 @@ def _dearest(probes: Sequence[PlannedTrial], facts: DataFacts) -> list[PlannedTr
         own = list(releases_of(probe, num_classes=facts.num_classes).values())
         events = [part.event for part in own]
         kind: Hashable = tuple(events)
-        if all(isinstance(event, PureEvent) for event in events):
+        if all_pure(events):
             kind = PureEvent
         elif len(events) == 1 and isinstance(events[0], GaussianEvent):
             kind = GaussianEvent
         counted = probe.config.evaluation
         measures = {
             "epsilon": epsilon_of(events, delta=probe.config.trainer.delta),
-            "failing": sum(part.failure_probability for part in own),
+            "failing": failure_of(own),
         }
         for measure, value in measures.items():
             place = (kind, counted.estimate, counted.count_epsilon, measure)

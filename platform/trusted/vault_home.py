@@ -41,21 +41,6 @@ if TYPE_CHECKING:
     from labeldp.trainers.settings.ensemble import EnsembleConfig
 
 
-@dataclass(frozen=True, kw_only=True)
-class LedgerSummary:
-    """What a vault has spent so far.
-
-    Attributes:
-        charges: Every line of the ledger.
-        epsilon: Of the worst label, at `delta`.
-        delta: 0 where every release is pure.
-    """
-
-    charges: Sequence[Charge]
-    epsilon: float
-    delta: float
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SecretLabels:
     """The labels that a home keeps.
@@ -240,7 +225,8 @@ class VaultHome:
     def epsilon(self, keys: Sequence[str], delta: float) -> tuple[float, float]:
         """Epsilon and delta of the worst label over the releases at `keys`."""
         charges = [charge for charge in self._vault.charges() if charge.key in keys]
-        return self._epsilon_of(charges, delta, keys)
+        total = delta_of_total(charges, delta=delta)
+        return self._vault.epsilon(delta=total, keys=keys), total
 
     def audit(
         self,
@@ -298,18 +284,9 @@ class VaultHome:
         wanted = set(keys)
         return [charge for charge in self._vault.charges() if charge.key in wanted]
 
-    def summary(self, delta: float) -> LedgerSummary:
-        """Return the whole ledger and what the worst label has paid."""
-        charges = self._vault.charges()
-        epsilon, used = self._epsilon_of(charges, delta, None)
-        return LedgerSummary(charges=charges, epsilon=epsilon, delta=used)
-
-    def _epsilon_of(
-        self, charges: Sequence[Charge], delta: float, keys: Sequence[str] | None
-    ) -> tuple[float, float]:
-        """Epsilon over `charges`, and the delta at which it holds, failures included."""
-        total = delta_of_total(charges, delta=delta)
-        return self._vault.epsilon(delta=total, keys=keys), total
+    def ledger(self) -> Sequence[Charge]:
+        """Return every line of the ledger, in order."""
+        return self._vault.charges()
 
 
 class HomeActor(VaultHome):

@@ -90,7 +90,7 @@ KNOWN = (
     Mutant(
         "what may fail is not taken off a plan's delta",
         "ledger",
-        "left = delta - _failure_probability(prices)",
+        "left = delta - failure_of(prices)",
         "left = delta",
         ("ledger",),
     ),

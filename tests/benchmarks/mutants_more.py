@@ -176,8 +176,8 @@ MORE = (
     Mutant(
         "a plan over the budget is begun",
         "plan",
-        "if impure or not budget.allows(cost.epsilon_total):",
-        "if impure:",
+        "if not budget.allows(requested):",
+        "if requested == float('inf'):",
         ("plan",),
     ),
     Mutant(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -22,13 +23,13 @@ from labeldp.platform.cost import (
     check_what_is_left,
     cost_of,
     delta_with_earlier,
-    paid_by_private,
 )
 from labeldp.platform.sweep import plan_trials
 from labeldp.trainers.alibi import Noise
 from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.priors import PriorSettings, PriorSource
+from labeldp.trainers.trainer import PlannedCharge
 from tests.platform.examples import a_sweep
 
 
@@ -161,6 +162,43 @@ def test_a_pure_budget_pays_for_pure_releases_only() -> None:
     check_budget(gaussian, Budget(epsilon=1.1, delta=1e-5))
 
 
+@pytest.mark.parametrize(
+    ("budget", "granted"),
+    [
+        (Budget(epsilon=1.0, delta=1e-7), False),
+        (Budget(epsilon=1.0, delta=1e-5), True),
+        (Budget(epsilon=0.9, delta=1e-3), True),
+        (Budget(epsilon=0.9, delta=1e-5), False),
+        (Budget(epsilon=100.0), False),
+    ],
+)
+def test_plan_start_and_vault_hold_a_budget_at_its_own_delta(budget: Budget, granted: bool) -> None:
+    """Whatever the delta of the trials: AGIBI of epsilon 1 at 1e-5."""
+    agibi: dict[str, object] = {"trainer__noise": "gaussian", "trainer__epsilon": 1.0}
+    (trial,) = plan_trials(
+        a_sweep(variants=()), {key.replace("__", "."): value for key, value in agibi.items()}
+    )
+    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10, budget=budget)
+    for ask in (
+        lambda: check_budget(cost(**agibi), budget),
+        lambda: check_left([], budget, **agibi),
+        lambda: vault.release(trial.config.trainer.mechanism(10)),
+    ):
+        with nullcontext() if granted else pytest.raises(BudgetExceeded, match=" 0 is spent"):
+            ask()
+
+
+def test_what_may_fail_is_taken_off_the_budgets_delta() -> None:
+    """A plan of PATE whose published bound fails more often than the budget's delta allows."""
+    paid = PlannedCharge(event=PureEvent(epsilon=1.0), failure_probability=1e-6, release="r")
+    planned = SweepCost(
+        epsilons=(1.0,), releases=1, epsilon_total=1.0, delta=2e-6, trials=1, trained=[paid]
+    )
+    check_budget(planned, Budget(epsilon=1.0, delta=1e-6))
+    with pytest.raises(BudgetExceeded, match="would make it inf"):
+        check_budget(planned, Budget(epsilon=1.0, delta=0.9e-6))
+
+
 def earlier(*mechanisms: Mechanism) -> Sequence[Charge]:
     """Lines of a ledger: each of these mechanisms was asked once."""
     vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
@@ -248,18 +286,3 @@ def test_the_command_line_tightens_a_sweeps_budget_and_never_loosens_it() -> Non
     for bad in (math.nan, 0.0, -1.0):
         with pytest.raises(ValueError, match="epsilon"):
             budget_of(stated, bad, delta=1e-5)
-
-
-def test_a_published_baseline_does_not_hide_what_the_others_paid() -> None:
-    def line(event: PureEvent | GaussianEvent) -> Charge:
-        name = {"name": str(event)}
-        return Charge(key="r", event=event, indices=None, mechanism=name, failure_probability=0.0)
-
-    published = line(PureEvent(epsilon=math.inf))
-    lines = [line(PureEvent(epsilon=1.0)), line(PureEvent(epsilon=2.0)), published]
-    assert paid_by_private(lines, num_labels=4, delta=1e-5) == (3.0, 0.0)
-    lines = [line(GaussianEvent(noise_multiplier=2.0)), published]
-    epsilon, delta = paid_by_private(lines, num_labels=4, delta=1e-5)
-    assert epsilon == pytest.approx(gaussian_epsilon(noise_multiplier=2.0, delta=1e-5))
-    assert delta == 1e-5
-    assert paid_by_private([published], num_labels=4, delta=1e-5) == (0.0, 0.0)

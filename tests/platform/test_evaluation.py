@@ -246,7 +246,7 @@ def test_no_canary_is_among_held_out_labels_and_training_never_touches_those(
     assert home.release_held_out(bare, (), noise).values.tolist() == truth.tolist()
     trained = home.release(bare, (), None, noise)
     assert trained.indices is None and len(trained.values) == 300
-    first, second = home.summary(1e-5).charges
+    first, second = home.ledger()
     assert first.indices is not None and second.indices is not None
     assert first.indices.min() == 300 and second.indices.max() == 299
 

@@ -15,6 +15,7 @@ from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform import home_handle
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.home_handle import HomeHandle
+from labeldp.platform.publishing.sweep_totals import sweep_totals
 from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels, VaultHome
 from labeldp.platform.vault_client import VaultClient
 from labeldp.platform.vault_owner import VaultOwner
@@ -91,7 +92,7 @@ def test_another_trial_pays_for_what_it_reads_and_no_more(client: VaultClient) -
     other = VaultClient(home=client.home, noise=OsEntropy())
     other.release(rr(0.25), indices=np.arange(10))
     assert other.epsilon(delta=1e-5) == (0.25, 0.0)
-    assert [line.event for line in client.home.summary(1e-5).charges] == [
+    assert [line.event for line in client.home.ledger()] == [
         rr(1.0).event,
         rr(0.25).event,
     ]
@@ -105,8 +106,8 @@ def test_another_trials_noise_is_another_release(tmp_path: Path) -> None:
         other.release(rr(1.0))
         other.release_held_out(count, np.zeros(50, dtype=np.int64))
         assert other.epsilon(delta=1e-5) == (1.0, 0.0)
-    summary = home.summary(1e-5)
-    assert (len(summary.charges), summary.epsilon, summary.delta) == (6, 3.0, 0.0)
+    totals = sweep_totals(home.ledger(), {}, delta=1e-5)
+    assert (totals["releases"], totals["epsilon_total"], totals["delta"]) == (6, 3.0, 0.0)
 
 
 def test_what_may_fail_is_part_of_every_delta(
@@ -117,8 +118,8 @@ def test_what_may_fail_is_part_of_every_delta(
     assert client.epsilon(delta=1e-5) == (1.0, 8e-6)
     other = VaultClient(home=client.home, noise=OsEntropy(draw=1))
     other.release(rr(1.0), indices=np.arange(9))
-    summary = client.home.summary(1e-5)
-    assert (summary.epsilon, summary.delta) == (2.0, 1.6e-5)
+    totals = sweep_totals(client.home.ledger(), {}, delta=1e-5)
+    assert (totals["epsilon_total"], totals["delta"]) == (2.0, 1.6e-5)
 
 
 def test_the_home_keeps_the_budget(tmp_path: Path) -> None:

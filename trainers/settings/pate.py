@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.ledger import Priced
+from labeldp.mechanisms.ledger import Priced, failure_of
 from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, composed
@@ -175,7 +175,7 @@ class PateConfig(TrainerDefaults):
             known = (self.prior, self.prior_epsilon, self.prior_trusted, self.student, seed)
         return PlannedCharge(
             event=composed([each.event for each in paid]),
-            failure_probability=sum(each.failure_probability for each in paid),
+            failure_probability=failure_of(paid),
             release=(self.ensemble, rounds, self.delta, published, known),
             releases=len(paid),
             before=self.prior.planned_charge(

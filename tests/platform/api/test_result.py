@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from labeldp import load
+from labeldp.platform.publishing.folder_ledger import read_folder
+from labeldp.platform.publishing.selection import BEST, selected
 from labeldp.platform.records.kept_results import read_results
-from labeldp.platform.records.results import ResultsFolderError
+from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.trainers.trained_model import ModelFileError
 from tests.platform.publishing.folders import a_folder, keep_a_model
 
@@ -41,8 +43,32 @@ def test_what_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
         result.model(result.best())
     with pytest.raises(ResultsFolderError, match="there is no folder"):
         load(tmp_path / "nothing")
-    with pytest.raises(ValueError, match="no trial is within"):
+    with pytest.raises(ValueError, match=r"no trial is within epsilon 0\.01; the cheapest costs 2"):
         result.best(at_epsilon=0.01)
+
+
+def test_the_best_within_an_epsilon_is_one_that_can_be_published_at_it(tmp_path: Path) -> None:
+    a_folder(tmp_path, epsilon=2.0)
+
+    def agree(at_epsilon: float) -> bool:
+        found = []
+        for ask in (
+            lambda: load(tmp_path).best(at_epsilon=at_epsilon)["trial"],
+            lambda: selected(read_folder(tmp_path), BEST, at_epsilon=at_epsilon).record.hash,
+        ):
+            try:
+                found.append(bool(ask()))
+            except ValueError:
+                found.append(False)
+        assert found[0] == found[1], at_epsilon
+        return found[0]
+
+    # The budget's rule for what is to be met exactly, and not so many digits.
+    assert agree(2.0) and not agree(2.0 * (1 - 1e-11))
+    # Its settings may come of all that the search looked at, which is more than its own release.
+    plan = {"learned_epsilon": 5.0, "learned_counts": 0.0, "learned_delta": 0.0}
+    ResultsFolder(tmp_path, sweep="small").identify(**plan, learned_releases=True)
+    assert agree(5.0) and not agree(4.0)
 
 
 def test_a_trials_model_is_found_by_its_row_and_by_its_hash(folder: Path) -> None:
@@ -65,7 +91,8 @@ def test_a_report_shows_itself_and_escapes_what_is_in_it(folder: Path) -> None:
 
 def test_reading_needs_neither_ray_nor_torch(folder: Path) -> None:
     code = (
-        f"import sys, labeldp; r = labeldp.load({str(folder)!r}); r.table(); r.best(); r.ledger()\n"
+        f"import sys, labeldp\nr = labeldp.load({str(folder)!r})\n"
+        "r.table(); r.best(at_epsilon=5); r.ledger()\n"
         "print(sorted({'ray', 'torch', 'mlflow', 'matplotlib'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

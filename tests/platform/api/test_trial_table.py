@@ -1,4 +1,4 @@
-"""trial_table: columns, spreads over seeds, the best within an epsilon; private if asked for."""
+"""trial_table: columns, spreads over seeds, the best of them; private if asked for."""
 
 import pytest
 
@@ -57,16 +57,11 @@ def test_private_columns_are_there_only_if_asked_for() -> None:
 
 
 def test_the_best_is_the_best_mean_over_seeds_and_its_first_seed() -> None:
-    assert best_of(RECORDS, at_epsilon=5, by=None).hash == "a1"
+    assert best_of(RECORDS, by=None).hash == "a1"
     # .725 on average, and one seed of .75 that would win alone.
-    assert best_of(RECORDS, at_epsilon=1, by=ChooseBy.TEST).hash == "c1"
-
-
-def test_none_within_an_epsilon_is_said() -> None:
-    with pytest.raises(ValueError, match=r"no trial is within epsilon 0\.5; the cheapest costs 1"):
-        best_of(RECORDS, at_epsilon=0.5, by=None)
+    assert best_of(RECORDS[2:], by=ChooseBy.TEST).hash == "c1"
     with pytest.raises(ValueError, match="no trial has finished"):
-        best_of(RECORDS[-1:], at_epsilon=0.5, by=None)
+        best_of(RECORDS[-1:], by=None)
 
 
 def test_an_empty_sweep_is_an_empty_table() -> None:
@@ -77,5 +72,5 @@ def test_the_best_is_not_chosen_by_noise() -> None:
     found = AccuracyEstimate(accuracy=0.8, sampling_error=0.03, count_scale=0.2)
     records = [a_record(digest, figures=figures_of(found)) for digest in ("a", "b")]
     with pytest.raises(ValueError, match="noise is too large to choose by estimated accuracy"):
-        best_of(records, at_epsilon=5, by=ChooseBy.ESTIMATED)
-    assert best_of(records, at_epsilon=5, by=ChooseBy.TEST).hash == "a"
+        best_of(records, by=ChooseBy.ESTIMATED)
+    assert best_of(records, by=ChooseBy.TEST).hash == "a"

@@ -8,6 +8,7 @@ import pytest
 
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.exit_codes import ExitCode
+from labeldp.platform.records.results import ResultsFolder
 from tests.platform.cli.asked import answer, refusal
 
 SWEEPS = Path(__file__).resolve().parents[3] / "sweeps"
@@ -109,6 +110,27 @@ def test_a_budget_that_all_but_the_baseline_fits(capsys: pytest.CaptureFixture[s
     found = answer(capsys, *limits, "--without", "no privacy")
     assert (found["trials"], found["fits"]) == (15, True)
     assert found["epsilons"] == [0.5, 1.0, 2.0, 4.0, 8.0]
+
+
+def test_what_trials_can_not_be_chosen_by_is_a_problem_of_the_plan(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ("plan", QUICKSTART, "--choose-by", "estimated")
+    (problem,) = answer(capsys, *asked, code=ExitCode.CANNOT_FIT)["problems"]
+    assert "no labels are held out" in problem
+    assert answer(capsys, *asked, "evaluation.held_out_share=0.3", "evaluation.epsilon=1")["fits"]
+
+
+def test_the_results_folder_that_a_start_would_take_decides_the_price(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ("plan", QUICKSTART, "--smoke", "evaluation.held_out_share=0.3")
+    ResultsFolder(Path("results", "quickstart-smoke"), sweep="quickstart").identify(
+        count_epsilon=0.125
+    )
+    here = answer(capsys, *asked)["notes"]
+    elsewhere = answer(capsys, *asked, "--results", "results/other")["notes"]
+    assert "pay epsilon 0.125 for" in here[0] and here != elsewhere
 
 
 SEARCH = ("plan", QUICKSTART, "--only", "ALIBI", "--search", "optuna", "--trials", "12")

@@ -10,8 +10,14 @@ from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
-from labeldp.platform.publishing.learned_sweeps import keys_behind, learns, with_plan
-from labeldp.platform.publishing.selection import cost_of, price_of
+from labeldp.platform.publishing.learned_sweeps import (
+    LearnedPlan,
+    keys_behind,
+    learns,
+    plan_behind,
+    plan_of,
+)
+from labeldp.platform.publishing.selection import cost_of, cost_of_page, price_of
 from labeldp.platform.records.results import ResultsFolder
 from tests.platform.examples import a_record
 from tests.platform.publishing.folders import LAPLACE, a_folder, a_vault, keep
@@ -72,7 +78,10 @@ def test_what_was_not_asked_but_planned_counts(results: Path) -> None:
     ResultsFolder(results, sweep="small").identify(learned_counts=3.0)
     assert price(results) == price(results, "a0") == 3.0
     folder = read_folder(results)
-    assert with_plan(folder, cost_of(folder, [folder.results.trial("b0")]), whole=True).epsilon == 4
+    assert cost_of_page(folder, [folder.results.trial("b0")]).epsilon == 4.0
+    assert plan_of(folder.results.identity) == LearnedPlan(epsilon=4.0)
+    assert plan_behind(folder) == LearnedPlan(epsilon=3.0)
+    assert plan_of({"learned_delta": 1e-5}) == LearnedPlan(), "no plan, no delta"
 
 
 def test_what_was_not_asked_but_planned_may_need_a_delta(results: Path) -> None:

@@ -18,8 +18,9 @@ from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.publishing import total_ledger
-from labeldp.platform.publishing.folder_ledger import read_folder
+from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
 from labeldp.platform.publishing.total_ledger import account_of, total_of
+from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.trusted.vault_store import SqliteStore
 from tests.platform.publishing.folders import LABELS, LAPLACE, a_folder, a_vault
 
@@ -212,6 +213,64 @@ def test_gaussians_of_several_folders_compose_as_gaussians() -> None:
     exact = epsilon_of([GaussianEvent(noise_multiplier=4.0)] * 3, delta=1e-5)
     assert total.epsilon == pytest.approx(exact, abs=1e-12)
     assert total.epsilon < 3 * epsilon_of([GaussianEvent(noise_multiplier=4.0)], delta=1e-5)
+
+
+def learned(path: Path, epsilon: float, *releases: Mechanism, delta: float = 0.0) -> FolderLedger:
+    """A folder of a sweep that could have cost more than it did; public data of its own."""
+    a_folder(path, releases=releases, fingerprint=path.name)
+    plan = {"learned_epsilon": epsilon, "learned_delta": delta, "learned_counts": 0.0}
+    ResultsFolder(path, sweep="small").identify(**plan)
+    return read_folder(path)
+
+
+def test_a_sweep_that_learned_counts_as_the_dearest_way_that_it_could_have_gone(
+    tmp_path: Path,
+) -> None:
+    outdone, paid = learned(tmp_path / "a", 4.0, LAPLACE), learned(tmp_path / "b", 2.0, LAPLACE)
+    account = account_of([outdone, paid])
+    assert (account.together.epsilon, account.apart.epsilon) == (6.0, 4.0)
+    assert account.together.releases == 2
+    (note,) = account.notes
+    assert str(outdone.path) in note and "epsilon 4" in note
+    # What it is made of is not known: it adds to Gaussians as it is, and so does its delta.
+    noise = [GaussianNoise(noise_std=std, num_classes=10) for std in (5.0, 7.0)]
+    a_folder(tmp_path / "c", releases=noise, fingerprint="c")
+    approximate = learned(tmp_path / "d", 4.0, *noise, delta=1e-6)
+    total = account_of([read_folder(tmp_path / "c"), approximate]).together
+    assert total.epsilon == pytest.approx(
+        4.0 + epsilon_of([each.event for each in noise], delta=1e-5)
+    )
+    assert total.delta == pytest.approx(1e-5 + 1e-6)
+    assert account_of([learned(tmp_path / "e", 4.0)]).together.epsilon == 0.0, "nothing asked yet"
+
+
+def test_a_copy_of_a_sweep_that_learned_adds_its_plan_once_it_released_more(
+    tmp_path: Path,
+) -> None:
+    learned(tmp_path / "a", 4.0, LAPLACE)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    SqliteStore(tmp_path / "b" / "vault.db", moved=True)
+
+    def total() -> float:
+        return account_of([read_folder(tmp_path / name) for name in "ab"]).together.epsilon
+
+    assert total() == 4.0
+    store = SqliteStore(tmp_path / "b" / "vault.db")
+    LabelVault(labels=LABELS, num_classes=10, store=store).release(SMALL)
+    assert total() == 8.0
+
+
+def test_what_was_handed_out_in_one_group_hides_no_dearer_group(tmp_path: Path) -> None:
+    a_folder(tmp_path / "a", releases=[SMALL, NoNoise(num_classes=10)], fingerprint="a")
+    a_folder(tmp_path / "b", releases=[LAPLACE], fingerprint="b")
+    account = account_of([read_folder(tmp_path / name) for name in "ab"])
+    assert (account.apart.epsilon, account.apart.epsilon_private) == (np.inf, 2.0)
+
+
+def test_many_histories_of_one_folder_are_still_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [a_line(f"{row}", PureEvent(epsilon=1.0 + row), row) for row in range(4)]
+    monkeypatch.setattr(total_ledger, "MOST_COMBINATIONS", 3)
+    assert total_of([lines], delta=1e-5).epsilon == 4.0
 
 
 def test_many_histories_are_charged_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
