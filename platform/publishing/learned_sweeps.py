@@ -84,7 +84,7 @@ def _plan(identity: Mapping[str, Any], epsilon: str) -> LearnedPlan:
 
 
 def depends_on_all(folder: FolderLedger) -> bool:
-    """Whether each trial depends on all releases; older sweeps didn't write down that it does not."""
+    """Whether each trial depends on all releases; older sweeps did not write down if not."""
     return learns(folder) and bool(folder.results.identity.get(RELEASES_SEARCHED, True))
 
 
