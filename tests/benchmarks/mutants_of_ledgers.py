@@ -116,10 +116,10 @@ LEDGERS = (
         ("vault_client",),
     ),
     Mutant(
-        "the home's summary is of no release",
+        "the home's ledger is of no release",
         "vault_home",
-        "self._epsilon_of(charges, delta, None)",
-        "self._epsilon_of(charges, delta, [])",
+        "        return self._vault.charges()\n",
+        "        return ()\n",
         ("vault_client",),
     ),
     Mutant(
@@ -160,15 +160,15 @@ LEDGERS = (
     Mutant(
         "a search is priced without what may fail",
         "stand_ins",
-        '            "failing": sum(part.failure_probability for part in own),\n',
+        '            "failing": failure_of(own),\n',
         "",
         ("stand_ins",),
     ),
     Mutant(
         "a learned sweep's plan has no delta",
-        "learned_sweeps",
-        "return replace(cost, delta=max(cost.delta, delta))",
-        "return cost",
+        "total_ledger",
+        "        delta=max(total.delta, plan.delta),\n",
+        "",
         ("learned_sweeps",),
     ),
     Mutant(
