@@ -100,14 +100,14 @@ def cost_of(
     trained, estimated = tuple(charges.values()), tuple(estimates.values())
     every = [*trained, *estimated]
     delta = delta_of_total(every, delta=max(trial.config.trainer.delta for trial in trials))
-    shown = epsilon_of_prices(estimated, delta=delta)
+    epsilon_estimates = epsilon_of_prices(estimated, delta=delta)
     return SweepCost(
         epsilons=tuple(epsilons),
         releases=sum(charge.releases for charge in every),
-        epsilon_total=max(epsilon_of_prices(trained, delta=delta), shown),
+        epsilon_total=max(epsilon_of_prices(trained, delta=delta), epsilon_estimates),
         delta=delta,
         trials=sum(trial.stands_for for trial in trials),
-        epsilon_estimates=shown,
+        epsilon_estimates=epsilon_estimates,
         trained=trained,
         estimated=estimated,
     )

@@ -79,7 +79,7 @@ class Account:
         folders: Each once, with lines that repeat those of an earlier copy marked.
         groups: Which of them are of the same labels, as positions in `folders`.
         together: Their total if all are of the same people's labels: true of any labels.
-        apart: The largest total of a group: true where groups have no label in common.
+        apart: What no group has paid more than: true where groups have no label in common.
         notes: What a reader must know of copies, and of sweeps that learned.
     """
 
@@ -122,7 +122,7 @@ def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -
         folders=tuple(every),
         groups=groups,
         together=spent_by(spent, delta=at),
-        apart=_largest([spent_by([group], delta=at) for group in spent]),
+        apart=_of_any(spent, delta=at),
         notes=(*notes, *_plans_in_words(every, delta=at)),
     )
 
@@ -157,6 +157,13 @@ def spent_by(groups: Sequence[Sequence[Spending]], *, delta: float) -> Total:
         delta=rest.delta + sum(sweep.plan.delta for sweep in outdone),
     )
     return _largest([lines, composed, *least])
+
+
+def _of_any(groups: Sequence[Sequence[Spending]], *, delta: float) -> Total:
+    """What the worst label of any one group has paid, at a delta at which that is true of all."""
+    at = max(spent_by([group], delta=delta).delta for group in groups)
+    # Groups of pure releases hold at any delta, the others at the largest that one of them needs.
+    return _largest([spent_by([group], delta=at or delta) for group in groups])
 
 
 def with_plan(total: Total, plan: LearnedPlan) -> Total:
@@ -199,16 +206,6 @@ def total_of(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
         epsilon_private=_epsilon(private, delta=at),
         handed_out=len(charges) - sum(map(len, private)),
     )
-
-
-def _of_any(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
-    """What the worst label of any one group has paid, at a delta at which that is true of all."""
-    alone = [total_of([group], delta=delta) for group in groups]
-    at = max(total.delta for total in alone)
-    # Groups of pure releases hold at any delta, the others at the largest that one of them needs.
-    alone = [total_of([group], delta=at or delta) for group in groups]
-    dearest = max(alone, key=lambda total: total.epsilon)
-    return replace(dearest, delta=at, epsilon_private=max(total.epsilon_private for total in alone))
 
 
 def _epsilon(groups: Sequence[Sequence[Charge]], *, delta: float) -> float:
