@@ -113,7 +113,7 @@ def _counts(sweep: OpenSweep) -> dict[str, Any]:
         "finished": len(now) - len(failed),
         "failed": len(failed),
         "skipped": len(sweep.skipped),
-        "over_budget": sum(record.reason.startswith("BudgetExceeded") for record in failed),
+        "over_budget": sum(record.over_budget for record in failed),
         "left": sweep.checked.total - len({**sweep.skipped, **now}),
     }
 
