@@ -9,9 +9,9 @@ from typing import Any
 from labeldp.platform.cost import paid_by_private
 from labeldp.platform.open_sweep import OpenSweep
 from labeldp.platform.publishing.folder_ledger import read_folder
-from labeldp.platform.publishing.learned_sweeps import PLAN, PLANNED_DELTA
 from labeldp.platform.publishing.ledger_words import sentences
 from labeldp.platform.records.recorder import ledger_json
+from labeldp.platform.records.sweep_identity import SweepIdentity
 from labeldp.platform.records.tracking import TRACKING_ERRORS, shown
 from labeldp.platform.records.tracking_page import LOCAL_SERVER, description, links
 from labeldp.platform.reports.finding import finding
@@ -157,8 +157,8 @@ class _Plan:
     delta: float = 0.0
 
 
-def _plan(checked: CheckedSweep, identity: Mapping[str, Any]) -> _Plan:
-    private, at = (float(identity.get(name, 0.0)) for name in (PLAN, PLANNED_DELTA))
+def _plan(checked: CheckedSweep, identity: SweepIdentity) -> _Plan:
+    private, at = identity.learned_epsilon or 0.0, identity.learned_delta or 0.0
     if not checked.sweep.learns:
         return _Plan(epsilon=private, private=private, delta=at)
     cost = checked.cost
@@ -220,8 +220,8 @@ def _close(
             metrics={
                 "trials": planned,
                 "finished": finished,
-                "teachers_trained": identity.get("teachers_trained", 0),
-                "teachers_reused": identity.get("teachers_reused", 0),
+                "teachers_trained": identity.teachers_trained or 0,
+                "teachers_reused": identity.teachers_reused or 0,
                 **{key: float(value) for key, value in facts.items()},
             },
             files=(page.html, page.pareto_png, page.pareto_csv),

@@ -11,23 +11,17 @@ before the first trial: the dearest way that the sweep could have gone (`platfor
 """
 
 from dataclasses import replace
-from typing import Any
 
 from labeldp.mechanisms.release_store import Charge
 from labeldp.platform.publishing.folder_ledger import FolderLedger, hands_out
 from labeldp.platform.publishing.total_ledger import Total
 from labeldp.platform.records.trial_record import TrialRecord
 
-#: What `sweep.json` says of the plan: epsilon of all trials with noise, of their counts on held-out
-#: labels alone, the delta of both, and whether an axis that is searched touches a release.
-PLAN, PLANNED_COUNTS, PLANNED_DELTA = "learned_epsilon", "learned_counts", "learned_delta"
-RELEASES_SEARCHED = "learned_releases"
-
 
 def learns(folder: FolderLedger) -> bool:
     """Whether what trials found has decided which others there are, or how long they ran."""
     return (
-        PLAN in folder.results.identity
+        folder.results.identity.learned_epsilon is not None
         or (folder.path / "search.json").exists()
         or any(record.stopped_early for record in folder.results.records.values())
     )
@@ -65,29 +59,24 @@ def with_plan(folder: FolderLedger, cost: Total, *, whole: bool = False) -> Tota
         return cost
     identity = folder.results.identity
     whole = whole or _all_of_it(folder)
-    epsilon = _number(identity.get(PLAN if whole else PLANNED_COUNTS))
+    epsilon = (identity.learned_epsilon if whole else identity.learned_counts) or 0.0
     dearer = epsilon > cost.epsilon_private
     if dearer:
         cost = replace(cost, epsilon=max(cost.epsilon, epsilon), epsilon_private=epsilon)
     # What was not asked may have needed a delta, also where what was asked cost more.
-    delta = _number(identity.get(PLANNED_DELTA)) if dearer or whole else 0.0
+    delta = (identity.learned_delta or 0.0) if dearer or whole else 0.0
     return replace(cost, delta=max(cost.delta, delta))
 
 
 def _all_of_it(folder: FolderLedger) -> bool:
     """Whether trials can't be told apart by their releases; older sweeps did not write it down."""
-    return learns(folder) and bool(folder.results.identity.get(RELEASES_SEARCHED, True))
+    return learns(folder) and folder.results.identity.learned_releases is not False
 
 
 def _is_held_out(folder: FolderLedger, charge: Charge) -> bool:
-    trained = folder.results.identity.get("num_labels")
+    trained = folder.results.identity.num_labels
     return (
-        isinstance(trained, int)
+        trained is not None
         and charge.indices is not None
         and bool((charge.indices >= trained).all())
     )
-
-
-def _number(value: Any) -> float:
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if known else 0.0

@@ -118,8 +118,7 @@ def selected(
         )
     doubt = ""
     if trial == BEST:
-        told = folder.results.identity.get("choose_by")
-        asked = choose_by or (ChooseBy(told) if told else None)
+        asked = choose_by or folder.results.identity.choose_by
         chosen, rivals = _best(folder, at_epsilon=at_epsilon, choose_by=asked)
         accuracy = chosen_by((rival.metrics for rival in rivals), asked)
         by, doubt = _BY[accuracy], doubt_of(rivals, by=accuracy)

@@ -89,7 +89,7 @@ def test_what_was_not_asked_but_planned_may_need_a_delta(results: Path) -> None:
 def test_where_releases_were_searched_all_of_the_sweep_counts(results: Path, told: bool) -> None:
     """So does it for sweeps from before this was written down."""
     folder = ResultsFolder(results, sweep="small")
-    facts = {**folder.identity(), "learned_releases": True}
+    facts = {**folder.identity().to_json(), "learned_releases": True}
     if not told:
         facts = {name: fact for name, fact in facts.items() if not name.startswith("learned_")}
         (results / "search.json").write_text("{}")
@@ -101,7 +101,8 @@ def test_where_releases_were_searched_all_of_the_sweep_counts(results: Path, tol
 
 def test_a_trial_that_was_stopped_says_that_the_sweep_learned(results: Path) -> None:
     folder = ResultsFolder(results, sweep="small")
-    facts = {name: x for name, x in folder.identity().items() if not name.startswith("learned_")}
+    facts = folder.identity().to_json()
+    facts = {name: fact for name, fact in facts.items() if not name.startswith("learned_")}
     (results / "sweep.json").unlink()
     folder.identify(**facts)
 

@@ -93,14 +93,14 @@ def test_keeping_a_trial_again_replaces_its_record(tmp_path: Path) -> None:
 
 def test_identity_grows_and_lasts(tmp_path: Path) -> None:
     folder = ResultsFolder(tmp_path, sweep="small")
-    assert folder.identity() == {}
+    assert not folder.identity()
     folder.identify(fingerprint="f")
-    folder.identify(parent_run_id="p")
-    assert ResultsFolder(tmp_path, sweep="small").identity() == {
-        "sweep": "small",
-        "fingerprint": "f",
-        "parent_run_id": "p",
-    }
+    folder.identify(parent_run_id="p", fingerprint=None)
+    told = {"sweep": "small", "fingerprint": "f", "parent_run_id": "p"}
+    assert json.loads((tmp_path / "sweep.json").read_text()) == told
+    assert ResultsFolder(tmp_path, sweep="small").identity().to_json() == told
+    with pytest.raises(TypeError, match="finger_print"):
+        folder.identify(finger_print="f")
 
 
 def test_another_sweep_is_refused(tmp_path: Path) -> None:
