@@ -193,6 +193,7 @@ def calibrate_lnmax(
     return target.calibrated(LNMax(scale=_least_noise(price, epsilon)))
 
 
+# More parameters than others: its siblings' ways to price, and the two parts that its budget has.
 def calibrate_confident_gnmax(
     votes: Any,
     *,

@@ -106,6 +106,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         n_features_in_, feature_names_in_: As everywhere in scikit-learn.
     """
 
+    # Every parameter by itself, which scikit-learn's get_params, clone and searches need.
     def __init__(
         self,
         method: str = AUTO,
