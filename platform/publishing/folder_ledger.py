@@ -10,15 +10,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.accounting import USUAL_DELTA, PureEvent
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.kept_results import KeptResults, read_results
 from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
 from labeldp.platform.trusted.kept_ledger import KeptLedger, read_ledger
-
-#: At which epsilon is stated where releases are not pure and no trial says another delta.
-USUAL_DELTA = 1e-5
 
 
 class Audience(StrEnum):

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Priced
 from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
@@ -61,7 +62,7 @@ class PateConfig(TrainerDefaults):
     sigma2: float = 40.0
     confidence: float = 0.95
     answers: int = 500
-    delta: float = 1e-5
+    delta: float = USUAL_DELTA
     publish_cost: bool = True
     student: StudentConfig = field(default_factory=StudentConfig)
     students: int = 3
