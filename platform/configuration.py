@@ -273,7 +273,7 @@ def refuse_interpolations(values: Mapping[str, Any]) -> None:
             raise ConfigurationError(
                 f"{named} holds ${{...}}, which is not looked up here: settings are kept in "
                 "records and in tracking, where a secret of the environment has no place; write "
-                "the value itself, or have the shell put it there if it is none"
+                "the value itself, or have the shell put it there if it is not a secret"
             )
 
 
@@ -321,7 +321,7 @@ def _plain(value: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _entries_of(section: type) -> tuple[tuple[str, Callable[[Any], Any]], ...] | None:
-    """Name of each field of settings, and what makes its value plain; None for what is none."""
+    """Name of each field of settings, and what makes its value plain; None for all else."""
     if not is_dataclass(section):
         return None
     return tuple((each.name, float if each.type is float else _plain) for each in fields(section))

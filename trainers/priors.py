@@ -142,7 +142,8 @@ class PriorSettings:
             data: Public features.
 
         Raises:
-            ValueError: The prior's features are of images, and these are none, or too small.
+            ValueError: The prior's features are of images, and the data are not images, or too
+                small.
         """
         if self.source.asks_labels:
             self._features_of(data)

@@ -1,7 +1,7 @@
 """What a trial left behind, checked where it is made and where it is read.
 
-Reports, figures and tracking are made of records without looking at them again: a number that is
-none, or a text that no page can show, is refused here and named.
+Reports, figures and tracking are made of records without looking at them again: what is not
+a number where one belongs, or a text that no page can show, is refused here and named.
 """
 
 import json
@@ -45,7 +45,7 @@ class TrialRecord:
         reason: Why it did not, in words; empty if it did.
         over_budget: Whether it did not because a release would have gone over the budget.
         metrics: Name -> number.
-        curves: One mapping per epoch; a number that was none is NaN.
+        curves: One mapping per epoch; what was not a number is NaN.
         release_keys: The releases that it read.
         seconds: Wall time.
         git_commit: Of the code that ran it; empty in records of before this was kept.
