@@ -40,7 +40,8 @@ class PateConfig(TrainerDefaults):
         threshold: tau, of CONFIDENT and INTERACTIVE, in votes.
         sigma1: Standard deviation of the check's noise, in votes.
         sigma2: Standard deviation of the answers' noise, in votes; LNMAX takes the Laplace
-            distribution of this standard deviation.
+            distribution of this standard deviation, of scale sigma2 / sqrt 2 (`labeldp epsilon
+            pate --aggregator lnmax` is given that scale).
         confidence: Of INTERACTIVE: a student surer than this keeps its own label.
         answers: K, after which no more queries are answered.
         delta: At which epsilon is stated.
