@@ -316,7 +316,7 @@ def _recorder(
     provenance: Provenance,
 ) -> "Recorder":
     """What keeps the records of the trials that run now, and mirrors them to tracking."""
-    from labeldp.platform.records.recorder import DataFacts, Recorder
+    from labeldp.platform.records.recorder import RecordedData, Recorder
 
     return Recorder(
         folder=checked.folder,
@@ -325,7 +325,7 @@ def _recorder(
         provenance=provenance,
         progress=progress,
         vault=owner,
-        data=DataFacts(num_labels=checked.num_labels, features=checked.data.public.provenance),
+        data=RecordedData(num_labels=checked.num_labels, features=checked.data.public.provenance),
     )
 
 

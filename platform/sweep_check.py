@@ -12,7 +12,7 @@ from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.beforehand import (
     check_canaries,
     notes_of,
-    refuse_lottery,
+    refuse_planned_lottery,
     wants_estimates,
 )
 from labeldp.platform.cost import (
@@ -129,7 +129,7 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
     trials, search, count_epsilon = _priced(sized, trials, loaded, options, by=choose_by)
     held_out = loaded.num_held_out
     if wants_estimates(sized, options, by=choose_by):
-        refuse_lottery(trials, held_out=held_out)
+        refuse_planned_lottery(trials, held_out=held_out)
     cost = cost_of(trials, num_classes=public.num_classes, with_estimates=held_out > 0)
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     check_budget(cost, budget)

@@ -25,7 +25,7 @@ from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histo
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.prior_inputs import (
-    Images,
+    PriorImages,
     Rows,
     check_count,
     remembered_clusters,
@@ -290,7 +290,7 @@ class PriorSettings:
                 f"is {data.kind.value} here; set data.features=as_they_are if these are features "
                 "of images, or leave prior.features out: the prior then sees what the model sees"
             )
-        return remembered_features(Images(data.fingerprint, data), self.features)
+        return remembered_features(PriorImages(data.fingerprint, data), self.features)
 
 
 def _read(path: Path, *, examples: int, num_classes: int) -> NDArray[np.float64]:

@@ -8,7 +8,12 @@ from pathlib import Path
 
 from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.platform.accuracy_figures import ChooseBy, resolve
-from labeldp.platform.beforehand import check_canaries, notes_of, refuse_lottery, wants_estimates
+from labeldp.platform.beforehand import (
+    check_canaries,
+    notes_of,
+    refuse_planned_lottery,
+    wants_estimates,
+)
 from labeldp.platform.cli.sweep_command import sweep_file
 from labeldp.platform.configuration import ConfigurationError
 from labeldp.platform.cost import budget_of, check_budget, check_priors, cost_of
@@ -132,7 +137,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     )
     if wants_estimates(sized, options, by=by):
         try:
-            refuse_lottery(trials, held_out=facts.held_out)
+            refuse_planned_lottery(trials, held_out=facts.held_out)
         except ValueError as error:
             problems.append(str(error))
     cost = cost_of(trials, num_classes=facts.num_classes, with_estimates=facts.with_estimates)

@@ -49,7 +49,7 @@ _MEANING = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class HowChosen:
     """How a trial came to be the one that is published.
 
     Attributes:
@@ -84,7 +84,7 @@ class Selected:
     cost: Total
     own: Total
     keys: tuple[str, ...]
-    choice: Choice
+    choice: HowChosen
 
 
 def selected(
@@ -136,7 +136,7 @@ def selected(
         check_record(folder, record)
     cost = price_of(folder, chosen)
     together = _dearer(cost_of_page(folder, among.values()), cost.epsilon)
-    choice = Choice(by=by, among=len(among), cost=together, learned=learns(folder), doubt=doubt)
+    choice = HowChosen(by=by, among=len(among), cost=together, learned=learns(folder), doubt=doubt)
     keys = keys_behind(folder, chosen)
     return Selected(record=chosen, cost=cost, own=own, keys=keys, choice=choice)
 
