@@ -27,6 +27,9 @@ ORDERS: NDArray[np.float64] = np.concatenate(
 )
 ORDERS.setflags(write=False)
 
+#: At which epsilon is stated where nobody says another delta and releases are not pure.
+USUAL_DELTA = 1e-5
+
 
 class Conversion(StrEnum):
     """How a Renyi curve becomes (epsilon, delta).

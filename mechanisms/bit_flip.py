@@ -3,7 +3,8 @@
 The vector approximation of Zhao et al., "Enhancing Learning with Label Differential Privacy by
 Vector Approximation", ICLR 2025. Two labels differ in two bits, so that each bit may cost half of
 epsilon: a bit is flipped with probability 1 / (1 + e^(epsilon / 2)). More is left of a label than
-by randomized response where there are many classes.
+by randomized response where there are many classes. Released bits are read by `log_likelihood`
+(for a posterior), or by `debias` as an unbiased estimate of the one-hot labels.
 
 >>> mechanism = BitFlip(epsilon=2.0, num_classes=4)
 >>> bits = mechanism.release(np.array([3, 0]), generator=np.random.default_rng(7))

@@ -1,7 +1,8 @@
 """From a target epsilon to the noise, and from the noise to epsilon, for every label mechanism.
 
 Whatever a solver returns is priced again, and moved to the safe side until it does not exceed the
-target: nobody gets a little more epsilon than he asked for.
+target: nobody gets a little more epsilon than he asked for. Each mechanism has a `calibrate_*` and
+a `price_*`: `laplace`, `gaussian`, `randomized_response` and `bit_flip`.
 
 >>> calibrate_laplace(epsilon=2.0)
 LaplaceSetting(scale=1.0, noise_std=1.4142135623730951, epsilon=2.0, delta=0.0)

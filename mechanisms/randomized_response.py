@@ -46,7 +46,7 @@ def epsilon_from_keep_probability(*, keep_probability: float, num_classes: int) 
     return abs(math.log(keep_probability) - math.log(other))
 
 
-def flip_probability(*, epsilon: float, others: AnyNumbers) -> AnyNumbers:
+def wrong_probability(*, epsilon: float, others: AnyNumbers) -> AnyNumbers:
     """Probability that a label gives way to one of `others` wrong ones, exact where it is tiny."""
     return others * math.exp(-epsilon) / (1.0 + others * math.exp(-epsilon))
 
@@ -126,7 +126,7 @@ class RandomizedResponse:
         shift = numpy_generator.integers(1, self.num_classes, size=exact.shape)
         flip = happens(
             numpy_generator.random(exact.shape),
-            flip_probability(epsilon=self.epsilon, others=self.num_classes - 1),
+            wrong_probability(epsilon=self.epsilon, others=self.num_classes - 1),
             generator=numpy_generator,
         )
         noisy: AnyArray = like(np.where(flip, (exact + shift) % self.num_classes, exact), labels)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import AnyArray, as_numpy, like
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.randomized_response import flip_probability, happens
+from labeldp.mechanisms.randomized_response import happens, wrong_probability
 from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
 
 #: Entries of a block of rows: small enough to stay in the cache, whatever N and K are.
@@ -228,7 +228,7 @@ class RRWithPrior:
         uniform = generator.random(len(labels))
         shift = generator.integers(1, np.maximum(k, 2))
         anywhere = generator.integers(0, k)
-        flip = flip_probability(epsilon=self.epsilon, others=k - 1)
+        flip = wrong_probability(epsilon=self.epsilon, others=k - 1)
         moved = np.where(happens(uniform, flip, generator=generator), (own + shift) % k, own)
         chosen = np.where(members[index, labels], moved, anywhere)
         noisy: NDArray[np.int64] = (place > chosen[:, None]).argmax(axis=1)

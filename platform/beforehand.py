@@ -68,7 +68,7 @@ def wants_estimates(sized: Sweep, options: SweepOptions, *, by: ChooseBy) -> boo
     return by is ChooseBy.ESTIMATED and (asked is by or sized.learns)
 
 
-def refuse_lottery(trials: Sequence[PlannedTrial], *, held_out: int) -> None:
+def refuse_planned_lottery(trials: Sequence[PlannedTrial], *, held_out: int) -> None:
     """Refuse to pay for counts that trials are to be chosen by and that say nothing.
 
     Raises:

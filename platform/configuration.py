@@ -36,6 +36,7 @@ from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.settings.recommender import RecommenderConfig
 from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
+from labeldp.trainers.trainer import what_is_missing
 
 #: Name of a method -> the settings of its trainer, those that come with labeldp.
 _OWN_METHODS: dict[str, type] = {
@@ -57,8 +58,7 @@ def _wrong(name: str, thing: object) -> str | None:
     del name  # a method has no other
     if not isinstance(thing, type) or not is_dataclass(thing):
         return f"it is a {type(thing).__name__} and no dataclass of settings"
-    missing = [name for name in ("planned_charge", "start") if not hasattr(thing, name)]
-    return f"it has no {' and no '.join(missing)}" if missing else None
+    return what_is_missing(thing)
 
 
 #: Name -> settings; other packages add theirs by entry points of the group `labeldp.methods`.
@@ -139,7 +139,7 @@ class TrialConfig:
         data: Which data set.
         audit: How privacy is attacked.
         noise: Where the labels' noise comes from.
-        trainer: The method's settings, epsilon among them.
+        trainer: The method's settings, epsilon among them: a `TrainerConfig`.
         performance: Device and precision; they can't change privacy.
         evaluation: How accurate it is where labels are held out.
         models: Whether the trained model is kept.
@@ -150,6 +150,7 @@ class TrialConfig:
     data: DataSettings = field(default_factory=DataSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     noise: NoiseSettings = field(default_factory=NoiseSettings)
+    # Not `TrainerConfig`: OmegaConf takes no protocol, and who names a method knows its own fields.
     trainer: Any = field(default_factory=AlibiConfig)
     performance: Performance = field(default_factory=Performance)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
@@ -272,7 +273,7 @@ def refuse_interpolations(values: Mapping[str, Any]) -> None:
             raise ConfigurationError(
                 f"{named} holds ${{...}}, which is not looked up here: settings are kept in "
                 "records and in tracking, where a secret of the environment has no place; write "
-                "the value itself, or have the shell put it there if it is none"
+                "the value itself, or have the shell put it there if it is not a secret"
             )
 
 
@@ -320,7 +321,7 @@ def _plain(value: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _entries_of(section: type) -> tuple[tuple[str, Callable[[Any], Any]], ...] | None:
-    """Name of each field of settings, and what makes its value plain; None for what is none."""
+    """Name of each field of settings, and what makes its value plain; None for all else."""
     if not is_dataclass(section):
         return None
     return tuple((each.name, float if each.type is float else _plain) for each in fields(section))

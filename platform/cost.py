@@ -165,7 +165,7 @@ def check_prior_features(trials: Sequence[PlannedTrial], data: "PublicData") -> 
         data: Public features.
 
     Raises:
-        ValueError: A prior's features are of images, and these are none, or too small.
+        ValueError: A prior's features are of images, and the data are not images, or too small.
     """
     for prior in {trial.config.trainer.prior for trial in trials}:
         if prior is not None:

@@ -42,7 +42,7 @@ def finished_before(
         ResultsFolderError: The folder can't be gone on with; the message says why.
     """
     identity, records = folder.identity(), folder.records()
-    if identity.get("fingerprint", fingerprint) != fingerprint:
+    if identity.fingerprint not in (None, fingerprint):
         raise ResultsFolderError(
             f"results folder {folder.path} holds this sweep on other data; choose another one with "
             "--results DIR"
@@ -90,7 +90,7 @@ def count_epsilon_before(results: Path) -> float | None:
         refuse_link(folder / "sweep.json")
     except NotOurs as error:
         raise ResultsFolderError(str(error)) from error
-    kept = identity_of(folder / "sweep.json").get("count_epsilon")
+    kept = identity_of(folder / "sweep.json").count_epsilon
     if kept is not None:
         return float(kept)
     first = min((folder / "trials").glob("*.json"), default=None)
@@ -129,7 +129,7 @@ def known_ledger(folder: ResultsFolder, *, moved: bool) -> KnownLedger:
         ResultsFolderError: `sweep.json` or a record knows what the ledger lacks.
         StoreUnusable: The vault's store is damaged, is a copy or lacks lines.
     """
-    named, records = folder.identity().get("vault"), folder.records()
+    named, records = folder.identity().vault, folder.records()
     if not folder.store.exists():
         spent = [record.hash for record in records.values() if record.release_keys]
         if named is not None or spent:

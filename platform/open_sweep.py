@@ -10,7 +10,7 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.audit_settings import spoiled_text
@@ -23,6 +23,7 @@ from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.steps import Steps
+from labeldp.platform.records.sweep_identity import SweepIdentity
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, shown
 from labeldp.platform.search.search_book import SearchBook
 from labeldp.platform.sweep import PlannedTrial, Resources, ensembles_of
@@ -95,7 +96,7 @@ class _Earlier:
     """
 
     done: Mapping[str, TrialRecord]
-    identity: Mapping[str, Any]
+    identity: SweepIdentity
     vault: str | None
     budget: Budget | None
     book: SearchBook | None
@@ -248,7 +249,7 @@ def _tracker(checked: CheckedSweep, earlier: _Earlier) -> "Tracker":
         uri=checked.options.tracking_uri or default_uri(folder.path),
         experiment=checked.sweep.name,
         artifacts=folder.path / "artifacts",
-        formerly=Path(identity["path"], "artifacts") if "path" in identity else None,
+        formerly=None if identity.path is None else Path(identity.path, "artifacts"),
     )
     if not identity:
         tracker.refuse_doubles(list(folder.records()), sweep_id=earlier.vault)
@@ -315,7 +316,7 @@ def _recorder(
     provenance: Provenance,
 ) -> "Recorder":
     """What keeps the records of the trials that run now, and mirrors them to tracking."""
-    from labeldp.platform.records.recorder import DataFacts, Recorder
+    from labeldp.platform.records.recorder import RecordedData, Recorder
 
     return Recorder(
         folder=checked.folder,
@@ -324,7 +325,7 @@ def _recorder(
         provenance=provenance,
         progress=progress,
         vault=owner,
-        data=DataFacts(num_labels=checked.num_labels, features=checked.data.public.provenance),
+        data=RecordedData(num_labels=checked.num_labels, features=checked.data.public.provenance),
     )
 
 
@@ -341,7 +342,7 @@ def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: "Tracker", *, c
     # between finds its run, and a vault that is lost later is missed. The vault finds the run as
     # well, where this file was lost.
     vault = SqliteStore(folder.store).id
-    sweep_id = earlier.identity.get("sweep_id") or vault
+    sweep_id = earlier.identity.sweep_id or vault
     folder.identify(
         fingerprint=public.fingerprint,
         sweep_id=sweep_id,
@@ -349,15 +350,15 @@ def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: "Tracker", *, c
         path=str(folder.path),
         num_labels=len(checked.data.train_labels),
         held_out_labels=checked.held_out,
-        choose_by=checked.choose_by.value,
+        choose_by=checked.choose_by,
+        count_epsilon=checked.count_epsilon,
         **learned_facts(checked, earlier.identity),
-        **({} if checked.count_epsilon is None else {"count_epsilon": checked.count_epsilon}),
     )
     facts = {"dataset": public.name, "sweep": sweep.name, "sweep_id": sweep_id}
     facts["choose_by"] = checked.choose_by.value
     parent = tracker.open_parent(
         sweep.name,
         tags={"git_commit": commit, **facts},
-        run_id=folder.identity().get("parent_run_id"),
+        run_id=folder.identity().parent_run_id,
     )
     folder.identify(parent_run_id=parent, tracking_uri=shown(tracker.uri))

@@ -12,13 +12,8 @@ from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.beforehand import notes_of
 from labeldp.platform.cost import SweepCost, check_prior_features, check_priors, cost_of
 from labeldp.platform.data_loading import load_data
-from labeldp.platform.publishing.learned_sweeps import (
-    PLAN,
-    PLANNED_COUNTS,
-    PLANNED_DELTA,
-    RELEASES_SEARCHED,
-)
 from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.records.sweep_identity import SweepIdentity
 from labeldp.platform.records.tracking_address import check_file, default_uri
 from labeldp.platform.search.stand_ins import DataFacts, Search
 from labeldp.platform.sweep import PlannedTrial, Sweep
@@ -156,8 +151,10 @@ def beside(results: Path) -> Path:
     return results.expanduser().absolute().parent
 
 
-def learned_facts(checked: CheckedSweep, earlier: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a sweep that learns may cost, for who publishes it; nothing for any other.
+def learned_facts(checked: CheckedSweep, earlier: SweepIdentity) -> dict[str, Any]:
+    """Return what a sweep that learns may cost, as facts of its folder; nothing for any other.
+
+    Who publishes the sweep reads it there.
 
     Args:
         checked: The sweep.
@@ -177,14 +174,11 @@ def learned_facts(checked: CheckedSweep, earlier: Mapping[str, Any]) -> dict[str
         num_classes=checked.data.public.num_classes,
         with_estimates=checked.held_out > 0,
     )
-    numbers = {
-        PLAN: cost.epsilon_total,
-        PLANNED_COUNTS: cost.epsilon_estimates,
-        PLANNED_DELTA: cost.delta,
-    }
     search = checked.search
     touched = search is not None and any(asked is None for asked in search.foreseen)
     return {
-        **{name: max(number, earlier.get(name, 0.0)) for name, number in numbers.items()},
-        RELEASES_SEARCHED: touched or bool(earlier.get(RELEASES_SEARCHED, False)),
+        "learned_epsilon": max(cost.epsilon_total, earlier.learned_epsilon or 0.0),
+        "learned_counts": max(cost.epsilon_estimates, earlier.learned_counts or 0.0),
+        "learned_delta": max(cost.delta, earlier.learned_delta or 0.0),
+        "learned_releases": touched or bool(earlier.learned_releases),
     }

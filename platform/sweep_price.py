@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.accuracy_figures import ChooseBy, resolve
-from labeldp.platform.beforehand import check_canaries, refuse_lottery, wants_estimates
+from labeldp.platform.beforehand import check_canaries, refuse_planned_lottery, wants_estimates
 from labeldp.platform.cost import SweepCost, budget_of, check_budget, cost_of
 from labeldp.platform.count_price import with_count_price
 from labeldp.platform.earlier_starts import canaries_before, count_epsilon_before
@@ -114,7 +114,7 @@ def priced(
     cost = cost_of(trials, num_classes=facts.num_classes, with_estimates=facts.with_estimates)
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     if wants_estimates(sized, options, by=by):
-        refusals += _refused(lambda: refuse_lottery(trials, held_out=facts.held_out))
+        refusals += _refused(lambda: refuse_planned_lottery(trials, held_out=facts.held_out))
     refusals += _refused(lambda: check_budget(cost, budget))
     return PricedSweep(
         trials=trials,

@@ -107,7 +107,7 @@ def _counts(sweep: OpenSweep) -> dict[str, Any]:
         "finished": len(now) - len(failed),
         "failed": len(failed),
         "skipped": len(sweep.skipped),
-        "over_budget": sum(record.reason.startswith("BudgetExceeded") for record in failed),
+        "over_budget": sum(record.over_budget for record in failed),
         "left": sweep.checked.total - len({**sweep.skipped, **now}),
     }
 
@@ -155,8 +155,8 @@ def _close(
             metrics={
                 "trials": planned,
                 "finished": finished,
-                "teachers_trained": identity.get("teachers_trained", 0),
-                "teachers_reused": identity.get("teachers_reused", 0),
+                "teachers_trained": identity.teachers_trained or 0,
+                "teachers_reused": identity.teachers_reused or 0,
                 **{key: float(value) for key, value in facts.items()},
             },
             files=(page.html, page.pareto_png, page.pareto_csv),

@@ -91,7 +91,7 @@ def tune_trial(
         end |= {"finished": True, "metrics": dict(outcome.metrics)}
         end |= {"stopped_early": outcome.stopped_early}
     except (Exception, SystemExit) as error:
-        end["reason"] = _reason(error)
+        end |= {"reason": _reason(error), "over_budget": isinstance(error, BudgetExceeded)}
     end |= {"release_keys": vault.keys, "seconds": time.perf_counter() - started}
     reports.send(end=end)
 

@@ -186,10 +186,6 @@ UNMIRRORED = {
             "platform/reports/test_page.py",
             "doctests, and every number of a page",
         ),
-        ("platform/open_sweep.py", "platform/test_cluster.py", "placed; whole in every sweep"),
-        ("platform/sweep_report.py", "sweeps/test_quickstart.py", "the end of a whole sweep"),
-        ("platform/trial_runs.py", "sweeps/test_quickstart.py", "needs Ray and a whole sweep"),
-        ("platform/tune_adapter.py", "sweeps/test_quickstart.py", "needs Ray and a whole sweep"),
         ("platform/endings.py", "platform/cli/test_exit_codes.py", "errors, and how each ends"),
         ("platform/cli/predicting.py", "platform/cli/test_predict_verb.py", "as people call it"),
         ("platform/cli/pate_prices.py", "platform/cli/test_pate_verbs.py", "as people call it"),
@@ -205,16 +201,6 @@ UNMIRRORED = {
             "with the page that shows them",
         ),
         ("platform/reports/figures.py", "platform/reports/test_pareto.py", "with what it draws"),
-        (
-            "platform/trusted/teacher_actor.py",
-            "platform/trusted/test_teacher_pool.py",
-            "one member of the pool",
-        ),
-        (
-            "platform/trusted/vault_home.py",
-            "platform/trusted/test_answer_desk.py",
-            "homes in process; in Ray in the sweeps' tests",
-        ),
     )
 }
 

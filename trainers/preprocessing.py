@@ -336,7 +336,7 @@ def _kinds() -> dict[str, type[Step]]:
 
 
 def _identifiers(matrix: NDArray[Any]) -> NDArray[np.int64]:
-    """Whole numbers from 0, as int64 [N, D]; the first row that is none is named."""
+    """Whole numbers from 0, as int64 [N, D]; the first row that holds another number is named."""
     with np.errstate(invalid="ignore"):
         whole = matrix.astype(np.int64)
     bad = np.flatnonzero(((whole != matrix) | (whole < 0)).any(axis=1))

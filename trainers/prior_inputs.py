@@ -44,7 +44,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Images:
+class PriorImages:
     """Images that are told apart likewise."""
 
     fingerprint: str
@@ -52,7 +52,7 @@ class Images:
 
 
 @lru_cache(maxsize=1)
-def remembered_features(images: Images, which: FeatureSet) -> Rows:
+def remembered_features(images: PriorImages, which: FeatureSet) -> Rows:
     """Features of images, once for all trials that a process runs: minutes on 60,000 of them.
 
     On one thread, as `kernel_directions`: other last digits would be another release.

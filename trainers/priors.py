@@ -25,7 +25,7 @@ from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histo
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.prior_inputs import (
-    Images,
+    PriorImages,
     Rows,
     check_count,
     remembered_clusters,
@@ -142,7 +142,8 @@ class PriorSettings:
             data: Public features.
 
         Raises:
-            ValueError: The prior's features are of images, and these are none, or too small.
+            ValueError: The prior's features are of images, and the data are not images, or too
+                small.
         """
         if self.source.asks_labels:
             self._features_of(data)
@@ -289,7 +290,7 @@ class PriorSettings:
                 f"is {data.kind.value} here; set data.features=as_they_are if these are features "
                 "of images, or leave prior.features out: the prior then sees what the model sees"
             )
-        return remembered_features(Images(data.fingerprint, data), self.features)
+        return remembered_features(PriorImages(data.fingerprint, data), self.features)
 
 
 def _read(path: Path, *, examples: int, num_classes: int) -> NDArray[np.float64]:

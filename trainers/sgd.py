@@ -4,7 +4,8 @@
 compiler: seconds of a core in every worker of a sweep, for nothing. Its functional form does not.
 
 >>> weight = torch.ones(1, requires_grad=True)
->>> optimizer = Sgd([Group(parameters=[weight], weight_decay=0.0)], learning_rate=0.5, momentum=0.0)
+>>> every = ParameterGroup(parameters=[weight], weight_decay=0.0)
+>>> optimizer = Sgd([every], learning_rate=0.5, momentum=0.0)
 >>> (3 * weight).sum().backward()
 >>> optimizer.step()
 >>> weight.tolist()
@@ -21,7 +22,7 @@ from torch.optim.sgd import sgd as torch_sgd
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class ParameterGroup:
     """Parameters that are treated alike.
 
     Attributes:
@@ -45,7 +46,7 @@ def parameter_groups(
     decay_all: bool = True,
     bias_rate: float = 1.0,
     decoupled: bool = False,
-) -> list[Group]:
+) -> list[ParameterGroup]:
     """Return a model's parameters as groups: one where all are treated alike.
 
     Args:
@@ -53,15 +54,15 @@ def parameter_groups(
         weight_decay: Strength of the pull to 0.
         decay_all: Pull biases and the scales of normalization too.
         bias_rate: Times the learning rate, for these.
-        decoupled: See `Group`.
+        decoupled: See `ParameterGroup`.
     """
     alike = decay_all and bias_rate == 1
     weights = [p for p in model.parameters() if alike or p.ndim > 1]
     others = [] if alike else [p for p in model.parameters() if p.ndim <= 1]
-    groups = [Group(parameters=weights, weight_decay=weight_decay, decoupled=decoupled)]
+    groups = [ParameterGroup(parameters=weights, weight_decay=weight_decay, decoupled=decoupled)]
     if others:
         groups.append(
-            Group(
+            ParameterGroup(
                 parameters=others,
                 weight_decay=weight_decay if decay_all else 0.0,
                 rate=bias_rate,
@@ -80,7 +81,7 @@ class Sgd:
 
     def __init__(
         self,
-        groups: Sequence[Group],
+        groups: Sequence[ParameterGroup],
         *,
         learning_rate: float,
         momentum: float = 0.9,

@@ -5,7 +5,7 @@ of releases; true labels it never sees.
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -186,3 +186,19 @@ class TrainerConfig(Protocol):
         Raises:
             BudgetExceeded: A release would take a label over the budget.
         """
+
+
+def what_is_missing(settings: type) -> str | None:
+    """Say which members of `TrainerConfig` a dataclass of settings lacks; None where it has all."""
+    has = {*dir(settings), *(each.name for each in fields(settings))}
+    missing = [name for name in _public(TrainerConfig) if name not in has]
+    if not missing:
+        return None
+    lacks = f"it has no {' and no '.join(missing)}"
+    if issubclass(settings, TrainerDefaults):
+        return lacks
+    return f"{lacks} (who inherits `TrainerDefaults` has {', '.join(_public(TrainerDefaults))})"
+
+
+def _public(kind: type) -> list[str]:
+    return [name for name in vars(kind) if not name.startswith("_")]

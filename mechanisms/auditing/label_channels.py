@@ -161,7 +161,7 @@ class LaplaceChannel:
 
     def epsilon(self, *, delta: float) -> float:
         """Return the exact epsilon at `delta`, a little below the pure one."""
-        return epsilon_at(self, delta=delta)
+        return channel_epsilon(self, delta=delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +200,7 @@ class ThreePointChannel:
 
     def epsilon(self, *, delta: float) -> float:
         """Return the exact epsilon at `delta`, a little below the pure one."""
-        return epsilon_at(self, delta=delta)
+        return channel_epsilon(self, delta=delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +236,7 @@ class BitFlipFamily:
         return ThreePointChannel(largest=strength, informative=flip**2 + (1 - flip) ** 2)
 
 
-def epsilon_at(channel: Channel, *, delta: float) -> float:
+def channel_epsilon(channel: Channel, *, delta: float) -> float:
     """Return the smallest epsilon with P(L >= epsilon) - e^epsilon P(L <= -epsilon) <= delta.
 
     That is the privacy profile of a channel whose two labels are each other's mirror image. At

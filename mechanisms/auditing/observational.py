@@ -11,7 +11,7 @@ of two labels before the model is looked at are
 and after it, under epsilon-label-DP, at most exp(epsilon + 2 tau). So the one-run bound is one on
 epsilon + 2 tau, whatever the attacker does, and 2 tau is its slack. **Tau is an assumption**: no
 data can show it. Where it is not known there is no bound, and the published figure, a percentile
-at the best of many thresholds, is none either.
+at the best of many thresholds, is not a bound either.
 
 >>> generator = np.random.default_rng(0)
 >>> proxy = np.full((2000, 4), 0.25)

@@ -2,6 +2,8 @@
 
 | question | modules |
 |---|---|
+| What does the ledger charge? | `releases` (`PateAnswers.event`), which asks `aggregators`, |
+| | and those `decision_events` |
 | What are votes? | `votes`, `vote_counts` |
 | How do votes become answers? | `aggregators`, `interactive_gnmax`; `answering` for a service |
 | How do they leave the vault? | `releases`: answers and their price, as two mechanisms |

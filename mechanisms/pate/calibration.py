@@ -2,7 +2,8 @@
 
 By default the target holds for any votes: with these parameters, K answers to at most N queries
 cost no more, whatever the teachers say and whatever the noise does. `Basis.EXPECTED` aims at the
-papers' expected cost instead, which allows less noise and guarantees less.
+papers' expected cost instead, which allows less noise and guarantees less. There is one for each
+aggregator that can be aimed: `calibrate_lnmax`, `calibrate_gnmax`, `calibrate_confident_gnmax`.
 
 >>> setting = calibrate_gnmax(epsilon=2.0, delta=1e-5, max_answers=100)
 >>> round(setting.aggregator.noise_std, 1), setting.epsilon <= 2.0
@@ -193,6 +194,7 @@ def calibrate_lnmax(
     return target.calibrated(LNMax(scale=_least_noise(price, epsilon)))
 
 
+# More parameters than others: its siblings' ways to price, and the two parts that its budget has.
 def calibrate_confident_gnmax(
     votes: Any,
     *,

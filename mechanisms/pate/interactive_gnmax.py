@@ -1,6 +1,8 @@
 """Interactive-GNMax: teachers answer where they contradict the student, who reinforces the rest.
 
 Papernot et al., "Scalable Private Learning with PATE", ICLR 2018 (arXiv:1802.08908), Algorithm 2.
+Its prices are those of `aggregators`: `events` for any votes, which the ledger charges; `costs` and
+`private_event` for these votes, which is private itself.
 
 >>> import numpy as np
 >>> votes = np.array([[240, 10], [240, 10], [130, 120]])

@@ -2,8 +2,8 @@
 
 Each query has a Renyi curve for its check and one for its answer. Equal curves are held, and
 computed, once; totals are a product of multiplicities and curves, and the costs after each query a
-running sum over chunks, so that memory does not grow with queries times orders. `accounting`
-says where the curves come from.
+running sum over chunks (`expected_prefixes`, `realised_prefixes`), so that memory does not grow
+with queries times orders. `accounting` says where the curves come from.
 """
 
 from collections.abc import Iterator

@@ -194,6 +194,7 @@ def _checked_answered(answered: Any, num_queries: int) -> NDArray[np.bool_]:
     return array
 
 
+# Twelve parameters: a promised signature, with both releases' settings and this one's noise.
 def release_epsilon(
     votes: Any,
     *,

@@ -32,7 +32,7 @@ ENOUGH_KEPT = 0.6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class ChosenMethod:
     """A method, and why.
 
     Attributes:
@@ -49,7 +49,7 @@ def kept(*, epsilon: float, num_classes: int) -> float:
     return 1 / (1 + (num_classes - 1) * math.exp(-epsilon))
 
 
-def choose(*, epsilon: float, delta: float, num_classes: int) -> Choice:
+def choose(*, epsilon: float, delta: float, num_classes: int) -> ChosenMethod:
     """Choose a method.
 
     Args:
@@ -63,9 +63,9 @@ def choose(*, epsilon: float, delta: float, num_classes: int) -> Choice:
     facts = f"epsilon {epsilon:g} leaves {share:.0%} of labels of {num_classes} classes right"
     if share >= ENOUGH_KEPT:
         why = f"{facts}, more than {ENOUGH_KEPT:.0%}: single labels teach most"
-        return Choice(name="alibi_randomized_response", reason=why)
+        return ChosenMethod(name="alibi_randomized_response", reason=why)
     if delta == 0:
         why = f"{facts}, less than {ENOUGH_KEPT:.0%}, and delta is 0: single labels need a prior"
-        return Choice(name="alibi_cluster_prior", reason=why)
+        return ChosenMethod(name="alibi_cluster_prior", reason=why)
     why = f"{facts}, less than {ENOUGH_KEPT:.0%}: sums over many labels teach more than single ones"
-    return Choice(name="moment_labels", reason=why)
+    return ChosenMethod(name="moment_labels", reason=why)

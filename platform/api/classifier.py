@@ -29,6 +29,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.platform.api.automatic_method import choose
 from labeldp.platform.api.class_labels import (
     PUBLISH,
@@ -106,11 +107,12 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         n_features_in_, feature_names_in_: As everywhere in scikit-learn.
     """
 
+    # Every parameter by itself, which scikit-learn's get_params, clone and searches need.
     def __init__(
         self,
         method: str = AUTO,
         epsilon: float = 2.0,
-        delta: float = 1e-5,
+        delta: float = USUAL_DELTA,
         classes: Any = None,
         random_state: Any = None,
         *,

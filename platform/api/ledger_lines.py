@@ -1,4 +1,4 @@
-"""The ledger in words: what was released of which labels, at what price.
+"""What fits of an estimator paid: `ledger_`, a line for each release, in words and numbers.
 
 >>> from labeldp.mechanisms.accounting import PureEvent
 >>> mechanism = {"name": "LaplaceNoise", "noise": {"name": "OsEntropy", "draw": 0}}

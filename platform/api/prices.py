@@ -18,10 +18,8 @@ from collections.abc import Callable
 from typing import Any, Literal, overload
 
 from labeldp.mechanisms import calibration
+from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Priced, epsilon_of_prices
-
-#: At which epsilon is stated where nobody says and a mechanism is not pure.
-USUAL_DELTA = 1e-5
 
 
 @overload

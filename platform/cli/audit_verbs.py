@@ -91,15 +91,17 @@ def moments(options: argparse.Namespace) -> dict[str, Any]:
     """What Dirac canaries prove of the noise of moment labels, beside what is charged for it."""
     import numpy as np
 
+    from labeldp.mechanisms.accounting import USUAL_DELTA
     from labeldp.mechanisms.auditing import audit_moments
     from labeldp.mechanisms.calibration import calibrate_gaussian
     from labeldp.mechanisms.label_moments import LabelMoments
 
-    noise_std = calibrate_gaussian(epsilon=options.epsilon, delta=options.delta).noise_std
+    delta = USUAL_DELTA if options.delta is None else options.delta
+    noise_std = calibrate_gaussian(epsilon=options.epsilon, delta=delta).noise_std
     audit = audit_moments(
         LabelMoments(noise_std=noise_std, num_classes=options.classes),
         canaries=options.canaries,
-        delta=options.delta,
+        delta=delta,
         confidence=options.confidence,
         generator=np.random.default_rng(options.seed),
     )
@@ -190,7 +192,7 @@ def _one_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _moments_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epsilon", type=float, default=1.0, help="that is charged")
-    parser.add_argument("--delta", type=float, default=1e-5)
+    parser.add_argument("--delta", type=float, help="1e-5, the usual one, if not given")
     parser.add_argument("--canaries", type=int, default=2000, metavar="N")
     parser.add_argument("--classes", type=int, default=10, metavar="K")
     parser.add_argument("--confidence", type=float, default=0.95)

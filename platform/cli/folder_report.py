@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.private_files import owner_only
 from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
 from labeldp.platform.publishing.ledger_words import sentences
@@ -53,7 +52,6 @@ def report_folder(named: str, *, out: str | None) -> ReportFiles:
     """
     ledger = read_folder(Path(named))
     folder = ledger.path if out is None else Path(out)
-    by = ledger.results.identity.get("choose_by")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         written = write_report(
@@ -62,7 +60,7 @@ def report_folder(named: str, *, out: str | None) -> ReportFiles:
             title=ledger.results.sweep,
             ledger=totals_of(ledger),
             results=ledger.path,
-            choose_by=ChooseBy(by) if by else None,
+            choose_by=ledger.results.identity.choose_by,
             around=AroundTrials(releases=sentences(ledger.lines), running=is_held(ledger.path)),
         )
     except OSError as error:
@@ -81,7 +79,7 @@ def totals_of(ledger: FolderLedger) -> dict[str, Any] | None:
         return None
     identity = ledger.results.identity
     facts = sweep_totals([line.charge for line in ledger.lines], identity, delta=ledger.delta)
-    num_labels = identity.get("num_labels")
+    num_labels = identity.num_labels
     return facts if num_labels is None else {**facts, "num_labels": num_labels}
 
 

@@ -135,7 +135,7 @@ def _aggregator(options: argparse.Namespace) -> LNMax | GNMax | ConfidentGNMax:
             "nothing; leave them out, or take --aggregator confident"
         )
     if options.aggregator == "lnmax":
-        return LNMax(scale=options.sigma2)
+        return LNMax(scale=options.sigma2)  # sweeps state the deviation, scale * sqrt 2
     return GNMax(noise_std=options.sigma2)
 
 

@@ -23,7 +23,10 @@ def _epsilon_arguments(parser: argparse.ArgumentParser) -> None:
     _votes(parser)
     parser.add_argument("--aggregator", choices=("confident", "gnmax", "lnmax"), required=True)
     numbers(parser, "--sigma1", "--threshold", required=False)
-    text = "of the noise on every count of an answer: its deviation; of lnmax, the Laplace scale"
+    text = (
+        "of the noise on every count of an answer: its standard deviation; of lnmax the Laplace "
+        "scale, which is a sweep's trainer.sigma2 divided by sqrt 2"
+    )
     parser.add_argument("--sigma2", type=float, required=True, metavar="X", help=text)
     numbers(parser, "--delta")
     parser.add_argument("--conversion", choices=("improved", "mironov"), default="improved")

@@ -9,17 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
-from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.accounting import USUAL_DELTA, PureEvent
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.kept_results import KeptResults, read_results
 from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
 from labeldp.platform.trusted.kept_ledger import KeptLedger, read_ledger
-
-#: At which epsilon is stated where releases are not pure and no trial says another delta.
-USUAL_DELTA = 1e-5
 
 
 class Audience(StrEnum):
@@ -100,12 +96,12 @@ class FolderLedger:
     @property
     def fingerprint(self) -> str:
         """Of the public data; empty where nobody says it."""
-        return str(self.results.identity.get("fingerprint", ""))
+        return self.results.identity.fingerprint or ""
 
     @property
     def num_labels(self) -> int | None:
         """How many labels the vault has, those that are held out among them."""
-        return _num_labels(self.results.identity)
+        return self.results.identity.all_labels
 
     def lines_of(self, keys: tuple[str, ...] | list[str]) -> tuple[LedgerLine, ...]:
         """Return the lines of the releases at `keys`."""
@@ -174,16 +170,11 @@ def _line(
         made=made,
         epsilon=epsilon_of_prices([charge], delta=at),
         delta=at,
-        labels=_num_labels(results.identity) if touched is None else len(touched),
+        labels=results.identity.all_labels if touched is None else len(touched),
         readers=tuple(
             record for record in results.records.values() if charge.key in record.release_keys
         ),
     )
-
-
-def _num_labels(identity: Mapping[str, Any]) -> int | None:
-    trained = identity.get("num_labels")
-    return None if trained is None else int(trained) + int(identity.get("held_out_labels", 0))
 
 
 def _delta_of(records: Mapping[str, TrialRecord]) -> float:
@@ -196,7 +187,7 @@ def _delta_of(records: Mapping[str, TrialRecord]) -> float:
 
 def _gone(results: KeptResults) -> tuple[str, ...]:
     spent = any(record.release_keys for record in results.records.values())
-    told = "vault" in results.identity or results.store.with_suffix(".lines").exists()
+    told = results.identity.vault is not None or results.store.with_suffix(".lines").exists()
     if not spent and not told:
         return ()
     return (
@@ -207,7 +198,7 @@ def _gone(results: KeptResults) -> tuple[str, ...]:
 
 def _contradictions(results: KeptResults, kept: KeptLedger) -> tuple[str, ...]:
     found = []
-    named = results.identity.get("vault")
+    named = results.identity.vault
     if named not in (None, kept.vault):
         found.append(
             f"{kept.path} is not the vault that sweep.json beside it names; what the other one "

@@ -10,18 +10,12 @@ What was asked is then an outcome itself. So the plan counts as well, which the 
 before the first trial: the dearest way that the sweep could have gone (`platform/cost.py`).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from labeldp.mechanisms.release_store import Charge
 from labeldp.platform.publishing.folder_ledger import FolderLedger, hands_out
+from labeldp.platform.records.sweep_identity import SweepIdentity
 from labeldp.platform.records.trial_record import TrialRecord
-
-#: What `sweep.json` says of the plan: epsilon of all trials with noise, of their counts on held-out
-#: labels alone, the delta of both, and whether an axis that is searched touches a release.
-PLAN, PLANNED_COUNTS, PLANNED_DELTA = "learned_epsilon", "learned_counts", "learned_delta"
-RELEASES_SEARCHED = "learned_releases"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,20 +31,26 @@ class LearnedPlan:
     delta: float = 0.0
 
 
-def plan_of(identity: Mapping[str, Any]) -> LearnedPlan:
+#: Of a sweep that does not learn.
+FREE = LearnedPlan()
+
+
+def plan_of(identity: SweepIdentity) -> LearnedPlan:
     """Return the plan of all trials with noise, as `sweep.json` has it."""
-    return _plan(identity, PLAN)
+    return _plan(identity.learned_epsilon, identity)
 
 
 def plan_behind(folder: FolderLedger) -> LearnedPlan:
     """Return that part of a sweep's plan on which one of its trials depends."""
-    return _plan(folder.results.identity, PLAN if depends_on_all(folder) else PLANNED_COUNTS)
+    identity = folder.results.identity
+    whole = depends_on_all(folder)
+    return _plan(identity.learned_epsilon if whole else identity.learned_counts, identity)
 
 
 def learns(folder: FolderLedger) -> bool:
     """Whether what trials found has decided which others there are, or how long they ran."""
     return (
-        PLAN in folder.results.identity
+        folder.results.identity.learned_epsilon is not None
         or (folder.path / "search.json").exists()
         or any(record.stopped_early for record in folder.results.records.values())
     )
@@ -76,27 +76,19 @@ def keys_behind(folder: FolderLedger, record: TrialRecord) -> tuple[str, ...]:
     return tuple(dict.fromkeys(behind))
 
 
-def _plan(identity: Mapping[str, Any], epsilon: str) -> LearnedPlan:
-    found = LearnedPlan(
-        epsilon=_number(identity.get(epsilon)), delta=_number(identity.get(PLANNED_DELTA))
-    )
-    return found if found.epsilon else LearnedPlan()
+def _plan(epsilon: float | None, identity: SweepIdentity) -> LearnedPlan:
+    return LearnedPlan(epsilon=epsilon, delta=identity.learned_delta or 0.0) if epsilon else FREE
 
 
 def depends_on_all(folder: FolderLedger) -> bool:
     """Whether each trial depends on all releases; older sweeps did not write down if not."""
-    return learns(folder) and bool(folder.results.identity.get(RELEASES_SEARCHED, True))
+    return learns(folder) and folder.results.identity.learned_releases is not False
 
 
 def _is_held_out(folder: FolderLedger, charge: Charge) -> bool:
-    trained = folder.results.identity.get("num_labels")
+    trained = folder.results.identity.num_labels
     return (
-        isinstance(trained, int)
+        trained is not None
         and charge.indices is not None
         and bool((charge.indices >= trained).all())
     )
-
-
-def _number(value: Any) -> float:
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if known else 0.0

@@ -1,4 +1,4 @@
-"""A ledger in words, for people who answer for labels and run no sweeps, and as a table.
+"""Results folders' ledgers for people who answer for labels and run no sweeps: words and a table.
 
 >>> counted(1, "trial"), counted(9, "trial"), counted(1438, "label")
 ('one trial', 'nine trials', '1,438 labels')

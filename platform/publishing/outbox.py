@@ -61,10 +61,8 @@ def _owners(folder: FolderLedger, records: Iterable[TrialRecord]) -> Iterator[tu
             if place and not _names_a_network(key, value):
                 yield f"the value of {key}", value
     yield "the place of the results", str(folder.path)
-    for name in ("path", "tracking_uri", "vault", "sweep_id", "parent_run_id"):
-        value = folder.results.identity.get(name)
-        if isinstance(value, str):
-            yield f"what sweep.json has under {name}", value
+    for name, value in folder.results.identity.of_the_owner.items():
+        yield f"what sweep.json has under {name}", value
     for name, value in os.environ.items():
         secret = name not in _NO_SECRETS and any(part in name.upper() for part in _SECRET_NAMES)
         for text in (*([value] if secret else []), *_IN_ADDRESSES.findall(value)):

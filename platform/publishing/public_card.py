@@ -11,7 +11,7 @@ from labeldp.platform.accuracy_figures import beyond_text, estimate_of
 from labeldp.platform.publishing.folder_ledger import LedgerLine
 from labeldp.platform.publishing.ledger_words import price, sentences
 from labeldp.platform.publishing.public_values import PublicTrial
-from labeldp.platform.publishing.selection import Choice
+from labeldp.platform.publishing.selection import HowChosen
 from labeldp.platform.publishing.total_ledger import Total
 from labeldp.platform.records.trial_record import NoiseKind
 
@@ -32,7 +32,7 @@ class CardFacts:
     trial: PublicTrial
     lines: Sequence[LedgerLine]
     cost: Total
-    choice: Choice
+    choice: HowChosen
     num_labels: int | None
     has_model: bool
 

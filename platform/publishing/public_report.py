@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
 from labeldp.platform.publishing.learned_sweeps import keys_behind, learns
 from labeldp.platform.publishing.ledger_words import sentences
@@ -96,8 +95,7 @@ def public_report(results: Path, *, to: Path) -> PublicReport:
 
 def _content(folder: FolderLedger, shown: list[TrialRecord]) -> PageContent:
     """What the page is made of: public records, and the lines that their trials have read."""
-    by = folder.results.identity.get("choose_by")
-    choose_by = ChooseBy(by) if by else None
+    choose_by = folder.results.identity.choose_by
     records = public_records(_at_their_price(folder, shown), fingerprint=folder.fingerprint)
     keys = tuple({key: None for record in shown for key in keys_behind(folder, record)})
     lines = [

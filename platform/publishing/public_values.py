@@ -102,7 +102,7 @@ def public_trial(record: TrialRecord, *, fingerprint: str) -> PublicTrial:
         fingerprint: Of the public data, as the sweep's folder has it.
 
     Raises:
-        ValueError: Its method or its data set is none that is known here.
+        ValueError: Its method or its data set is not known here.
     """
     config = public_config(record.config)
     if "method" not in config or "data.name" not in config:
@@ -229,7 +229,7 @@ def _checked(value: Any, kind: Any) -> Any:
 
 
 def _digits(text: str) -> str:
-    """A digest, or nothing for what is none."""
+    """The text if it is a digest, else nothing."""
     return text if _HASH.fullmatch(text) else ""
 
 

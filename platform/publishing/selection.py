@@ -55,7 +55,7 @@ _MEANING = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class HowChosen:
     """How a trial came to be the one that is published.
 
     Attributes:
@@ -90,7 +90,7 @@ class Selected:
     cost: Total
     own: Total
     keys: tuple[str, ...]
-    choice: Choice
+    choice: HowChosen
 
 
 def selected(
@@ -124,8 +124,7 @@ def selected(
         )
     doubt = ""
     if trial == BEST:
-        told = folder.results.identity.get("choose_by")
-        asked = choose_by or (ChooseBy(told) if told else None)
+        asked = choose_by or folder.results.identity.choose_by
         chosen, rivals = _best(folder, at_epsilon=at_epsilon, choose_by=asked)
         accuracy = chosen_by((rival.metrics for rival in rivals), asked)
         by, doubt = _BY[accuracy], doubt_of(rivals, by=accuracy)
@@ -143,7 +142,7 @@ def selected(
         check_record(folder, record)
     cost = price_of(folder, chosen)
     together = _dearer(cost_of_page(folder, among.values()), cost.epsilon)
-    choice = Choice(by=by, among=len(among), cost=together, learned=learns(folder), doubt=doubt)
+    choice = HowChosen(by=by, among=len(among), cost=together, learned=learns(folder), doubt=doubt)
     keys = keys_behind(folder, chosen)
     return Selected(record=chosen, cost=cost, own=own, keys=keys, choice=choice)
 

@@ -1,16 +1,17 @@
 """Totals of one sweep's ledger as its JSON, its report, a remade one and tracking have them.
 
->>> sweep_totals([], {}, delta=1e-5)["epsilon_total"]
+>>> sweep_totals([], SweepIdentity(), delta=1e-5)["epsilon_total"]
 0.0
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
 from labeldp.mechanisms.release_store import Charge
 from labeldp.platform.publishing.learned_sweeps import plan_of
 from labeldp.platform.publishing.total_ledger import Spending, spent_by, total_of
+from labeldp.platform.records.sweep_identity import SweepIdentity
 
 #: What a sweep's JSON has of its ledger, and what of the releases with noise by themselves.
 OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
@@ -18,7 +19,7 @@ OF_PRIVATE = ("epsilon_private", "delta_private")
 
 
 def sweep_totals(
-    charges: Sequence[Charge], identity: Mapping[str, Any], *, delta: float
+    charges: Sequence[Charge], identity: SweepIdentity, *, delta: float
 ) -> dict[str, Any]:
     """Return the totals of a sweep.
 

@@ -17,7 +17,7 @@ BINS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Consensus:
+class VoteConsensus:
     """Counts of queries by the share of teachers that gave the commonest answer.
 
     Attributes:
@@ -35,7 +35,7 @@ class Consensus:
                 raise ValueError(f"{name} is {counts!r:.80}; it must be {BINS} counts")
 
     @classmethod
-    def of(cls, shares: NDArray[np.floating], *, answered: NDArray[np.bool_]) -> "Consensus":
+    def of(cls, shares: NDArray[np.floating], *, answered: NDArray[np.bool_]) -> "VoteConsensus":
         """Count queries.
 
         Args:
@@ -53,7 +53,7 @@ class Consensus:
         write_json(path, asdict(self))
 
     @classmethod
-    def read(cls, path: Path) -> "Consensus | None":
+    def read(cls, path: Path) -> "VoteConsensus | None":
         """Return what is kept at `path`; None where there is nothing, or nothing readable."""
         try:
             kept = read_json(path)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from labeldp.platform.records.results import ResultsFolderError, identity_of
+from labeldp.platform.records.sweep_identity import SweepIdentity
 from labeldp.platform.records.trial_record import TrialRecord
 
 
@@ -15,18 +15,18 @@ class KeptResults:
 
     Attributes:
         path: The folder.
-        identity: What `sweep.json` holds; empty where there is none.
+        identity: What `sweep.json` holds; nothing where there is none.
         records: Of the trials that ended, by hash.
     """
 
     path: Path
-    identity: Mapping[str, Any]
+    identity: SweepIdentity
     records: Mapping[str, TrialRecord]
 
     @property
     def sweep(self) -> str:
         """Name of the sweep; the folder's where nothing says it."""
-        return str(self.identity.get("sweep") or self.path.name)
+        return self.identity.sweep or self.path.name
 
     @property
     def store(self) -> Path:

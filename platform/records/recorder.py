@@ -37,7 +37,7 @@ RETRY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataFacts:
+class RecordedData:
     """What records and cards say of a sweep's data.
 
     Attributes:
@@ -61,7 +61,7 @@ class Recorder(tune.Callback):
         provenance: Provenance,
         progress: SweepProgress,
         vault: VaultOwner,
-        data: DataFacts | None = None,
+        data: RecordedData | None = None,
     ) -> None:
         """Stand ready.
 
@@ -77,7 +77,7 @@ class Recorder(tune.Callback):
         self.folder, self.tracker, self.plans = folder, tracker, plans
         self.records: dict[str, TrialRecord] = {}
         self._provenance, self._progress = provenance, progress
-        self._vault, self._data = vault, data or DataFacts()
+        self._vault, self._data = vault, data or RecordedData()
         self._names = run_names(plans)
         self._known_charges: Mapping[str, Charge] = {}
         self._curves: dict[str, list[dict[str, float]]] = {}

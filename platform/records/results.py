@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from labeldp.platform.records.json_files import (
     write_json,
     write_text,
 )
+from labeldp.platform.records.sweep_identity import SweepIdentity
 from labeldp.platform.records.trial_record import TrialRecord
 
 __all__ = [
@@ -39,16 +40,6 @@ __all__ = [
     "write_json",
     "write_text",
 ]
-
-#: Facts of `sweep.json` that are texts.
-_TEXTS = (
-    *("sweep", "sweep_id", "fingerprint", "parent_run_id", "tracking_uri", "vault", "path"),
-    "choose_by",
-)
-#: And those that are whole numbers.
-_NUMBERS = ("teachers_trained", "teachers_reused", "num_labels", "held_out_labels")
-#: And those that are any numbers.
-_FLOATS = ("count_epsilon",)
 
 
 class ResultsFolder:
@@ -77,8 +68,8 @@ class ResultsFolder:
                 f"results folder {self.path} can't be written ({error.strerror}); choose another "
                 "one with --results DIR"
             ) from error
-        owner = self.identity().get("sweep", sweep)
-        if owner != sweep:
+        owner = self.identity().sweep
+        if owner is not None and owner != sweep:
             raise ResultsFolderError(
                 f"results folder {self.path} holds sweep {owner!r}, not {sweep!r}; choose another "
                 "one with --results DIR"
@@ -138,8 +129,8 @@ class ResultsFolder:
         for draft in drafts:
             draft.unlink(missing_ok=True)
 
-    def identity(self) -> dict[str, Any]:
-        """Return what the folder says of itself; empty for a new one.
+    def identity(self) -> SweepIdentity:
+        """Return what the folder says of itself; nothing for a new one.
 
         Raises:
             ResultsFolderError: The file is damaged.
@@ -147,8 +138,10 @@ class ResultsFolder:
         return identity_of(self.path / "sweep.json")
 
     def identify(self, **facts: Any) -> None:
-        """Add facts to what the folder says of itself."""
-        write_json(self.path / "sweep.json", {**self.identity(), "sweep": self.sweep, **facts})
+        """Add facts of `SweepIdentity` to what the folder says of itself; None says nothing new."""
+        new = {name: fact for name, fact in facts.items() if fact is not None}
+        told = replace(self.identity(), **{**new, "sweep": self.sweep})
+        write_json(self.path / "sweep.json", told.to_json())
 
     def records(self) -> dict[str, TrialRecord]:
         """Return the records of trials that ended, by hash.
@@ -168,20 +161,19 @@ class ResultsFolder:
         write_json(self.path / "trials" / f"{record.hash}.json", asdict(record))
 
 
-def identity_of(path: Path) -> dict[str, Any]:
+def identity_of(path: Path) -> SweepIdentity:
     """Return what the `sweep.json` at `path` says; nothing where there is none.
 
     Raises:
         ResultsFolderError: It is damaged.
     """
     if not path.exists():
-        return {}
-    facts = read_json(path)
-    for names, kind in ((_TEXTS, str), (_NUMBERS, int), (_FLOATS, float)):
-        for name in names:
-            if name in facts and type(facts[name]) is not kind:
-                raise ResultsFolderError(
-                    f"{path} is damaged ({name} is {facts[name]!r:.80}); restore it, or move "
-                    "the folder away and start anew"
-                )
-    return facts
+        return SweepIdentity()
+    try:
+        return SweepIdentity.from_json(read_json(path))
+    except ResultsFolderError:
+        raise
+    except ValueError as error:
+        raise ResultsFolderError(
+            f"{path} is damaged ({error}); restore it, or move the folder away and start anew"
+        ) from error

@@ -60,7 +60,7 @@ def check_path(uri: str) -> None:
 
 
 def check_file(uri: str) -> None:
-    """Refuse a SQLite store whose file is none; MLflow would try for minutes.
+    """Refuse a SQLite store whose file is not a database; MLflow would try for minutes.
 
     Raises:
         TrackingUnusable: A folder, pipe, socket or device is there, or as `check_path`.

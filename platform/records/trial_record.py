@@ -1,7 +1,7 @@
 """What a trial left behind, checked where it is made and where it is read.
 
-Reports, figures and tracking are made of records without looking at them again: a number that is
-none, or a text that no page can show, is refused here and named.
+Reports, figures and tracking are made of records without looking at them again: what is not
+a number where one belongs, or a text that no page can show, is refused here and named.
 """
 
 import json
@@ -42,9 +42,10 @@ class TrialRecord:
         config: The resolved configuration, flattened.
         point: The values of the axes.
         finished: Whether it came to its end.
-        reason: Why it did not; empty if it did.
+        reason: Why it did not, in words; empty if it did.
+        over_budget: Whether it did not because a release would have gone over the budget.
         metrics: Name -> number.
-        curves: One mapping per epoch; a number that was none is NaN.
+        curves: One mapping per epoch; what was not a number is NaN.
         release_keys: The releases that it read.
         seconds: Wall time.
         git_commit: Of the code that ran it; empty in records of before this was kept.
@@ -60,6 +61,7 @@ class TrialRecord:
     point: Mapping[str, Any]
     finished: bool
     reason: str = ""
+    over_budget: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict)
     curves: list[dict[str, float]] = field(default_factory=list)
     release_keys: list[str] = field(default_factory=list)
@@ -77,7 +79,10 @@ class TrialRecord:
         """
         for name in ("hash", "variant", "reason", "git_commit"):
             _need(name, getattr(self, name), isinstance(getattr(self, name), str), "a text")
-        _need("finished", self.finished, isinstance(self.finished, bool), "true or false")
+        for name in ("finished", "over_budget"):
+            value = getattr(self, name)
+            _need(name, value, isinstance(value, bool), "true or false")
+        _need("over_budget", True, not (self.finished and self.over_budget), "false if finished")
         _need("seconds", self.seconds, _is_number(self.seconds), "a number")
         _need("stopped_early", self.stopped_early, type(self.stopped_early) is int, "a number")
         for name in ("config", "point", "metrics", "environment", "features"):
@@ -144,6 +149,7 @@ class TrialRecord:
         try:
             if isinstance(curves := fields.get("curves"), list):
                 fields["curves"] = [_with_nan(epoch) for epoch in curves]
+            fields.setdefault("over_budget", _over_budget_formerly(fields.get("reason")))
             record = cls(**fields)
             if record.hash != path.stem:
                 raise ValueError(f"it is of trial {record.hash!r}")
@@ -153,6 +159,11 @@ class TrialRecord:
                 "to run the trial again"
             ) from error
         return record
+
+
+def _over_budget_formerly(reason: Any) -> bool:
+    """What records of before the field was kept say of it: their reason began with the error."""
+    return isinstance(reason, str) and reason.startswith("BudgetExceeded: ")
 
 
 def _with_nan(epoch: Any) -> Any:

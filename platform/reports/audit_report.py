@@ -14,7 +14,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from labeldp.platform.private_files import inner_folder, private_folder
-from labeldp.platform.records.consensus import BINS, Consensus, consensus_path
+from labeldp.platform.records.consensus import BINS, VoteConsensus, consensus_path
 from labeldp.platform.records.results import TrialRecord, write_text
 from labeldp.platform.reports.audit_figures import AuditedModel, audit_figure, confidence_figure
 from labeldp.platform.reports.glossary import GLOSSARY
@@ -133,7 +133,7 @@ def _agreement(records: Sequence[TrialRecord], results: Path) -> list[Markup]:
     """A histogram of the teachers' agreement for each trial that kept one, as far as they fit."""
     charts: list[Markup] = []
     for record in records:
-        kept = Consensus.read(consensus_path(results, record.hash)) if record.finished else None
+        kept = VoteConsensus.read(consensus_path(results, record.hash)) if record.finished else None
         if kept is not None and any((*kept.answered, *kept.refused)) and len(charts) < MOST_CHARTS:
             charts.append(
                 bars(

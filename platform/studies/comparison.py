@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.pate.calibration import calibrate_gnmax
 from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureSet, TrialConfig
@@ -34,7 +35,7 @@ LARGER_EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 REPETITIONS = 3
 _EPOCHS = 12
 #: PATE: how many teachers answer how many queries. Its noise follows from epsilon, at this delta.
-_TEACHERS, _ANSWERS, _DELTA = 800, 300, 1e-5
+_TEACHERS, _ANSWERS = 800, 300
 #: How every method trains; a method brings its own defaults, so that each is told.
 SHARED: Mapping[str, Any] = {
     "trainer.epochs": _EPOCHS,
@@ -90,8 +91,8 @@ def _pate_noise(epsilon: float) -> float:
     which is exact and lower where epsilon is tiny. A label moves one vote, which is two counts, as
     it does in a one-hot label: K answers are K such releases.
     """
-    decisions = calibrate_gnmax(epsilon=epsilon, delta=_DELTA, max_answers=_ANSWERS)
-    counts = calibrate_gaussian(epsilon=epsilon, delta=_DELTA).noise_std * math.sqrt(_ANSWERS)
+    decisions = calibrate_gnmax(epsilon=epsilon, delta=USUAL_DELTA, max_answers=_ANSWERS)
+    counts = calibrate_gaussian(epsilon=epsilon, delta=USUAL_DELTA).noise_std * math.sqrt(_ANSWERS)
     return min(decisions.aggregator.noise_std, counts)
 
 
@@ -105,7 +106,7 @@ def _pate(repetition: int, epsilons: Sequence[float]) -> Variant:
             "trainer.ensemble.teachers": _TEACHERS,
             "trainer.ensemble.queries": _ANSWERS,
             "trainer.answers": _ANSWERS,
-            "trainer.delta": _DELTA,
+            "trainer.delta": USUAL_DELTA,
             "trainer.publish_cost": False,
             "trainer.student.kind": StudentKind.PROBE,
             "trainer.students": 1,

@@ -30,7 +30,7 @@ from labeldp.mechanisms.pate.vote_counts import count_votes
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.mechanisms.vault_part import VaultPart
-from labeldp.platform.records.consensus import Consensus
+from labeldp.platform.records.consensus import VoteConsensus
 from labeldp.platform.trusted.vote_store import VoteJournal, VoteStore
 from labeldp.trainers.pate import teachers
 from labeldp.trainers.settings.ensemble import EnsembleConfig
@@ -95,7 +95,7 @@ class DeskAnswers:
     values: NDArray[np.int64]
     keys: tuple[str, ...]
     figures: Mapping[str, float]
-    consensus: Consensus | None = None
+    consensus: VoteConsensus | None = None
 
 
 class AnswerDesk:
@@ -300,8 +300,8 @@ class AnswerDesk:
 
 def _consensus(
     rounds: Sequence[AnsweredRequest], released: NDArray[np.int64], *, teachers: int
-) -> Consensus:
+) -> VoteConsensus:
     """Count the queries that were looked at by how far the teachers agreed."""
     shares = np.concatenate([each.votes.max(1) for each in rounds]) / teachers
     seen = released[:, BY_TEACHERS] != NOT_LOOKED_AT
-    return Consensus.of(shares[seen], answered=released[seen, BY_TEACHERS] == 1)
+    return VoteConsensus.of(shares[seen], answered=released[seen, BY_TEACHERS] == 1)

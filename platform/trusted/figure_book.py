@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.platform.private_files import inner_folder
-from labeldp.platform.records.consensus import Consensus, consensus_path
+from labeldp.platform.records.consensus import VoteConsensus, consensus_path
 from labeldp.platform.records.results import write_json
 from labeldp.platform.trusted.audits import AuditFindings, evidence_path
 
@@ -65,7 +65,7 @@ class FigureBook:
         *,
         keys: Iterable[str],
         figures: Mapping[str, float],
-        consensus: Consensus | None = None,
+        consensus: VoteConsensus | None = None,
     ) -> None:
         """Keep what is known of all answers that a trial has read so far, instead of the earlier.
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.joint_ledger import LedgerPart, joint_delta, joint_epsilon
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault
@@ -180,7 +181,7 @@ class SharedVault:
         """Return every line of every fit's ledger."""
         return [charge for part in self.parts() for charge in part.charges]
 
-    def total(self, *, delta: float = 1e-5) -> tuple[float, float]:
+    def total(self, *, delta: float = USUAL_DELTA) -> tuple[float, float]:
         """Epsilon of the label that has paid most over all fits, and the delta at which it holds.
 
         Args:
@@ -190,7 +191,7 @@ class SharedVault:
         at = joint_delta(parts, delta=delta)
         return joint_epsilon(parts, delta=at), at
 
-    def epsilon(self, *, delta: float = 1e-5) -> float:
+    def epsilon(self, *, delta: float = USUAL_DELTA) -> float:
         """Epsilon of the label that has paid most over all fits, at this delta and no larger one.
 
         Infinite where none holds there; `total` has one, and the delta that it takes.

@@ -240,7 +240,8 @@ class VaultHome:
 
         Raises:
             ValueError: No trial's hash, or of one that the driver has not begun; confidences that
-                are none; a trial that was audited with others since the driver started it.
+                are not probabilities; a trial that was audited with other ones since the driver
+                started it.
         """
 
         def find() -> AuditFindings:

@@ -195,8 +195,8 @@ KNOWN = (
     Mutant(
         "randomized response under a prior at twice epsilon",
         "rr_with_prior",
-        "flip = flip_probability(epsilon=self.epsilon, others=k - 1)",
-        "flip = flip_probability(epsilon=2 * self.epsilon, others=k - 1)",
+        "flip = wrong_probability(epsilon=self.epsilon, others=k - 1)",
+        "flip = wrong_probability(epsilon=2 * self.epsilon, others=k - 1)",
         ("rr_with_prior", "privacy_loss"),
     ),
     Mutant(

@@ -67,7 +67,7 @@ def test_the_vault_refuses_what_a_plan_did_not_foresee(
     assert (outcome["finished"], outcome["failed"], outcome["over_budget"]) == (1, 1, 1)
     assert outcome["ledger"]["epsilon_total"] in (1.0, 2.0)
     (failed,) = [record for record in records(tmp_path) if not record["finished"]]
-    assert "the budget is epsilon 2.5" in failed["reason"]
+    assert failed["over_budget"] and "the budget is epsilon 2.5" in failed["reason"]
 
 
 def test_a_sweep_that_runs_out_of_time_goes_on_later(

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
-    flip_probability,
     happens,
+    wrong_probability,
 )
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 
@@ -35,7 +35,7 @@ def test_a_label_changes_with_the_probability_that_epsilon_says(epsilon: float) 
     """The largest draw is the only one to change a label; how often is left to the next ones."""
     flip = 2 * math.exp(-epsilon) / (1 + 2 * math.exp(-epsilon))
     mechanism = RandomizedResponse(epsilon=epsilon, num_classes=3)
-    assert flip_probability(epsilon=epsilon, others=2) == pytest.approx(flip, rel=1e-15)
+    assert wrong_probability(epsilon=epsilon, others=2) == pytest.approx(flip, rel=1e-15)
     top, script = 1 - CELL, list[float]()
     rest = flip
     while rest < CELL:

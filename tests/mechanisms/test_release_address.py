@@ -25,6 +25,7 @@ from labeldp.mechanisms.randomness import AnyGenerator, NoiseSource, OsEntropy, 
 from labeldp.mechanisms.release_address import address, describe
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.api.class_labels import PublishedClasses
 from tests.mechanisms.test_declared_failures import every_mechanism
 from tests.source_tree import ROOT, sources
 
@@ -166,7 +167,7 @@ MECHANISMS = [
     *(kind(noise_std=2.0, num_classes=3) for kind in (GaussianNoise, LabelMoments)),
     *(kind(epsilon=1.0) for kind in (CorrectCount, MostCorrect, RRWithPrior)),
     RandomizedResponse(epsilon=1.0, num_classes=3),
-    NoNoise(num_classes=3),
+    *(kind(num_classes=3) for kind in (NoNoise, PublishedClasses)),
     *(answers(each) for each in (LNMax(scale=2.0), GNMax(noise_std=2.0), CONFIDENT, INTERACTIVE)),
     published_cost(),
 ]

@@ -8,7 +8,7 @@ import pytest
 
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.earlier_starts import count_epsilon_before, known_ledger, other_code
-from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
+from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, write_json
 from labeldp.platform.trusted.vault_identity import witness
 from labeldp.platform.trusted.vault_store import SqliteStore
 from tests.platform.examples import a_charge, a_record
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> ResultsFolder:
 def test_a_ledger_that_knows_everything_is_gone_on_with(folder: ResultsFolder) -> None:
     known = known_ledger(folder, moved=False)
     assert [charge.key for charge in known.charges] == ["r1"]
-    assert known.vault == folder.identity()["vault"]
+    assert known.vault == folder.identity().vault
 
 
 def test_a_new_folder_has_spent_nothing(tmp_path: Path) -> None:
@@ -88,6 +88,6 @@ def test_a_folder_tells_what_a_count_cost_where_nobody_said(tmp_path: Path) -> N
     assert count_epsilon_before(folder.path) == 0.05
     folder.identify(count_epsilon=0.36)
     assert count_epsilon_before(folder.path) == 0.36
-    folder.identify(count_epsilon="much")
+    write_json(folder.path / "sweep.json", {"sweep": "small", "count_epsilon": "much"})
     with pytest.raises(ResultsFolderError, match="count_epsilon"):
         count_epsilon_before(folder.path)

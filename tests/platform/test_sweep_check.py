@@ -11,6 +11,7 @@ from labeldp.platform import sweep_check
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.configuration import TrialConfig, with_changes
 from labeldp.platform.records.results import write_json
+from labeldp.platform.records.sweep_identity import SweepIdentity
 from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.search.search_settings import OptunaSearch
 from labeldp.platform.space import LogUniform
@@ -104,7 +105,7 @@ def test_a_folder_that_was_begun_with_other_canaries_keeps_them(tmp_path: Path) 
 
 
 def test_what_a_sweep_that_learns_may_cost_is_known_to_who_publishes_it(tmp_path: Path) -> None:
-    assert learned_facts(check(small(), options(tmp_path)), {}) == {}
+    assert learned_facts(check(small(), options(tmp_path)), SweepIdentity()) == {}
     base = with_changes(
         TrialConfig(), {"evaluation.held_out_share": 0.1, "evaluation.epsilon": 0.25}
     )
@@ -125,9 +126,11 @@ def test_what_a_sweep_that_learns_may_cost_is_known_to_who_publishes_it(tmp_path
         "learned_delta": 0.0,
         "learned_releases": False,
     }
-    assert learned_facts(checked, {}) == plan  # the baseline, which has no bound, left out
+    # The baseline, which has no bound, is left out.
+    assert learned_facts(checked, SweepIdentity()) == plan
     dearer = {**plan, "learned_epsilon": 9.0, "learned_releases": True}
-    assert learned_facts(checked, dearer) == dearer
+    assert learned_facts(checked, SweepIdentity.from_json(dearer)) == dearer
     wide = replace(searching, space={"trainer.epsilon": LogUniform(0.5, 2.0)}, variants=())
-    found = learned_facts(check(wide, options(tmp_path, max_epsilon_total=50.0)), {})
+    checked = check(wide, options(tmp_path, max_epsilon_total=50.0))
+    found = learned_facts(checked, SweepIdentity())
     assert found["learned_releases"] and found["learned_epsilon"] == pytest.approx(12.0)

@@ -16,6 +16,7 @@ from labeldp.platform import home_handle
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.publishing.sweep_totals import sweep_totals
+from labeldp.platform.records.sweep_identity import SweepIdentity
 from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels, VaultHome
 from labeldp.platform.vault_client import VaultClient
 from labeldp.platform.vault_owner import VaultOwner
@@ -106,7 +107,7 @@ def test_another_trials_noise_is_another_release(tmp_path: Path) -> None:
         other.release(rr(1.0))
         other.release_held_out(count, np.zeros(50, dtype=np.int64))
         assert other.epsilon(delta=1e-5) == (1.0, 0.0)
-    totals = sweep_totals(home.ledger(), {}, delta=1e-5)
+    totals = sweep_totals(home.ledger(), SweepIdentity(), delta=1e-5)
     assert (totals["releases"], totals["epsilon_total"], totals["delta"]) == (6, 3.0, 0.0)
 
 
@@ -118,7 +119,7 @@ def test_what_may_fail_is_part_of_every_delta(
     assert client.epsilon(delta=1e-5) == (1.0, 8e-6)
     other = VaultClient(home=client.home, noise=OsEntropy(draw=1))
     other.release(rr(1.0), indices=np.arange(9))
-    totals = sweep_totals(client.home.ledger(), {}, delta=1e-5)
+    totals = sweep_totals(client.home.ledger(), SweepIdentity(), delta=1e-5)
     assert (totals["epsilon_total"], totals["delta"]) == (2.0, 1.6e-5)
 
 

@@ -236,7 +236,7 @@ def test_json_has_the_keys_of_the_contract(completed: Start, results: Path) -> N
 
 def test_every_trial_is_tracked_with_everything(completed: Start, results: Path) -> None:
     parent, children, client = runs(completed)
-    fingerprint = ResultsFolder(results, sweep="quickstart").identity()["fingerprint"]
+    fingerprint = ResultsFolder(results, sweep="quickstart").identity().fingerprint or ""
     for digest, record in completed.records.items():
         run = children[digest]
         assert set(run.data.tags) >= TAGS

@@ -12,6 +12,7 @@ import numpy as np
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.data_sets.data_set import DataSet, Layout
 from labeldp.trainers.data_sets.files import Splits
+from labeldp.trainers.trainer import TrainerDefaults
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,24 @@ class LouderConfig(AlibiConfig):
     """ALIBI, but louder."""
 
     loudness: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuietConfig:
+    """Settings that say half of what is asked of them."""
+
+    epochs: int = 1
+
+    def planned_charge(self, *, num_classes, seed):
+        return None
+
+    def start(self, *, data, labels, seed, performance):
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class InheritingConfig(TrainerDefaults, QuietConfig):
+    """The same, with the defaults."""
 
 
 def read_corners(root):
@@ -48,6 +67,8 @@ ENTRIES = """\
 louder = {name}_code:LouderConfig
 nowhere = {name}_gone:Config
 nothing = {name}_code:NOTHING
+quiet = {name}_code:QuietConfig
+inheriting = {name}_code:InheritingConfig
 alibi = {name}_code:LouderConfig
 
 [labeldp.data_sets]

@@ -53,6 +53,16 @@ def test_a_method_of_another_package(installed: Path) -> None:
         TrialConfig(method="louder", trainer=AlibiConfig())
 
 
+def test_settings_that_lack_what_a_trial_asks_for_are_refused_at_once(installed: Path) -> None:
+    with pytest.raises(ExtensionError) as caught:
+        METHODS["quiet"]
+    missing = "it has no ensemble and no prior and no check_data and no delta (who inherits"
+    assert missing in str(caught.value)
+    assert "`TrainerDefaults` has ensemble, prior, check_data)" in str(caught.value)
+    with pytest.raises(ExtensionError, match="but it has no delta; see docs"):
+        METHODS["inheriting"]
+
+
 def test_names_of_labeldp_stay_its_own(installed: Path) -> None:
     assert METHODS["alibi"] is AlibiConfig
     assert list(METHODS).count("alibi") == 1

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from labeldp.trainers.schedules import sgd
-from labeldp.trainers.sgd import Group, Sgd, parameter_groups
+from labeldp.trainers.sgd import ParameterGroup, Sgd, parameter_groups
 
 
 def network() -> nn.Module:
@@ -54,7 +54,7 @@ def test_it_is_torchs_optimizer_to_the_bit(momentum: float, nesterov: bool) -> N
 def test_it_is_the_textbooks_formula() -> None:
     """Nesterov momentum and decay written out, for three steps on one weight."""
     parameter = torch.tensor([0.7], requires_grad=True)
-    optimizer = Sgd([Group(parameters=[parameter], weight_decay=0.01)], learning_rate=0.1)
+    optimizer = Sgd([ParameterGroup(parameters=[parameter], weight_decay=0.01)], learning_rate=0.1)
     weight, velocity = 0.7, 0.0
     for _ in range(3):
         optimizer.zero_grad()
@@ -68,7 +68,7 @@ def test_it_is_the_textbooks_formula() -> None:
 
 def test_decoupled_decay_and_a_rate_of_its_own_written_out() -> None:
     parameter = torch.tensor([0.7], requires_grad=True)
-    group = Group(parameters=[parameter], weight_decay=0.5, rate=3.0, decoupled=True)
+    group = ParameterGroup(parameters=[parameter], weight_decay=0.5, rate=3.0, decoupled=True)
     optimizer = Sgd([group], learning_rate=0.1)
     weight, velocity = 0.7, 0.0
     for _ in range(3):

@@ -18,7 +18,7 @@ from labeldp.trainers.regular_files import open_regular
 
 #: Types are found within a block; Arrow takes no larger ones.
 _LARGEST_BLOCK = 1 << 30
-#: A line of names that is longer is none.
+#: A first line that is longer is not taken for names of columns.
 _LONGEST_HEADER = 1 << 20
 _DELIMITERS = ",;\t"
 #: Of what Arrow says, that which quotes nothing of the file.

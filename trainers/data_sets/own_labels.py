@@ -102,7 +102,7 @@ def _place(places: dict[Hashable, int], label: Any) -> int:
 
 
 def _whole_numbers(text: NDArray[Any]) -> tuple[NDArray[np.int64] | None, int]:
-    """Text as whole numbers, or the first row that is none."""
+    """Text as whole numbers, or the first row that is not one."""
     for row, label in enumerate(text.tolist()):
         if not is_whole(label):
             return None, row

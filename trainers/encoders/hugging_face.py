@@ -51,7 +51,7 @@ def hugging_face_encoder(request: EncoderRequest) -> Encoder:
 
     Raises:
         WeightsRefused: Weights or settings that are not there, can't be downloaded, or do not fit.
-        ValueError: transformers is not installed, or the model is none of images.
+        ValueError: transformers is not installed, or the model does not take images.
     """
     transformers = library("transformers")
     place = Path(request.name).expanduser()

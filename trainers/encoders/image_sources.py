@@ -115,7 +115,7 @@ def image_source(named: str, *, root: Path | None = None) -> ImageSource:
         root: Folder of the data sets; LABELDP_DATA if not given.
 
     Raises:
-        ValueError: It is none of them, is not there, or holds no images.
+        ValueError: It is no such source, is not there, or holds no images.
     """
     place = Path(named).expanduser()
     if place.is_dir():

@@ -97,7 +97,7 @@ class FeatureProvenance:
         """Return what `described` was taken of.
 
         Raises:
-            ValueError: A league that there is not, or text that is none.
+            ValueError: An unknown league, or a value that is not text.
         """
         known = [entry.name for entry in fields(cls)]
         return cls(**{name: described[name] for name in known if name in described})

@@ -24,6 +24,9 @@ from torch.nn import functional
 class FixMatchLoss:
     """The parts of one step's loss, each a single number.
 
+    Training takes `total`. The others say, to who trains by hand or compares with another
+    implementation, what it is made of; no record has them.
+
     Attributes:
         total: What is minimized.
         labeled: Cross-entropy on the labeled examples.

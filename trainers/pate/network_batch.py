@@ -24,7 +24,7 @@ from labeldp.trainers.performance import Performance
 from labeldp.trainers.predictors import NetworkSettings
 from labeldp.trainers.recipe import Recipe
 from labeldp.trainers.schedules import TrainingDiverged, batches, rate_factor
-from labeldp.trainers.sgd import Group, Sgd
+from labeldp.trainers.sgd import ParameterGroup, Sgd
 
 #: Examples, over all networks, in one forward pass when nothing is learned from it.
 _EVALUATION_BATCH = 8192
@@ -126,7 +126,11 @@ class _Networks:
         self._forward = vmap(forward)
         self._forward_shared = vmap(forward, in_dims=(0, None))
         self._optimizer = Sgd(
-            [Group(parameters=list(self._parameters.values()), weight_decay=config.weight_decay)],
+            [
+                ParameterGroup(
+                    parameters=list(self._parameters.values()), weight_decay=config.weight_decay
+                )
+            ],
             learning_rate=config.learning_rate,
             momentum=config.momentum,
             nesterov=config.nesterov,

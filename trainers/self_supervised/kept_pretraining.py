@@ -53,7 +53,8 @@ def training_images(named: str, *, root: Path | None = None) -> Tensor:
         root: Folder of the data sets; LABELDP_DATA if not given.
 
     Raises:
-        ValueError: It is none of them, is not there, or holds no images, or some of several sizes.
+        ValueError: It is no such source, is not there, or holds no images, or images of several
+            sizes.
     """
     source = image_source(named, root=root)
     if isinstance(source, ArraySource):

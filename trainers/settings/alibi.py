@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.learner import LearnerConfig
@@ -30,7 +31,7 @@ class AlibiConfig(LearnerConfig, TrainerDefaults):
 
     noise: Noise = Noise.LAPLACE
     epsilon: float = 1.0
-    delta: float = 1e-5
+    delta: float = USUAL_DELTA
     post_processing: PostProcessing = PostProcessing.MAP_WITH_PRIOR
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
@@ -30,7 +31,7 @@ class AlibiPriorConfig(LearnerConfig, TrainerDefaults):
 
     noise: Noise = Noise.LAPLACE
     epsilon: float = 1.0
-    delta: float = 1e-5
+    delta: float = USUAL_DELTA
     prior: PriorSettings = field(default_factory=lambda: PriorSettings(source=PriorSource.CLUSTERS))
     prior_weight: float | None = None
 
@@ -98,7 +99,7 @@ class PriorLabelsConfig(LearnerConfig, TrainerDefaults):
     """
 
     epsilon: float = 1.0
-    delta: float = 1e-5
+    delta: float = USUAL_DELTA
     prior: PriorSettings = field(default_factory=lambda: PriorSettings(source=PriorSource.CLUSTERS))
     prior_weight: float = 1.0
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.learner import LearnerConfig
@@ -30,7 +31,7 @@ class ConsensusConfig(LearnerConfig, TrainerDefaults):
 
     noise: Noise = Noise.LAPLACE
     epsilon: float = 1.0
-    delta: float = 1e-5
+    delta: float = USUAL_DELTA
     retrain_epochs: int = 15
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.noise import LabelMechanism, Noise, label_mechanism
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
@@ -40,7 +41,7 @@ class ConvexConfig(TrainerDefaults):
 
     noise: Noise = Noise.RANDOMIZED_RESPONSE
     epsilon: float = 1.0
-    delta: float = 1e-5
+    delta: float = USUAL_DELTA
     diameter: float = 50.0
     step_factor: float = 1.0
     batch_size: int = 16

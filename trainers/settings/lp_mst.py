@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.trainers.losses import RobustLoss
 from labeldp.trainers.partition import checked_shares
@@ -48,7 +49,7 @@ class LpMstConfig(LearnerConfig, TrainerDefaults):
     loss: RobustLoss = RobustLoss.CROSS_ENTROPY
     partition_seed: int = 0
     prior: PriorSettings = field(default_factory=PriorSettings)
-    delta: float = 1e-5
+    delta: float = USUAL_DELTA
     retrain_epochs: int = 0
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Priced, failure_of
 from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
@@ -39,7 +40,8 @@ class PateConfig(TrainerDefaults):
         threshold: tau, of CONFIDENT and INTERACTIVE, in votes.
         sigma1: Standard deviation of the check's noise, in votes.
         sigma2: Standard deviation of the answers' noise, in votes; LNMAX takes the Laplace
-            distribution of this standard deviation.
+            distribution of this standard deviation, of scale sigma2 / sqrt 2 (`labeldp epsilon
+            pate --aggregator lnmax` is given that scale).
         confidence: Of INTERACTIVE: a student surer than this keeps its own label.
         answers: K, after which no more queries are answered.
         delta: At which epsilon is stated.
@@ -61,7 +63,7 @@ class PateConfig(TrainerDefaults):
     sigma2: float = 40.0
     confidence: float = 0.95
     answers: int = 500
-    delta: float = 1e-5
+    delta: float = USUAL_DELTA
     publish_cost: bool = True
     student: StudentConfig = field(default_factory=StudentConfig)
     students: int = 3

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.trainers.performance import Performance
@@ -33,7 +34,7 @@ class StagedMomentsConfig(LearnerConfig, TrainerDefaults):
     """
 
     epsilon: float = 1.0
-    delta: float = 1e-5
+    delta: float = USUAL_DELTA
     stages: int = 2
     earlier_epochs: int = 4
     prior: PriorSettings = field(default_factory=lambda: PriorSettings(source=PriorSource.MOMENTS))

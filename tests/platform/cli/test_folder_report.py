@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.platform.accuracy_figures import figures_of
+from labeldp.platform.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.results import ResultsFolder
 from tests.platform.cli.asked import answer, refusal
@@ -54,7 +54,7 @@ def test_a_sweep_that_chose_by_estimates_is_reported_so(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     a_folder(tmp_path / "results")
-    ResultsFolder(tmp_path / "results", sweep="small").identify(choose_by="estimated")
+    ResultsFolder(tmp_path / "results", sweep="small").identify(choose_by=ChooseBy.ESTIMATED)
     assert "no labels are held out" in refusal(capsys, "report", str(tmp_path / "results"))
     estimated = figures_of(AccuracyEstimate(accuracy=0.7, sampling_error=0.01))
     keep(tmp_path / "results", a_record("0" * 16, figures=estimated))

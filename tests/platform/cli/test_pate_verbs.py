@@ -1,14 +1,17 @@
 """pate_verbs: prices of answers to a file of votes, and the noise for a price."""
 
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import epsilon_of
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
+from labeldp.platform.cli import pate_prices
 from labeldp.platform.cli.command_line import main
+from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
 from tests.platform.cli.asked import answer
 
 
@@ -18,6 +21,13 @@ def votes(tmp_path: Path) -> str:
     counts = np.array([[240, 6, 4]] * 40 + [[90, 85, 75]] * 10)
     np.savez(tmp_path / "votes.npz", counts=counts)
     return str(tmp_path / "votes.npz")
+
+
+def test_the_sigma2_of_lnmax_is_a_scale_here_and_a_deviation_in_sweeps() -> None:
+    settings = PateConfig(aggregator=AggregatorKind.LNMAX, sigma2=40.0)
+    (request,) = settings.rounds
+    asked = Namespace(aggregator="lnmax", sigma1=None, threshold=None, sigma2=40.0 / 2**0.5)
+    assert pate_prices._aggregator(asked) == request.aggregator == LNMax(scale=40.0 / 2**0.5)
 
 
 PATE = ["--sigma1", "100", "--sigma2", "40", "--threshold", "150", "--delta", "1e-5"]

@@ -6,6 +6,7 @@ import pytest
 from scipy.stats import norm
 
 from labeldp.mechanisms.accounting import gaussian_epsilon
+from labeldp.platform.cli.command_line import main
 from tests.platform.cli.asked import answer
 
 
@@ -69,3 +70,14 @@ def test_calibrate_is_the_way_back(capsys: pytest.CaptureFixture[str], epsilon: 
     assert rr["keep_probability"] == pytest.approx(keep, rel=1e-12)
     for found in (laplace, gaussian, rr):
         assert found["epsilon"] <= target
+
+
+@pytest.mark.parametrize("noise", ["laplace", "rr"])
+def test_a_delta_changes_nothing_about_pure_noise_and_the_help_says_so(
+    capsys: pytest.CaptureFixture[str], noise: str
+) -> None:
+    target = ("calibrate", noise, "--epsilon", "1")
+    assert answer(capsys, *target) == answer(capsys, *target, "--delta", "1e-5")
+    with pytest.raises(SystemExit):
+        main(["calibrate", noise, "--help"])
+    assert "this noise is pure" in " ".join(capsys.readouterr().out.split())

@@ -19,6 +19,7 @@ from labeldp.platform.publishing.learned_sweeps import (
 )
 from labeldp.platform.publishing.selection import cost_of, cost_of_page, price_of
 from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.records.sweep_identity import SweepIdentity
 from tests.platform.examples import a_record
 from tests.platform.publishing.folders import LAPLACE, a_folder, a_vault, keep
 
@@ -81,7 +82,7 @@ def test_what_was_not_asked_but_planned_counts(results: Path) -> None:
     assert cost_of_page(folder, [folder.results.trial("b0")]).epsilon == 4.0
     assert plan_of(folder.results.identity) == LearnedPlan(epsilon=4.0)
     assert plan_behind(folder) == LearnedPlan(epsilon=3.0)
-    assert plan_of({"learned_delta": 1e-5}) == LearnedPlan(), "no plan, no delta"
+    assert plan_of(SweepIdentity(learned_delta=1e-5)) == LearnedPlan(), "no plan, no delta"
 
 
 def test_what_was_not_asked_but_planned_may_need_a_delta(results: Path) -> None:
@@ -98,7 +99,7 @@ def test_what_was_not_asked_but_planned_may_need_a_delta(results: Path) -> None:
 def test_where_releases_were_searched_all_of_the_sweep_counts(results: Path, told: bool) -> None:
     """So does it for sweeps from before this was written down."""
     folder = ResultsFolder(results, sweep="small")
-    facts = {**folder.identity(), "learned_releases": True}
+    facts = {**folder.identity().to_json(), "learned_releases": True}
     if not told:
         facts = {name: fact for name, fact in facts.items() if not name.startswith("learned_")}
         (results / "search.json").write_text("{}")
@@ -110,7 +111,8 @@ def test_where_releases_were_searched_all_of_the_sweep_counts(results: Path, tol
 
 def test_a_trial_that_was_stopped_says_that_the_sweep_learned(results: Path) -> None:
     folder = ResultsFolder(results, sweep="small")
-    facts = {name: x for name, x in folder.identity().items() if not name.startswith("learned_")}
+    facts = folder.identity().to_json()
+    facts = {name: fact for name, fact in facts.items() if not name.startswith("learned_")}
     (results / "sweep.json").unlink()
     folder.identify(**facts)
 

@@ -58,7 +58,7 @@ def test_a_network_of_ones_own_is_named_with_the_model(
 
 @pytest.mark.parametrize("name", ["path", "vault"])
 def test_what_the_sweep_knows_of_itself_is_looked_for(name: str, folder: FolderLedger) -> None:
-    value = str(folder.results.identity[name])
+    value = folder.results.identity.of_the_owner[name]
     with pytest.raises(NotPublishable):
         search({"page": value.encode()}, folder=folder, records=[])
 

@@ -76,7 +76,7 @@ def test_the_accuracy_that_decides_may_be_the_estimated_one(sweep: FolderLedger)
 def test_what_the_sweep_was_told_decides_unless_somebody_says_otherwise(
     sweep: FolderLedger,
 ) -> None:
-    ResultsFolder(sweep.path, sweep="small").identify(choose_by="estimated")
+    ResultsFolder(sweep.path, sweep="small").identify(choose_by=ChooseBy.ESTIMATED)
     told = read_folder(sweep.path)
     assert selected(told, BEST).record.hash == "0a"
     assert selected(told, BEST, choose_by=ChooseBy.TEST).record.hash == "1b"

@@ -1,6 +1,7 @@
 """sweep_totals: what a sweep's report says is what a remade one, the ledger and Python say."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from labeldp.platform.publishing.folder_ledger import read_folder
 from labeldp.platform.publishing.ledger_report import ledger_report
 from labeldp.platform.publishing.sweep_totals import OF_ALL, OF_PRIVATE, sweep_totals
 from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.records.sweep_identity import SweepIdentity
 from tests.platform.publishing.folders import a_folder
 
 ONE = LaplaceNoise(epsilon=1.0, num_classes=10)
-PLAN = {"learned_epsilon": 4.0, "learned_counts": 0.0, "learned_delta": 0.0}
+PLAN = SweepIdentity(learned_epsilon=4.0, learned_counts=0.0, learned_delta=0.0)
 
 
 def a_line(event: PureEvent | GaussianEvent) -> Charge:
@@ -29,7 +31,7 @@ def a_line(event: PureEvent | GaussianEvent) -> Charge:
 
 def test_a_published_baseline_does_not_hide_what_the_others_paid() -> None:
     def private(*lines: Charge) -> tuple[float, float]:
-        found = sweep_totals(lines, {}, delta=1e-5)
+        found = sweep_totals(lines, SweepIdentity(), delta=1e-5)
         return found["epsilon_private"], found["delta_private"]
 
     published = a_line(PureEvent(epsilon=math.inf))
@@ -47,10 +49,10 @@ def test_the_plan_counts_where_it_is_more_and_the_difference_is_the_choice() -> 
     assert set(found) == {*OF_ALL, *OF_PRIVATE}
     assert (found["epsilon_releases"], found["epsilon_total"]) == (1.0, 4.0)
     assert (found["epsilon_selection"], found["epsilon_private"]) == (3.0, 4.0)
-    cheap = sweep_totals(lines, {**PLAN, "learned_epsilon": 0.5}, delta=1e-5)
+    cheap = sweep_totals(lines, replace(PLAN, learned_epsilon=0.5), delta=1e-5)
     assert (cheap["epsilon_total"], cheap["epsilon_selection"]) == (1.0, 0.0)
     # A smaller sum at a larger delta is no bound at the smaller one.
-    approximate = {**PLAN, "learned_epsilon": 0.5, "learned_delta": 1e-6}
+    approximate = replace(PLAN, learned_epsilon=0.5, learned_delta=1e-6)
     assert sweep_totals(lines, approximate, delta=1e-5)["delta"] == 1e-6
     published = [*lines, a_line(PureEvent(epsilon=math.inf))]
     bare = sweep_totals(published, PLAN, delta=1e-5)
@@ -63,7 +65,7 @@ def test_whoever_is_asked_says_the_same_of_a_sweep_that_learned(
     tmp_path: Path, releases: list[Any]
 ) -> None:
     a_folder(tmp_path, releases=releases)
-    ResultsFolder(tmp_path, sweep="small").identify(**PLAN, learned_releases=True)
+    ResultsFolder(tmp_path, sweep="small").identify(**PLAN.to_json(), learned_releases=True)
     ledger = read_folder(tmp_path)
     charges = [line.charge for line in ledger.lines]
     sweep = sweep_totals(charges, ledger.results.identity, delta=ledger.delta)

@@ -22,7 +22,7 @@ def test_a_folder_is_read_as_it_is(tmp_path: Path) -> None:
     path = a_folder(tmp_path / "results", "01aa", "02bb")
     os.chmod(path, 0o755)  # who only reads closes nothing
     found = read_results(path)
-    assert (found.sweep, found.identity["fingerprint"]) == ("small", "abc")
+    assert (found.sweep, found.identity.fingerprint) == ("small", "abc")
     assert list(found.records) == ["01aa", "02bb"]
     assert path.stat().st_mode & 0o777 == 0o755
 

@@ -15,7 +15,7 @@ from labeldp.platform.cli.tracked_report import _record
 from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import SweepProgress
-from labeldp.platform.records.recorder import DataFacts, Recorder
+from labeldp.platform.records.recorder import RecordedData, Recorder
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.sweep import PlannedTrial, plan_trials
@@ -56,7 +56,7 @@ def recorder(tmp_path: Path, plans: dict[str, PlannedTrial]) -> Iterator[Recorde
         provenance=Provenance(git_commit="now", environment={"gpu": "here"}),
         progress=SweepProgress(total=5, skipped=0, stream=io.StringIO()),
         vault=OwnerWithoutHome(home=HomeHandle(None), authority=b""),
-        data=DataFacts(features=MADE),
+        data=RecordedData(features=MADE),
     )
 
 

@@ -15,6 +15,7 @@ import pytest
 from labeldp.platform.records.results import (
     ResultsFolder,
     ResultsFolderError,
+    TrialRecord,
     dumps,
     write_json,
     write_text,
@@ -33,6 +34,31 @@ def test_a_record_comes_back_as_it_was_kept(tmp_path: Path) -> None:
         folder.keep(record)
     found = ResultsFolder(tmp_path / "results", sweep="small").records()
     assert found == {record.hash: record for record in kept}
+
+
+@pytest.mark.parametrize(
+    ("reason", "over"),
+    [
+        ("BudgetExceeded: the budget is epsilon 2.5", True),
+        ("TrainingDiverged: BudgetExceeded: it is not", False),
+        ("", False),
+    ],
+)
+def test_old_records_say_in_their_reason_whether_the_budget_was_spent(
+    reason: str, over: bool, tmp_path: Path
+) -> None:
+    fields = asdict(a_record(finished=False, reason=reason))
+    del fields["over_budget"]
+    path = tmp_path / f"{fields['hash']}.json"
+    write_json(path, fields)
+    assert TrialRecord.read(path).over_budget is over
+    write_json(path, {**fields, "over_budget": not over})
+    assert TrialRecord.read(path).over_budget is not over
+
+
+def test_a_record_does_not_finish_over_the_budget() -> None:
+    with pytest.raises(ValueError, match="over_budget is True, and should be false if finished"):
+        replace(a_record(), over_budget=True)
 
 
 def test_a_folder_is_its_owners_alone_whatever_it_was(tmp_path: Path) -> None:
@@ -67,14 +93,14 @@ def test_keeping_a_trial_again_replaces_its_record(tmp_path: Path) -> None:
 
 def test_identity_grows_and_lasts(tmp_path: Path) -> None:
     folder = ResultsFolder(tmp_path, sweep="small")
-    assert folder.identity() == {}
+    assert not folder.identity()
     folder.identify(fingerprint="f")
-    folder.identify(parent_run_id="p")
-    assert ResultsFolder(tmp_path, sweep="small").identity() == {
-        "sweep": "small",
-        "fingerprint": "f",
-        "parent_run_id": "p",
-    }
+    folder.identify(parent_run_id="p", fingerprint=None)
+    told = {"sweep": "small", "fingerprint": "f", "parent_run_id": "p"}
+    assert json.loads((tmp_path / "sweep.json").read_text()) == told
+    assert ResultsFolder(tmp_path, sweep="small").identity().to_json() == told
+    with pytest.raises(TypeError, match="finger_print"):
+        folder.identify(finger_print="f")
 
 
 def test_another_sweep_is_refused(tmp_path: Path) -> None:

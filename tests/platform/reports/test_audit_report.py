@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.platform.records.consensus import Consensus, consensus_path
+from labeldp.platform.records.consensus import VoteConsensus, consensus_path
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.run_card import run_card
 from labeldp.platform.reports.report import write_report
@@ -102,7 +102,7 @@ def test_without_audits_there_is_no_page(tmp_path: Path) -> None:
 
 def test_teachers_agreement_is_on_the_owners_page_alone(tmp_path: Path) -> None:
     shares, answered = np.array([0.9, 0.4, 0.9]), np.array([True, False, True])
-    Consensus.of(shares, answered=answered).write(consensus_path(tmp_path, "a"))
+    VoteConsensus.of(shares, answered=answered).write(consensus_path(tmp_path, "a"))
     for record in (a_record("a"), audited("a")):
         written = write_report([record], folder=tmp_path, title="small", results=tmp_path)
         page = written.private[0].read_text()
