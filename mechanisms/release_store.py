@@ -19,6 +19,7 @@ from labeldp.mechanisms.accounting import (
     RandomizedResponseEvent,
     RenyiEvent,
 )
+from labeldp.mechanisms.randomness import NoiseKind, kind_of_described
 
 _EVENTS: dict[str, Any] = {
     kind.__name__: kind
@@ -56,6 +57,11 @@ class Charge:
             raise ValueError(
                 f"failure_probability is {self.failure_probability}; it must lie in [0, 1)"
             )
+
+    @property
+    def noise(self) -> NoiseKind:
+        """Where its noise came from; SEEDED, which is no guarantee, where that is not known."""
+        return kind_of_described(self.mechanism.get("noise"))
 
     @classmethod
     def undeclared(

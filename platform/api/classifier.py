@@ -29,6 +29,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
 from labeldp.platform.api.automatic_method import choose
 from labeldp.platform.api.class_labels import (
     PUBLISH,
@@ -47,7 +48,7 @@ from labeldp.platform.api.fit_rows import (
     public_rows,
 )
 from labeldp.platform.api.fit_settings import FitSize, configured, fit_changes, refuse_prices
-from labeldp.platform.api.ledger_lines import PaidRelease, guarantee, is_seeded
+from labeldp.platform.api.ledger_lines import PaidRelease, guarantee
 from labeldp.platform.api.method_names import AUTO, NamedMethod, named
 from labeldp.platform.api.private_figures import PrivateFigures, without_figures
 
@@ -322,6 +323,10 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         epsilon, delta = self._spent_in_other_copies
         return total[0] + epsilon, total[1] + delta
 
+    def _noise(self) -> NoiseSource:
+        seed = self.noise_seed
+        return SecureEntropy() if seed is None else SeededNoise(seed=seed)
+
     def _locked_away(
         self,
         places: NDArray[np.int64],
@@ -330,12 +335,11 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         rows: Any,
         vault: "SharedVault",
     ) -> Any:
-        from labeldp.mechanisms.randomness import SecureEntropy, SeededNoise
         from labeldp.platform.audit_settings import AuditSettings
         from labeldp.platform.trusted.near_labels import NearLabels, NearSecrets
         from labeldp.platform.trusted.shared_vault import PublicSide
 
-        count, seed = self.canaries, self.noise_seed
+        count = self.canaries
         near = NearLabels(
             NearSecrets(
                 labels=places,
@@ -349,7 +353,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 people=names_of(rows),
             ),
             shared=vault,
-            noise=SecureEntropy() if seed is None else SeededNoise(seed=seed),
+            noise=self._noise(),
         )
         if isinstance(self.classes, str) and self.classes == PUBLISH:
             near.release(PublishedClasses(num_classes=len(classes)))
@@ -380,7 +384,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 fingerprint=data.fingerprint,
                 trial="",
                 seed=config.seed,
-                noise="secure" if self.noise_seed is None else "seeded",
+                noise=self._noise().kind,
             ),
         )
 
@@ -388,4 +392,4 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """Take in what all fits with the vault cost."""
         total = self._with_other_copies(vault.total(delta=self.delta))
         self.total_epsilon_, self.total_delta_ = total
-        self._vault_seeded = any(map(is_seeded, vault.charges()))
+        self._vault_seeded = any(charge.noise is NoiseKind.SEEDED for charge in vault.charges())

@@ -13,9 +13,10 @@ from typing import Any
 
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.kept_results import KeptResults, read_results
-from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
+from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.platform.trusted.kept_ledger import KeptLedger, read_ledger
 
 #: At which epsilon is stated where releases are not pure and no trial says another delta.
@@ -60,8 +61,8 @@ class LedgerLine:
 
     @property
     def noise(self) -> NoiseKind | None:
-        """Where its noise came from; None where there is none."""
-        return noise_of(self.charge)
+        """Where its noise came from; None where the labels were handed out as they are."""
+        return None if hands_out(self.charge) else self.charge.noise
 
     @property
     def audience(self) -> Audience:
@@ -143,17 +144,6 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
         problems=(*kept.problems, *_contradictions(results, kept)),
         kept=kept,
     )
-
-
-def noise_of(charge: Charge) -> NoiseKind | None:
-    """Return where a line's noise came from; None where the labels were handed out as they are."""
-    if hands_out(charge):
-        return None
-    noise = charge.mechanism.get("noise")
-    name = noise.get("name") if isinstance(noise, Mapping) else None
-    # What is not known to be the operating system's entropy is taken for what can be repeated.
-    known = {"OsEntropy": NoiseKind.PLAIN, "SecureEntropy": NoiseKind.SECURE}
-    return known.get(str(name), NoiseKind.SEEDED)
 
 
 def hands_out(charge: Charge) -> bool:

@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.publishing.folder_ledger import Audience, FolderLedger, LedgerLine
 from labeldp.platform.publishing.total_ledger import Account, Total
-from labeldp.platform.records.trial_record import NoiseKind
 
 _NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
 

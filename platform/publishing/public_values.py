@@ -16,8 +16,9 @@ from enum import Enum
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.configuration import METHODS, EvaluationSettings, FeatureSet
-from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
+from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.trainers.data_sets.catalog import DATASETS
 from labeldp.trainers.data_sets.own_rows import HoldOut
 from labeldp.trainers.encoders.provenance import FeatureProvenance
@@ -90,8 +91,8 @@ class PublicTrial:
 
     @property
     def private(self) -> bool:
-        """Whether there is an epsilon at all, as far as the trial's own record says."""
-        return math.isfinite(self.metrics.get("epsilon", math.inf))
+        """Whether it is private at all, as far as the trial's own record says."""
+        return is_private(self.metrics.get("epsilon", math.inf), self.noise)
 
 
 def public_trial(record: TrialRecord, *, fingerprint: str) -> PublicTrial:

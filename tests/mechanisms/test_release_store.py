@@ -2,11 +2,13 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import Event, GaussianEvent, PureEvent, RenyiEvent
+from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import Charge, MemoryStore, read_event, write_event
 
 
@@ -61,3 +63,10 @@ def test_a_store_belongs_to_one_set_of_labels() -> None:
     store.bind("these")
     with pytest.raises(ValueError, match="other labels"):
         store.bind("those")
+
+
+def test_a_line_whose_noise_is_not_known_is_no_guarantee() -> None:
+    line = a_charge("a")
+    assert line.noise is NoiseKind.SEEDED
+    named = replace(line, mechanism={"name": "Any", "noise": {"name": "OsEntropy", "draw": 0}})
+    assert named.noise is NoiseKind.PLAIN

@@ -168,7 +168,8 @@ def test_noise_is_fresh_unless_a_seed_is_asked_for_which_is_said() -> None:
     assert (seeded[0].predict_proba(X) == seeded[1].predict_proba(X)).all()
     assert "not private: the noise comes from seed 3" in seeded[0].guarantee_
     assert seeded[0].ledger_[0].seeded and "who knows it" in str(seeded[0].ledger_[0])
-    assert seeded[0].model_.facts["noise"] == "seeded"
+    facts = seeded[0].model_.facts
+    assert (facts["noise"], facts["private"]) == ("seeded", False)
 
 
 def test_what_is_private_is_kept_apart() -> None:

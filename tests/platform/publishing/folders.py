@@ -98,7 +98,7 @@ def keep_a_model(
         fingerprint=FINGERPRINT,
         trial=record.hash,
         seed=int(record.config["seed"]),
-        noise=record.noise.value,
+        noise=record.noise,
     )
     weights = np.random.default_rng(0).normal(size=(inputs + 1, 10))
     model = TrainedModel(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.configuration import METHODS, TrialConfig, flatten, with_changes
 from labeldp.platform.publishing.public_values import (
     PUBLIC_METRICS,
@@ -15,7 +16,7 @@ from labeldp.platform.publishing.public_values import (
     public_record,
     public_trial,
 )
-from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
+from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.platform.reports.pareto import points
 from tests.platform.examples import a_record
 
