@@ -63,6 +63,15 @@ class Charge:
         """Where its noise came from; SEEDED, which is no guarantee, where that is not known."""
         return kind_of_described(self.mechanism.get("noise"))
 
+    def is_beyond(self, training: int) -> bool:
+        """Whether it is of held-out labels alone, which come after those to train on.
+
+        Args:
+            training: N, how many labels there are to train on.
+        """
+        _validate.whole(training=training)
+        return self.indices is not None and bool((self.indices >= training).all())
+
     @classmethod
     def undeclared(
         cls,

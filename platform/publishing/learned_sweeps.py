@@ -4,7 +4,8 @@ A search takes a trial's settings from what earlier trials found, and a schedule
 others did. So whoever sees the trial sees something of their releases too, and its own price is
 too small a promise. Trials learn from those of their variant that share their releases for
 training; what differs among those are counts of right answers on held-out labels. Where an axis of
-the search asks for other releases, nothing is told apart, and all of the sweep is charged.
+the search asks for other releases, or where it is not known which labels are held out, nothing is
+told apart, and all of the sweep is charged.
 
 What was asked is then an outcome itself. So the plan counts as well, which the driver wrote down
 before the first trial: the dearest way that the sweep could have gone (`platform/cost.py`).
@@ -14,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from labeldp.mechanisms.release_store import Charge
 from labeldp.platform.publishing.folder_ledger import FolderLedger, hands_out
 from labeldp.platform.records.trial_record import TrialRecord
 
@@ -64,7 +64,9 @@ def keys_behind(folder: FolderLedger, record: TrialRecord) -> tuple[str, ...]:
     if depends_on_all(folder):
         private = [key for key, line in lines.items() if not hands_out(line.charge)]
         return tuple(dict.fromkeys([*record.release_keys, *private]))
-    held_out = {key for key, line in lines.items() if _is_held_out(folder, line.charge)}
+    training = _training(folder)
+    assert training is not None, "then nothing is told apart"
+    held_out = {key for key, line in lines.items() if line.charge.is_beyond(training)}
     own = set(record.release_keys) - held_out
     behind = [*record.release_keys]
     for other in folder.results.records.values():
@@ -84,17 +86,18 @@ def _plan(identity: Mapping[str, Any], epsilon: str) -> LearnedPlan:
 
 
 def depends_on_all(folder: FolderLedger) -> bool:
-    """Whether each trial depends on all releases; older sweeps did not write down if not."""
-    return learns(folder) and bool(folder.results.identity.get(RELEASES_SEARCHED, True))
+    """Whether each trial depends on all releases; older sweeps did not write down if not.
+
+    So it is where nobody knows which labels are held out: then nothing tells trials apart.
+    """
+    searched = bool(folder.results.identity.get(RELEASES_SEARCHED, True))
+    return learns(folder) and (searched or _training(folder) is None)
 
 
-def _is_held_out(folder: FolderLedger, charge: Charge) -> bool:
-    trained = folder.results.identity.get("num_labels")
-    return (
-        isinstance(trained, int)
-        and charge.indices is not None
-        and bool((charge.indices >= trained).all())
-    )
+def _training(folder: FolderLedger) -> int | None:
+    """How many labels there are to train on; None where nobody says it."""
+    said: int | None = folder.results.identity.get("num_labels")
+    return said or None
 
 
 def _number(value: Any) -> float:

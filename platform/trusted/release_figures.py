@@ -56,9 +56,7 @@ class ReleasedByItself:
             training: How many labels there are to train on; those after them are held out, and
                 pay for estimates of accuracy that no model is made of.
         """
-        lines = [
-            line for line in charges if line.indices is None or (line.indices < training).any()
-        ]
+        lines = [line for line in charges if not line.is_beyond(training)]
         if len(lines) != 1:
             return None
         (line,) = lines

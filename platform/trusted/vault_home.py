@@ -269,12 +269,8 @@ class VaultHome:
     ) -> dict[str, float]:
         """Return what was found of a trial, to the driver alone, as `FigureBook.figures`."""
         # Held-out labels pay for themselves: their releases change no price of the answers.
-        size = self._training.num_labels
-        apart = {
-            charge.key
-            for charge in self._vault.charges()
-            if charge.indices is not None and (charge.indices >= size).all()
-        }
+        training = self._training.num_labels
+        apart = {each.key for each in self._vault.charges() if each.is_beyond(training)}
         return self._book.figures(
             authority, trial, release_keys=[key for key in release_keys if key not in apart]
         )

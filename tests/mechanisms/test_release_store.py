@@ -70,3 +70,19 @@ def test_a_line_whose_noise_is_not_known_is_no_guarantee() -> None:
     assert line.noise is NoiseKind.SEEDED
     named = replace(line, mechanism={"name": "Any", "noise": {"name": "OsEntropy", "draw": 0}})
     assert named.noise is NoiseKind.PLAIN
+
+
+@pytest.mark.parametrize(
+    ("indices", "beyond"),
+    [(None, False), ([0, 1], False), ([3, 4], False), ([4], True), ([4, 9], True)],
+)
+def test_a_line_of_held_out_labels_touches_none_to_train_on(
+    indices: list[int] | None, beyond: bool
+) -> None:
+    line = replace(a_charge("a"), indices=None if indices is None else np.array(indices))
+    assert line.is_beyond(4) is beyond
+
+
+def test_how_many_labels_are_trained_on_has_to_be_a_number() -> None:
+    with pytest.raises(ValueError, match="training"):
+        a_charge("a").is_beyond(None)  # type: ignore[arg-type]
