@@ -18,6 +18,7 @@ from labeldp.mechanisms.accounting import (
     PureEvent,
     RandomizedResponseEvent,
     RenyiEvent,
+    hands_out_labels,
 )
 from labeldp.mechanisms.randomness import NoiseKind, kind_of_described
 
@@ -62,6 +63,11 @@ class Charge:
     def noise(self) -> NoiseKind:
         """Where its noise came from; SEEDED, which is no guarantee, where that is not known."""
         return kind_of_described(self.mechanism.get("noise"))
+
+    @property
+    def hands_out(self) -> bool:
+        """Whether the labels left the vault as they are, so that nothing bounds what it tells."""
+        return hands_out_labels(self.event)
 
     def is_beyond(self, training: int) -> bool:
         """Whether it is of held-out labels alone, which come after those to train on.

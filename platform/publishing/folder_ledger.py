@@ -4,14 +4,12 @@ The vault's store knows what was charged and when; the trials' records know who 
 read as they lie there, and whatever one of them knows and the other lacks is told.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.vault import Charge
@@ -62,7 +60,7 @@ class LedgerLine:
     @property
     def noise(self) -> NoiseKind | None:
         """Where its noise came from; None where the labels were handed out as they are."""
-        return None if hands_out(self.charge) else self.charge.noise
+        return None if self.charge.hands_out else self.charge.noise
 
     @property
     def audience(self) -> Audience:
@@ -144,11 +142,6 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
         problems=(*kept.problems, *_contradictions(results, kept)),
         kept=kept,
     )
-
-
-def hands_out(charge: Charge) -> bool:
-    """Whether a line has no bound: the labels themselves left the vault."""
-    return isinstance(charge.event, PureEvent) and math.isinf(charge.event.epsilon)
 
 
 def _line(

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from labeldp.platform.publishing.folder_ledger import FolderLedger, hands_out
+from labeldp.platform.publishing.folder_ledger import FolderLedger
 from labeldp.platform.records.trial_record import TrialRecord
 
 #: What `sweep.json` says of the plan: epsilon of all trials with noise, of their counts on held-out
@@ -62,7 +62,7 @@ def keys_behind(folder: FolderLedger, record: TrialRecord) -> tuple[str, ...]:
         return tuple(record.release_keys)
     lines = {line.charge.key: line for line in folder.lines}
     if depends_on_all(folder):
-        private = [key for key, line in lines.items() if not hands_out(line.charge)]
+        private = [key for key, line in lines.items() if not line.charge.hands_out]
         return tuple(dict.fromkeys([*record.release_keys, *private]))
     training = _training(folder)
     assert training is not None, "then nothing is told apart"
