@@ -17,7 +17,7 @@ import math
 import secrets
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Union
 
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.descriptions import is_of
 
 if TYPE_CHECKING:
     import torch
@@ -197,7 +198,7 @@ class SeededNoise:
 
 
 NoiseSource = OsEntropy | SecureEntropy | SeededNoise
-_SECRET = {source.__name__: source for source in (OsEntropy, SecureEntropy)}
+_SECRET = (OsEntropy, SecureEntropy)
 
 
 def kind_of_described(noise: object) -> NoiseKind:
@@ -216,10 +217,7 @@ def kind_of_described(noise: object) -> NoiseKind:
     """
     if not isinstance(noise, Mapping):
         return NoiseKind.SEEDED
-    source = _SECRET.get(str(noise.get("name")))
-    if source is None or set(noise) != {"name", *(entry.name for entry in fields(source))}:
-        return NoiseKind.SEEDED
-    return source.kind
+    return next((each.kind for each in _SECRET if is_of(each, noise)), NoiseKind.SEEDED)
 
 
 class DrawnExactly:

@@ -29,11 +29,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
 from labeldp.platform.api.automatic_method import choose
 from labeldp.platform.api.class_labels import (
     PUBLISH,
-    PublishedClasses,
     places_of,
     refuse_unusable,
     stated_classes,

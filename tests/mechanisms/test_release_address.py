@@ -20,7 +20,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
-from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import AnyGenerator, NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.release_address import address, describe
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
@@ -167,6 +167,7 @@ MECHANISMS = [
     *(kind(epsilon=1.0) for kind in (CorrectCount, MostCorrect, RRWithPrior)),
     RandomizedResponse(epsilon=1.0, num_classes=3),
     NoNoise(num_classes=3),
+    PublishedClasses(num_classes=3),
     *(answers(each) for each in (LNMax(scale=2.0), GNMax(noise_std=2.0), CONFIDENT, INTERACTIVE)),
     published_cost(),
 ]
