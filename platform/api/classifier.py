@@ -50,7 +50,7 @@ from labeldp.platform.api.fit_rows import (
 from labeldp.platform.api.fit_settings import FitSize, configured, fit_changes, refuse_prices
 from labeldp.platform.api.ledger_lines import PaidRelease, guarantee
 from labeldp.platform.api.method_names import AUTO, NamedMethod, named
-from labeldp.platform.api.private_figures import PrivateFigures, without_figures
+from labeldp.platform.api.private_figures import without_figures
 
 if TYPE_CHECKING:
     from labeldp.platform.api.fitting import Fitted
@@ -101,8 +101,9 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         classes_: The classes, sorted [K].
         method_, method_reason_: What was taken, and why.
         model_: The trained model by itself (`labeldp.trainers.trained_model`).
-        audit_: What attacks found, and how many labels were spoiled for it; the owner's.
-        private_: Figures made of true labels; not shown, and pickled only if its `pickled` is set.
+        audit_: What attacks could have found at most, and how many labels were spoiled for it.
+        private_: What they found (epsilon_m, ...), and other figures made of true labels; for their
+            owner, not shown, and pickled only if its `pickled` is set.
         guarantee_: The guarantee in a sentence.
         n_features_in_, feature_names_in_: As everywhere in scikit-learn.
     """
@@ -361,16 +362,14 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _take(self, fitted: "Fitted", data: "PublicData", config: "TrialConfig") -> None:
         """Keep what came out of a fit."""
-        from labeldp.platform.api.fitting import facts_of_audit
+        from labeldp.platform.api.fitting import facts_of_audit, private_figures_of
         from labeldp.trainers.trained_model import Origin, TrainedModel
 
         self.epsilon_, self.delta_ = fitted.epsilon, fitted.delta
         self._seed_of_noise = self.noise_seed
         self.ledger_: list[PaidRelease] = list(fitted.lines)
         self.audit_ = facts_of_audit(fitted)
-        self.private_ = PrivateFigures(
-            {name: x for name, x in fitted.figures.items() if name.startswith("private/")}
-        )
+        self.private_ = private_figures_of(fitted)
         self.model_ = TrainedModel(
             predictor=fitted.predictor,
             preprocessing=data.preprocessing,

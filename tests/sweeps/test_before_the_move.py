@@ -16,6 +16,7 @@ from labeldp.trainers.trained_model import load_model
 from tests.faults.sweep_runs import Ending, check_tracking, identity, records
 from tests.faults.without_cluster import without_cluster
 from tests.platform.stores import new_store
+from tests.platform.test_figure_names import wrongly_classed
 from tests.source_tree import ROOT
 from tests.sweeps.folder_as_text import unpack
 
@@ -146,6 +147,7 @@ def test_run_anew_it_gives_the_same_hashes_releases_and_numbers(
         again = now.trials[digest]
         assert (again[0], again[1]) == (finished, reason) == (True, "")
         assert set(again[2]) - ADDED_SINCE == set(metrics)
+        assert not wrongly_classed(again[2])
         same = {name: value for name, value in metrics.items() if name != CORRECTED_SINCE}
         # To the last bit on the machine that made the folder; another's sums round otherwise.
         assert {name: again[2][name] for name in same} == pytest.approx(same, rel=1e-6)
