@@ -5,7 +5,7 @@ A map of this folder; every module opens with what it is, from which paper, and 
 | question | modules |
 |---|---|
 | Where do labels live, what leaves? | `vault`, `vault_part`, `release_store`, |
-| | `release_address`, `ledger` |
+| | `release_address`, `descriptions`, `ledger` |
 | Where does noise come from? | `randomness`; `secure_noise` on `exact_digits` |
 | What is done to each label? | `additive_noise`, `randomized_response`, `bit_flip`, |
 | | `rr_with_prior`, `cluster_prior`, `label_moments` |
@@ -54,6 +54,7 @@ from labeldp.mechanisms.additive_noise import (
 )
 from labeldp.mechanisms.randomized_response import (
     NoNoise as NoNoise,
+    PublishedClasses as PublishedClasses,
     RandomizedResponse as RandomizedResponse,
 )
 from labeldp.mechanisms.bit_flip import BitFlip as BitFlip

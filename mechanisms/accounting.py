@@ -124,6 +124,15 @@ class DecisionEvent(GaussianEvent):
 Event = PureEvent | GaussianEvent | RenyiEvent
 
 
+def hands_out_labels(event: Event) -> bool:
+    """Whether an event is the label itself, handed out as it is.
+
+    >>> hands_out_labels(PureEvent(epsilon=math.inf)), hands_out_labels(PureEvent(epsilon=9.0))
+    (True, False)
+    """
+    return isinstance(event, PureEvent) and math.isinf(event.epsilon)
+
+
 def _check_curve(orders: NDArray[np.float64], rdp: NDArray[np.float64]) -> None:
     if orders.ndim != 1 or orders.size == 0 or orders.shape != rdp.shape:
         raise ValueError(

@@ -178,3 +178,27 @@ class NoNoise:
         table[np.arange(len(seen)), seen] = 0.0
         result: AnyArray = like(table, noisy)
         return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedClasses:
+    """Which classes occur, read off the labels: paid for as the labels themselves are.
+
+    Attributes:
+        num_classes: K.
+    """
+
+    failure_probability: ClassVar[float] = 0.0
+
+    num_classes: int
+
+    @property
+    def event(self) -> PureEvent:
+        """No bound: a class that one person has is that person's label."""
+        return PureEvent(epsilon=math.inf)
+
+    def release(self, labels: NDArray[Any], *, generator: AnyGenerator) -> NDArray[np.bool_]:
+        """Return which classes occur [K] among labels 0..K-1 [N]."""
+        del generator
+        occurs: NDArray[np.bool_] = np.isin(np.arange(self.num_classes), labels)
+        return occurs

@@ -13,21 +13,55 @@ counter mode, under a fresh key of the operating system's for every release.
 4263935709876578662
 """
 
+import math
 import secrets
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Union
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.descriptions import is_of
 
 if TYPE_CHECKING:
     import torch
 
 #: Bytes of a key of AES-128.
 KEY_BYTES = 16
+
+
+class NoiseKind(StrEnum):
+    """PLAIN floating-point noise; SECURE against attacks on its bits; SEEDED, no secret at all."""
+
+    PLAIN = "plain"
+    SECURE = "secure"
+    SEEDED = "seeded"
+
+    @classmethod
+    def read(cls, text: object) -> "NoiseKind":
+        """Return the kind that was written down; what is none of them is no secret: SEEDED."""
+        return next((kind for kind in cls if kind.value == text), cls.SEEDED)
+
+
+def is_private(epsilon: float, kind: NoiseKind) -> bool:
+    """Whether what is made of releases under such noise is private at all.
+
+    An epsilon is a promise only where nobody can draw its noise again.
+
+    >>> is_private(2.0, NoiseKind.PLAIN), is_private(math.inf, NoiseKind.PLAIN)
+    (True, False)
+    >>> is_private(2.0, NoiseKind.SEEDED)
+    False
+
+    Args:
+        epsilon: Of all of the releases.
+        kind: Of their noise.
+    """
+    return math.isfinite(epsilon) and kind in (NoiseKind.PLAIN, NoiseKind.SECURE)
 
 
 def cryptographic_generator(key: bytes) -> np.random.Generator:
@@ -96,6 +130,7 @@ class OsEntropy:
             same mechanism is made once, stored, and read again by whoever asks.
     """
 
+    kind: ClassVar[NoiseKind] = NoiseKind.PLAIN
     draw: int = 0
 
     def __post_init__(self) -> None:
@@ -123,6 +158,7 @@ class SecureEntropy:
         draw: Which of several independent draws this is.
     """
 
+    kind: ClassVar[NoiseKind] = NoiseKind.SECURE
     draw: int = 0
 
     def __post_init__(self) -> None:
@@ -147,6 +183,7 @@ class SeededNoise:
         draw: Which of several independent draws this is.
     """
 
+    kind: ClassVar[NoiseKind] = NoiseKind.SEEDED
     seed: int
     draw: int = 0
 
@@ -161,6 +198,26 @@ class SeededNoise:
 
 
 NoiseSource = OsEntropy | SecureEntropy | SeededNoise
+_SECRET = (OsEntropy, SecureEntropy)
+
+
+def kind_of_described(noise: object) -> NoiseKind:
+    """Return the kind of a source of noise by what a ledger says of it.
+
+    What is not known for the operating system's entropy is taken for what can be repeated: another
+    name, other fields, or nothing at all.
+
+    >>> kind_of_described({"name": "OsEntropy", "draw": 0})
+    <NoiseKind.PLAIN: 'plain'>
+    >>> kind_of_described({"name": "OsEntropy", "draw": 0, "seed": 7}), kind_of_described(None)
+    (<NoiseKind.SEEDED: 'seeded'>, <NoiseKind.SEEDED: 'seeded'>)
+
+    Args:
+        noise: Name and parameters, as `release_address.describe` has them.
+    """
+    if not isinstance(noise, Mapping):
+        return NoiseKind.SEEDED
+    return next((each.kind for each in _SECRET if is_of(each, noise)), NoiseKind.SEEDED)
 
 
 class DrawnExactly:

@@ -18,7 +18,9 @@ from labeldp.mechanisms.accounting import (
     PureEvent,
     RandomizedResponseEvent,
     RenyiEvent,
+    hands_out_labels,
 )
+from labeldp.mechanisms.randomness import NoiseKind, kind_of_described
 
 _EVENTS: dict[str, Any] = {
     kind.__name__: kind
@@ -56,6 +58,25 @@ class Charge:
             raise ValueError(
                 f"failure_probability is {self.failure_probability}; it must lie in [0, 1)"
             )
+
+    @property
+    def noise(self) -> NoiseKind:
+        """Where its noise came from; SEEDED, which is no guarantee, where that is not known."""
+        return kind_of_described(self.mechanism.get("noise"))
+
+    @property
+    def hands_out(self) -> bool:
+        """Whether the labels left the vault as they are, so that nothing bounds what it tells."""
+        return hands_out_labels(self.event)
+
+    def is_beyond(self, training: int) -> bool:
+        """Whether it is of held-out labels alone, which come after those to train on.
+
+        Args:
+            training: N, how many labels there are to train on.
+        """
+        _validate.whole(training=training)
+        return self.indices is not None and bool((self.indices >= training).all())
 
     @classmethod
     def undeclared(

@@ -253,8 +253,8 @@ def check_what_is_left(
     """
     if budget is None:
         return
-    apart = [charge for charge in earlier if _is_held_out(charge, num_labels)]
-    paid = {_line(each.mechanism) for each in earlier if not _is_held_out(each, num_labels)}
+    apart = [charge for charge in earlier if charge.is_beyond(num_labels)]
+    paid = {_line(each.mechanism) for each in earlier if not each.is_beyond(num_labels)}
     planned: dict[str, Charge] = {}
     unforeseen: list[Charge] = []
     labels = np.arange(num_labels)
@@ -329,11 +329,6 @@ def _planned(
         mechanism=mechanism,
         failure_probability=part.failure_probability,
     )
-
-
-def _is_held_out(charge: Charge, num_labels: int) -> bool:
-    """Whether a line is of labels that are held out: they come after those to train on."""
-    return charge.indices is not None and bool((charge.indices >= num_labels).all())
 
 
 def _line(description: Mapping[str, Any]) -> str:

@@ -3,8 +3,13 @@
 from dataclasses import dataclass
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
-from labeldp.platform.records.trial_record import NoiseKind
+from labeldp.mechanisms.randomness import (
+    NoiseKind,
+    NoiseSource,
+    OsEntropy,
+    SecureEntropy,
+    SeededNoise,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +41,7 @@ class NoiseSettings:
     @property
     def kind(self) -> NoiseKind:
         """What tables say of it."""
-        if self.seed is not None:
-            return NoiseKind.SEEDED
-        return NoiseKind.SECURE if self.secure else NoiseKind.PLAIN
+        return self.source().kind
 
     def source(self) -> NoiseSource:
         """Return the source of noise that these settings ask for."""

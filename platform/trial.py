@@ -146,7 +146,7 @@ def _keep(
         fingerprint=data.fingerprint,
         trial=models.digest,
         seed=config.seed,
-        noise=config.noise.kind.value,
+        noise=config.noise.kind,
         provenance=data.provenance,
     )
     models.keep(TrainedModel(predictor=predictor, preprocessing=data.preprocessing, origin=origin))

@@ -12,7 +12,7 @@ describes the format.
 ...     preprocessing=Preprocessing(steps=(AsTheyAre(columns=1),)),
 ...     origin=Origin(
 ...         method="pate", epsilon=2.0, delta=1e-5, num_classes=2, classes=("no", "yes"),
-...         data_name="own", fingerprint="", trial="", seed=0,
+...         data_name="own", fingerprint="", trial="", seed=0, noise=NoiseKind.SECURE,
 ...     ),
 ... )
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -23,7 +23,6 @@ describes the format.
 
 import hashlib
 import json
-import math
 import os
 import secrets
 from collections.abc import Mapping
@@ -40,6 +39,7 @@ from safetensors.torch import save as written_arrays
 
 import labeldp
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.own_models import OwnModelMissing
 from labeldp.trainers.predictors import Predictor, UnknownArchitecture, below, restored
@@ -72,8 +72,7 @@ class Origin:
         fingerprint: Of its public part.
         trial: Hash of the trial.
         seed: Of its training.
-        noise: Where the labels' noise came from: `plain`, `secure`, or `seeded`, which is no
-            guarantee for whoever knows the seed.
+        noise: Where the labels' noise came from; who reads the seed of a seeded one draws it again.
         provenance: What made the features that raw rows are, where an encoder did.
     """
 
@@ -86,7 +85,7 @@ class Origin:
     fingerprint: str
     trial: str
     seed: int
-    noise: str = "plain"
+    noise: NoiseKind
     provenance: FeatureProvenance = NO_OUTSIDE_DATA
 
     def __post_init__(self) -> None:
@@ -109,8 +108,8 @@ class Origin:
             "num_classes": self.num_classes,
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "private": math.isfinite(self.epsilon),
-            "noise": self.noise,
+            "private": is_private(self.epsilon, self.noise),
+            "noise": str(self.noise),
             "data": {"name": self.data_name, "fingerprint": self.fingerprint},
             "trial": self.trial,
             "seed": self.seed,
@@ -119,7 +118,10 @@ class Origin:
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "Origin":
-        """Return the origin that `facts` were taken of."""
+        """Return the origin that `facts` were taken of.
+
+        What they say of `private` is not believed: older models called seeded noise private.
+        """
         classes = facts["classes"]
         return cls(
             classes=None if classes is None else tuple(map(str, classes)),
@@ -127,7 +129,8 @@ class Origin:
             fingerprint=facts["data"]["fingerprint"],
             provenance=FeatureProvenance.restored(facts.get("features", {})),
             **{name: facts[name] for name in ("method", "epsilon", "delta", "num_classes")},
-            **{name: facts[name] for name in ("trial", "seed", "noise")},
+            **{name: facts[name] for name in ("trial", "seed")},
+            noise=NoiseKind.read(facts["noise"]),
         )
 
 

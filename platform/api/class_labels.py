@@ -6,41 +6,13 @@ published, and its epsilon is infinite.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.randomness import AnyGenerator
-
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
 PUBLISH = "publish"
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublishedClasses:
-    """What `PUBLISH` releases: which classes occur. It is paid for as the labels themselves are.
-
-    Attributes:
-        num_classes: K.
-    """
-
-    failure_probability: ClassVar[float] = 0.0
-
-    num_classes: int
-
-    @property
-    def event(self) -> PureEvent:
-        """No bound: a class that one person has is that person's label."""
-        return PureEvent(epsilon=float("inf"))
-
-    def release(self, labels: NDArray[Any], *, generator: AnyGenerator) -> NDArray[np.bool_]:
-        """Return which classes occur [K] among labels 0..K-1 [N]."""
-        del generator
-        occurs: NDArray[np.bool_] = np.isin(np.arange(self.num_classes), labels)
-        return occurs
 
 
 def refuse_unusable(labels: Any) -> None:

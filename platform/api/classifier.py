@@ -30,10 +30,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
+from labeldp.mechanisms.randomized_response import PublishedClasses
+from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
 from labeldp.platform.api.automatic_method import choose
 from labeldp.platform.api.class_labels import (
     PUBLISH,
-    PublishedClasses,
     places_of,
     refuse_unusable,
     stated_classes,
@@ -48,9 +49,9 @@ from labeldp.platform.api.fit_rows import (
     public_rows,
 )
 from labeldp.platform.api.fit_settings import FitSize, configured, fit_changes, refuse_prices
-from labeldp.platform.api.ledger_lines import PaidRelease, guarantee, is_seeded
+from labeldp.platform.api.ledger_lines import PaidRelease, guarantee
 from labeldp.platform.api.method_names import AUTO, NamedMethod, named
-from labeldp.platform.api.private_figures import PrivateFigures, without_figures
+from labeldp.platform.api.private_figures import without_figures
 
 if TYPE_CHECKING:
     from labeldp.platform.api.fitting import Fitted
@@ -101,8 +102,9 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         classes_: The classes, sorted [K].
         method_, method_reason_: What was taken, and why.
         model_: The trained model by itself (`labeldp.trainers.trained_model`).
-        audit_: What attacks found, and how many labels were spoiled for it; the owner's.
-        private_: Figures made of true labels; not shown, and pickled only if its `pickled` is set.
+        audit_: What attacks could have found at most, and how many labels were spoiled for it.
+        private_: What they found (epsilon_m, ...), and other figures made of true labels; for their
+            owner, not shown, and pickled only if its `pickled` is set.
         guarantee_: The guarantee in a sentence.
         n_features_in_, feature_names_in_: As everywhere in scikit-learn.
     """
@@ -324,6 +326,10 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         epsilon, delta = self._spent_in_other_copies
         return total[0] + epsilon, total[1] + delta
 
+    def _noise(self) -> NoiseSource:
+        seed = self.noise_seed
+        return SecureEntropy() if seed is None else SeededNoise(seed=seed)
+
     def _locked_away(
         self,
         places: NDArray[np.int64],
@@ -332,12 +338,11 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         rows: Any,
         vault: "SharedVault",
     ) -> Any:
-        from labeldp.mechanisms.randomness import SecureEntropy, SeededNoise
         from labeldp.platform.audit_settings import AuditSettings
         from labeldp.platform.trusted.near_labels import NearLabels, NearSecrets
         from labeldp.platform.trusted.shared_vault import PublicSide
 
-        count, seed = self.canaries, self.noise_seed
+        count = self.canaries
         near = NearLabels(
             NearSecrets(
                 labels=places,
@@ -351,7 +356,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 people=names_of(rows),
             ),
             shared=vault,
-            noise=SecureEntropy() if seed is None else SeededNoise(seed=seed),
+            noise=self._noise(),
         )
         if isinstance(self.classes, str) and self.classes == PUBLISH:
             near.release(PublishedClasses(num_classes=len(classes)))
@@ -359,16 +364,14 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _take(self, fitted: "Fitted", data: "PublicData", config: "TrialConfig") -> None:
         """Keep what came out of a fit."""
-        from labeldp.platform.api.fitting import facts_of_audit
+        from labeldp.platform.api.fitting import facts_of_audit, private_figures_of
         from labeldp.trainers.trained_model import Origin, TrainedModel
 
         self.epsilon_, self.delta_ = fitted.epsilon, fitted.delta
         self._seed_of_noise = self.noise_seed
         self.ledger_: list[PaidRelease] = list(fitted.lines)
         self.audit_ = facts_of_audit(fitted)
-        self.private_ = PrivateFigures(
-            {name: x for name, x in fitted.figures.items() if name.startswith("private/")}
-        )
+        self.private_ = private_figures_of(fitted)
         self.model_ = TrainedModel(
             predictor=fitted.predictor,
             preprocessing=data.preprocessing,
@@ -382,7 +385,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 fingerprint=data.fingerprint,
                 trial="",
                 seed=config.seed,
-                noise="secure" if self.noise_seed is None else "seeded",
+                noise=self._noise().kind,
             ),
         )
 
@@ -390,4 +393,4 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """Take in what all fits with the vault cost."""
         total = self._with_other_copies(vault.total(delta=self.delta))
         self.total_epsilon_, self.total_delta_ = total
-        self._vault_seeded = any(map(is_seeded, vault.charges()))
+        self._vault_seeded = any(charge.noise is NoiseKind.SEEDED for charge in vault.charges())

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
 from labeldp.platform.api.ledger_lines import PaidRelease, line_of
+from labeldp.platform.api.private_figures import PrivateFigures
 from labeldp.platform.configuration import TrialConfig
+from labeldp.platform.figure_names import is_owners
 from labeldp.platform.trusted.near_labels import NearLabels
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.performance import Performance
@@ -38,7 +40,7 @@ class Fitted:
         epsilon: Of the worst label, for what this fit has read.
         delta: At which it holds.
         lines: Its ledger.
-        figures: Name -> number, for the labels' owner alone.
+        figures: Name -> number, those of the labels' owner alone among them.
         spoiled: Labels that were replaced by canaries.
     """
 
@@ -162,10 +164,20 @@ def _lines(labels: NearLabels, *, num_labels: int, delta: float) -> list[PaidRel
     ]
 
 
+def private_figures_of(fitted: Fitted) -> PrivateFigures:
+    """Return what was computed from true labels or about canaries."""
+    return PrivateFigures(
+        {name: value for name, value in fitted.figures.items() if is_owners(name)}
+    )
+
+
 def facts_of_audit(fitted: Fitted) -> dict[str, Any]:
-    """Return what attacks found, as far as it is no secret, and how many labels that cost."""
+    """Return what attacks could have found at most, and how many labels that cost.
+
+    What they found, epsilon_m with it, is the owner's alone (`private_figures_of`).
+    """
     found: dict[str, Any] = {
-        name: value for name, value in fitted.figures.items() if not name.startswith("private/")
+        name: value for name, value in fitted.figures.items() if not is_owners(name)
     }
     found["spoiled_labels"] = fitted.spoiled
     if not fitted.spoiled:

@@ -10,9 +10,9 @@ one release of Laplace noise: epsilon 2 for each of 800 labels, paid now
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import Charge
 
 
@@ -26,7 +26,8 @@ class PaidRelease:
         labels: How many of them.
         epsilon: Of this release alone.
         delta: At which it holds; 0 where it is pure.
-        seeded: Whether its noise came from a seed, which takes it off again.
+        seeded: Whether its noise came from a seed, which takes it off again, or from a source that
+            is not known here.
         new: Whether it was paid for now; else an earlier fit paid, and it was read again for free.
     """
 
@@ -65,15 +66,9 @@ def line_of(charge: Charge, *, num_labels: int, delta: float, new: bool = True) 
         labels=num_labels if charge.indices is None else len(charge.indices),
         epsilon=epsilon_of_prices([charge], delta=at),
         delta=at,
-        seeded=is_seeded(charge),
+        seeded=charge.noise is NoiseKind.SEEDED,
         new=new,
     )
-
-
-def is_seeded(charge: Charge) -> bool:
-    """Whether a release's noise came from a seed."""
-    noise: Any = charge.mechanism.get("noise", {})
-    return bool(noise.get("name") == "SeededNoise")
 
 
 def guarantee(
@@ -91,7 +86,7 @@ def guarantee(
         delta: At which it holds.
         total: Epsilon of all fits with its vault, and the delta at which that holds.
         noise_seed: Of the fit's noise; None for a secret one.
-        seeded: Whether noise of any fit with its vault came from a seed.
+        seeded: Whether noise of any fit with its vault came from a seed, or a source not known.
     """
     if noise_seed is not None:
         return (

@@ -53,7 +53,7 @@ class PrivateFigures(Mapping[str, float]):
 def without_figures(audit: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of an audit may travel: how many labels it spoiled, and no word of its outcome.
 
-    >>> without_figures({"epsilon_m_low": 0.4, "spoiled_labels": 20})["spoiled_labels"]
+    >>> without_figures({"epsilon_one_run_ceiling": 0.4, "spoiled_labels": 20})["spoiled_labels"]
     20
     """
     figures = [name for name, value in audit.items() if isinstance(value, float)]

@@ -69,11 +69,11 @@ class Result:
         """Return one row per trial: method, epsilon, delta, accuracy, epsilon_m, seed, trial, ...
 
         `accuracy_spread` is the standard deviation over seeds, where there are several. epsilon_m
-        is measured on canaries, outside of the guarantee: leave it out where a table goes beyond
-        the labels' owner.
+        is measured on canaries, outside of the guarantee, and so the labels' owner's: leave it out
+        where a table goes beyond them.
 
         Args:
-            private: With columns that are the labels' owner's alone.
+            private: With all other columns that are the labels' owner's alone.
         """
         return trial_table(self._kept().records.values(), private=private)
 

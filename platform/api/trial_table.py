@@ -1,7 +1,8 @@
 """Trials as a DataFrame: one row for each, what it was, how accurate, at what price.
 
-What only the labels' owner may see (`private/...`, and what is made of an ensemble's own labels)
-is left out unless asked for.
+What only the labels' owner may see (`platform/figure_names.py`) is left out unless asked for. Only
+the interval of epsilon_m, which is the owner's too, stands in every row: as in a sweep's report, it
+is one of the three numbers that are shown side by side, and the table is for the owner.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from labeldp.platform.accuracy_figures import ChooseBy, chosen_by
 from labeldp.platform.api.method_names import name_of
 from labeldp.platform.choice_noise import refuse_lottery
+from labeldp.platform.figure_names import is_owners
 from labeldp.platform.records.trial_record import TrialRecord
 
 if TYPE_CHECKING:
@@ -31,8 +33,6 @@ _FIRST = (
     "seed",
 )
 _LAST = ("train_seconds", "noise", "league", "status", "reason", "trial")
-#: Made of true labels by contract names of their own.
-_OWNERS = ("ensemble_accuracy", "vote_label_accuracy")
 _SEEDS = ("seed", "draw")
 
 
@@ -52,7 +52,7 @@ def trial_table(records: Iterable[TrialRecord], *, private: bool = False) -> "pd
     known = {name for row in rows for name in row}
     axes = list(dict.fromkeys(key for record in every for key in record.point))
     middle = [name for name in axes if name in known and name not in _FIRST]
-    own = sorted(name for name in known if name.startswith("private/") or name in _OWNERS)
+    own = sorted(name for name in known if is_owners(name) and name not in _FIRST)
     columns = [name for name in (*_FIRST, *middle, *own, *_LAST) if name in known]
     return pd.DataFrame(
         [{name: row.get(name) for name in columns} for row in rows], columns=columns
@@ -107,11 +107,7 @@ def _row(record: TrialRecord, spread: float | None, *, private: bool) -> dict[st
         row["accuracy_spread"] = spread
     row |= {name: metrics[name] for name in (*_FIRST, *_LAST) if name in metrics}
     if private:
-        row |= {
-            name: value
-            for name, value in metrics.items()
-            if name.startswith("private/") or name in _OWNERS
-        }
+        row |= {name: value for name, value in metrics.items() if is_owners(name)}
     return row
 
 

@@ -4,17 +4,17 @@ The vault's store knows what was charged and when; the trials' records know who 
 read as they lie there, and whatever one of them knows and the other lacks is told.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from labeldp.mechanisms.accounting import USUAL_DELTA, PureEvent
+from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.kept_results import KeptResults, read_results
-from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
+from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.platform.trusted.kept_ledger import KeptLedger, read_ledger
 
 
@@ -56,8 +56,8 @@ class LedgerLine:
 
     @property
     def noise(self) -> NoiseKind | None:
-        """Where its noise came from; None where there is none."""
-        return noise_of(self.charge)
+        """Where its noise came from; None where the labels were handed out as they are."""
+        return None if self.charge.hands_out else self.charge.noise
 
     @property
     def audience(self) -> Audience:
@@ -139,22 +139,6 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
         problems=(*kept.problems, *_contradictions(results, kept)),
         kept=kept,
     )
-
-
-def noise_of(charge: Charge) -> NoiseKind | None:
-    """Return where a line's noise came from; None where the labels were handed out as they are."""
-    if hands_out(charge):
-        return None
-    noise = charge.mechanism.get("noise")
-    name = noise.get("name") if isinstance(noise, Mapping) else None
-    # What is not known to be the operating system's entropy is taken for what can be repeated.
-    known = {"OsEntropy": NoiseKind.PLAIN, "SecureEntropy": NoiseKind.SECURE}
-    return known.get(str(name), NoiseKind.SEEDED)
-
-
-def hands_out(charge: Charge) -> bool:
-    """Whether a line has no bound: the labels themselves left the vault."""
-    return isinstance(charge.event, PureEvent) and math.isinf(charge.event.epsilon)
 
 
 def _line(

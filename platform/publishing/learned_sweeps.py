@@ -4,7 +4,8 @@ A search takes a trial's settings from what earlier trials found, and a schedule
 others did. So whoever sees the trial sees something of their releases too, and its own price is
 too small a promise. Trials learn from those of their variant that share their releases for
 training; what differs among those are counts of right answers on held-out labels. Where an axis of
-the search asks for other releases, nothing is told apart, and all of the sweep is charged.
+the search asks for other releases, or where it is not known which labels are held out, nothing is
+told apart, and all of the sweep is charged.
 
 What was asked is then an outcome itself. So the plan counts as well, which the driver wrote down
 before the first trial: the dearest way that the sweep could have gone (`platform/cost.py`).
@@ -12,8 +13,7 @@ before the first trial: the dearest way that the sweep could have gone (`platfor
 
 from dataclasses import dataclass
 
-from labeldp.mechanisms.release_store import Charge
-from labeldp.platform.publishing.folder_ledger import FolderLedger, hands_out
+from labeldp.platform.publishing.folder_ledger import FolderLedger
 from labeldp.platform.records.sweep_identity import SweepIdentity
 from labeldp.platform.records.trial_record import TrialRecord
 
@@ -61,10 +61,11 @@ def keys_behind(folder: FolderLedger, record: TrialRecord) -> tuple[str, ...]:
     if not learns(folder):
         return tuple(record.release_keys)
     lines = {line.charge.key: line for line in folder.lines}
-    if depends_on_all(folder):
-        private = [key for key, line in lines.items() if not hands_out(line.charge)]
+    training = folder.results.identity.num_labels
+    if depends_on_all(folder) or not training:
+        private = [key for key, line in lines.items() if not line.charge.hands_out]
         return tuple(dict.fromkeys([*record.release_keys, *private]))
-    held_out = {key for key, line in lines.items() if _is_held_out(folder, line.charge)}
+    held_out = {key for key, line in lines.items() if line.charge.is_beyond(training)}
     own = set(record.release_keys) - held_out
     behind = [*record.release_keys]
     for other in folder.results.records.values():
@@ -81,14 +82,9 @@ def _plan(epsilon: float | None, identity: SweepIdentity) -> LearnedPlan:
 
 
 def depends_on_all(folder: FolderLedger) -> bool:
-    """Whether each trial depends on all releases; older sweeps did not write down if not."""
-    return learns(folder) and folder.results.identity.learned_releases is not False
+    """Whether each trial depends on all releases; older sweeps did not write down if not.
 
-
-def _is_held_out(folder: FolderLedger, charge: Charge) -> bool:
-    trained = folder.results.identity.num_labels
-    return (
-        trained is not None
-        and charge.indices is not None
-        and bool((charge.indices >= trained).all())
-    )
+    So it is where nobody knows which labels are held out: then nothing tells trials apart.
+    """
+    identity = folder.results.identity
+    return learns(folder) and (identity.learned_releases is not False or not identity.num_labels)

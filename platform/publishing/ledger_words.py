@@ -8,51 +8,61 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
+from labeldp.mechanisms.descriptions import is_of
+from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
+from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
+from labeldp.mechanisms.randomness import NoiseKind
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.platform.publishing.folder_ledger import Audience, FolderLedger, LedgerLine
 from labeldp.platform.publishing.total_ledger import Account, Total
-from labeldp.platform.records.trial_record import NoiseKind
 
 _NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
 
 #: What a mechanism is called whose own name is not told.
 OTHERS = "a mechanism of the owner's own"
-#: Class of a mechanism -> what one release of it is, and what several are.
-_WHAT = {
-    "LaplaceNoise": ("release of Laplace noise", "releases of Laplace noise"),
-    "GaussianNoise": ("release of Gaussian noise", "releases of Gaussian noise"),
-    "RandomizedResponse": (
+#: Class of a mechanism of ours -> what one release of it is, and what several are.
+_WHAT: dict[type, tuple[str, str]] = {
+    LaplaceNoise: ("release of Laplace noise", "releases of Laplace noise"),
+    GaussianNoise: ("release of Gaussian noise", "releases of Gaussian noise"),
+    RandomizedResponse: (
         "release of labels by randomized response",
         "releases of labels by randomized response",
     ),
-    "RRWithPrior": (
+    RRWithPrior: (
         "release of labels by randomized response under a prior",
         "releases of labels by randomized response under a prior",
     ),
-    "BitFlip": ("release of flipped bits", "releases of flipped bits"),
-    "ClusterHistograms": (
+    BitFlip: ("release of flipped bits", "releases of flipped bits"),
+    ClusterHistograms: (
         "release of noisy counts of classes in clusters",
         "releases of noisy counts of classes in clusters",
     ),
-    "LabelMoments": ("release of noisy sums of labels", "releases of noisy sums of labels"),
-    "PateAnswers": (
+    LabelMoments: ("release of noisy sums of labels", "releases of noisy sums of labels"),
+    PateAnswers: (
         "round of answers by an ensemble of teachers",
         "rounds of answers by an ensemble of teachers",
     ),
-    "PublishedCost": ("published bound on what answers cost", "published bounds on such costs"),
-    "CorrectCount": ("noisy count of right answers", "noisy counts of right answers"),
-    "MostCorrect": (
+    PublishedCost: ("published bound on what answers cost", "published bounds on such costs"),
+    CorrectCount: ("noisy count of right answers", "noisy counts of right answers"),
+    MostCorrect: (
         "choice of the model with most right answers",
         "choices of the model with most right answers",
     ),
-    "PublishedClasses": (
+    PublishedClasses: (
         "list of the classes, read off the labels",
         "lists of the classes, read off the labels",
     ),
-    "NoNoise": ("copy of the labels without any noise", "copies of the labels without any noise"),
+    NoNoise: ("copy of the labels without any noise", "copies of the labels without any noise"),
 }
+_BY_NAME = {kind.__name__: words for kind, words in _WHAT.items()}
 
 _COLUMNS = (
     "folder",
@@ -78,16 +88,26 @@ def counted(number: int, what: str, several: str | None = None) -> str:
     return f"{_NUMBERS[number] if number < len(_NUMBERS) else f'{number:,}'} {noun}"
 
 
-def what_of(name: str, *, number: int = 1) -> str:
-    """Say what so many releases of the mechanism of this class are, with their number."""
+def what_of(name: str, *, number: int = 1, ours: bool = True) -> str:
+    """Say what so many releases of the mechanism of this class are, with their number.
+
+    Args:
+        name: Of the class.
+        number: How many.
+        ours: Whether it is the class of that name that is ours.
+    """
     unknown = (f"release by {name or OTHERS}", f"releases by {name or OTHERS}")
-    one, several = _WHAT.get(name, unknown)
+    one, several = _BY_NAME.get(name, unknown) if ours else unknown
     return counted(number, one, several)
 
 
-def is_known(name: str) -> bool:
-    """Whether a mechanism is one of ours, and not of a user's own code."""
-    return name in _WHAT
+def is_ours(mechanism: Mapping[str, Any]) -> bool:
+    """Whether a line is of a mechanism of ours, and not of a user's own code by the same name.
+
+    Args:
+        mechanism: Name and parameters, as the ledger has them.
+    """
+    return any(is_of(kind, mechanism) for kind in _WHAT)
 
 
 def price(epsilon: float, delta: float) -> str:
@@ -154,7 +174,7 @@ def _row(line: LedgerLine) -> dict[str, Any]:
         "line": line.number,
         "release": line.charge.key,
         "made": line.made or "unknown",
-        "what": what_of(name).partition(" ")[2],
+        "what": what_of(name, ours=is_ours(line.charge.mechanism)).partition(" ")[2],
         "noise": "none" if line.noise is None else line.noise.value,
         "epsilon": line.epsilon,
         "delta": line.delta,
@@ -187,13 +207,14 @@ def _likeness(line: LedgerLine) -> str:
 def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
     first, number = group[0], len(group)
     name = str(first.charge.mechanism.get("name"))
-    name = "" if public and not is_known(name) else name
+    ours = is_ours(first.charge.mechanism)
+    name = "" if public and not ours else name
     readers = {record.hash: record.variant for line in group for record in line.readers}
     # What lines of a comparison are called is the sweep's own word.
     asked = "" if public or not readers else f"for {', '.join(dict.fromkeys(readers.values()))}; "
     each = " each" if number > 1 and not math.isinf(first.epsilon) else ""
     text = (
-        f"{what_of(name, number=number)}, {price(first.epsilon, first.delta)}{each}, "
+        f"{what_of(name, number=number, ours=ours)}, {price(first.epsilon, first.delta)}{each}, "
         f"read by {counted(len(readers), 'trial')}, paid once{each and ' each'}; {asked}"
         f"of {_labels(first.labels)}, made {_day(first)}. "
     )

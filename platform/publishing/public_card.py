@@ -7,13 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.accuracy_figures import beyond_text, estimate_of
 from labeldp.platform.publishing.folder_ledger import LedgerLine
 from labeldp.platform.publishing.ledger_words import price, sentences
 from labeldp.platform.publishing.public_values import PublicTrial
 from labeldp.platform.publishing.selection import HowChosen
 from labeldp.platform.publishing.total_ledger import Total
-from labeldp.platform.records.trial_record import NoiseKind
 
 
 @dataclass(frozen=True, kw_only=True)

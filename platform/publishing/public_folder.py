@@ -9,12 +9,12 @@ Every file is made anew of public values (`public_values`, `public_model`); noth
 is about to be written is searched for what must not be in it, in case one of those has a hole.
 """
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import labeldp
+from labeldp.mechanisms.randomness import is_private
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
 from labeldp.platform.publishing.outbox import check_target, search, write_folder
@@ -22,7 +22,7 @@ from labeldp.platform.publishing.public_card import CardFacts, public_card
 from labeldp.platform.publishing.public_ledger import public_lines
 from labeldp.platform.publishing.public_model import public_model
 from labeldp.platform.publishing.public_values import PublicTrial, public_trial
-from labeldp.platform.publishing.selection import Reservation, Selected, selected
+from labeldp.platform.publishing.selection import Reservation, Selected, noise_of, selected
 from labeldp.platform.records.json_files import dumps
 from labeldp.platform.records.kept_models import kept_model
 
@@ -99,6 +99,7 @@ def publish(request: PublishRequest) -> Published:
         accepted=request.accepted,
     )
     trial = public_trial(chosen.record, fingerprint=folder.fingerprint)
+    trial = replace(trial, noise=noise_of(folder, chosen.record))
     files = _files(folder, chosen, trial, with_model=request.with_model)
     search(files, folder=folder, records=[chosen.record])
     write_folder(to, files)
@@ -152,7 +153,7 @@ def _files(
             "epsilon": chosen.cost.epsilon,
             "delta": chosen.cost.delta,
         },
-        "private": math.isfinite(chosen.cost.epsilon) and trial.noise.value != "seeded",
+        "private": is_private(chosen.cost.epsilon, trial.noise),
         "noise": trial.noise.value,
         "finished": trial.finished,
         "labels_replaced_for_audits": trial.replaced,

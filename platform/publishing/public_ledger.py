@@ -10,9 +10,9 @@ from typing import Any
 
 from labeldp.mechanisms.release_store import write_event
 from labeldp.platform.publishing.folder_ledger import LedgerLine
-from labeldp.platform.publishing.ledger_words import is_known, what_of
+from labeldp.platform.publishing.ledger_words import is_ours, what_of
 
-#: Of parameters that mechanisms of ours have; those of other code are left out.
+#: Of parameters that mechanisms of ours have; those of other code are left out, whatever its name.
 _PARAMETERS = (
     *("epsilon", "num_classes", "noise_std", "scale"),
     *("queries", "max_answers", "threshold", "sigma1", "sigma2", "confidence"),
@@ -28,11 +28,11 @@ def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:
 def _public(line: LedgerLine) -> dict[str, Any]:
     mechanism = line.charge.mechanism
     name = str(mechanism.get("name"))
-    ours = is_known(name)
+    ours = is_ours(mechanism)
     noise = "none" if line.noise is None else line.noise.value
     return {
         "release": line.charge.key,
-        "what": what_of(name if ours else "").partition(" ")[2],
+        "what": what_of(name if ours else "", ours=ours).partition(" ")[2],
         "mechanism": name if ours else "other",
         "parameters": _numbers(mechanism) if ours else {},
         "noise": noise,

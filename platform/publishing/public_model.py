@@ -16,8 +16,7 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.publishing.public_values import PublicTrial
 from labeldp.platform.publishing.selection import NotPublishable
 from labeldp.platform.publishing.total_ledger import Total
-from labeldp.platform.records.json_files import dumps
-from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
+from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.trainers.data_sets.tables import Columns
 from labeldp.trainers.preprocessing import Preprocessing
 from labeldp.trainers.trained_model import DESCRIPTION, TrainedModel, load_model
@@ -53,7 +52,7 @@ def public_model(
         delta=cost.delta,
         data_name=trial.data,
         fingerprint=trial.fingerprint,
-        noise=trial.noise.value,
+        noise=trial.noise,
     )
     preprocessing = _without_other_columns(model.preprocessing)
     files = replace(model, origin=origin, preprocessing=preprocessing).files()
@@ -65,8 +64,6 @@ def public_model(
                 f"{folder / DESCRIPTION} holds text in {part}.{place}, where a model has none; "
                 "train the model again, or publish without it (--without-model)"
             )
-    if trial.noise is NoiseKind.SEEDED:  # an epsilon that a stranger must not take for a promise
-        files[DESCRIPTION] = (dumps({**described, "private": False}, indent=1) + "\n").encode()
     return files
 
 
@@ -81,7 +78,7 @@ def _check(
         "data.name": (origin.data_name, trial.data),
         "data.fingerprint": (origin.fingerprint, trial.fingerprint),
         "seed": (origin.seed, trial.config.get("seed")),
-        "noise": (origin.noise, trial.noise.value),
+        "noise": (origin.noise, record.noise),
     }
     if record.features:  # older records say nothing of them
         facts["features"] = (origin.provenance.described(), dict(record.features))

@@ -1,9 +1,9 @@
 """What of a trial may leave the house: named values, rebuilt one by one, and nothing else.
 
-A value is public because it is named here, never because nobody thought of it. Metrics and settings
-are named one by one. Settings of a method are those that its own class declares, and of them
-numbers, truth values and words of an enumeration: text is what people type, and may be a path, a
-person's name or a password.
+A value is public because it is named, never because nobody thought of it: metrics one by one in
+`platform/figure_names.py`, settings here. Settings of a method are those that its own class
+declares, and of them numbers, truth values and words of an enumeration: text is what people type,
+and may be a path, a person's name or a password.
 """
 
 import hashlib
@@ -16,25 +16,14 @@ from enum import Enum
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.configuration import METHODS, EvaluationSettings, FeatureSet
-from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
+from labeldp.platform.figure_names import PUBLIC
+from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.trainers.data_sets.catalog import DATASETS
 from labeldp.trainers.data_sets.own_rows import HoldOut
 from labeldp.trainers.encoders.provenance import FeatureProvenance
 
-#: Measured on public test labels, or part of what was released and paid for.
-PUBLIC_METRICS = (
-    "accuracy",
-    "accuracy_estimated",
-    "accuracy_estimated_error",
-    "accuracy_estimated_low",
-    "accuracy_estimated_high",
-    "accuracy_estimated_sampling_error",
-    "accuracy_estimated_count_scale",
-    "epsilon",
-    "delta",
-    "epsilon_sanitized",
-)
 #: What a page's rows can't be without: an interval that says nothing, in place of the owner's.
 _NOTHING_SAID = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf}
 #: Figures of an epoch: on public test labels.
@@ -90,8 +79,8 @@ class PublicTrial:
 
     @property
     def private(self) -> bool:
-        """Whether there is an epsilon at all, as far as the trial's own record says."""
-        return math.isfinite(self.metrics.get("epsilon", math.inf))
+        """Whether it is private at all, as far as the trial's own record says."""
+        return is_private(self.metrics.get("epsilon", math.inf), self.noise)
 
 
 def public_trial(record: TrialRecord, *, fingerprint: str) -> PublicTrial:
@@ -170,7 +159,7 @@ def public_records(records: Iterable[TrialRecord], *, fingerprint: str) -> list[
 
 def public_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
     """Return those figures that may leave the house."""
-    return {name: metrics[name] for name in PUBLIC_METRICS if name in metrics}
+    return {name: metrics[name] for name in PUBLIC if name in metrics}
 
 
 def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -248,7 +237,7 @@ def _left_out(record: TrialRecord, config: Mapping[str, Any]) -> tuple[str, ...]
         for key, value in record.config.items()
         if key not in kept and value is not None
     ]
-    figures = [f"figure {name}" for name in record.metrics if name not in PUBLIC_METRICS]
+    figures = [f"figure {name}" for name in record.metrics if name not in PUBLIC]
     # Names are ours, unless somebody wrote the record by hand: those are counted only.
     named = [each for each in (*settings, *figures) if _NAME.fullmatch(each)]
     more = len(settings) + len(figures) - len(named)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from labeldp.mechanisms.ledger import Budget
+from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.accuracy_figures import ChooseBy, chosen_by
 from labeldp.platform.choice_noise import doubt_of, refuse_lottery
 from labeldp.platform.publishing.folder_ledger import FolderLedger
@@ -17,7 +18,7 @@ from labeldp.platform.publishing.learned_sweeps import (
     plan_of,
 )
 from labeldp.platform.publishing.total_ledger import Total, total_of, with_plan
-from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
+from labeldp.platform.records.trial_record import TrialRecord
 
 #: Stands for the most accurate trial, in place of a hash.
 BEST = "best"
@@ -214,15 +215,23 @@ def _dearer(cost: Total, epsilon: float) -> Total:
     return replace(cost, epsilon=max(cost.epsilon, epsilon))
 
 
+def noise_of(folder: FolderLedger, record: TrialRecord) -> NoiseKind:
+    """Return where a trial's noise came from: SEEDED if its record, or any line of it, says so.
+
+    A line of a source that is not known counts as seeded.
+    """
+    lines = folder.lines_of(record.release_keys)
+    seeded = any(line.noise is NoiseKind.SEEDED for line in lines)
+    return NoiseKind.SEEDED if seeded else record.noise
+
+
 def reservations(folder: FolderLedger, record: TrialRecord, cost: Total) -> tuple[Reservation, ...]:
     """Return why a trial is not published without a second word, by its record or the ledger."""
-    lines = folder.lines_of(record.release_keys)
     epsilon = max(cost.epsilon, record.metrics.get("epsilon", 0.0))
-    seeded = NoiseKind.SEEDED in (record.noise, *(line.noise for line in lines))
     found = {
         Reservation.FAILED: not record.finished,
         Reservation.NON_PRIVATE: math.isinf(epsilon),
-        Reservation.SEEDED: seeded,
+        Reservation.SEEDED: noise_of(folder, record) is NoiseKind.SEEDED,
     }
     return tuple(reservation for reservation, holds in found.items() if holds)
 

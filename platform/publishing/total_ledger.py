@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.ledger import Budget, delta_of_total, epsilon_at
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.publishing.folder_ledger import FolderLedger, hands_out
+from labeldp.platform.publishing.folder_ledger import FolderLedger
 from labeldp.platform.publishing.learned_sweeps import LearnedPlan, plan_of
 
 #: Combinations of histories that are told apart; beyond, every label is charged with every line.
@@ -197,7 +197,7 @@ def total_of(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
         delta: At which epsilon is stated where releases are not pure.
     """
     charges = [charge for group in groups for charge in group]
-    private = [[charge for charge in group if not hands_out(charge)] for group in groups]
+    private = [[charge for charge in group if not charge.hands_out] for group in groups]
     at = delta_of_total(charges, delta=delta)
     return Total(
         releases=len(charges),

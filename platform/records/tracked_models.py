@@ -26,7 +26,8 @@ def log_model(client: MlflowClient, run_id: str, kept: Path, *, private: bool) -
         client: Of the store.
         run_id: The trial's run.
         kept: The model's folder.
-        private: Whether it was made of true labels without noise: it goes below `private/`.
+        private: Whether it may tell labels, made of them without noise or under noise that a seed
+            takes off: it goes below `private/`.
     """
     arrays, below = kept / ARRAYS, "private/model" if private else "model"
     here = _folder_of(client.get_run(run_id).info.artifact_uri)

@@ -5,7 +5,6 @@ run that a crash left half written is deleted and written again, and none is wri
 """
 
 import logging
-import math
 import os
 import sqlite3
 import sys
@@ -27,6 +26,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
+from labeldp.mechanisms.randomness import is_private
 from labeldp.platform.records.local_tracking import (
     TrackedTrial,
     children_of,
@@ -258,8 +258,8 @@ class Tracker:
             self._client.log_batch(run_id, params=rest[start : start + _BATCH_PARAMS])
         self._log_texts(run_id, texts)
         if model is not None:
-            private = not math.isfinite(record.metrics["epsilon"])
-            log_model(self._client, run_id, model, private=private)
+            told = not is_private(record.metrics["epsilon"], record.noise)
+            log_model(self._client, run_id, model, private=told)
         self._client.set_terminated(run_id, _FINISHED if record.finished else _FAILED)
         self._complete.add(record.hash)
 

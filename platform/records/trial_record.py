@@ -8,10 +8,10 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records.json_files import ResultsFolderError, read_json
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance, League
 
@@ -22,14 +22,6 @@ ACCURACIES = ("accuracy", "accuracy_estimated")
 
 #: Fields of records of earlier versions; they were always empty.
 _NO_LONGER_KEPT = ("notes",)
-
-
-class NoiseKind(StrEnum):
-    """PLAIN floating-point noise; SECURE against attacks on its bits; SEEDED, no secret at all."""
-
-    PLAIN = "plain"
-    SECURE = "secure"
-    SEEDED = "seeded"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +107,12 @@ class TrialRecord:
 
     @property
     def noise(self) -> NoiseKind:
-        """Where its noise came from; records and tracking (all text) of any age say it."""
-        if str(self.config.get("noise.seed")) != "None":
+        """Where its noise came from; records and tracking (all text) of any age say it.
+
+        One that does not was made by other hands, and its noise is no secret as far as anybody
+        knows.
+        """
+        if str(self.config.get("noise.seed", "unknown")) != "None":
             return NoiseKind.SEEDED
         secure = str(self.config.get("noise.secure", False)).lower() == "true"
         return NoiseKind.SECURE if secure else NoiseKind.PLAIN

@@ -87,8 +87,7 @@ class DeskAnswers:
     Attributes:
         values: Answers [Q, 2], see `PateAnswers.release`.
         keys: The releases that were read.
-        figures: Name -> number; those of the owner alone begin with `private/`, and the contract's
-            `ensemble_accuracy` and `vote_label_accuracy` are the owner's too.
+        figures: Name -> number; `platform/figure_names.py` tells those of the owner alone.
         consensus: How far teachers agreed; for the owner alone.
     """
 

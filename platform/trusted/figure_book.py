@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.platform.figure_names import PRIVATE_PREFIX
 from labeldp.platform.private_files import inner_folder
 from labeldp.platform.records.consensus import VoteConsensus, consensus_path
 from labeldp.platform.records.results import write_json
@@ -32,7 +33,7 @@ from labeldp.platform.trusted.audits import AuditFindings, evidence_path
 
 _HASH = re.compile(r"[0-9a-f]{1,64}")
 #: Names of what answers alone have cost; they would pass for the trial's where it paid for more.
-_PRICES = ("epsilon_", "private/epsilon_")
+_PRICES = ("epsilon_", f"{PRIVATE_PREFIX}epsilon_")
 
 
 class FigureBook:

@@ -22,6 +22,8 @@ from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.trusted.answer_desk import AnswerDesk
 from labeldp.platform.trusted.audits import PlantedCanaries, check_room, curve_of
+from labeldp.platform.trusted.planting import canaries_of
+from labeldp.platform.trusted.release_figures import ReleasedByItself
 from labeldp.platform.trusted.shared_vault import PublicSide, SharedVault
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.pate.teachers import TeacherVotes
@@ -81,14 +83,15 @@ class NearLabels:
 
     def _lock(self, store: ReleaseStore) -> LabelVault:
         """Plant the canaries and make the vault; the same store has the same canaries again."""
-        labels = self._truth
+        self._store, labels = store, self._truth
         if self._audit is not None:
             check_room(self._audit, num_labels=len(labels))
-            secret = store.salt()
-            if isinstance(self._noise, SeededNoise):
-                secret = b"coin seed %d" % self._noise.seed
-            self._canaries = PlantedCanaries.draw(
-                labels, num_classes=self._num_classes, settings=self._audit, secret=secret
+            self._canaries = canaries_of(
+                store,
+                labels,
+                num_classes=self._num_classes,
+                settings=self._audit,
+                coin_seed=self._noise.seed if isinstance(self._noise, SeededNoise) else None,
             )
             labels = self._canaries.plant(labels)
         self._labels = labels
@@ -228,13 +231,14 @@ class NearLabels:
         found = {"private/training_accuracy": float((guesses == self._truth).mean())}
         if self._canaries is None or self._audit is None:
             return found
-        epsilon, used = self.epsilon(delta=delta)
+        charges, (epsilon, used) = self.charges(), self.epsilon(delta=delta)
         audited = self._canaries.audit(
             probabilities(self.canary_positions()),
             confidence=self._audit.confidence,
             epsilon=epsilon,
             delta=used,
-            curve=curve_of(self.charges(), delta=used),
+            curve=curve_of(charges, delta=used),
+            released=ReleasedByItself.find(charges, store=self._store, training=len(self._truth)),
         )
         return {**found, **audited.figures}
 

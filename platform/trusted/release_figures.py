@@ -4,7 +4,7 @@ Only where the model is made of one release, by a mechanism that acted on each l
 the likelihood ratio is the best attack, and one run proves nearly all (`auditing.release_audit`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,14 +22,17 @@ from labeldp.mechanisms.auditing import (
     tight_lower_bound,
 )
 from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.descriptions import is_of
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.release_store import ReleaseStore
 from labeldp.mechanisms.vault import Charge
 
-#: Name in the ledger -> mechanism, of those that act on each label by itself.
-_LOCAL: Mapping[Any, type[LocalMechanism]] = {
-    kind.__name__: kind for kind in (LaplaceNoise, GaussianNoise, RandomizedResponse, BitFlip)
-}
+#: What a ledger's line says beside a mechanism's parameters.
+_BESIDE = ("name", "noise")
+#: Those that act on each label by itself.
+_LOCAL: tuple[type[LocalMechanism], ...] = (
+    *(LaplaceNoise, GaussianNoise, RandomizedResponse, BitFlip),
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,20 +59,17 @@ class ReleasedByItself:
             training: How many labels there are to train on; those after them are held out, and
                 pay for estimates of accuracy that no model is made of.
         """
-        lines = [
-            line for line in charges if line.indices is None or (line.indices < training).any()
-        ]
+        lines = [line for line in charges if not line.is_beyond(training)]
         if len(lines) != 1:
             return None
         (line,) = lines
         if line.indices is not None and not np.array_equal(line.indices, np.arange(training)):
             return None
-        settings = {name: value for name, value in line.mechanism.items() if name != "noise"}
-        kind = _LOCAL.get(settings.pop("name", None))
-        values = None if kind is None else store.release(line.key)
-        if kind is None or values is None:
+        mechanism = _local(line)
+        values = None if mechanism is None else store.release(line.key)
+        if mechanism is None or values is None:
             return None
-        return cls(mechanism=kind(**settings), values=values)
+        return cls(mechanism=mechanism, values=values)
 
     def figures(
         self,
@@ -116,3 +116,13 @@ class ReleasedByItself:
             "private/release_correct": float(released.correct),
             "epsilon_release_ceiling": released.ceiling,
         }
+
+
+def _local(line: Charge) -> LocalMechanism | None:
+    """The mechanism that made a line, if it is one of ours; its price has to be ours as well."""
+    kind = next((each for each in _LOCAL if is_of(each, line.mechanism)), None)
+    if kind is None:
+        return None
+    settings = {name: line.mechanism[name] for name in line.mechanism if name not in _BESIDE}
+    mechanism = kind(**settings)
+    return mechanism if mechanism.event == line.event else None

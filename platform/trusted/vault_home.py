@@ -30,8 +30,9 @@ from labeldp.mechanisms.vault import (
 from labeldp.mechanisms.vault_part import divided
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.home_handle import DEATHS_ALLOWED, HomeHandle
-from labeldp.platform.trusted.audits import AuditFindings, PlantedCanaries, curve_of
+from labeldp.platform.trusted.audits import AuditFindings, curve_of
 from labeldp.platform.trusted.figure_book import FigureBook, digest_of
+from labeldp.platform.trusted.planting import canaries_of
 from labeldp.platform.trusted.release_figures import ReleasedByItself
 from labeldp.platform.trusted.vault_store import SqliteStore
 from labeldp.platform.trusted.vote_store import VoteStore
@@ -124,10 +125,8 @@ class VaultHome:
         """
         truth, num_classes = labels.training.astype(np.int64), labels.num_classes
         store = places.open_store()
-        # Whoever opens the store again sees the same coins, and nobody else can work them out.
-        secret = store.salt() if coin_seed is None else b"coin seed %d" % coin_seed
-        self._canaries = PlantedCanaries.draw(
-            truth, num_classes=num_classes, settings=audit, secret=secret
+        self._canaries = canaries_of(
+            store, truth, num_classes=num_classes, settings=audit, coin_seed=coin_seed
         )
         results = None if places.store is None else places.store.parent
         self._book = FigureBook(results, authority=authority)
@@ -270,12 +269,8 @@ class VaultHome:
     ) -> dict[str, float]:
         """Return what was found of a trial, to the driver alone, as `FigureBook.figures`."""
         # Held-out labels pay for themselves: their releases change no price of the answers.
-        size = self._training.num_labels
-        apart = {
-            charge.key
-            for charge in self._vault.charges()
-            if charge.indices is not None and (charge.indices >= size).all()
-        }
+        training = self._training.num_labels
+        apart = {each.key for each in self._vault.charges() if each.is_beyond(training)}
         return self._book.figures(
             authority, trial, release_keys=[key for key in release_keys if key not in apart]
         )

@@ -22,10 +22,9 @@ from labeldp.mechanisms.accounting import (
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.pate.releases import PublishedCost
-from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomized_response import PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.release_store import Charge
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.api.class_labels import PublishedClasses
 from tests.source_tree import named, sources
 
 
@@ -90,6 +89,7 @@ class Remembered:
 NO_MECHANISMS = {
     "mechanisms.release_store.Charge": "a line of the ledger, with the failures that were charged",
     "trainers.trainer.PlannedCharge": "a plan, with the failures that its mechanism declares",
+    "mechanisms.pate.releases._NoisyCounts": "the published price of what `PateAnswers` releases",
     "mechanisms.selection.Selection": "prices a choice among trials; the vault draws none of it",
 }
 

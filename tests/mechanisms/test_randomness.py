@@ -1,5 +1,6 @@
 """Secret noise is AES's keystream under fresh keys; without the package there is none at all."""
 
+import math
 import secrets
 import subprocess
 import sys
@@ -8,12 +9,19 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import (
     KEY_BYTES,
+    NoiseKind,
+    NoiseSource,
     OsEntropy,
+    SecureEntropy,
     SeededNoise,
     cryptographic_generator,
+    is_private,
+    kind_of_described,
 )
+from labeldp.mechanisms.release_address import describe
 
 
 def aes_in_counter_mode(key: bytes, blocks: int) -> bytes:
@@ -73,3 +81,44 @@ def test_a_key_of_another_length_is_refused() -> None:
 def test_mechanisms_are_imported_without_the_package() -> None:
     code = "import sys, labeldp.mechanisms; sys.exit('randomgen' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        (OsEntropy(draw=1), NoiseKind.PLAIN),
+        (SecureEntropy(), NoiseKind.SECURE),
+        (SeededNoise(seed=3), NoiseKind.SEEDED),
+    ],
+)
+def test_a_source_says_its_kind_and_so_does_what_the_ledger_keeps_of_it(
+    source: NoiseSource, kind: NoiseKind
+) -> None:
+    described = describe(RandomizedResponse(epsilon=1.0, num_classes=2), source)["noise"]
+    assert source.kind is kind and kind_of_described(described) is kind
+    assert "kind" not in described, "it would make another release of every stored one"
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        None,
+        "OsEntropy",
+        {},
+        {"name": "OsEntropy"},
+        {"name": "OsEntropy", "draw": 0, "seed": 3},
+        {"name": "RadioNoise", "draw": 0},
+        {"name": ["OsEntropy"], "draw": 0},
+    ],
+)
+def test_noise_that_is_not_known_counts_as_seeded(noise: object) -> None:
+    assert kind_of_described(noise) is NoiseKind.SEEDED
+
+
+def test_private_is_what_has_a_bound_and_noise_that_nobody_draws_again() -> None:
+    assert is_private(2.0, NoiseKind.PLAIN) and is_private(0.0, NoiseKind.SECURE)
+    assert not is_private(2.0, NoiseKind.SEEDED)
+    for kind in NoiseKind:
+        assert not is_private(math.inf, kind) and not is_private(math.nan, kind)
+    assert NoiseKind.read("secure") is NoiseKind.SECURE
+    assert NoiseKind.read("of a new kind") is NoiseKind.read(None) is NoiseKind.SEEDED

@@ -20,12 +20,11 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
-from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import AnyGenerator, NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.release_address import address, describe
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.api.class_labels import PublishedClasses
 from tests.mechanisms.test_declared_failures import every_mechanism
 from tests.source_tree import ROOT, sources
 

@@ -2,11 +2,19 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.accounting import Event, GaussianEvent, PureEvent, RenyiEvent
+from labeldp.mechanisms.accounting import (
+    Event,
+    GaussianEvent,
+    PureEvent,
+    RandomizedResponseEvent,
+    RenyiEvent,
+)
+from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import Charge, MemoryStore, read_event, write_event
 
 
@@ -61,3 +69,42 @@ def test_a_store_belongs_to_one_set_of_labels() -> None:
     store.bind("these")
     with pytest.raises(ValueError, match="other labels"):
         store.bind("those")
+
+
+def test_a_line_whose_noise_is_not_known_is_no_guarantee() -> None:
+    line = a_charge("a")
+    assert line.noise is NoiseKind.SEEDED
+    named = replace(line, mechanism={"name": "Any", "noise": {"name": "OsEntropy", "draw": 0}})
+    assert named.noise is NoiseKind.PLAIN
+
+
+@pytest.mark.parametrize(
+    ("indices", "beyond"),
+    [(None, False), ([0, 1], False), ([3, 4], False), ([4], True), ([4, 9], True)],
+)
+def test_a_line_of_held_out_labels_touches_none_to_train_on(
+    indices: list[int] | None, beyond: bool
+) -> None:
+    line = replace(a_charge("a"), indices=None if indices is None else np.array(indices))
+    assert line.is_beyond(4) is beyond
+
+
+def test_how_many_labels_are_trained_on_has_to_be_a_number() -> None:
+    with pytest.raises(ValueError, match="training"):
+        a_charge("a").is_beyond(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("event", "out"),
+    [
+        (PureEvent(epsilon=math.inf), True),
+        (RandomizedResponseEvent(epsilon=math.inf, num_classes=3), True),
+        (PureEvent(epsilon=700.0), False),
+        (GaussianEvent(noise_multiplier=1e-9), False),
+        # Dear without limit, and no copy of the labels: sums with noise count it.
+        (RenyiEvent(orders=(2.0,), rdp=(math.inf,)), False),
+    ],
+)
+def test_a_line_says_whether_labels_left_as_they_are(event: Event, out: bool) -> None:
+    line = replace(a_charge("a"), event=event)
+    assert line.hands_out is out

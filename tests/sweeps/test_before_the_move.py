@@ -110,7 +110,7 @@ def test_every_trial_keeps_the_model_that_it_measured_and_a_resumed_sweep_keeps_
         facts, metrics = model.facts, record["metrics"]
         assert (facts["trial"], facts["method"]) == (record["hash"], record["config"]["method"])
         assert (facts["epsilon"], facts["delta"]) == (metrics["epsilon"], metrics["delta"])
-        assert facts["private"] is math.isfinite(metrics["epsilon"]) is True
+        assert math.isfinite(metrics["epsilon"]) and facts["private"] is False, "noise is seeded"
         assert facts["data"] == {"name": "digits", "fingerprint": public.fingerprint}
         assert (facts["seed"], facts["noise"]) == (record["config"]["seed"], "seeded")
     when = {path: path.stat().st_mtime_ns for path in (results / "models").rglob("*")}

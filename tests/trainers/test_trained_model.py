@@ -217,3 +217,24 @@ def test_a_network_is_read_onto_the_cpu_whatever_it_was_measured_on(tmp_path: Pa
     assert isinstance(predictor, NetworkPredictor)
     assert predictor.performance.torch_device() == torch.device("cpu")
     assert isinstance(predictor.performance, Performance)
+
+
+@pytest.mark.parametrize(
+    ("noise", "epsilon", "private"),
+    [
+        ("plain", 2.0, True),
+        ("secure", 2.0, True),
+        ("seeded", 2.0, False),
+        ("plain", math.inf, False),
+        ("of another version", 2.0, False),
+    ],
+)
+def test_whether_a_model_is_private_is_told_by_its_noise_and_not_believed(
+    noise: str, epsilon: float, private: bool, tmp_path: Path
+) -> None:
+    """Older versions wrote `private: true` for noise that anyone with its seed draws again."""
+    small_model()[0].save(tmp_path)
+    described = json.loads((tmp_path / DESCRIPTION).read_text())
+    described |= {"noise": noise, "epsilon": epsilon, "private": True}
+    (tmp_path / DESCRIPTION).write_text(json.dumps(described))
+    assert load_model(tmp_path).facts["private"] is private

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.pate.releases import PateAnswers
-from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.mechanisms.randomness import NoiseKind, SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
@@ -200,6 +200,7 @@ def an_origin(data: PublicData, **changes: Any) -> Origin:
         "fingerprint": data.fingerprint,
         "trial": "0123456789abcdef",
         "seed": 3,
+        "noise": NoiseKind.PLAIN,
     }
     return Origin(**{**given, **changes})
 

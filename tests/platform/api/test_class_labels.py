@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.class_labels import (
-    PublishedClasses,
     places_of,
     refuse_unusable,
     stated_classes,

@@ -1,12 +1,13 @@
 """ledger_lines: a charge in words, at its own price."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from labeldp.mechanisms.accounting import GaussianEvent
 from labeldp.mechanisms.release_store import Charge
-from labeldp.platform.api.ledger_lines import guarantee, is_seeded, line_of
+from labeldp.platform.api.ledger_lines import guarantee, line_of
 from tests.platform.examples import a_charge
 
 
@@ -28,9 +29,15 @@ def test_what_is_not_pure_is_stated_at_its_delta_and_a_seed_is_said() -> None:
         failure_probability=0.0,
     )
     line = line_of(charge, num_labels=10, delta=1e-5)
-    assert is_seeded(charge) and not is_seeded(a_charge())
     assert line.labels == 7 and line.delta == 1e-5 and line.seeded
     assert "at delta 1e-05 for each of 7 labels, paid now; noise from a seed" in str(line)
+
+
+def test_noise_that_is_not_known_is_called_no_guarantee() -> None:
+    for noise in ({"name": "RadioNoise"}, None):
+        charge = replace(a_charge(), mechanism={"name": "LaplaceNoise", "noise": noise})
+        assert line_of(charge, num_labels=10, delta=1e-5).seeded
+    assert not line_of(a_charge(), num_labels=10, delta=1e-5).seeded
 
 
 def test_a_guarantee_says_what_voids_it() -> None:

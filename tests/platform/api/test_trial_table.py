@@ -52,7 +52,9 @@ def test_spread_is_over_seeds_where_there_are_several() -> None:
 
 def test_private_columns_are_there_only_if_asked_for() -> None:
     plain, owners = trial_table(RECORDS), trial_table(RECORDS, private=True)
-    assert set(owners.columns) - set(plain.columns) == {"private/secret", "ensemble_accuracy"}
+    assert set(owners.columns) - set(plain.columns) == {
+        *("private/secret", "ensemble_accuracy", "epsilon_m_ceiling")
+    }
     assert "private" not in plain.to_csv()
 
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.randomness import NoiseSource
-from labeldp.mechanisms.vault import LabelVault, Mechanism
+from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
+from labeldp.platform.publishing.folder_ledger import FolderLedger
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.platform.trusted.vault_store import SqliteStore
@@ -79,6 +80,20 @@ def keep(path: Path, record: TrialRecord, **changes: Any) -> TrialRecord:
     return changed
 
 
+def an_impostors(folder: FolderLedger, *, secret: float = 4711.0) -> FolderLedger:
+    """Return a ledger whose lines are of a user's own class that is called as one of ours.
+
+    Such releases are refused today; stores of before that may hold some.
+    """
+    settings = {"name": "LaplaceNoise", "epsilon": 1.0, "scale": secret}
+
+    def renamed(charge: Charge) -> Charge:
+        return replace(charge, mechanism={**settings, "noise": charge.mechanism["noise"]})
+
+    lines = (replace(line, charge=renamed(line.charge)) for line in folder.lines)
+    return replace(folder, lines=tuple(lines))
+
+
 def keep_a_model(
     results: Path,
     record: TrialRecord,
@@ -98,7 +113,7 @@ def keep_a_model(
         fingerprint=FINGERPRINT,
         trial=record.hash,
         seed=int(record.config["seed"]),
-        noise=record.noise.value,
+        noise=record.noise,
     )
     weights = np.random.default_rng(0).normal(size=(inputs + 1, 10))
     model = TrainedModel(

@@ -9,10 +9,9 @@ import pytest
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.randomized_response import NoNoise
-from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
+from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.publishing.folder_ledger import Audience, FolderLedger, read_folder
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
-from labeldp.platform.records.trial_record import NoiseKind
 from tests.platform.examples import a_record
 from tests.platform.publishing.folders import LABELS, LAPLACE, a_folder, a_vault
 

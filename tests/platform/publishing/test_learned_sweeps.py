@@ -1,5 +1,6 @@
 """learned_sweeps: who sees a trial that others had a say in pays for those too."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +126,18 @@ def test_a_trial_that_was_stopped_says_that_the_sweep_learned(results: Path) -> 
     )
     keep(results, now().results.trial("b1"), stopped_early=2)
     assert learns(now()) and price(results) == 2.5
+
+
+@pytest.mark.parametrize("said", [None, 0])
+def test_where_nobody_says_which_labels_are_held_out_all_of_it_is_charged(
+    said: int | None, results: Path
+) -> None:
+    """Two searches at 2 and .5 together, and the plan of all of it, not of its counts alone."""
+    path = results / "sweep.json"
+    identity = json.loads(path.read_text())
+    del identity["num_labels"]
+    path.write_text(json.dumps(identity if said is None else {**identity, "num_labels": said}))
+    assert price(results) == FREE["learned_epsilon"]
+    folder = read_folder(results)
+    keys = keys_behind(folder, folder.results.trial("b0"))
+    assert set(keys) == {line.charge.key for line in folder.lines}

@@ -16,9 +16,9 @@ from labeldp.mechanisms.pate import releases
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.publishing.folder_ledger import read_folder
-from labeldp.platform.publishing.ledger_words import as_csv, in_words, is_known, rows, sentences
+from labeldp.platform.publishing.ledger_words import as_csv, in_words, rows, sentences, what_of
 from labeldp.platform.publishing.total_ledger import Account, account_of
-from tests.platform.publishing.folders import LAPLACE, a_folder, a_vault
+from tests.platform.publishing.folders import LAPLACE, a_folder, a_vault, an_impostors
 
 
 def account(*paths: Path) -> Account:
@@ -122,6 +122,17 @@ def test_the_table_has_every_line_and_no_formula(tmp_path: Path) -> None:
     assert second["who_may_see_it"] == "the owner of the labels only"
 
 
+def test_a_users_class_by_a_name_of_ours_is_told_by_its_name_and_in_public_by_none(
+    tmp_path: Path,
+) -> None:
+    a_folder(tmp_path)
+    found = an_impostors(read_folder(tmp_path))
+    assert sentences(found.lines)[0].startswith("one release by LaplaceNoise, epsilon 2,")
+    assert sentences(found.lines, public=True)[0].startswith("one release by a mechanism of the")
+    (row,) = rows(account_of([found]))
+    assert row["what"] == "release by LaplaceNoise"
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -134,4 +145,4 @@ def test_the_table_has_every_line_and_no_formula(tmp_path: Path) -> None:
     ],
 )
 def test_every_mechanism_of_ours_has_words(name: str) -> None:
-    assert is_known(name), f"{name} is released, and ledger_words says nothing of it"
+    assert name not in what_of(name), f"{name} is released, and ledger_words says nothing of it"

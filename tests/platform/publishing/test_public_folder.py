@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.randomized_response import NoNoise
+from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.publishing.public_folder import Published, PublishRequest, publish
 from labeldp.platform.publishing.selection import NotPublishable, Reservation
@@ -228,6 +229,15 @@ def test_a_baseline_goes_out_on_the_second_word_only_and_says_what_it_is(tmp_pat
     assert math.isinf(done.epsilon) and "model/model.json" in done.files
     assert json.loads((tmp_path / "out" / "config.json").read_text())["private"] is False
     assert not load_model(tmp_path / "out" / "model").facts["private"]
+
+
+def test_noise_that_nobody_knows_is_called_seeded_whatever_the_record_says(tmp_path: Path) -> None:
+    a_folder(tmp_path / "results", noise=SeededNoise(seed=7), epsilon=2.0)
+    twice = frozenset({Reservation.SEEDED})
+    ask(tmp_path / "results", tmp_path / "out", trial="0", accepted=twice)
+    said = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert (said["private"], said["noise"]) == (False, "seeded")
+    assert "NO PRIVACY TOWARDS" in (tmp_path / "out" / "run_card.md").read_text()
 
 
 def test_a_failed_trial_has_neither_model_nor_reason(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from labeldp.mechanisms.release_address import describe
 from labeldp.mechanisms.release_store import read_event
 from labeldp.platform.publishing.folder_ledger import LedgerLine, read_folder
 from labeldp.platform.publishing.public_ledger import public_lines
-from tests.platform.publishing.folders import LAPLACE, a_folder
+from tests.platform.publishing.folders import LAPLACE, a_folder, an_impostors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,15 @@ def test_parameters_are_numbers(planted: Any, tmp_path: Path) -> None:
     (line,) = lines(tmp_path)
     strange = {**line.charge.mechanism, "epsilon": planted, "s3cr3t": 3.0}
     (shown,) = public_lines([replace(line, charge=replace(line.charge, mechanism=strange))])
-    assert shown["parameters"] == {"num_classes": 10} and "s3cr3t" not in json.dumps(shown)
+    assert (shown["parameters"], shown["mechanism"]) == ({}, "other")
+    assert "s3cr3t" not in json.dumps(shown)
+
+
+def test_a_users_class_by_a_name_of_ours_is_told_by_its_price_alone(tmp_path: Path) -> None:
+    a_folder(tmp_path)
+    (line,) = public_lines(an_impostors(read_folder(tmp_path), secret=8124377.0).lines)
+    assert (line["mechanism"], line["parameters"], line["epsilon"]) == ("other", {}, 2.0)
+    assert "8124377" not in json.dumps(line) and "Laplace" not in json.dumps(line)
 
 
 def test_an_ensembles_aggregator_is_told_inside(tmp_path: Path) -> None:

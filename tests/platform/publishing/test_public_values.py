@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
+from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.configuration import METHODS, TrialConfig, flatten, with_changes
+from labeldp.platform.figure_names import PUBLIC
 from labeldp.platform.publishing.public_values import (
-    PUBLIC_METRICS,
     public_config,
     public_metrics,
     public_record,
     public_trial,
 )
-from labeldp.platform.records.trial_record import NoiseKind, TrialRecord
+from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.platform.reports.pareto import points
 from tests.platform.examples import a_record
 
@@ -204,5 +205,5 @@ def test_seeded_noise_stays_seeded_and_its_seed_stays() -> None:
 
 
 def test_metrics_are_named_one_by_one() -> None:
-    assert not any(name.startswith(("private/", "epsilon_m")) for name in PUBLIC_METRICS)
+    assert not any(name.startswith(("private/", "epsilon_m")) for name in PUBLIC)
     assert public_metrics({"accuracy": 0.5, "answered_by_teachers": 3.0}) == {"accuracy": 0.5}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
+from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records import tracked_models
 from labeldp.platform.records.kept_models import ARRAYS, DESCRIPTION, write_model
 from labeldp.platform.records.mlflow_model import DATA
@@ -42,11 +43,13 @@ def kept(folder: Path, **changes: Any) -> Path:
     return folder / "models" / "ab"
 
 
-def closed_child(tmp_path: Path, model: Path, **metrics: float) -> tuple[Tracker, str]:
+def closed_child(
+    tmp_path: Path, model: Path, *, noise_seed: int | None = None, **metrics: float
+) -> tuple[Tracker, str]:
     tracker = Tracker(uri=new_store(tmp_path), experiment="x", artifacts=tmp_path / "artifacts")
     tracker.open_parent("x", tags={}, run_id=None)
     run_id = tracker.open_child("ab", name="a trial", tags={})
-    record = a_record("ab", figures=metrics)
+    record = a_record("ab", figures=metrics, changes={"noise.seed": noise_seed})
     tracker.close_child(record, run_id=run_id, texts={}, model=model)
     return tracker, run_id
 
@@ -98,6 +101,13 @@ def test_the_model_of_a_baseline_is_private(tmp_path: Path) -> None:
     client = MlflowClient(tracking_uri=tracker.uri)
     assert [file.path for file in client.list_artifacts(run_id)] == ["private"]
     assert [file.path for file in client.list_artifacts(run_id, "private")] == ["private/model"]
+
+
+def test_a_model_under_noise_that_a_seed_takes_off_is_private(tmp_path: Path) -> None:
+    folder = kept(tmp_path, noise=NoiseKind.SEEDED)
+    tracker, run_id = closed_child(tmp_path, folder, noise_seed=7)
+    client = MlflowClient(tracking_uri=tracker.uri)
+    assert [file.path for file in client.list_artifacts(run_id)] == ["private"]
 
 
 class Away:

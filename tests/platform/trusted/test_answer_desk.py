@@ -30,6 +30,7 @@ from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels, VaultH
 from labeldp.platform.trusted.vote_store import VoteStoreUnusable
 from labeldp.trainers.pate import teachers
 from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherVotes
+from tests.platform.test_figure_names import wrongly_classed
 from tests.trainers.small_data import small_table
 
 DATA, LABELS = small_table(examples=300)
@@ -106,6 +107,7 @@ def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
     known = reply.values[:, 0] >= 0
     assert figures["answered_by_teachers"] == known.sum() == 40
     assert figures["vote_label_accuracy"] == (reply.values[known, 0] == truth[known]).mean()
+    assert not wrongly_classed(figures)
     run = AnsweredRequest(request=REQUEST, votes=votes, released=reply.values)
     costs = private_costs([run], delta=1e-5)
     assert figures["private/epsilon_data_dependent"] == costs.realised

@@ -17,6 +17,7 @@ from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy,
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.trusted.near_labels import NearLabels, NearSecrets
 from labeldp.platform.trusted.shared_vault import PublicSide, SharedVault
+from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels, VaultHome
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.pate.pate_fm import AggregatorKind, PateConfig
 from labeldp.trainers.pate.teachers import EnsembleConfig
@@ -101,6 +102,36 @@ def test_canaries_are_planted_where_asked_for_only_and_then_found() -> None:
     found = audited.figures(knowing(planted), delta=1e-5)
     assert found["epsilon_m_low"] > 1  # it learned the wrong labels by heart
     assert found["private/label_inference_accuracy"] == 1.0
+
+
+def test_a_fit_finds_what_the_audits_of_a_sweep_find_and_pays_nothing_for_it(
+    tmp_path: Path,
+) -> None:
+    audit = AuditSettings(canaries=50, coin_canaries=200)
+    fit = near(audit=audit, noise=SeededNoise(seed=7))
+    fit.release(MECHANISM)
+    before = fit.charges()
+    found = fit.figures(knowing(fit._labels), delta=1e-5)
+    assert fit.charges() == before
+    home = VaultHome(
+        SecretLabels(training=LABELS, num_classes=CLASSES),
+        audit=audit,
+        coin_seed=7,
+        places=HomePlaces(store=None, votes=tmp_path),
+        fingerprint="",
+        budget=None,
+        authority=b"owner",
+    )
+    released = home.release(MECHANISM, (), None, SeededNoise(seed=7))
+    assert released.values.tolist() == fit.release(MECHANISM).values.tolist()
+    (line,) = home.charges([released.key])
+    assert line.event == before[0].event
+    home.begin(b"owner", "ab" * 8)
+    sure = knowing(fit._labels)(home.canary_positions())
+    home.audit("ab" * 8, sure, audit.confidence, [line.key], 1e-5)
+    swept = home.figures(b"owner", "ab" * 8, [line.key])
+    assert found == {"private/training_accuracy": found["private/training_accuracy"], **swept}
+    assert found["private/epsilon_release"] <= found["epsilon_release_ceiling"]
 
 
 def test_a_seed_decides_the_coins_and_nothing_else_does() -> None:

@@ -1,6 +1,7 @@
 """release_figures: which releases are audited by themselves, and what the audits say."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,22 @@ def test_two_releases_some_labels_and_other_mechanisms_are_not_audited_so() -> N
     vault_of(counting).release(LabelMoments(noise_std=1.0, num_classes=CLASSES), weights)
     assert found(twice) is None and found(some) is None and found(counting) is None
     assert ReleasedByItself.find([], store=MemoryStore(), training=5) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"patient": 4711.0},
+        {"num_classes": "4"},
+        {"epsilon": 1.0},  # of a class by our name and fields, at another price than ours
+    ],
+)
+def test_what_only_bears_our_name_is_not_audited_as_ours(change: dict[str, Any]) -> None:
+    store = MemoryStore()
+    vault_of(store).release(LOCAL[0])
+    (line,) = store.charges()
+    strange = replace(line, mechanism={**line.mechanism, **change})
+    assert ReleasedByItself.find([strange], store=store, training=len(LABELS)) is None
 
 
 def test_figures_of_a_model_that_is_the_release_itself() -> None:
