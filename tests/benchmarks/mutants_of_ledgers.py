@@ -179,17 +179,18 @@ LEDGERS = (
         ("shared_vault",),
     ),
     Mutant(
-        "folders apart at the delta of the first",
+        "folders apart: the one that handed labels out hides the others",
         "total_ledger",
-        "at = max(spent_by([group], delta=delta).delta for group in groups)",
-        "at = spent_by(groups[:1], delta=delta).delta",
+        "return _largest([spent_by([group], delta=at or delta) for group in groups])",
+        "return max((spent_by([group], delta=at or delta) for group in groups), "
+        "key=lambda total: total.epsilon)",
         ("total_ledger",),
     ),
     Mutant(
-        "of several totals the dearest hides the others",
+        "a plan's delta is not added to that of other folders",
         "total_ledger",
-        "return Total(**{name: max(getattr(total, name) for total in totals) for name in names})",
-        "return max(totals, key=lambda total: (total.epsilon, len(names)))",
+        "delta=rest.delta + sum(sweep.plan.delta for sweep in outdone)",
+        "delta=rest.delta",
         ("total_ledger",),
     ),
     Mutant(
