@@ -76,6 +76,8 @@ def test_ctrl_c_ends_a_benchmark_in_one_line() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell's background jobs, and so their children, would not hear of Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as running:
         assert running.stdout is not None
         assert running.stdout.readline().startswith("| data | epsilon |"), "it measures"
