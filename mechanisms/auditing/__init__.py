@@ -55,6 +55,7 @@ from labeldp.mechanisms.auditing.one_run import (
     one_run_audit,
     one_run_ceiling,
     one_run_lower_bound,
+    right_guesses,
 )
 from labeldp.mechanisms.auditing.one_run_curves import (
     GaussianCurve,
@@ -107,5 +108,6 @@ __all__ = [
     "one_run_audit",
     "one_run_ceiling",
     "one_run_lower_bound",
+    "right_guesses",
     "tight_lower_bound",
 ]

@@ -18,6 +18,7 @@ prove at most `one_run_ceiling` even against a run that hides nothing, so show t
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,6 +165,19 @@ class OneRunAudit:
     canaries: int
 
 
+def right_guesses(scores: NDArray[Any], truth: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which guesses of coins are right, the surest first [M].
+
+    Ties in sureness keep their order of drawing, which knows nothing of the coins.
+
+    Args:
+        scores: Below 0 for a guess of 1, the further from 0 the surer [M].
+        truth: The coins, 0 or 1 [M].
+    """
+    right: NDArray[np.bool_] = (scores < 0) == (truth == 1)
+    return right[np.argsort(-np.abs(scores), kind="stable")]
+
+
 def one_run_audit(
     scores: Array,
     truth: Array,
@@ -204,11 +218,8 @@ def one_run_audit(
         raise ValueError(f"truth[{bad}] is {coins[bad]}; coins are 0 or 1")
     _check_delta(delta)
     check_enough_canaries(score.size, confidence)
-    strength = np.abs(score)
-    # ties in strength keep their order of drawing, which knows nothing of the coins
-    right = ((score < 0) == (coins == 1))[np.argsort(-strength, kind="stable")]
-    right_among_first = np.concatenate([[0], np.cumsum(right)])
-    counts = (rule or BestFraction()).counts(strength)
+    right_among_first = np.concatenate([[0], np.cumsum(right_guesses(score, coins))])
+    counts = (rule or BestFraction()).counts(np.abs(score))
     error = (1 - confidence) / len(counts)
     tries = [
         (_lower_bound(score.size, r, int(right_among_first[r]), delta, error), r) for r in counts

@@ -38,6 +38,7 @@ from labeldp.mechanisms.auditing import (
     f_dp_lower_bound,
     memorization_interval_from_pairs,
     one_run_audit,
+    right_guesses,
 )
 from labeldp.mechanisms.auditing.one_run_curves import Curve
 from labeldp.mechanisms.ledger import all_pure
@@ -376,10 +377,9 @@ def _one_run(
     }
     if curve is None:
         return figures
-    strength = np.abs(scores)
-    right = ((scores < 0) == (coins == 1))[np.argsort(-strength, kind="stable")]
+    right = right_guesses(scores, coins)
     # As for the one-run audit, each number of guesses that is tried pays its share of the error.
-    counts = rule.counts(strength)
+    counts = rule.counts(np.abs(scores))
     each = 1 - (1 - confidence) / len(counts)
     figures["private/epsilon_f_dp"] = max(
         f_dp_lower_bound(

@@ -19,6 +19,7 @@ from labeldp.mechanisms.auditing import (
     audit_release,
     best_tight_bound,
     family_of,
+    right_guesses,
     tight_lower_bound,
 )
 from labeldp.mechanisms.bit_flip import BitFlip
@@ -89,8 +90,7 @@ class ReleasedByItself:
         """
         family = family_of(self.mechanism)
         stated: dict[str, Any] = {"family": family, "delta": delta, "confidence": confidence}
-        strength = np.abs(scores)
-        right = ((scores < 0) == (coins.coins == 1))[np.argsort(-strength, kind="stable")]
+        right = right_guesses(scores, coins.coins)
         released = audit_release(
             self.values[coins.positions],
             mechanism=self.mechanism,
@@ -102,7 +102,7 @@ class ReleasedByItself:
             "private/epsilon_tight": best_tight_bound(
                 [
                     (guesses, int(right[:guesses].sum()))
-                    for guesses in BestFraction().counts(strength)
+                    for guesses in BestFraction().counts(np.abs(scores))
                 ],
                 canaries=scores.size,
                 **stated,
