@@ -42,7 +42,7 @@ def planned_evaluation(config: TrialConfig, *, num_classes: int) -> PlannedCharg
     """
     mechanism = mechanism_of(config, num_classes=num_classes)
     shared = config.evaluation.estimate is Estimate.RELEASE
-    # Counts are of predictions, which no two trials share.
+    # Counts are of predictions: two trials share one if they predict alike, which no plan foresees.
     return PlannedCharge.of(mechanism, release=None if shared else (config, "count"))
 
 

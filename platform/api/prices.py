@@ -15,6 +15,7 @@
 
 import difflib
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, Literal, overload
 
 from labeldp.mechanisms import calibration
@@ -62,7 +63,12 @@ def epsilon(what: Any, /, *more: Any, **numbers: Any) -> float:
         close = difflib.get_close_matches(name, _BY_NAME, n=1)
         meant = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(_BY_NAME)}"
         raise ValueError(f"{what!r} is no mechanism with a price; {meant}")
-    found: float = _BY_NAME[name](**numbers).epsilon
+    pricing = _BY_NAME[name]
+    known = list(signature(pricing).parameters)
+    if unknown := sorted(numbers.keys() - set(known)):
+        pure = "; pure noise has no use for a delta" if "delta" in unknown else ""
+        raise TypeError(f"{what!r} knows {', '.join(known)}; leave out {', '.join(unknown)}{pure}")
+    found: float = pricing(**numbers).epsilon
     return found
 
 

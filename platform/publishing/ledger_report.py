@@ -57,10 +57,12 @@ def ledger_report(
         delta: At which epsilon is stated where releases are not pure; that of the trials if None.
 
     Raises:
-        ValueError: No results there, a file that is damaged, or a delta outside of (0, 1).
+        ValueError: No results there, a file that is damaged, or a delta outside of [0, 1).
     """
-    if delta is not None and not 0 < delta < 1:
-        raise ValueError(f"delta is {delta}; it must lie between 0 and 1, 1e-5 for instance")
+    if delta is not None and not 0 <= delta < 1:
+        raise ValueError(
+            f"delta is {delta}; it must lie in [0, 1): 1e-5 for instance, or 0 for pure releases"
+        )
     found = [place for folder in folders for place in _results_in(Path(folder))]
     account = account_of((read_folder(place, delta=delta) for place in found), delta=delta)
     if csv is not None:

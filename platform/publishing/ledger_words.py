@@ -212,10 +212,12 @@ def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
     readers = {record.hash: record.variant for line in group for record in line.readers}
     # What lines of a comparison are called is the sweep's own word.
     asked = "" if public or not readers else f"for {', '.join(dict.fromkeys(readers.values()))}; "
+    # Nor is it said to anybody that nobody who may be named has read a line.
+    read = f"read by {counted(len(readers), 'trial')}, " if readers or not public else ""
     each = " each" if number > 1 and not math.isinf(first.epsilon) else ""
     text = (
         f"{what_of(name, number=number, ours=ours)}, {price(first.epsilon, first.delta)}{each}, "
-        f"read by {counted(len(readers), 'trial')}, paid once{each and ' each'}; {asked}"
+        f"{read}paid once{each and ' each'}; {asked}"
         f"of {_labels(first.labels)}, made {_day(first)}. "
     )
     if first.noise is None:

@@ -25,7 +25,7 @@ class CardFacts:
         lines: The releases that it read.
         cost: What those cost, by the ledger.
         choice: How it was chosen.
-        num_labels: How many labels there were; None where that was not kept.
+        num_labels: How many labels there were to train on; None where that was not kept.
         has_model: Whether its model lies beside the card.
     """
 

@@ -125,7 +125,12 @@ def _files(
     folder: FolderLedger, chosen: Selected, trial: PublicTrial, *, with_model: bool
 ) -> dict[str, bytes]:
     """Content of every file by its place in the folder."""
-    lines = folder.lines_of(chosen.keys)
+    # That another trial has read a line too, a baseline say, tells of that trial: two share a count
+    # if they predict alike on held-out labels, which this one's epsilon does not pay for.
+    lines = [
+        replace(line, readers=tuple(each for each in line.readers if each == chosen.record))
+        for line in folder.lines_of(chosen.keys)
+    ]
     place = kept_model(folder.path / "models", chosen.record.hash)
     model: Mapping[str, bytes] = {}
     if with_model and chosen.record.finished and place is not None:
@@ -138,7 +143,7 @@ def _files(
             lines=lines,
             cost=chosen.cost,
             choice=chosen.choice,
-            num_labels=folder.num_labels,
+            num_labels=folder.results.identity.num_labels,
             has_model=bool(model),
         )
     )

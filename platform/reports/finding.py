@@ -81,7 +81,8 @@ def finding(
         best, rivals = _told(private)
         who = best.variant
         if len(rivals) > 1:
-            who = f"the best of {len(rivals)} lines ({best.variant})"
+            kinds = "lines" if len({rival.variant for rival in rivals}) > 1 else "settings"
+            who = f"the best of {len(rivals)} {kinds} ({best.variant})"
         sentences.append(
             f"At epsilon {best.epsilon:.3g}{_at_delta(best)} {who} is {_accuracy(best)} "
             f"accurate{_attack(best, ceilings)}.{_lottery(rivals)}"

@@ -59,5 +59,7 @@ def test_near_misses_and_numbers_too_many_are_said() -> None:
     # What type checkers refuse as well, for those who have none.
     with pytest.raises(ValueError, match="did you mean 'laplace'"):
         epsilon("laplac", scale=1.0)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="leave out delta; pure noise has no use for"):
+        epsilon("laplace", scale=1.0, delta=1e-5)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="leave out scale"):
         epsilon(LaplaceNoise(epsilon=1.0, num_classes=2), scale=1.0)  # type: ignore[call-overload]

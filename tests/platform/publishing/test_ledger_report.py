@@ -64,6 +64,7 @@ def test_what_can_not_be_told_is_refused(tmp_path: Path) -> None:
     a_folder(tmp_path / "a")
     with pytest.raises(ValueError, match="there is no folder"):
         ledger_report([str(tmp_path / "nowhere")])
+    assert ledger_report([str(tmp_path / "a")], delta=0.0).delta == 0.0
     with pytest.raises(ValueError, match="delta is 2"):
         ledger_report([str(tmp_path / "a")], delta=2.0)
     with pytest.raises(ValueError, match="choose another --csv"):

@@ -217,6 +217,22 @@ def test_a_choice_among_several_is_told_and_priced(tmp_path: Path) -> None:
     assert "cost epsilon 2.5" in (tmp_path / "out" / "run_card.md").read_text()
 
 
+def test_who_else_read_a_release_is_not_told(tmp_path: Path) -> None:
+    """A baseline reads a trial's count if it predicts alike on held-out labels: that is its own."""
+    (key,) = a_folder(tmp_path / "results", epsilon=2.0)
+    folder = ResultsFolder(tmp_path / "results", sweep="small")
+    alone = a_folder(tmp_path / "alone", epsilon=2.0)
+    assert alone
+    facts: dict[str, Any] = {"epsilon": math.inf, "accuracy": 0.99}
+    folder.keep(a_record("ab", variant="no privacy", release_keys=(key,), **facts))
+    lines = []
+    for name in ("results", "alone"):
+        ask(tmp_path / name, tmp_path / f"{name}-public", trial="0")
+        card = (tmp_path / f"{name}-public" / "run_card.md").read_text()
+        lines.append([line for line in card.splitlines() if "Laplace noise, epsilon 2" in line])
+    assert lines[0] == lines[1] and "read by one trial, paid once" in lines[0][0]
+
+
 def test_a_baseline_goes_out_on_the_second_word_only_and_says_what_it_is(tmp_path: Path) -> None:
     results = tmp_path / "results"
     a_folder(results, releases=[NoNoise(num_classes=10)], epsilon=math.inf)
