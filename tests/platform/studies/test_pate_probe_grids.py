@@ -1,6 +1,7 @@
 """pate_probe_grids: 36 settings of noise on two ensembles; digits where there is no data set."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,14 +12,14 @@ from labeldp.platform.sweep import Sweep, ensembles_of, plan_trials, smoke_sized
 from labeldp.trainers.pate.pate_fm import PateConfig
 
 
-def sweep(**changes: object) -> Sweep:
+def sweep(**changes: Any) -> Sweep:
     """A sweep of these grids."""
     base = TrialConfig(
         method="pate",
         data=DataSettings(name="mnist", features=FeatureSet.PATCHES),
         trainer=PateConfig(),
     )
-    return Sweep(name="probes", base=base, variants=VARIANTS, **changes)  # type: ignore[arg-type]
+    return Sweep(name="probes", base=base, variants=VARIANTS, **changes)
 
 
 def test_every_noise_of_a_variant_reads_the_votes_of_the_same_teachers() -> None:
