@@ -325,7 +325,7 @@ def test_a_namesake_of_a_type_that_is_not_recorded_is_told_by_its_own_fields() -
     class GNMax:
         times: int
 
-    namesake, policy = GNMax(times=3), Once(times=3)
-    mechanisms = [Counted(policy=each) for each in (namesake, policy)]  # type: ignore[arg-type]
+    policies: list[Any] = [GNMax(times=3), Once(times=3)]
+    mechanisms = [Counted(policy=each) for each in policies]
     assert "type" in describe(mechanisms[0], OsEntropy())["policy"]
     assert len({address_of(each, OsEntropy()) for each in mechanisms}) == 2

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,8 +91,9 @@ def test_a_line_of_held_out_labels_touches_none_to_train_on(
 
 
 def test_how_many_labels_are_trained_on_has_to_be_a_number() -> None:
+    unknown: Any = None
     with pytest.raises(ValueError, match="training"):
-        a_charge("a").is_beyond(None)  # type: ignore[arg-type]
+        a_charge("a").is_beyond(unknown)
 
 
 @pytest.mark.parametrize(

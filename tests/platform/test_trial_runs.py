@@ -21,7 +21,8 @@ def run(error: Exception | None, *, recorder: Any = None, hand_out: Any = None) 
     tuner: Any = SimpleNamespace(fit=fit)
     folder = SimpleNamespace(path=Path("/results/small"))
     beside: Any = SimpleNamespace(folder=folder, broken=recorder)
-    _fit(tuner, beside, None if hand_out is None else SimpleNamespace(broken=hand_out))  # type: ignore[arg-type]
+    handing_out: Any = None if hand_out is None else SimpleNamespace(broken=hand_out)
+    _fit(tuner, beside, handing_out)
 
 
 def test_a_run_that_ends_well_raises_nothing() -> None:

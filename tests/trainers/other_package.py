@@ -32,7 +32,7 @@ class QuietConfig:
         return None
 
     def start(self, *, data, labels, seed, performance):
-        raise NotImplementedError
+        raise AssertionError("nobody starts it")
 
 
 @dataclass(frozen=True, kw_only=True)

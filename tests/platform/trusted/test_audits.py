@@ -361,7 +361,7 @@ def test_a_trial_has_every_audit_and_spends_little_on_them(noise: Noise) -> None
         metrics = run_trial(
             config,
             data=data.public,
-            vault=Client(),  # type: ignore[arg-type]
+            vault=Client(),  # type: ignore[arg-type]  # what a trial uses of it
             on_epoch=lambda epoch: None,
         ).metrics
     found = home.figures(DRIVER, "abc", Client.keys)

@@ -110,6 +110,7 @@ def test_a_network_that_wakes_up_is_waited_for(
 def test_an_answer_that_is_none_is_left_to_the_library(
     asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The library is loaded by name, so that its types are not known here.
     class Missing(library.errors.HfHubHTTPError):  # type: ignore[misc]
         def __init__(self) -> None:
             """Without the response that it is of."""
