@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
-from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -27,6 +26,7 @@ from labeldp.platform.configuration import (
     near_miss,
     with_changes,
 )
+from labeldp.trainers.extensions import ExtensionError
 
 _PLAIN = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 #: Beyond all bounds that there are; -1 where what is far below breaks another rule first.
@@ -73,7 +73,11 @@ def all_keys() -> list[KeyFacts]:
     """Return every key of every method; one that differs between methods is there several times."""
     merged: dict[KeyFacts, list[str]] = {}
     for method in METHODS:
-        for facts in keys_of(method):
+        try:
+            listed = keys_of(method)
+        except ExtensionError:  # `labeldp doctor` names it
+            continue
+        for facts in listed:
             merged.setdefault(replace(facts, methods=()), []).extend(facts.methods)
     rows = [replace(facts, methods=tuple(methods)) for facts, methods in merged.items()]
     shared = [row for row in rows if not row.methods]
@@ -102,7 +106,8 @@ def _walk(section: Any, prefix: str) -> Iterator[KeyFacts]:
                 type=_type(types[field.name]),
                 default=_written(value),
                 bounds=_bounds(section, field.name, types[field.name]),
-                meaning=meanings[field.name],
+                # Another package's settings may have no docstring.
+                meaning=meanings.get(field.name, ""),
             )
 
 
@@ -148,7 +153,6 @@ def _written(value: Any) -> str:
     return str(value)
 
 
-@cache
 def _bounds(section: Any, name: str, kind: Any) -> str:
     """What a section says to numbers that are far too small and far too large."""
     number = next((each for each in _members(kind) if each in _FAR), None)

@@ -274,7 +274,9 @@ def lines(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Line
     Args:
         sweep: What to run.
         overrides: Dotted key -> value. A single value fixes the key, also where the sweep has an
-            axis for it; a list makes it an axis, and an axis takes its place.
+            axis for it; a list makes it an axis, and an axis takes its place. `method` chooses the
+            lines of that method; if there are none, the method runs on the sweep's axes that it
+            has, otherwise with its own defaults.
 
     Raises:
         ConfigurationError: An axis that no sweep can have.
@@ -283,6 +285,8 @@ def lines(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Line
     empty = [key for key, value in overrides.items() if value == []]
     if empty:
         raise ConfigurationError(f"{empty[0]} is an empty list; name at least one value")
+    if isinstance(method := overrides.get("method"), str):
+        sweep = _with_method(sweep, method)
     moved: dict[str, Axis] = {}
     for key, value in overrides.items():
         if isinstance(value, list):
@@ -308,6 +312,22 @@ def lines(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Line
                 )
         found.append(Line(variant=variant, axes=axes, fixed=fixed))
     return found
+
+
+def _with_method(sweep: Sweep, method: str) -> Sweep:
+    """Return a sweep of one method, its name refused if nobody has it."""
+    variants = sweep.variants or (Variant(name=sweep.name),)
+    own = sweep.base.method
+    chosen = [each for each in variants if each.changes.get("method", own) == method]
+    if chosen:
+        return replace(sweep, variants=chosen)
+    known = flatten(with_changes(TrialConfig(), {"method": method}))
+    axes = {key: axis for each in (sweep, *variants) for key, axis in each.space.items()}
+    return replace(
+        sweep,
+        variants=[Variant(name=method)],
+        space={key: axis for key, axis in axes.items() if key in known},
+    )
 
 
 def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[PlannedTrial]:

@@ -8,6 +8,7 @@ for the same network). What single settings cost and bring is in docs/python.md.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from labeldp.mechanisms.calibration import calibrate_gaussian
@@ -59,11 +60,10 @@ def fit_changes(
     at_delta = {} if delta == 0 else {"trainer.delta": delta}
     if method.method == "pate":
         return {**changes, **_pate(size, epsilon=epsilon, delta=delta), **at_delta}
-    if method.method == "bit_flip":
-        at_delta = {}  # it is pure, and has no such setting
     if method.method == "convex":
         return {**changes, "trainer.epsilon": epsilon, **at_delta}
-    changes |= {"trainer.epsilon": epsilon, **at_delta, **_training(size)}
+    usual = {"trainer.epsilon": epsilon, **at_delta, **_training(size)}
+    changes |= {key: value for key, value in usual.items() if key in _keys(method.method)}
     if method.method == "consensus":
         changes["trainer.retrain_epochs"] = changes["trainer.epochs"] // 2
     if changes.get("trainer.prior.source") == "CLUSTERS":
@@ -107,6 +107,14 @@ def configured(
         key if key.startswith("trainer.") else f"trainer.{key}": settings[key] for key in settings
     }
     return with_changes(TrialConfig(), {**changes, "seed": seed, **own})
+
+
+@cache
+def _keys(method: str) -> frozenset[str]:
+    """Return the keys that a method has; pure ones have no delta, those of other packages any."""
+    from labeldp.platform.configuration import TrialConfig, flatten, with_changes
+
+    return frozenset(flatten(with_changes(TrialConfig(), {"method": method})))
 
 
 def _training(size: FitSize) -> dict[str, Any]:

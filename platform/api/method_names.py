@@ -146,7 +146,7 @@ def named(name: str) -> NamedMethod:
     from labeldp.platform.configuration import METHODS  # loads every trainer
 
     if plain in METHODS:
-        return NamedMethod(name=plain, method=plain, says=f"the trainer {plain}", pure=False)
+        return NamedMethod(name=plain, method=plain, says=f"the trainer {plain}")
     known = [AUTO, *NAMED, *_ALSO]
     close = difflib.get_close_matches(plain, known, n=2, cutoff=0.5)
     meant = f"did you mean {' or '.join(map(repr, close))}? " if close else ""

@@ -1,6 +1,10 @@
 """extensions: methods and data sets of another package work; a broken one breaks nothing else."""
 
+import os
+import re
+import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,11 +21,28 @@ from labeldp.platform.configuration import (
     flatten,
     with_changes,
 )
+from labeldp.platform.key_reference import all_keys
+from labeldp.platform.space import Grid
+from labeldp.platform.sweep import Sweep, Variant, plan_trials
 from labeldp.trainers.alibi import AlibiConfig
 from labeldp.trainers.data import load
 from labeldp.trainers.data_sets.catalog import DATASETS, find
 from labeldp.trainers.extensions import ExtensionError
 from tests.trainers.other_package import install
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "extending.md").read_text()
+FIT = """
+import numpy as np
+from labeldp import LabelPrivateClassifier
+from labeldp.trainers.trained_model import load_model
+X = np.random.default_rng(0).normal(size=(400, 5))
+y = np.where(X[:, 0] > 0, "yes", "no")
+model = LabelPrivateClassifier("nearest_mean", epsilon=3.0, delta=0.0, classes=["no", "yes"])
+model.fit(X, y).save("model")
+assert (model.method_, model.epsilon_) == ("nearest_mean", 3.0) and model.score(X, y) > 0.8
+assert (load_model("model").predict(X) == model.predict(X)).all()
+"""
 
 
 @pytest.fixture
@@ -98,6 +119,7 @@ def test_what_is_broken_is_named_and_breaks_nothing_else(
     checks = {check.name: check for check in _extensions()}
     assert checks["method louder"].ok and checks["data set corners"].ok
     assert checks["method nowhere"].fix == "mend or uninstall other_package"
+    assert {each for facts in all_keys() for each in facts.methods} >= {"louder", "convex"}
     assert main(["data", "check", "sunken"]) == 2
     assert "comes from package other_package" in capsys.readouterr().err
     assert with_changes(TrialConfig(), {"method": "convex"}).method == "convex"
@@ -110,3 +132,57 @@ def test_two_packages_with_one_name(installed: Path) -> None:
     with pytest.raises(ExtensionError, match="by other_package and by second_package; uninstall"):
         METHODS["louder"]
     sys.path.remove(str(installed / "nowhere"))
+
+
+def test_the_pages_own_package(tmp_path: Path) -> None:
+    """Installed as the page shows it: every command and the classifier know its names."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "mypackage").mkdir(parents=True)
+    project = re.search(r"^    \[project\]\n(?:    .*\n|\n)+", PAGE, re.M)
+    assert project is not None
+    (source / "pyproject.toml").write_text(textwrap.dedent(project[0]))
+    method, data_set = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+    (source / "mypackage" / "__init__.py").touch()
+    (source / "mypackage" / "nearest_mean.py").write_text(method)
+    (source / "mypackage" / "corners.py").write_text(data_set)
+    path = f"{target}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": path, "LABELDP_DATA": str(tmp_path)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    pip = ("-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation")
+    run(*pip, "--target", str(target), str(source))
+    main = "from labeldp.platform.cli.command_line import main; raise SystemExit(main())"
+    labeldp = ("-c", main)
+    assert re.search(
+        r"trainer\.epsilon .*1\.0 +Privacy loss", run(*labeldp, "config", "nearest_mean")
+    )
+    quickstart = str(ROOT / "sweeps" / "quickstart.py")
+    planned = run(*labeldp, "plan", quickstart, "method=nearest_mean")
+    assert "epsilon of all together  15.5 at delta 0\n" in planned
+    assert "corners        no" in run(*labeldp, "data", "list")
+    run("-c", FIT)
+
+
+def test_a_method_that_a_sweep_does_not_have_runs_on_the_axes_that_it_has() -> None:
+    variants = [
+        Variant(name="flips", changes={"method": "bit_flip"}),
+        Variant(name="no privacy", changes={"trainer.noise": "NONE"}),
+    ]
+    space = {"trainer.epsilon": Grid(1.0, 2.0), "trainer.width": Grid(8, 16)}
+    sweep = Sweep(name="s", base=TrialConfig(), variants=variants, space=space)
+    assert {trial.variant for trial in plan_trials(sweep, {"method": "bit_flip"})} == {"flips"}
+    trials = plan_trials(sweep, {"method": "convex"})
+    assert [(trial.variant, trial.config.method, dict(trial.point)) for trial in trials] == [
+        ("convex", "convex", {"trainer.epsilon": epsilon}) for epsilon in (1.0, 2.0)
+    ]
+    with pytest.raises(ConfigurationError, match=r"no key 'trainer\.width'"):
+        plan_trials(sweep, {"method": "convex", "trainer.width": 8})
