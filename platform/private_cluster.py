@@ -13,13 +13,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray._common.utils import get_default_system_temp_dir
-from ray._private import ray_constants, services
+from ray._private import parameter, ray_constants, services
 
 #: How long Ray may take to start. It gives its own node 30 seconds, which a machine
 #: with other work, or with a cold disk, does not keep to.
@@ -45,7 +46,13 @@ def start() -> None:
         RuntimeError: This version of Ray listens beyond loopback all the same, or it did not start.
     """
     tighten_token()
-    with _node_on_loopback(), _environment(_NO_PORT), _files_for_the_owner(), _patient():
+    with (
+        _node_on_loopback(),
+        _default_ports_left_free(),
+        _environment(_NO_PORT),
+        _files_for_the_owner(),
+        _patient(),
+    ):
         ray.init(
             address="local",
             include_dashboard=False,
@@ -114,6 +121,22 @@ def _node_on_loopback() -> Iterator[None]:
         yield
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextmanager
+def _default_ports_left_free() -> Iterator[None]:
+    """Let the node's agent take any free port.
+
+    `ray.init` has no parameter for it and takes 52365. A head of `ray start` then has no agent, and
+    `ray job submit` fails with "No available agent to submit job".
+    """
+    parameters: Any = parameter
+    before = parameters.RayParams
+    parameters.RayParams = partial(before, dashboard_agent_listen_port=0)
+    try:
+        yield
+    finally:
+        parameters.RayParams = before
 
 
 @contextmanager

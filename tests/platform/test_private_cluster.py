@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import ray
-from ray._private import services
+from ray._private import parameter, services
 
 from labeldp.platform import private_cluster
 
@@ -35,16 +35,20 @@ def _ray() -> Any:
     return services
 
 
-def test_labels_of_millions_of_rows_travel_with_the_request(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """By Ray's own bound those of 100,000 would not, and it warns that they can be lost."""
+def test_what_ray_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Ray's own bound labels of 100,000 rows would not travel with the request."""
     asked: dict[str, Any] = {}
+
+    def init(**options: Any) -> None:
+        asked.update(options, agent=parameter.RayParams().dashboard_agent_listen_port)
+
     node = SimpleNamespace(node_ip_address="127.0.0.1")
-    monkeypatch.setattr(ray, "init", asked.update)
+    monkeypatch.setattr(ray, "init", init)
     monkeypatch.setattr(ray._private.worker, "_global_node", node)
     private_cluster.start()
     assert asked["_system_config"]["max_direct_call_object_size"] >= 4_000_000
+    assert asked["agent"] == 0  # any free port, and not the one that `ray start` needs
+    assert parameter.RayParams().dashboard_agent_listen_port == 52365
 
 
 def test_a_node_that_is_late_is_waited_for(asked: list[str]) -> None:
