@@ -27,7 +27,7 @@ def part_of(name: str, text: str) -> str:
 
 
 def table_of(report: dict[str, Any]) -> str:
-    """Return machine and table, and below it a sentence for each floor."""
+    """Return machine and table."""
     machine, rates, rows = report["machine"], report["rates"], report["rows"]
     loads = [row["load_before"] for row in rows]
     busy = sum(row["busy"] for row in rows)
@@ -57,8 +57,6 @@ def table_of(report: dict[str, Any]) -> str:
             f"| {row['name']} | {row['path']} | {row['reference']} | {_time(row['seconds'])} | "
             f"{row['ratio']:.3g} | {row['mark']:g} | {_above_floor(row)} | {peak} | {row['gpu']} |"
         )
-    lines += ["", "What each can't do without:", ""]
-    lines += [f"- {row['name']}: {row['floor']}" for row in rows]
     return "\n".join(lines)
 
 
