@@ -3,7 +3,7 @@
     python -m tests.benchmarks.comparison_table results/compare_mnist mnist
 
 reads `pareto.csv` of a results folder: accuracy of every method at every epsilon, and what was best
-at each, beside the best published number and the mark of a prototype.
+at each, beside the best published number.
 """
 
 import argparse
@@ -99,19 +99,18 @@ def marks_table(cells: Cells, data: str) -> str:
 
     The best here is chosen by the test split, among all methods.
     """
-    published, marks = PUBLISHED[data], MARKS[data]
-    rows = [["epsilon", "best here", "accuracy, %", "best published", "margin", "prototype"]]
+    published = PUBLISHED[data]
+    rows = [["epsilon", "best here", "accuracy, %", "best published", "margin"]]
     rows.append(["---"] * len(rows[0]))
-    for epsilon in sorted({*published, *marks}):
+    for epsilon in sorted(published):
         if not any(epsilon in row for row in cells.values()):
             continue
         best = _best_at(cells, epsilon)
         cell = cells[best][epsilon]
         accuracy = 100 * float(cell["accuracy"])
-        value, source = published.get(epsilon, (None, ""))
-        beside = ("", "") if value is None else (f"{value:g}, {source}", f"{accuracy - value:+.2f}")
-        mark = f"{marks[epsilon]:g}" if epsilon in marks else ""
-        rows.append([f"{epsilon:g}", best, _cell(cell), *beside, mark])
+        value, source = published[epsilon]
+        beside = (f"{value:g}, {source}", f"{accuracy - value:+.2f}")
+        rows.append([f"{epsilon:g}", best, _cell(cell), *beside])
     return _table(rows)
 
 
