@@ -315,14 +315,19 @@ def lines(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Line
 
 
 def _with_method(sweep: Sweep, method: str) -> Sweep:
-    """Return a sweep of one method, its name refused if nobody has it."""
+    """Return a sweep of one method.
+
+    Raises:
+        ConfigurationError: No method has this name.
+    """
     variants = sweep.variants or (Variant(name=sweep.name),)
     own = sweep.base.method
     chosen = [each for each in variants if each.changes.get("method", own) == method]
     if chosen:
         return replace(sweep, variants=chosen)
     known = flatten(with_changes(TrialConfig(), {"method": method}))
-    axes = {key: axis for each in (sweep, *variants) for key, axis in each.space.items()}
+    spaces = (sweep.space, *(each.space for each in variants))
+    axes = {key: axis for space in spaces for key, axis in space.items()}
     return replace(
         sweep,
         variants=[Variant(name=method)],
