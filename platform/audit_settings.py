@@ -17,7 +17,7 @@ A file of its own, so that the vault's home reads it without loading any trainer
 from dataclasses import dataclass, replace
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.auditing.one_run import BestFraction, canaries_needed, check_enough_canaries
+from labeldp.mechanisms.auditing.one_run import FRACTIONS, canaries_needed, check_enough_canaries
 
 #: One label in so many is spoiled, for both audits together, where nobody says how many.
 LABELS_PER_CANARY = 100
@@ -97,8 +97,8 @@ class AuditSettings:
     def coins_for(self, epsilon: float) -> int:
         """Return how few coins could prove `epsilon`."""
         # The best of several numbers of guesses is shown, and each of them pays for the choice.
-        tries = len(BestFraction().fractions)
-        return canaries_needed(epsilon=epsilon, confidence=1 - (1 - self.confidence) / tries)
+        each = 1 - (1 - self.confidence) / len(FRACTIONS)
+        return canaries_needed(epsilon=epsilon, confidence=each)
 
 
 def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = None) -> str:

@@ -46,12 +46,10 @@ from labeldp.mechanisms.auditing.memorization import (
 from labeldp.mechanisms.auditing.moments_audit import MomentsAudit, audit_moments
 from labeldp.mechanisms.auditing.observational import ObservationalAudit, observational_audit
 from labeldp.mechanisms.auditing.one_run import (
-    BestFraction,
-    FixedGuesses,
-    GuessesAbove,
     OneRunAudit,
     canaries_needed,
     candidate_scores,
+    guess_counts,
     one_run_audit,
     one_run_ceiling,
     one_run_lower_bound,
@@ -72,16 +70,13 @@ from labeldp.mechanisms.auditing.release_audit import (
 from labeldp.mechanisms.auditing.tight_one_run import best_tight_bound, tight_lower_bound
 
 __all__ = [
-    "BestFraction",
     "BitFlipFamily",
     "Canaries",
     "CoinCanaries",
     "EpsilonInterval",
     "Family",
-    "FixedGuesses",
     "GaussianCurve",
     "GaussianFamily",
-    "GuessesAbove",
     "LabelInference",
     "LaplaceFamily",
     "LocalMechanism",
@@ -101,6 +96,7 @@ __all__ = [
     "candidate_scores",
     "f_dp_lower_bound",
     "family_of",
+    "guess_counts",
     "label_inference",
     "memorization_interval",
     "memorization_interval_from_pairs",

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import Array
-from labeldp.mechanisms.auditing.one_run import BestFraction, GuessRule, one_run_audit
+from labeldp.mechanisms.auditing.one_run import one_run_audit
 
 _LEAST = np.finfo(np.float64).tiny
 
@@ -63,7 +63,6 @@ def observational_audit(
     proxy: Array,
     proxy_log_error: float,
     generator: np.random.Generator,
-    rule: GuessRule | None = None,
     confidence: float = 0.95,
 ) -> ObservationalAudit:
     """Audit a model on examples whose labels it was trained on, none of them spoiled.
@@ -77,7 +76,6 @@ def observational_audit(
         proxy_log_error: tau, the largest |log p(y|x) - log q(y|x)| of any audited example and
             label, where p is the law that true labels are drawn from.
         generator: Draws the proxy's labels and their order.
-        rule: How many to guess; `BestFraction` unless said otherwise.
         confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
 
     Raises:
@@ -101,9 +99,7 @@ def observational_audit(
         for values in (rows, chances)
     )
     evidence = model - known
-    found = one_run_audit(
-        evidence[:, 0] - evidence[:, 1], coins, rule=rule or BestFraction(), confidence=confidence
-    )
+    found = one_run_audit(evidence[:, 0] - evidence[:, 1], coins, confidence=confidence)
     slack = 2 * proxy_log_error
     return ObservationalAudit(
         epsilon_low=max(0.0, found.epsilon_low - slack),

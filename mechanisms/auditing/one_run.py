@@ -17,6 +17,7 @@ prove at most `one_run_ceiling` even against a run that hides nothing, so show t
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,14 +28,16 @@ from scipy.special import bdtrc, betaincinv, expit
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import Array, as_numpy
 
+#: Fractions of the canaries that are guessed unless others are given; the best bound is kept.
+FRACTIONS = (1.0, 0.5, 0.25, 0.1)
+
 
 def one_run_lower_bound(
     *, canaries: int, guesses: int, correct: int, delta: float = 0.0, confidence: float = 0.95
 ) -> float:
     """Largest epsilon that the guesses refute, at `delta`; 0 where they refute none.
 
-    The number of guesses must be fixed beforehand, or follow from what the attacker saw without the
-    coins. `one_run_audit` takes care of it.
+    The number of guesses must not follow from the coins. At delta 0 it may follow from the outputs.
 
     Args:
         canaries: M, canaries in the run, guessed or not.
@@ -90,60 +93,11 @@ def check_enough_canaries(canaries: int, confidence: float) -> None:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class FixedGuesses:
-    """Guess the `count` canaries with the largest |score|, a number fixed beforehand."""
-
-    count: int
-
-    def __post_init__(self) -> None:
-        """Check the count."""
-        _validate.whole(minimum=1, count=self.count)
-
-    def counts(self, strength: NDArray[np.float64]) -> tuple[int, ...]:
-        """Numbers of guesses to try."""
-        return (min(self.count, strength.size),)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GuessesAbove:
-    """Guess where |score| is above a `threshold` fixed beforehand; 0 guesses all but ties."""
-
-    threshold: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Check the threshold."""
-        _validate.non_negative(threshold=self.threshold)
-
-    def counts(self, strength: NDArray[np.float64]) -> tuple[int, ...]:
-        """Numbers of guesses to try."""
-        return (int((strength > self.threshold).sum()),)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BestFraction:
-    """Try several fractions of the canaries with a score other than 0, keep the best bound.
-
-    The stated error is divided among the tries (Bonferroni), so the best of them still holds.
-
-    Attributes:
-        fractions: What to try, each above 0 and at most 1.
-    """
-
-    fractions: tuple[float, ...] = (1.0, 0.5, 0.25, 0.1)
-
-    def __post_init__(self) -> None:
-        """Check the fractions."""
-        if not self.fractions or not all(0 < fraction <= 1 for fraction in self.fractions):
-            raise ValueError(f"fractions is {self.fractions}; each must be above 0, at most 1")
-
-    def counts(self, strength: NDArray[np.float64]) -> tuple[int, ...]:
-        """Numbers of guesses to try."""
-        decided = int((strength > 0).sum())
-        return tuple(math.ceil(fraction * decided) for fraction in self.fractions)
-
-
-GuessRule = FixedGuesses | GuessesAbove | BestFraction
+def guess_counts(canaries: int, fractions: Sequence[float] = FRACTIONS) -> tuple[int, ...]:
+    """Return how many canaries to guess, for each fraction of them."""
+    if not fractions or not all(0 < fraction <= 1 for fraction in fractions):
+        raise ValueError(f"fractions is {fractions}; each must be above 0, at most 1")
+    return tuple(math.ceil(fraction * canaries) for fraction in fractions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,20 +136,22 @@ def one_run_audit(
     scores: Array,
     truth: Array,
     *,
-    rule: GuessRule | None = None,
+    fractions: Sequence[float] = FRACTIONS,
     delta: float = 0.0,
     confidence: float = 0.95,
 ) -> OneRunAudit:
     """Audit from an attacker's scores and the coins.
 
-    How many coins to guess is decided from |score| by `rule`, never from the coins; rules that try
-    several numbers pay for it.
+    The canaries with the largest |score| are guessed, a fraction of those with a score other than
+    0. That number follows the outputs, which the theorem allows at delta 0; at a larger delta it is
+    a fraction of all canaries. Of several fractions the best bound is kept, and the stated error is
+    divided among them (Bonferroni).
 
     Args:
         scores: [M], above 0 for "coin 0, the first candidate", below 0 for the second; the larger
             the surer, 0 for no idea. `candidate_scores` makes them from a model's confidences.
         truth: The coins [M], 0 or 1.
-        rule: `BestFraction` unless said otherwise.
+        fractions: What to try, each above 0 and at most 1.
         delta: In [0, 1).
         confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
 
@@ -219,7 +175,7 @@ def one_run_audit(
     _check_delta(delta)
     check_enough_canaries(score.size, confidence)
     right_among_first = np.concatenate([[0], np.cumsum(right_guesses(score, coins))])
-    counts = (rule or BestFraction()).counts(np.abs(score))
+    counts = guess_counts(score.size if delta else int(np.count_nonzero(score)), fractions)
     error = (1 - confidence) / len(counts)
     tries = [
         (_lower_bound(score.size, r, int(right_among_first[r]), delta, error), r) for r in counts

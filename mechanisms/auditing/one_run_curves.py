@@ -104,7 +104,7 @@ def f_dp_lower_bound(
 
     Args:
         canaries: M, canaries in the run, guessed or not.
-        guesses: R, how many coins were guessed; fixed without looking at the coins.
+        guesses: R, how many coins were guessed; fixed without looking at the outputs.
         correct: How many of the guesses are right.
         curve: The family.
         confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.

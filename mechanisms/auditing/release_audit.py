@@ -31,7 +31,7 @@ from labeldp.mechanisms.auditing.label_channels import (
     LaplaceFamily,
     RandomizedResponseFamily,
 )
-from labeldp.mechanisms.auditing.one_run import FixedGuesses, one_run_audit
+from labeldp.mechanisms.auditing.one_run import one_run_lower_bound, right_guesses
 from labeldp.mechanisms.auditing.tight_one_run import tight_lower_bound
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.randomized_response import RandomizedResponse
@@ -122,24 +122,26 @@ def audit_release(
             "released of the canaries, one row each"
         )
     scores = ratio_scores(values, mechanism=mechanism, candidates=coins.candidates)
-    rule = FixedGuesses(count=math.ceil(GUESSED * scores.size))
-    found = one_run_audit(scores, coins.coins, rule=rule, delta=delta, confidence=confidence)
+    size = scores.size
+    guesses = math.ceil(GUESSED * size)
+    correct = int(right_guesses(scores, coins.coins)[:guesses].sum())
+    settings: dict[str, Any] = {
+        "canaries": size,
+        "guesses": guesses,
+        "delta": delta,
+        "confidence": confidence,
+    }
     tight, ceiling = (
         tight_lower_bound(
-            canaries=found.canaries,
-            guesses=found.guesses,
-            correct=correct,
-            family=family_of(mechanism),
-            delta=delta,
-            confidence=confidence,
+            correct=right, family=family_of(mechanism), guesses_fixed=True, **settings
         )
-        for correct in (found.correct, found.guesses)
+        for right in (correct, guesses)
     )
     return ReleaseAudit(
-        epsilon_low=found.epsilon_low,
+        epsilon_low=one_run_lower_bound(correct=correct, **settings),
         epsilon_tight=tight,
         ceiling=ceiling,
-        guesses=found.guesses,
-        correct=found.correct,
-        canaries=found.canaries,
+        guesses=guesses,
+        correct=correct,
+        canaries=size,
     )

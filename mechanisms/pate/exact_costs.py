@@ -1,4 +1,7 @@
-"""What a decision of PATE costs with the votes that were cast, to the last digit.
+"""What a decision of PATE costs with the votes that were cast, to about 13 digits.
+
+Exact unless the noise is so small that integrals leave doubles: then the price for any votes, which
+is never too small, stands in.
 
 The published bounds (`renyi_bounds`) know the probability of a surprise and nothing else. Here the
 decision's distribution is computed for the votes themselves and for every move of one vote, and the

@@ -33,7 +33,9 @@ def memorization(options: argparse.Namespace) -> dict[str, Any]:
 def one_run(options: argparse.Namespace) -> dict[str, Any]:
     """What one training run proves about its epsilon, from counts of guesses or from scores.
 
-    With a family, also what it proves if each label had noise of that family by itself.
+    With a family, also what it proves if each label had noise of that family by itself. From
+    scores, fixed fractions of all canaries are guessed. Without --guesses-fixed, the number of
+    guesses may follow the release.
 
     Raises:
         ValueError: Neither all of one kind of input nor all of the other; what the audit refuses.
@@ -44,47 +46,32 @@ def one_run(options: argparse.Namespace) -> dict[str, Any]:
     counts = {name: getattr(options, name) for name in ("canaries", "guesses", "correct")}
     files = {name: getattr(options, name) for name in ("scores", "truth")}
     _one_kind_of_input(counts, files)
-    if options.scores is not None:
-        found = auditing.one_run_audit(
-            read_array(options.scores, what="--scores"),
-            read_array(options.truth, what="--truth"),
-            delta=options.delta,
-            confidence=options.confidence,
-        )
-        keys = ("epsilon_low", "ceiling", "guesses", "correct", "canaries")
-        result = {key: getattr(found, key) for key in keys}
-        # Which number of guesses was best is known from the guesses: each try pays for the choice.
-        tries = len(auditing.BestFraction().fractions)
-        return result | _tight(options, result, confidence=1 - (1 - options.confidence) / tries)
     settings = {"delta": options.delta, "confidence": options.confidence}
-    result = {
-        "epsilon_low": auditing.one_run_lower_bound(**counts, **settings),
-        "ceiling": auditing.one_run_ceiling(canaries=options.canaries, **settings),
-        **{key: counts[key] for key in ("guesses", "correct", "canaries")},
-    }
-    return result | _tight(options, counts, confidence=options.confidence)
-
-
-def _tight(
-    options: argparse.Namespace, counts: dict[str, Any], *, confidence: float
-) -> dict[str, float]:
-    """What the guesses prove within the family that is named; nothing where none is."""
-    from labeldp.mechanisms import auditing
-
-    if options.family is None:
-        return {}
     families: dict[str, auditing.Family] = {
         "gaussian": auditing.GaussianFamily(),
         "laplace": auditing.LaplaceFamily(),
         "rr": auditing.RandomizedResponseFamily(num_classes=options.classes),
     }
-    found = auditing.tight_lower_bound(
-        **{key: counts[key] for key in ("canaries", "guesses", "correct")},
-        family=families[options.family],
-        delta=options.delta,
-        confidence=confidence,
-    )
-    return {"epsilon_tight": found}
+    within = None if options.family is None else {"family": families[options.family], **settings}
+    if options.scores is None:
+        result = {
+            "epsilon_low": auditing.one_run_lower_bound(**counts, **settings),
+            "ceiling": auditing.one_run_ceiling(canaries=options.canaries, **settings),
+            **{key: counts[key] for key in ("guesses", "correct", "canaries")},
+        }
+        if within is not None:
+            result["epsilon_tight"] = auditing.tight_lower_bound(
+                **counts, guesses_fixed=options.guesses_fixed, **within
+            )
+        return result
+    scores, truth = (read_array(files[name], what=f"--{name}") for name in ("scores", "truth"))
+    found = auditing.one_run_audit(scores, truth, **settings)
+    result = asdict(found)
+    if within is not None:
+        right = auditing.right_guesses(scores, truth)
+        tries = [(count, int(right[:count].sum())) for count in auditing.guess_counts(len(right))]
+        result["epsilon_tight"] = auditing.best_tight_bound(tries, canaries=len(right), **within)
+    return result
 
 
 def moments(options: argparse.Namespace) -> dict[str, Any]:
@@ -187,6 +174,12 @@ def _one_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--classes", type=int, default=2, help="of --family rr; 2 is careful for any number"
+    )
+    parser.add_argument(
+        "--guesses-fixed",
+        action="store_true",
+        help="--guesses was fixed before anything released was seen: a larger bound of --family, "
+        "and the only one of gaussian",
     )
 
 

@@ -114,7 +114,8 @@ def _figures(facts: CardFacts) -> list[str]:
     rows.append(f"| delta | {cost.delta:g} |")
     if "epsilon_sanitized" in metrics:
         rows.append(
-            "| bound on what its answers cost, known afterwards only | "
+            "| published price of its answers at the votes that were cast, known afterwards only; "
+            "with more than two classes it covers one direction of a change and not both | "
             f"{_number(metrics['epsilon_sanitized'])} |"
         )
     replaced = facts.trial.replaced

@@ -11,11 +11,12 @@ what came out before. Such a search is held to the dearest way that it could go,
 a budget beforehand.
 """
 
+import operator
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
+from labeldp.mechanisms.accounting import DecisionEvent, Event, GaussianEvent, epsilon_of
 from labeldp.mechanisms.ledger import all_pure, failure_of
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.configuration import ConfigurationError
@@ -241,28 +242,46 @@ def asking_at(trial: PlannedTrial, stop: AshaStop, *, by: ChooseBy) -> PlannedTr
 
 
 def _dearest(probes: Sequence[PlannedTrial], facts: DataFacts) -> list[PlannedTrial]:
-    """Return the dearest of every kind of price: prices of one kind are ordered, others are not.
+    """Return probes that together cost as much as any mixture of probes may.
 
-    Less noise may fail less often, so that what fails most stands beside what costs most.
+    A probe is left out if another one with the same counts costs at least as much in any company.
+    Less noise may fail less often, so that the probe that fails most stands beside those.
     """
-    found: dict[Hashable, tuple[float, PlannedTrial]] = {}
+    own = {
+        id(probe): list(releases_of(probe, num_classes=facts.num_classes).values())
+        for probe in probes
+    }
+
+    def covers(dear: PlannedTrial, cheap: PlannedTrial) -> bool:
+        counts = [each.config.evaluation for each in (dear, cheap)]
+        alike = len({(each.estimate, each.count_epsilon) for each in counts}) == 1
+        events = ([part.event for part in own[id(each)]] for each in (dear, cheap))
+        return alike and _at_least(*events)
+
+    kept: list[PlannedTrial] = []
     for probe in probes:
-        own = list(releases_of(probe, num_classes=facts.num_classes).values())
-        events = [part.event for part in own]
-        kind: Hashable = tuple(events)
-        if all_pure(events):
-            kind = PureEvent
-        elif len(events) == 1 and isinstance(events[0], GaussianEvent):
-            kind = GaussianEvent
-        counted = probe.config.evaluation
-        measures = {
-            "epsilon": epsilon_of(events, delta=probe.config.trainer.delta),
-            "failing": failure_of(own),
-        }
-        for measure, value in measures.items():
-            place = (kind, counted.estimate, counted.count_epsilon, measure)
-            if (value > 0 or measure == "epsilon") and (
-                place not in found or value > found[place][0]
-            ):
-                found[place] = (value, probe)
-    return list({id(probe): probe for _, probe in found.values()}.values())
+        if not any(covers(each, probe) for each in kept):
+            kept = [each for each in kept if not covers(probe, each)] + [probe]
+    failing = max(probes, key=lambda probe: failure_of(own[id(probe)]))
+    if failure_of(own[id(failing)]) and failing not in kept:
+        kept.append(failing)
+    return kept
+
+
+def _at_least(dear: Sequence[Event], cheap: Sequence[Event]) -> bool:
+    """Whether events cost at least as much as others, whatever both are composed with."""
+    if list(dear) == list(cheap):
+        return True
+    if all_pure([*dear, *cheap]):
+        return epsilon_of(dear, delta=0.0) >= epsilon_of(cheap, delta=0.0)
+    if len(dear) != 1 or len(cheap) != 1 or type(dear[0]) is not type(cheap[0]):
+        return False
+    one, other = dear[0], cheap[0]
+    if not isinstance(one, GaussianEvent) or not isinstance(other, GaussianEvent):
+        return False
+    noisier = one.noise_multiplier <= other.noise_multiplier
+    if isinstance(one, DecisionEvent) and isinstance(other, DecisionEvent):
+        # One epsilon does not order decisions: of two curves that cross, either may be the dearer.
+        same = one.orders == other.orders
+        return noisier and same and all(map(operator.ge, one.rdp, other.rdp))
+    return noisier

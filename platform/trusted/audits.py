@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, RandomizedResponseEvent
 from labeldp.mechanisms.auditing import (
-    BestFraction,
     Canaries,
     CoinCanaries,
     GaussianCurve,
@@ -36,6 +35,7 @@ from labeldp.mechanisms.auditing import (
     advantage_bound,
     candidate_scores,
     f_dp_lower_bound,
+    guess_counts,
     memorization_interval_from_pairs,
     one_run_audit,
     right_guesses,
@@ -367,8 +367,7 @@ def _one_run(
     confidence: float,
     curve: Curve | None,
 ) -> dict[str, float]:
-    rule = BestFraction()
-    found = one_run_audit(scores, coins, rule=rule, delta=delta, confidence=confidence)
+    found = one_run_audit(scores, coins, delta=delta, confidence=confidence)
     figures = {
         "private/epsilon_one_run": found.epsilon_low,
         "private/one_run_guesses": float(found.guesses),
@@ -379,7 +378,7 @@ def _one_run(
         return figures
     right = right_guesses(scores, coins)
     # As for the one-run audit, each number of guesses that is tried pays its share of the error.
-    counts = rule.counts(np.abs(scores))
+    counts = guess_counts(scores.size)
     each = 1 - (1 - confidence) / len(counts)
     figures["private/epsilon_f_dp"] = max(
         f_dp_lower_bound(

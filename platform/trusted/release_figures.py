@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import (
-    BestFraction,
     CoinCanaries,
     LocalMechanism,
     audit_release,
     best_tight_bound,
     family_of,
+    guess_counts,
     right_guesses,
     tight_lower_bound,
 )
@@ -100,15 +100,16 @@ class ReleasedByItself:
         )
         return {
             "private/epsilon_tight": best_tight_bound(
-                [
-                    (guesses, int(right[:guesses].sum()))
-                    for guesses in BestFraction().counts(np.abs(scores))
-                ],
+                [(guesses, int(right[:guesses].sum())) for guesses in guess_counts(scores.size)],
                 canaries=scores.size,
                 **stated,
             ),
             "epsilon_tight_ceiling": tight_lower_bound(
-                canaries=scores.size, guesses=scores.size, correct=scores.size, **stated
+                canaries=scores.size,
+                guesses=scores.size,
+                correct=scores.size,
+                guesses_fixed=True,
+                **stated,
             ),
             "private/epsilon_release": released.epsilon_tight,
             "private/epsilon_release_one_run": released.epsilon_low,

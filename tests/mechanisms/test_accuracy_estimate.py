@@ -68,6 +68,32 @@ def test_estimates_are_unbiased_and_their_error_and_interval_are_true(way: str) 
         assert 0 <= low <= high <= 1
 
 
+@pytest.mark.parametrize("examples", [20, 50])
+@pytest.mark.parametrize("way", [*RELEASES, "count at 0.1", "count at 1.0"])
+def test_intervals_hold_for_few_examples(way: str, examples: int) -> None:
+    """The worst of five accuracies; by a normal interval 91 to 94%."""
+    generator, runs = np.random.default_rng(4), 3_000
+    mechanism = COUNTS.get(way) or RELEASES[way]
+    covered = []
+    for truth in (0.5, 0.7, 0.8, 0.9, 0.95):
+        correct = generator.binomial(examples, truth, size=runs)
+        labels = (np.arange(examples) >= correct[:, None]).astype(np.int64)  # 0 where right
+        predictions = np.zeros(examples, dtype=np.int64)
+        found = []
+        for row, right in zip(labels, correct, strict=True):
+            if isinstance(mechanism, CorrectCount):
+                count = float(right + generator.laplace(scale=mechanism.scale))
+                each = AccuracyEstimate.from_count(count, examples=examples, mechanism=mechanism)
+            else:
+                values = mechanism.release(row, generator=generator)
+                each = AccuracyEstimate.from_release(values, predictions, mechanism)
+            found.append(each.interval())
+        low, high = np.array(found).T
+        covered.append(((low <= truth) & (truth <= high)).mean())
+    # Three standard errors of the simulation below 95%.
+    assert min(covered) >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / runs)
+
+
 @pytest.mark.parametrize("way", ["randomized response", "count at 1.0", "no noise"])
 def test_a_classifier_that_is_always_right_still_has_an_error(way: str) -> None:
     found = estimated(way, np.random.default_rng(1), accuracy=1.0)

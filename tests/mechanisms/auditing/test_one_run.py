@@ -8,10 +8,6 @@ from scipy.stats import binom
 
 from labeldp.mechanisms.auditing.canaries import CoinCanaries
 from labeldp.mechanisms.auditing.one_run import (
-    BestFraction,
-    FixedGuesses,
-    GuessesAbove,
-    GuessRule,
     OneRunAudit,
     canaries_needed,
     candidate_scores,
@@ -71,7 +67,7 @@ def test_against_the_theorem_summed_naively(guesses: int, correct: int, delta: f
 
 
 def audit_randomized_response(
-    *, epsilon: float, seed: int, rule: GuessRule, canaries: int = 1000, classes: int = 10
+    *, epsilon: float, seed: int, canaries: int = 1000, classes: int = 10
 ) -> OneRunAudit:
     """One synthetic audit, its attacker the best there is: it sees randomized response's output."""
     generator = np.random.default_rng([seed, canaries, classes])
@@ -83,14 +79,13 @@ def audit_randomized_response(
     other = (coin.labels + generator.integers(1, classes, size=canaries)) % classes
     shown = np.where(kept, coin.labels, other)
     scores = 1.0 * (shown == coin.candidates[:, 0]) - (shown == coin.candidates[:, 1])
-    return one_run_audit(scores, coin.coins, rule=rule)
+    return one_run_audit(scores, coin.coins)
 
 
-@pytest.mark.parametrize("rule", [GuessesAbove(), BestFraction()])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_bounds_keep_their_promise(epsilon: float, rule: GuessRule) -> None:
+def test_bounds_keep_their_promise(epsilon: float) -> None:
     bounds = [
-        audit_randomized_response(epsilon=epsilon, seed=seed, rule=rule, canaries=300).epsilon_low
+        audit_randomized_response(epsilon=epsilon, seed=seed, canaries=300).epsilon_low
         for seed in range(500)
     ]
     allowed = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 500)
@@ -111,32 +106,33 @@ def test_choosing_the_best_without_paying_breaks_the_promise() -> None:
     assert failures / 200 > 0.1
 
 
-@pytest.mark.parametrize("rule", [GuessesAbove(), BestFraction()])
 @pytest.mark.parametrize(("epsilon", "least"), [(1.0, 0.65), (4.0, 3.4)])
-def test_power_of_the_oracle_attacker(epsilon: float, least: float, rule: GuessRule) -> None:
+def test_power_of_the_oracle_attacker(epsilon: float, least: float) -> None:
     bounds = [
-        audit_randomized_response(epsilon=epsilon, seed=seed, rule=rule).epsilon_low
-        for seed in range(20)
+        audit_randomized_response(epsilon=epsilon, seed=seed).epsilon_low for seed in range(20)
     ]
     assert least <= np.mean(bounds) < epsilon
 
 
-def test_rules_choose_by_strength_alone() -> None:
+def test_fractions_of_the_canaries_are_guessed_the_surest_first() -> None:
     scores = np.array([3.0, -2.0, 1.0, 0.5, 0.0, -0.1])
     truth = np.array([0, 1, 1, 0, 1, 1])
     scores, truth = np.tile(scores, 5), np.tile(truth, 5)
-    top = one_run_audit(scores, truth, rule=FixedGuesses(count=10))
+    top = one_run_audit(scores, truth, fractions=(0.4,))
     assert (top.guesses, top.correct, top.canaries) == (10, 10, 30)
-    above = one_run_audit(scores, truth, rule=GuessesAbove(threshold=0.7))
+    above = one_run_audit(scores, truth, fractions=(0.6,))
     assert (above.guesses, above.correct) == (15, 10)
-    every = one_run_audit(scores, truth, rule=GuessesAbove())
+    every = one_run_audit(scores, truth, fractions=(1.0,))
     assert (every.guesses, every.correct) == (25, 20)
-    best = one_run_audit(scores, truth, rule=BestFraction(fractions=(1.0, 0.4)))
+    # How many have a score follows the outputs, which is proven to be harmless at delta 0 alone.
+    fixed = one_run_audit(scores, truth, fractions=(1.0,), delta=1e-9)
+    assert (fixed.guesses, fixed.correct) == (30, 20)
+    best = one_run_audit(scores, truth, fractions=(1.0, 0.4))
     assert (best.guesses, best.correct) == (10, 10)
     paid = one_run_lower_bound(canaries=30, guesses=10, correct=10, confidence=0.975)
     assert best.epsilon_low == pytest.approx(paid, abs=1e-12)
     assert top.ceiling == one_run_ceiling(canaries=30)
-    flipped = one_run_audit(-scores, 1 - truth, rule=FixedGuesses(count=10))
+    flipped = one_run_audit(-scores, 1 - truth, fractions=(0.4,))
     assert flipped == top
 
 
@@ -181,7 +177,7 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match=r"truth\[2\] is 2"):
         one_run_audit(np.zeros(5), np.array([0, 1, 2, 0, 0]))
     with pytest.raises(ValueError, match="fractions is"):
-        BestFraction(fractions=(0.5, 1.5))
+        one_run_audit(np.zeros(5), np.zeros(5), fractions=(0.5, 1.5))
 
 
 def test_guesses_are_told_surest_first_and_ties_as_they_were_drawn() -> None:

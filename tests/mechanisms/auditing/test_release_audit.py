@@ -62,6 +62,7 @@ def test_power_at_ten_thousand_canaries(kind: str, epsilon: float) -> None:
             guesses=5_000,
             correct=int(5_000 - count),
             family=family,
+            guesses_fixed=True,
             delta=DELTA,
         )
         for count in grid

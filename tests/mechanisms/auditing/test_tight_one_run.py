@@ -9,18 +9,27 @@ from numpy.typing import NDArray
 from scipy.special import bdtr
 from scipy.stats import binom
 
-from labeldp.mechanisms.auditing import GaussianCurve, f_dp_lower_bound, one_run_lower_bound
+from labeldp.mechanisms.auditing import (
+    CoinCanaries,
+    GaussianCurve,
+    f_dp_lower_bound,
+    guess_counts,
+    one_run_lower_bound,
+)
 from labeldp.mechanisms.auditing.label_channels import (
+    BitFlipFamily,
     Family,
     GaussianFamily,
     LaplaceFamily,
     RandomizedResponseFamily,
 )
+from labeldp.mechanisms.auditing.release_audit import family_of, ratio_scores
 from labeldp.mechanisms.auditing.tight_one_run import (
     best_tight_bound,
     chance_of_errors,
     tight_lower_bound,
 )
+from labeldp.mechanisms.randomized_response import RandomizedResponse
 
 DELTA = 1e-5
 
@@ -38,7 +47,7 @@ def test_published_rows(
 ) -> None:
     counts = {"canaries": canaries, "guesses": guesses, "correct": guesses - errors}
     assert round(one_run_lower_bound(**counts, delta=DELTA), 3) == pure
-    found = tight_lower_bound(**counts, family=GaussianFamily(), delta=DELTA)
+    found = tight_lower_bound(**counts, family=GaussianFamily(), guesses_fixed=True, delta=DELTA)
     assert round(found, 3) == tight
     # The curve's audit lies between: it holds for canaries that hang together.
     assert pure < f_dp_lower_bound(**counts, curve=GaussianCurve(delta=DELTA)) < tight
@@ -52,14 +61,14 @@ def test_chances_are_those_of_attacks_that_are_played() -> None:
     errors = (surest < 0).sum(axis=1)
     channel = GaussianFamily().channel(separation)
     for most in range(5):
-        chance = chance_of_errors(channel, canaries=60, guesses=20, errors=most)
+        chance = chance_of_errors(channel, canaries=60, guesses=20, errors=most, guesses_fixed=True)
         seen = (errors <= most).mean()
         assert abs(seen - chance) < 5 * math.sqrt(chance * (1 - chance) / len(errors))
 
 
 def test_all_canaries_guessed_is_a_binomial() -> None:
     channel = RandomizedResponseFamily(num_classes=2).channel(1.0)
-    chance = chance_of_errors(channel, canaries=50, guesses=50, errors=10)
+    chance = chance_of_errors(channel, canaries=50, guesses=50, errors=10, guesses_fixed=True)
     assert chance == pytest.approx(binom.cdf(10, 50, 1 / (1 + math.e)))
     assert chance == pytest.approx(bdtr(10, 50, 1 / (1 + math.e)))
 
@@ -83,11 +92,93 @@ def test_500_audits_err_as_stated(family: Family, strength: float) -> None:
         surest = drawn[np.argsort(-np.abs(drawn), kind="stable")[:200]]
         errors = int((surest < 0).sum() + generator.binomial((surest == 0).sum(), 0.5))
         if errors not in cache:
-            chance = chance_of_errors(channel, canaries=400, guesses=200, errors=errors)
+            chance = chance_of_errors(
+                channel, canaries=400, guesses=200, errors=errors, guesses_fixed=True
+            )
             cache[errors] = chance <= 0.05
         false += cache[errors]
     assert false <= binom.ppf(0.9999, 500, 0.05)
     assert false > 0  # it is no bound that never errs
+
+
+RUNS = 2_000
+FOLLOWING = [
+    *((RandomizedResponseFamily(num_classes=10), 2.0, size) for size in (200, 1_000, 5_000)),
+    *((RandomizedResponseFamily(num_classes=100), 4.6, size) for size in (1_000, 5_000, 20_000)),
+    (BitFlipFamily(), 4.0, 1_000),
+]
+
+
+def _shares(family: Family, epsilon: float) -> tuple[float, float, float]:
+    """Chances that an output speaks for the true candidate, for the other one, and for neither."""
+    if isinstance(family, RandomizedResponseFamily):
+        other = 1 / (math.exp(epsilon) + family.num_classes - 1)
+        return math.exp(epsilon) * other, other, (family.num_classes - 2) * other
+    flip = 1 / (1 + math.exp(epsilon / 2))
+    return (1 - flip) ** 2, flip**2, 2 * flip * (1 - flip)
+
+
+def _overstated(family: Family, epsilon: float, canaries: int, spoken: NDArray[np.int64]) -> float:
+    """How often the bound exceeds epsilon, given right and wrong guesses of each run [R, 2]."""
+    different, times = np.unique(spoken, axis=0, return_counts=True)
+    above = [
+        tight_lower_bound(canaries=canaries, guesses=right + wrong, correct=right, family=family)
+        > epsilon
+        for right, wrong in different.tolist()
+    ]
+    return float(times @ np.array(above) / len(spoken))
+
+
+@pytest.mark.parametrize(("family", "epsilon", "canaries"), FOLLOWING)
+def test_guessing_wherever_the_release_speaks(
+    family: Family, epsilon: float, canaries: int
+) -> None:
+    """The number of guesses follows the release: by the law of a fixed one, up to 15% exceed."""
+    drawn = np.random.default_rng(3).multinomial(canaries, _shares(family, epsilon), size=RUNS)
+    assert 0.01 < _overstated(family, epsilon, canaries, drawn[:, :2]) <= 0.06
+
+
+def test_guessing_wherever_the_mechanism_itself_speaks() -> None:
+    """As above, with the real mechanism and coins; 12% by the law of a fixed number."""
+    generator, canaries, classes = np.random.default_rng(4), 1_000, 100
+    labels = generator.integers(classes, size=RUNS * canaries)
+    coins = CoinCanaries.draw(
+        labels, num_classes=classes, num_canaries=labels.size, generator=generator
+    )
+    mechanism = RandomizedResponse(epsilon=4.6, num_classes=classes)
+    values = mechanism.release(coins.plant(labels), generator=generator)[coins.positions]
+    scores = ratio_scores(values, mechanism=mechanism, candidates=coins.candidates)
+    right = ((scores < 0) == (coins.coins == 1)).reshape(RUNS, canaries)
+    decided = (scores != 0).reshape(RUNS, canaries)
+    spoken = np.stack([(decided & right).sum(axis=1), (decided & ~right).sum(axis=1)], axis=1)
+    assert 0.01 < _overstated(family_of(mechanism), 4.6, canaries, spoken) <= 0.06
+
+
+@pytest.mark.parametrize(("family", "epsilon", "canaries"), FOLLOWING)
+def test_guessing_fixed_fractions_of_one_hot_scores(
+    family: Family, epsilon: float, canaries: int
+) -> None:
+    """Many scores are equal or 0; fractions of those with a score exceed in 6.4% at 20,000."""
+    generator, channel = np.random.default_rng(5), family.channel(epsilon)
+    counts = sorted(guess_counts(canaries))
+    left = generator.multinomial(canaries, _shares(family, epsilon), size=RUNS)
+    errors, guessed, exceeds = np.zeros(RUNS, np.int64), 0, np.zeros(RUNS, bool)
+    for count in counts:
+        speaking = np.minimum(count - guessed, left[:, :2].sum(axis=1))
+        wrong = generator.hypergeometric(left[:, 1], left[:, 0], speaking)
+        errors += wrong + generator.binomial(count - guessed - speaking, 0.5)
+        left[:, 1] -= wrong
+        left[:, 0] -= speaking - wrong
+        guessed = count
+        different, place = np.unique(errors, return_inverse=True)
+        chances = [
+            chance_of_errors(
+                channel, canaries=canaries, guesses=count, errors=each, guesses_fixed=True
+            )
+            for each in different.tolist()
+        ]
+        exceeds |= np.array(chances)[place] <= 0.05 / len(counts)
+    assert exceeds.mean() <= 0.06
 
 
 def _ratios(family: Family, strength: float) -> NDArray[np.float64]:
@@ -122,7 +213,12 @@ def test_the_best_of_several_bounds_pays_for_the_choice() -> None:
     unpaid, paid = (
         max(
             tight_lower_bound(
-                canaries=300, guesses=r, correct=c, family=family, confidence=confidence
+                canaries=300,
+                guesses=r,
+                correct=c,
+                family=family,
+                guesses_fixed=True,
+                confidence=confidence,
             )
             for r, c in tries
         )
@@ -135,7 +231,9 @@ def test_the_best_of_several_bounds_pays_for_the_choice() -> None:
 def test_randomized_response_of_two_classes_is_careful_for_all() -> None:
     counts = {"canaries": 1_000, "guesses": 500, "correct": 420}
     two, ten = (
-        tight_lower_bound(**counts, family=RandomizedResponseFamily(num_classes=classes))
+        tight_lower_bound(
+            **counts, family=RandomizedResponseFamily(num_classes=classes), guesses_fixed=True
+        )
         for classes in (2, 10)
     )
     assert 0 < two < ten
@@ -151,13 +249,16 @@ def test_counts_that_contradict_each_other_are_refused(
     counts = {"canaries": 1_000, "guesses": 500, "correct": 400, **changed}
     with pytest.raises(ValueError, match=word):
         tight_lower_bound(**counts, family=LaplaceFamily())
+    few = {"canaries": 10, "guesses": 5, "correct": 4, "family": GaussianFamily()}
     with pytest.raises(ValueError, match="delta"):
-        tight_lower_bound(canaries=10, guesses=5, correct=4, family=GaussianFamily())
+        tight_lower_bound(**few)
+    with pytest.raises(ValueError, match=r"5 of 10 canaries.* was not fixed"):
+        tight_lower_bound(**few, delta=DELTA)
 
 
 def test_what_is_searched_is_enough() -> None:
     """All right, and the end of the search is not what is proven."""
-    counts = {"canaries": 10_000, "guesses": 10_000, "correct": 10_000}
+    counts = {"canaries": 10_000, "guesses": 10_000, "correct": 10_000, "guesses_fixed": True}
     for family in (GaussianFamily(), LaplaceFamily()):
         shorter = replace(family, strongest=family.strongest / 2)
         assert tight_lower_bound(**counts, family=family, delta=DELTA) == pytest.approx(

@@ -61,12 +61,13 @@ def test_one_run_from_scores(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 def test_one_run_within_a_family(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The published row of Gaussian noise, whose epsilon is 4.377 at this delta."""
     counts = ["--canaries", "1000", "--guesses", "1000", "--correct", "691", "--delta", "1e-5"]
+    counts += ["--guesses-fixed"]
     plain = audit(capsys, "one-run", *counts)
     gaussian = audit(capsys, "one-run", *counts, "--family", "gaussian")
     assert "epsilon_tight" not in plain
     assert gaussian == {**plain, "epsilon_tight": pytest.approx(3.670, abs=5e-4)}
     laplace, two, ten = (
-        audit(capsys, "one-run", *COUNTS, "--family", *family)["epsilon_tight"]
+        audit(capsys, "one-run", *COUNTS, "--guesses-fixed", "--family", *family)["epsilon_tight"]
         for family in (["laplace"], ["rr"], ["rr", "--classes", "10"])
     )
     assert plain["epsilon_low"] < two < ten and plain["epsilon_low"] < laplace
@@ -76,11 +77,24 @@ def test_one_run_within_a_family(capsys: pytest.CaptureFixture[str], tmp_path: P
     files += ["--scores", saved(tmp_path, "s", np.where(truth == 0, 1.0, -1.0))]
     all_right = ["--canaries", "500", "--guesses", "500", "--correct", "500"]
     found, unpaid = (
-        audit(capsys, "one-run", *given, "--family", "laplace")["epsilon_tight"]
+        audit(capsys, "one-run", *given, "--guesses-fixed", "--family", "laplace")["epsilon_tight"]
         for given in (files, all_right)
     )
     assert 0 < found < unpaid  # four numbers of guesses were tried
     assert "delta" in refused(capsys, "one-run", *COUNTS, "--family", "gaussian")
+
+
+def test_guesses_may_follow_the_release_unless_stated(capsys: pytest.CaptureFixture[str]) -> None:
+    """506 of 1,000 canaries were decided; the law of a fixed number would say 4.581."""
+    counts = ["--canaries", "1000", "--guesses", "506", "--correct", "504"]
+    family = ["--family", "rr", "--classes", "100"]
+    found, fixed = (
+        audit(capsys, "one-run", *counts, *family, *stated)["epsilon_tight"]
+        for stated in ([], ["--guesses-fixed"])
+    )
+    assert (round(found, 3), round(fixed, 3)) == (4.378, 4.581)
+    gaussian = [*counts, "--delta", "1e-5", "--family", "gaussian"]
+    assert "506 of 1000 canaries" in refused(capsys, "one-run", *gaussian)
 
 
 def test_moments(capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,6 +119,12 @@ def test_estimates_stand_with_their_interval_and_a_missing_model_is_told(tmp_pat
     assert "There is no model" in card and "`model/`" not in card
 
 
+def test_the_sanitized_price_is_not_called_a_bound(tmp_path: Path) -> None:
+    card = public_card(facts_of(tmp_path, figures={"epsilon_sanitized": 1.25}))
+    (row,) = [line for line in card.splitlines() if line.endswith("| 1.25 |")]
+    assert "one direction" in row and "bound" not in row
+
+
 def test_what_is_unknown_is_not_made_up(tmp_path: Path) -> None:
     facts = facts_of(tmp_path)
     trial = replace(facts.trial, replaced=None, fingerprint="")

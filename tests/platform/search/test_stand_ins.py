@@ -1,18 +1,22 @@
 """stand_ins: which axes touch a release, by what the plan says of them, and what that may cost."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.pate.decision_events import Decisions, events_of
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.configuration import ConfigurationError, TrialConfig, with_changes
-from labeldp.platform.cost import SweepCost, cost_of
+from labeldp.platform.cost import SweepCost, cost_of, releases_of
 from labeldp.platform.search.search_settings import AshaStop, OptunaSearch
 from labeldp.platform.search.stand_ins import DataFacts, priced, touching
 from labeldp.platform.search.strands import Strand, strands_of
 from labeldp.platform.space import Axis, Choice, Grid, LogUniform, Uniform
-from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep import PlannedTrial, Sweep
+from labeldp.trainers.trainer import PlannedCharge
 
 FACTS = DataFacts(num_classes=10, with_estimates=False)
 HELD_OUT = DataFacts(num_classes=10, with_estimates=True)
@@ -147,6 +151,33 @@ def test_what_may_fail_is_no_cheaper_for_a_smaller_epsilon(monkeypatch: pytest.M
     found = cost({"trainer.epsilon": Choice(0.5, 2.0)})
     # Both trials may be the one that fails.
     assert found.delta == pytest.approx(2 * 2 * 1e-6) and found.epsilon_total == 5.0
+
+
+def test_decisions_that_are_dearer_once_may_be_cheaper_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Curves of PATE's decisions cross, so that one epsilon does not order their prices."""
+    steep, flat = (
+        events_of(
+            [
+                Decisions(noise_std=sigma1, count=checks, moved=1),
+                Decisions(noise_std=sigma2, count=answers),
+            ]
+        )
+        for sigma1, sigma2, checks, answers in ((240.0, 5.2, 417, 1), (72.0, 40.0, 400, 22))
+    )
+    dearest = epsilon_of(2 * flat, delta=1e-5)
+    assert epsilon_of(steep, delta=1e-5) > epsilon_of(flat, delta=1e-5)
+    assert epsilon_of(2 * steep, delta=1e-5) < dearest
+
+    def decisions(trial: PlannedTrial, *, num_classes: int) -> dict[Any, PlannedCharge]:
+        (event,) = steep if trial.config.trainer.epsilon == 1.0 else flat
+        own = releases_of(trial, num_classes=num_classes)
+        return {key: replace(part, event=event) for key, part in own.items()}
+
+    monkeypatch.setattr("labeldp.platform.search.stand_ins.releases_of", decisions)
+    monkeypatch.setattr("labeldp.platform.cost.releases_of", decisions)
+    assert cost({"trainer.epsilon": Choice(1.0, 2.0)}).epsilon_total >= dearest
 
 
 def test_a_touching_axis_without_a_budget_is_refused() -> None:
