@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.accuracy_figures import beyond_text, estimate_of
 from labeldp.platform.publishing.folder_ledger import LedgerLine
-from labeldp.platform.publishing.ledger_words import price, sentences
+from labeldp.platform.publishing.ledger_words import counted, price, sentences
 from labeldp.platform.publishing.public_values import PublicTrial
 from labeldp.platform.publishing.selection import HowChosen
 from labeldp.platform.publishing.total_ledger import Total
@@ -148,15 +148,16 @@ def _choice(facts: CardFacts) -> str:
             "had a say in this trial, and not of its own alone. For who knows of all of the "
             f"sweep's {choice.among} trials, their releases cost {cost}."
         )
-    if choice.among == 1:
-        return "No other trial of its sweep has an epsilon and came to its end, so none was chosen."
-    how = f"This trial is one of {choice.among}, and its owner named it"
+    if choice.among == 1 and choice.cost.releases == facts.cost.releases:
+        return "No other trial of its sweep could have been chosen."
+    number = counted(choice.among, "trial")
+    how = f"This trial is one of {number}, and its owner named it"
     if choice.by:
-        how = f"This trial was chosen for the best {choice.by} of {choice.among} trials"
+        how = f"This trial was chosen for the best {choice.by} of {number}"
     return (
-        f"{how}. The epsilon above is that of its own releases, for who sees nothing else. Which "
-        "trial it is tells something of the others too: reckoned with the choice, and for who sees "
-        f"all of them, all those trials' releases cost {cost}."
+        f"{how}. The epsilon above is that of its own releases, for a reader who sees nothing "
+        "else. The choice depends on the other trials' releases too, those of trials that failed "
+        f"or were cut off included: with the choice, all those releases cost {cost}."
     )
 
 

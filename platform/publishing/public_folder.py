@@ -62,7 +62,8 @@ class Published:
         left_out: What stays, by name.
         trial: The trial's own hash, which is not in the folder.
         name: What the trial is called there.
-        epsilon_with_choice: Of the releases of all trials that it was chosen among.
+        epsilon_with_choice: Of the releases of all trials that it was chosen among, failed ones
+            and those that were cut off included.
         delta_with_choice: At which that holds.
         chosen_among: How many those are.
         doubt: Why another of them may be better; empty where nothing speaks for it.

@@ -45,8 +45,8 @@ def test_an_ordinary_trial(tmp_path: Path) -> None:
         "| labels that were replaced on purpose, to audit it | 200 of 60 |",
         "(2, 0)-label differential privacy",
         "by a factor of e^2 at most. Features",
-        "chosen for the best accuracy on the public test split of 9 trials",
-        "reckoned with the choice, and for who sees all of them",
+        "chosen for the best accuracy on the public test split of nine trials",
+        "with the choice, all those releases cost epsilon 2.",
         "- one release of Laplace noise, epsilon 2, read by nine trials, paid once; of 60 labels",
         "The trained model is in `model/`",
     ):
@@ -69,11 +69,11 @@ def test_nothing_of_the_owners_is_in_it(tmp_path: Path) -> None:
 
 def test_a_trial_that_was_named_says_so(tmp_path: Path) -> None:
     card = public_card(facts_of(tmp_path, trial="0" * 15 + "1", readers=3))
-    assert "one of 3, and its owner named it" in card and "cost epsilon 2." in card
+    assert "one of three trials, and its owner named it" in card and "cost epsilon 2." in card
 
 
 def test_a_trial_alone_was_not_chosen(tmp_path: Path) -> None:
-    assert "so none was chosen" in public_card(facts_of(tmp_path))
+    assert "No other trial of its sweep could have been chosen." in public_card(facts_of(tmp_path))
 
 
 def test_a_delta_is_a_probability_that_it_does_not_hold(tmp_path: Path) -> None:
