@@ -64,7 +64,7 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     charges = sweep.home.ledger()
     totals = sweep_totals(charges, checked.folder.identity(), delta=checked.delta)
     facts = {**totals, **_labels(sweep)}
-    # The folder has trials of lines that this command leaves out, and its ledger has their releases.
+    # The ledger has releases of lines that this command leaves out: the folder has their trials.
     records, counts = checked.folder.records(), _counts(sweep)
     found = finding(list(records.values()), ledger=facts, choose_by=checked.choose_by)
     page = write_report(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from labeldp.mechanisms.ledger import stated
 from labeldp.platform.accuracy_figures import figures_of
 from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.evaluation import estimate
@@ -204,7 +205,7 @@ def _measured(
     estimated = figures_of(estimate(config, trainer, data=data, vault=vault))
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
     return {
-        "epsilon": epsilon,
+        "epsilon": stated(epsilon),
         "delta": delta,
         "train_seconds": train_seconds,
         "audit_seconds": audit_seconds,

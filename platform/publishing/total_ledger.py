@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.ledger import Budget, delta_of_total, epsilon_at
+from labeldp.mechanisms.ledger import Budget, delta_of_total, epsilon_at, stated
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.publishing.folder_ledger import FolderLedger
 from labeldp.platform.publishing.learned_sweeps import LearnedPlan, plan_of
@@ -217,7 +217,9 @@ def total_of(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
 
 def _epsilon(groups: Sequence[Sequence[Charge]], *, delta: float) -> float:
     rewritten, num_labels = _as_one_vault(groups)
-    return epsilon_at(rewritten, num_labels=num_labels, delta=delta) if rewritten else 0.0
+    if not rewritten:
+        return 0.0
+    return stated(epsilon_at(rewritten, num_labels=num_labels, delta=delta))
 
 
 def _as_one_vault(groups: Sequence[Sequence[Charge]]) -> tuple[list[Charge], int]:
