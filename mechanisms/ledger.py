@@ -136,12 +136,14 @@ class BudgetExceeded(ValueError):
         requested: Epsilon of the worst label if the request were granted.
     """
 
-    def __init__(self, *, budget: Budget, spent: float, requested: float, request: str) -> None:
+    def __init__(
+        self, *, budget: Budget, spent: float, requested: float, request: str, fix: str = ""
+    ) -> None:
         self.budget, self.spent, self.requested = budget, spent, requested
+        fix = fix or "ask for a smaller epsilon, reuse a release that is there, or raise the budget"
         super().__init__(
             f"{request} is refused: the budget is epsilon {budget.epsilon:g} at delta "
-            f"{budget.delta:g}, {spent:.6g} is spent and this would make it {requested:.6g}; ask "
-            "for a smaller epsilon, reuse a release that is there, or raise the budget"
+            f"{budget.delta:g}, {spent:.6g} is spent and this would make it {requested:.6g}; {fix}"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

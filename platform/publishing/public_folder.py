@@ -129,7 +129,11 @@ def _files(
     # That another trial has read a line too, a baseline say, tells of that trial: two share a count
     # if they predict alike on held-out labels, which this one's epsilon does not pay for.
     lines = [
-        replace(line, readers=tuple(each for each in line.readers if each == chosen.record))
+        replace(
+            line,
+            handed_out=frozenset(),
+            readers=tuple(each for each in line.readers if each == chosen.record),
+        )
         for line in folder.lines_of(chosen.keys)
     ]
     place = kept_model(folder.path / "models", chosen.record.hash)

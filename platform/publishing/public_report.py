@@ -106,7 +106,11 @@ def _content(folder: FolderLedger, shown: list[TrialRecord]) -> PageContent:
     keys |= dict.fromkeys(keys_cut_off(folder))
     lines = [
         # Who else read a release, a baseline say, is nobody's business.
-        replace(line, readers=tuple(each for each in line.readers if each in shown))
+        replace(
+            line,
+            handed_out=frozenset(),
+            readers=tuple(each for each in line.readers if each in shown),
+        )
         for line in folder.lines_of(tuple(keys))
     ]
     total = _total(folder, shown)

@@ -9,7 +9,7 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.accuracy_figures import ChooseBy, chosen_by
 from labeldp.platform.choice_noise import doubt_of, refuse_lottery
-from labeldp.platform.publishing.folder_ledger import Audience, FolderLedger
+from labeldp.platform.publishing.folder_ledger import FolderLedger
 from labeldp.platform.publishing.learned_sweeps import (
     depends_on_all,
     keys_behind,
@@ -282,7 +282,9 @@ def keys_cut_off(folder: FolderLedger, *, limit: Budget = ANY) -> tuple[str, ...
     return tuple(
         line.charge.key
         for line in folder.lines
-        if not line.readers and line.audience is Audience.ANYBODY and limit.allows(line.epsilon)
+        if not line.readers
+        and line.noise not in (None, NoiseKind.SEEDED)
+        and limit.allows(line.epsilon)
     )
 
 
