@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.accuracy_figures import beyond_text, estimate_of
+from labeldp.platform.api.method_names import name_of
 from labeldp.platform.publishing.folder_ledger import LedgerLine
 from labeldp.platform.publishing.ledger_words import counted, price, sentences
 from labeldp.platform.publishing.public_values import PublicTrial
@@ -43,9 +44,9 @@ def public_card(facts: CardFacts) -> str:
     return (
         "\n".join(
             [
-                f"# {trial.name}",
+                f"# {_method(trial)}, trained on {trial.data}",
                 "",
-                f"Trained by method `{trial.method}` on `{trial.data}`, training seed "
+                f"Trial `{trial.name}`, trainer `{trial.method}`, training seed "
                 f"{trial.config.get('seed', 'unknown')}"
                 f"{f', data {trial.fingerprint[:16]}' if trial.fingerprint else ''}.",
                 "",
@@ -75,6 +76,13 @@ def public_card(facts: CardFacts) -> str:
         )
         + "\n"
     )
+
+
+def _method(trial: PublicTrial) -> str:
+    """The method in words, as reports call it."""
+    if str(trial.config.get("trainer.noise")) == "RANDOMIZED_RESPONSE":
+        return "randomized response"  # a sweep's line; Bayes' rule is how all of them train
+    return name_of(trial.config).replace("_", " ")
 
 
 def _warnings(facts: CardFacts) -> list[str]:
@@ -112,6 +120,11 @@ def _figures(facts: CardFacts) -> list[str]:
         )
     rows.append(f"| epsilon, provable | {_number(cost.epsilon)} |")
     rows.append(f"| delta | {cost.delta:g} |")
+    choice = facts.choice.cost
+    rows.append(
+        f"| epsilon with the choice of this trial | {_number(choice.epsilon)} at delta "
+        f"{choice.delta:g} |"
+    )
     if "epsilon_sanitized" in metrics:
         rows.append(
             "| bound on what its answers cost, known afterwards only | "

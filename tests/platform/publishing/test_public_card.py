@@ -37,9 +37,10 @@ def test_an_ordinary_trial(tmp_path: Path) -> None:
     stated = {"audit.canaries": 100, "audit.coin_canaries": 100}
     facts = facts_of(tmp_path, readers=9, changes=stated)
     card = public_card(facts)
-    assert card.startswith(f"# {facts.trial.name}\n")
+    assert card.startswith("# alibi, trained on digits\n")
     for words in (
-        "Trained by method `alibi` on `digits`, training seed 0, data ffffffffffffffff.",
+        f"Trial `{facts.trial.name}`, trainer `alibi`, training seed 0, data ffffffffffffffff.",
+        "| epsilon with the choice of this trial | 2 at delta 0 |",
         "| accuracy, public test split, last epoch | 0.9000 |",
         "| epsilon, provable | 2 |",
         "| labels that were replaced on purpose, to audit it | 200 of 60 |",
@@ -52,6 +53,17 @@ def test_an_ordinary_trial(tmp_path: Path) -> None:
     ):
         assert words in card, words
     assert "NO PRIVACY" not in card and "FAILED" not in card
+
+
+def test_the_method_is_named_as_on_the_page_and_the_choice_stands_in_the_table(
+    tmp_path: Path,
+) -> None:
+    facts = facts_of(tmp_path)
+    config = {**facts.trial.config, "trainer.noise": "RANDOMIZED_RESPONSE"}
+    choice = replace(facts.choice, among=3, cost=replace(facts.choice.cost, epsilon=3.0))
+    card = public_card(replace(facts, trial=replace(facts.trial, config=config), choice=choice))
+    assert card.startswith("# randomized response, trained on digits\n")
+    assert "| epsilon with the choice of this trial | 3 at delta 0 |" in card
 
 
 def test_a_trial_of_a_sweep_that_learned(tmp_path: Path) -> None:
