@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.mechanisms.ledger import stated
-from labeldp.platform.accuracy_figures import figures_of
+from labeldp.platform.accuracy_figures import figures_of, majority_figures
 from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.evaluation import estimate
 from labeldp.platform.records.checkpoints import Checkpoints
@@ -203,6 +203,10 @@ def _measured(
     audit_seconds = time.perf_counter() - audited
     # After the audit, which is about what the model was trained on: canaries are not held out.
     estimated = figures_of(estimate(config, trainer, data=data, vault=vault))
+    unlabeled = data.held_out_features if not len(data.test_labels) else None
+    estimated |= majority_figures(
+        data.test_labels, None if unlabeled is None else trainer.predict(unlabeled)
+    )
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
     return {
         "epsilon": stated(epsilon),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.platform.accuracy_figures import beyond_text, estimate_of
+from labeldp.platform.accuracy_figures import beyond_text, estimate_of, majority_text
 from labeldp.platform.api.method_names import name_of
 from labeldp.platform.publishing.folder_ledger import LedgerLine
 from labeldp.platform.publishing.ledger_words import counted, price, sentences
@@ -82,7 +82,8 @@ def _method(trial: PublicTrial) -> str:
     """The method in words, as reports call it."""
     if str(trial.config.get("trainer.noise")) == "RANDOMIZED_RESPONSE":
         return "randomized response"  # a sweep's line; Bayes' rule is how all of them train
-    return name_of(trial.config).replace("_", " ")
+    words = name_of(trial.config).replace("_", " ")
+    return words.upper() if words in ("alibi", "agibi", "pate", "lp 2st", "lp 3st") else words
 
 
 def _warnings(facts: CardFacts) -> list[str]:
@@ -118,6 +119,8 @@ def _figures(facts: CardFacts) -> list[str]:
             f"| accuracy, estimated on held-out labels, 95% interval {low:.4f} to {high:.4f}"
             f"{f'; {beyond}' if beyond else ''} | {found.accuracy:.4f} |"
         )
+    if majority := majority_text(metrics):
+        rows.append(f"| largest class | {majority} |")
     rows.append(f"| epsilon, provable | {_number(cost.epsilon)} |")
     rows.append(f"| delta | {cost.delta:g} |")
     choice = facts.choice.cost

@@ -79,6 +79,8 @@ def test_a_trial_states_its_epsilon_without_the_tail_of_a_calibration() -> None:
     config = with_changes(TWO_STAGES, {"trainer.stages": 1, "trainer.epochs": 1})
     outcome = run_trial(config, data=data, vault=Calibrated(vault), on_epoch=lambda metrics: None)
     assert outcome.metrics["epsilon"] == 0.5
+    counts = np.bincount(data.test_labels)
+    assert outcome.metrics["majority_share"] == counts.max() / counts.sum()
 
 
 class States(Checkpoints):

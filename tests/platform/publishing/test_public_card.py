@@ -37,7 +37,7 @@ def test_an_ordinary_trial(tmp_path: Path) -> None:
     stated = {"audit.canaries": 100, "audit.coin_canaries": 100}
     facts = facts_of(tmp_path, readers=9, changes=stated)
     card = public_card(facts)
-    assert card.startswith("# alibi, trained on digits\n")
+    assert card.startswith("# ALIBI, trained on digits\n")
     for words in (
         f"Trial `{facts.trial.name}`, trainer `alibi`, training seed 0, data ffffffffffffffff.",
         "| epsilon with the choice of this trial | 2 at delta 0 |",
@@ -74,8 +74,8 @@ def test_a_trial_of_a_sweep_that_learned(tmp_path: Path) -> None:
 
 
 def test_nothing_of_the_owners_is_in_it(tmp_path: Path) -> None:
-    card = public_card(facts_of(tmp_path, readers=2, epsilon_m_low=0.4321987))
-    for words in ("epsilon_m", "private/", "0.432", "ALIBI", "canar", str(tmp_path), "0" * 16):
+    card = public_card(facts_of(tmp_path, readers=2, variant="her line", epsilon_m_low=0.4321987))
+    for words in ("epsilon_m", "private/", "0.432", "her line", "canar", str(tmp_path), "0" * 16):
         assert words not in card, words
 
 
