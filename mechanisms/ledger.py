@@ -77,6 +77,18 @@ def epsilon_of_prices(prices: Collection[Priced], *, delta: float) -> float:
     return epsilon_of(events, delta=left) if _has_epsilon(events, left) else float("inf")
 
 
+def stated(epsilon: float) -> float:
+    """Return an epsilon as records and totals state it: without a tail, never less than it is.
+
+    Noise that is calibrated to epsilon .5 costs 0.4999999999999921, which is stated as 0.5.
+
+    >>> stated(0.4999999999999921), stated(0.30000000000000004), stated(1 / 3) == 1 / 3
+    (0.5, 0.30000000000000004, True)
+    """
+    short = float(f"{epsilon:.12g}")
+    return short if epsilon <= short <= epsilon * (1 + _LAST_BITS) else epsilon
+
+
 def failure_of(prices: Iterable[Priced]) -> float:
     """Probability that any of `prices` fails, by the union bound: a part of their total's delta."""
     return sum(price.failure_probability for price in prices)
@@ -124,12 +136,14 @@ class BudgetExceeded(ValueError):
         requested: Epsilon of the worst label if the request were granted.
     """
 
-    def __init__(self, *, budget: Budget, spent: float, requested: float, request: str) -> None:
+    def __init__(
+        self, *, budget: Budget, spent: float, requested: float, request: str, fix: str = ""
+    ) -> None:
         self.budget, self.spent, self.requested = budget, spent, requested
+        fix = fix or "ask for a smaller epsilon, reuse a release that is there, or raise the budget"
         super().__init__(
             f"{request} is refused: the budget is epsilon {budget.epsilon:g} at delta "
-            f"{budget.delta:g}, {spent:.6g} is spent and this would make it {requested:.6g}; ask "
-            "for a smaller epsilon, reuse a release that is there, or raise the budget"
+            f"{budget.delta:g}, {spent:.6g} is spent and this would make it {requested:.6g}; {fix}"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

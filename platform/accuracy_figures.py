@@ -9,6 +9,10 @@
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 
@@ -108,6 +112,53 @@ def estimate_of(figures: Mapping[str, float]) -> AccuracyEstimate | None:
         sampling_error=figures[f"{_ESTIMATED}_sampling_error"],
         count_scale=figures[f"{_ESTIMATED}_count_scale"],
     )
+
+
+def majority_figures(
+    test_labels: NDArray[np.integer[Any]], probabilities: NDArray[np.floating[Any]] | None
+) -> dict[str, float]:
+    """Return the share of the largest class, from public labels or from what a model says.
+
+    The share among the secret labels is private itself. So it is that of a public test split; where
+    there is none, the mean probability that the trained model gives its likeliest class, which is
+    made of releases that are paid for and of public features.
+
+    Args:
+        test_labels: Public ones [M]; none where there is no test split.
+        probabilities: A model's, of examples without public labels [H, K].
+    """
+    if len(test_labels):
+        return {"majority_share": float(np.bincount(test_labels).max() / len(test_labels))}
+    if probabilities is None or not len(probabilities):
+        return {}
+    return {"majority_share_by_model": float(np.mean(probabilities, axis=0).max())}
+
+
+def majority_text(figures: Mapping[str, float]) -> str:
+    """Say that an accuracy is no better than always answering the largest class, or nearly so.
+
+    Empty where it is better: by more than a point, and by more than twice its standard error.
+
+    >>> majority_text({"accuracy": 0.728, "majority_share": 0.771})
+    'no better than always answering the largest class (77.1% of the public test split)'
+    >>> majority_text({"accuracy": 0.9, "majority_share": 0.771})
+    ''
+    """
+    found = estimate_of(figures)
+    for name, where in (
+        ("majority_share", "of the public test split"),
+        ("majority_share_by_model", "by the model's own probabilities"),
+    ):
+        accuracy = figures.get("accuracy", None if found is None else found.accuracy)
+        if name not in figures or accuracy is None:
+            continue
+        error = 0.0 if found is None or "accuracy" in figures else found.error
+        if accuracy <= figures[name] + max(0.01, 2 * error):
+            return (
+                "no better than always answering the largest class "
+                f"({100 * figures[name]:.1f}% {where})"
+            )
+    return ""
 
 
 def accuracy_text(figures: Mapping[str, float]) -> str:

@@ -1,6 +1,7 @@
 """What a sweep will cost, known before anything starts: trials, epsilons, releases, the total."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
@@ -207,21 +208,43 @@ def budget_of(
     return replace(stated, epsilon=min(stated.epsilon, asked.epsilon))
 
 
-def check_budget(cost: SweepCost, budget: Budget | None) -> None:
+def check_budget(
+    cost: SweepCost, budget: Budget | None, *, trials: Sequence[PlannedTrial] = ()
+) -> None:
     """Refuse a plan that the budget can't pay, before its first trial.
 
+    Args:
+        cost: Of the plan.
+        budget: The most that any label may pay.
+        trials: Of the plan, in the order of `cost.epsilons`.
+
     Raises:
-        BudgetExceeded: Names the budget and what the plan would cost.
+        BudgetExceeded: Names the budget, what the plan would cost, and a baseline among its lines.
     """
-    if budget is not None:
-        request = f"a sweep of {cost.trials} trials with {cost.releases} releases"
-        _hold(budget, spent=0.0, requested=cost.epsilon_at(budget.delta), request=request)
+    if budget is None:
+        return
+    bare = {
+        trial.variant
+        for trial, epsilon in zip(trials, cost.epsilons, strict=False)
+        if math.isinf(epsilon)
+    }
+    fix = ""
+    if bare:
+        named = " ".join(f'--without "{name}"' for name in sorted(bare))
+        fix = (
+            f"the line {' and '.join(map(repr, sorted(bare)))} trains on labels without noise, "
+            f"which makes the total infinite; leave it out with {named}"
+        )
+    request = f"a sweep of {cost.trials} trials with {cost.releases} releases"
+    _hold(budget, spent=0.0, requested=cost.epsilon_at(budget.delta), request=request, fix=fix)
 
 
-def _hold(budget: Budget, *, spent: float, requested: float, request: str) -> None:
+def _hold(budget: Budget, *, spent: float, requested: float, request: str, fix: str = "") -> None:
     """Refuse what the budget does not allow; both epsilons hold at its delta, as a vault's."""
     if not budget.allows(requested):
-        raise BudgetExceeded(budget=budget, spent=spent, requested=requested, request=request)
+        raise BudgetExceeded(
+            budget=budget, spent=spent, requested=requested, request=request, fix=fix
+        )
 
 
 def check_what_is_left(
@@ -279,7 +302,13 @@ def check_what_is_left(
         left = sum(trial.stands_for for trial in trials)
         spent = epsilon_at(earlier, num_labels=every, delta=budget.delta)
         request = f"a sweep with {left} trials left and {len(new)} releases that are new"
-        _hold(budget, spent=spent, requested=requested, request=request)
+        fix = ""
+        if any(charge.hands_out for charge in earlier):
+            fix = (
+                "a baseline without noise has read the labels in this results folder; choose "
+                "another folder with --results DIR"
+            )
+        _hold(budget, spent=spent, requested=requested, request=request, fix=fix)
 
 
 def _new_estimates(

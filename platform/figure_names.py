@@ -34,6 +34,8 @@ PUBLIC = (
     "accuracy_estimated_high",
     "accuracy_estimated_sampling_error",
     "accuracy_estimated_count_scale",
+    "majority_share",
+    "majority_share_by_model",
     "epsilon",
     "delta",
     "epsilon_sanitized",

@@ -115,7 +115,7 @@ def priced(
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     if wants_estimates(sized, options, by=by):
         refusals += _refused(lambda: refuse_planned_lottery(trials, held_out=facts.held_out))
-    refusals += _refused(lambda: check_budget(cost, budget))
+    refusals += _refused(lambda: check_budget(cost, budget, trials=trials))
     return PricedSweep(
         trials=trials,
         search=search,

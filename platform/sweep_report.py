@@ -54,7 +54,7 @@ class SweepOutcome:
 
 
 def report(sweep: OpenSweep) -> SweepOutcome:
-    """Report on all trials of a sweep, those of earlier starts too, and close its run.
+    """Report on all trials of a sweep's folder, those of earlier commands too, and close its run.
 
     Raises:
         ResultsFolderError: The report can't be written.
@@ -64,7 +64,8 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     charges = sweep.home.ledger()
     totals = sweep_totals(charges, checked.folder.identity(), delta=checked.delta)
     facts = {**totals, **_labels(sweep)}
-    records = {**sweep.skipped, **recorder.records}
+    # The ledger has releases of lines that this command leaves out: the folder has their trials.
+    records, counts = checked.folder.records(), _counts(sweep)
     found = finding(list(records.values()), ledger=facts, choose_by=checked.choose_by)
     page = write_report(
         list(records.values()),
@@ -73,17 +74,15 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         ledger=facts,
         results=checked.folder.path,
         choose_by=checked.choose_by,
-        around=AroundTrials(
-            releases=_releases(checked.folder.path), left=checked.total - len(records)
-        ),
+        around=AroundTrials(releases=_releases(checked.folder.path), left=counts["left"]),
     )
     tracker = recorder.tracker
-    complete = recorder.replay(records)
+    complete = recorder.replay({**sweep.skipped, **recorder.records})
     rows = front_rows(records.values(), choose_by=checked.choose_by, run_id=tracker.run_id)
     note = description(found.text, rows=rows, run_id=tracker.parent_run_id)
     tracked = complete and _close(sweep, page, facts, ledger_json(charges), note=note)
     return SweepOutcome(
-        **_counts(sweep),
+        **counts,
         **_places(sweep, rows),
         pareto=rows,
         ledger={name: totals[name] for name in OF_ALL},

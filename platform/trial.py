@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.platform.accuracy_figures import figures_of
+from labeldp.mechanisms.ledger import stated
+from labeldp.platform.accuracy_figures import figures_of, majority_figures
 from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.evaluation import estimate
 from labeldp.platform.records.checkpoints import Checkpoints
@@ -202,9 +203,13 @@ def _measured(
     audit_seconds = time.perf_counter() - audited
     # After the audit, which is about what the model was trained on: canaries are not held out.
     estimated = figures_of(estimate(config, trainer, data=data, vault=vault))
+    unlabeled = data.held_out_features if not len(data.test_labels) else None
+    estimated |= majority_figures(
+        data.test_labels, None if unlabeled is None else trainer.predict(unlabeled)
+    )
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
     return {
-        "epsilon": epsilon,
+        "epsilon": stated(epsilon),
         "delta": delta,
         "train_seconds": train_seconds,
         "audit_seconds": audit_seconds,

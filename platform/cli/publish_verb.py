@@ -58,9 +58,9 @@ def _text(published: Any) -> str:
         f"trial {published.trial} is called {published.name} there; epsilon "
         f"{published.epsilon:.4g} at delta {published.delta:g}",
     ]
-    if published.chosen_among > 1:
+    if published.chosen_among > 1 or published.epsilon_with_choice > published.epsilon:
         lines.append(
-            f"with the choice among {published.chosen_among} trials: epsilon "
+            f"with the choice among {published.chosen_among} trials (failed ones count): epsilon "
             f"{published.epsilon_with_choice:.4g} at delta {published.delta_with_choice:g}"
         )
     if published.doubt:

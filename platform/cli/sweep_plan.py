@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from labeldp.mechanisms.ledger import BudgetExceeded
+from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.platform.beforehand import notes_of
 from labeldp.platform.cli.sweep_command import results_of, sweep_file
 from labeldp.platform.configuration import ConfigurationError
@@ -115,10 +115,9 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
     return PlanResult(
         trials=cost.trials,
-        # Calibrated noise has 3.9999999999999276 where 4 was asked for.
-        epsilons=sorted({float(f"{epsilon:.12g}") for epsilon in cost.epsilons}),
+        epsilons=sorted(set(map(stated, cost.epsilons))),
         releases=cost.releases,
-        epsilon_total=cost.epsilon_total,
+        epsilon_total=stated(cost.epsilon_total),
         delta=cost.delta,
         gpu_hours=0.0 if options.smoke else cost.trials * sized.gpu_hours_per_trial,
         fits=not problems,

@@ -85,7 +85,10 @@ def _pages(uri: str, address: str) -> list[str]:
         ]
     if len(lines) > 3:
         lines.append("several folders are shown as they were when this began")
-    lines.append("Ctrl-C ends it. Other users of this machine can open these pages, too.")
+    lines.append(
+        "MLflow opens its assistant once; close it to see epsilon_m beside accuracy. "
+        "Ctrl-C ends it. Other users of this machine can open these pages, too."
+    )
     return lines
 
 

@@ -5,7 +5,7 @@ read as they lie there, and whatever one of them knows and the other lacks is to
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -41,6 +41,7 @@ class LedgerLine:
         readers: The trials that read it.
         repeats: The folder that this one is a copy of, where that one has the same line; empty
             else. It is one release, and counts once.
+        handed_out: Keys of the folder's releases that are the labels themselves.
     """
 
     folder: str
@@ -53,6 +54,7 @@ class LedgerLine:
     labels: int | None
     readers: tuple[TrialRecord, ...] = ()
     repeats: str = ""
+    handed_out: frozenset[str] = frozenset()
 
     @property
     def noise(self) -> NoiseKind | None:
@@ -60,9 +62,19 @@ class LedgerLine:
         return None if self.charge.hands_out else self.charge.noise
 
     @property
+    def is_of_baseline(self) -> bool:
+        """Whether trials without noise alone read it, or may have, where no record says.
+
+        A noisy count of a baseline's right answers is private for held-out labels alone: the
+        answers were made of the labels to train on.
+        """
+        read = [not self.handed_out.isdisjoint(each.release_keys) for each in self.readers]
+        return all(read) if read else bool(self.handed_out)
+
+    @property
     def audience(self) -> Audience:
         """Who may see it."""
-        hidden = self.noise is None or self.noise is NoiseKind.SEEDED
+        hidden = self.noise in (None, NoiseKind.SEEDED) or self.is_of_baseline
         return Audience.OWNER if hidden else Audience.ANYBODY
 
 
@@ -126,8 +138,12 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
         gone = _gone(results)
         return FolderLedger(results=results, delta=at, lines=(), problems=gone)
     kept = read_ledger(results.store)
+    bare = frozenset(each.charge.key for each in kept.lines if each.charge.hands_out)
     lines = tuple(
-        _line(results, kept_line.charge, kept_line.made, number=number, delta=at)
+        replace(
+            _line(results, kept_line.charge, kept_line.made, number=number, delta=at),
+            handed_out=bare,
+        )
         for number, kept_line in enumerate(kept.lines, start=1)
     )
     return FolderLedger(

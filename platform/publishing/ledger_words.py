@@ -201,6 +201,7 @@ def _likeness(line: LedgerLine) -> str:
         "kind of noise": kind,
     }
     facts |= {"price": [line.epsilon, line.delta], "on": line.labels, "day": _day(line)}
+    facts["who"] = line.audience.value
     return json.dumps(facts, sort_keys=True, default=str)
 
 
@@ -226,7 +227,10 @@ def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
         return text + (
             "For the owner of the labels only: who knows the seed of this noise takes it off again."
         )
-    assert first.audience is Audience.ANYBODY
+    if first.audience is Audience.OWNER:
+        return text + (
+            "For the owner of the labels only: the baseline without noise read it, or may have."
+        )
     return text + "Anybody may see what was made of it."
 
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.platform.accuracy_figures import beyond_text, estimate_of
+from labeldp.platform.accuracy_figures import beyond_text, estimate_of, majority_text
+from labeldp.platform.api.method_names import name_of
 from labeldp.platform.publishing.folder_ledger import LedgerLine
-from labeldp.platform.publishing.ledger_words import price, sentences
+from labeldp.platform.publishing.ledger_words import counted, price, sentences
 from labeldp.platform.publishing.public_values import PublicTrial
 from labeldp.platform.publishing.selection import HowChosen
 from labeldp.platform.publishing.total_ledger import Total
@@ -43,9 +44,9 @@ def public_card(facts: CardFacts) -> str:
     return (
         "\n".join(
             [
-                f"# {trial.name}",
+                f"# {_method(trial)}, trained on {trial.data}",
                 "",
-                f"Trained by method `{trial.method}` on `{trial.data}`, training seed "
+                f"Trial `{trial.name}`, trainer `{trial.method}`, training seed "
                 f"{trial.config.get('seed', 'unknown')}"
                 f"{f', data {trial.fingerprint[:16]}' if trial.fingerprint else ''}.",
                 "",
@@ -75,6 +76,14 @@ def public_card(facts: CardFacts) -> str:
         )
         + "\n"
     )
+
+
+def _method(trial: PublicTrial) -> str:
+    """The method in words, as reports call it."""
+    if str(trial.config.get("trainer.noise")) == "RANDOMIZED_RESPONSE":
+        return "randomized response"  # a sweep's line; Bayes' rule is how all of them train
+    words = name_of(trial.config).replace("_", " ")
+    return words.upper() if words in ("alibi", "agibi", "pate", "lp 2st", "lp 3st") else words
 
 
 def _warnings(facts: CardFacts) -> list[str]:
@@ -110,8 +119,15 @@ def _figures(facts: CardFacts) -> list[str]:
             f"| accuracy, estimated on held-out labels, 95% interval {low:.4f} to {high:.4f}"
             f"{f'; {beyond}' if beyond else ''} | {found.accuracy:.4f} |"
         )
+    if majority := majority_text(metrics):
+        rows.append(f"| largest class | {majority} |")
     rows.append(f"| epsilon, provable | {_number(cost.epsilon)} |")
     rows.append(f"| delta | {cost.delta:g} |")
+    choice = facts.choice.cost
+    rows.append(
+        f"| epsilon with the choice of this trial | {_number(choice.epsilon)} at delta "
+        f"{choice.delta:g} |"
+    )
     if "epsilon_sanitized" in metrics:
         rows.append(
             "| published price of its answers at the votes that were cast, known afterwards only; "
@@ -149,15 +165,16 @@ def _choice(facts: CardFacts) -> str:
             "had a say in this trial, and not of its own alone. For who knows of all of the "
             f"sweep's {choice.among} trials, their releases cost {cost}."
         )
-    if choice.among == 1:
-        return "No other trial of its sweep has an epsilon and came to its end, so none was chosen."
-    how = f"This trial is one of {choice.among}, and its owner named it"
+    if choice.among == 1 and choice.cost.releases == facts.cost.releases:
+        return "No other trial of its sweep could have been chosen."
+    number = counted(choice.among, "trial")
+    how = f"This trial is one of {number}, and its owner named it"
     if choice.by:
-        how = f"This trial was chosen for the best {choice.by} of {choice.among} trials"
+        how = f"This trial was chosen for the best {choice.by} of {number}"
     return (
-        f"{how}. The epsilon above is that of its own releases, for who sees nothing else. Which "
-        "trial it is tells something of the others too: reckoned with the choice, and for who sees "
-        f"all of them, all those trials' releases cost {cost}."
+        f"{how}. The epsilon above is that of its own releases, for a reader who sees nothing "
+        "else. The choice depends on the other trials' releases too, those of trials that failed "
+        f"or were cut off included: with the choice, all those releases cost {cost}."
     )
 
 

@@ -62,7 +62,8 @@ class Published:
         left_out: What stays, by name.
         trial: The trial's own hash, which is not in the folder.
         name: What the trial is called there.
-        epsilon_with_choice: Of the releases of all trials that it was chosen among.
+        epsilon_with_choice: Of the releases of all trials that it was chosen among, failed ones
+            and those that were cut off included.
         delta_with_choice: At which that holds.
         chosen_among: How many those are.
         doubt: Why another of them may be better; empty where nothing speaks for it.
@@ -128,7 +129,11 @@ def _files(
     # That another trial has read a line too, a baseline say, tells of that trial: two share a count
     # if they predict alike on held-out labels, which this one's epsilon does not pay for.
     lines = [
-        replace(line, readers=tuple(each for each in line.readers if each == chosen.record))
+        replace(
+            line,
+            handed_out=frozenset(),
+            readers=tuple(each for each in line.readers if each == chosen.record),
+        )
         for line in folder.lines_of(chosen.keys)
     ]
     place = kept_model(folder.path / "models", chosen.record.hash)

@@ -18,9 +18,12 @@ from labeldp.platform.publishing.selection import (
     NotPublishable,
     check_record,
     cost_of_page,
+    failed_rivals,
+    keys_cut_off,
     price_of,
     private_trials,
 )
+from labeldp.platform.publishing.total_ledger import Total
 from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.platform.reports.edition import Edition
 from labeldp.platform.reports.page import AroundTrials, PageContent, page
@@ -38,7 +41,7 @@ class PublicReport:
         rows: Lines of its table.
         trials: How many trials it shows.
         left_out: How many it does not.
-        epsilon: Of all releases on which the trials on it depend.
+        epsilon: Of all releases on which the trials on it depend, and those of failed trials.
         delta: At which that holds.
     """
 
@@ -82,7 +85,7 @@ def public_report(results: Path, *, to: Path) -> PublicReport:
     files = {PAGE: page(content).encode()}
     search(files, folder=folder, records=shown)
     write_folder(place, files)
-    total = cost_of_page(folder, shown)
+    total = _total(folder, shown)
     return PublicReport(
         html=str(place / PAGE),
         rows=len(points(content.records, choose_by=content.choose_by)),
@@ -97,13 +100,20 @@ def _content(folder: FolderLedger, shown: list[TrialRecord]) -> PageContent:
     """What the page is made of: public records, and the lines that their trials have read."""
     choose_by = folder.results.identity.choose_by
     records = public_records(_at_their_price(folder, shown), fingerprint=folder.fingerprint)
-    keys = tuple({key: None for record in shown for key in keys_behind(folder, record)})
+    # That a trial is not on the page tells of its releases too.
+    decided = [*shown, *failed_rivals(folder)]
+    keys = {key: None for record in decided for key in keys_behind(folder, record)}
+    keys |= dict.fromkeys(keys_cut_off(folder))
     lines = [
         # Who else read a release, a baseline say, is nobody's business.
-        replace(line, readers=tuple(each for each in line.readers if each in shown))
-        for line in folder.lines_of(keys)
+        replace(
+            line,
+            handed_out=frozenset(),
+            readers=tuple(each for each in line.readers if each in shown),
+        )
+        for line in folder.lines_of(tuple(keys))
     ]
-    total = cost_of_page(folder, shown)
+    total = _total(folder, shown)
     ledger: dict[str, Any] = {
         **{name: value for name, value in asdict(total).items() if name != "handed_out"},
         "epsilon_total": total.epsilon,
@@ -116,6 +126,12 @@ def _content(folder: FolderLedger, shown: list[TrialRecord]) -> PageContent:
         around=AroundTrials(releases=sentences(lines, public=True)),
         edition=Edition.PUBLIC,
     )
+
+
+def _total(folder: FolderLedger, shown: list[TrialRecord]) -> Total:
+    """What all releases cost that decided on what the page shows."""
+    decided = [*shown, *failed_rivals(folder)]
+    return cost_of_page(folder, decided, cut_off=keys_cut_off(folder))
 
 
 def _at_their_price(folder: FolderLedger, shown: list[TrialRecord]) -> list[TrialRecord]:

@@ -61,8 +61,10 @@ class HowChosen:
 
     Attributes:
         by: The accuracy that decided; empty where the owner named the trial.
-        among: How many trials it was among: finished ones that have an epsilon, and itself.
-        cost: What the releases of all of those cost, one with another.
+        among: How many trials could have been published in its place, and itself. Failed trials
+            count: whether a trial fails depends on its releases.
+        cost: What the releases of all of those cost together, releases of trials that left no
+            record included.
         learned: Whether a search or a scheduler had a say in its settings or its length.
         doubt: Why the best one may not be the best; empty where there is no reason.
     """
@@ -138,11 +140,14 @@ def selected(
         chosen, rivals, by = folder.results.trial(trial), private_trials(folder), ""
     own = cost_of(folder, [chosen])
     _refuse(folder, chosen, own, accepted)
-    among = {record.hash: record for record in (*rivals, chosen)}
+    limit = ANY if at_epsilon is None else Budget(epsilon=at_epsilon)
+    failed = failed_rivals(folder, limit=limit)
+    among = {record.hash: record for record in (*rivals, *failed, chosen)}
     for record in among.values():
         check_record(folder, record)
     cost = price_of(folder, chosen)
-    together = _dearer(cost_of_page(folder, among.values()), cost.epsilon)
+    together = cost_of_page(folder, among.values(), cut_off=keys_cut_off(folder, limit=limit))
+    together = _dearer(together, cost.epsilon)
     choice = HowChosen(by=by, among=len(among), cost=together, learned=learns(folder), doubt=doubt)
     keys = keys_behind(folder, chosen)
     return Selected(record=chosen, cost=cost, own=own, keys=keys, choice=choice)
@@ -156,9 +161,18 @@ def cost_of(folder: FolderLedger, records: Iterable[TrialRecord]) -> Total:
     return _paid(folder, records)
 
 
-def cost_of_page(folder: FolderLedger, records: Iterable[TrialRecord]) -> Total:
-    """Return what trials cost who sees all of them, and so what a sweep that learns has found."""
-    return with_plan(_paid(folder, records, behind=True), plan_of(folder.results.identity))
+def cost_of_page(
+    folder: FolderLedger, records: Iterable[TrialRecord], *, cut_off: Collection[str] = ()
+) -> Total:
+    """Return what trials cost who sees all of them, and so what a sweep that learns has found.
+
+    Args:
+        folder: Their results folder.
+        records: The trials, failed ones that could have been among them included.
+        cut_off: Releases of trials that left no record.
+    """
+    paid = _paid(folder, records, behind=True, also=cut_off)
+    return with_plan(paid, plan_of(folder.results.identity))
 
 
 def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
@@ -201,11 +215,17 @@ def check_record(folder: FolderLedger, record: TrialRecord) -> None:
         )
 
 
-def _paid(folder: FolderLedger, records: Iterable[TrialRecord], *, behind: bool = False) -> Total:
-    """The sum of what trials read, or of all that they depend on."""
+def _paid(
+    folder: FolderLedger,
+    records: Iterable[TrialRecord],
+    *,
+    behind: bool = False,
+    also: Collection[str] = (),
+) -> Total:
+    """The sum of what trials read, or of all that they depend on, and of further releases."""
     every = list(records)
     named = (keys_behind(folder, each) if behind else each.release_keys for each in every)
-    keys = {key for some in named for key in some}
+    keys = {key for some in (*named, also) for key in some}
     lines = [line.charge for line in folder.lines if line.charge.key in keys]
     given = max((each.metrics.get("delta", 0.0) for each in every), default=0.0)
     return total_of([lines], delta=given if 0 < given < 1 else folder.delta)
@@ -241,6 +261,31 @@ def private_trials(folder: FolderLedger, *, limit: Budget = ANY) -> list[TrialRe
     every = folder.results.records.values()
     found = (each for each in every if not reservations(folder, each, cost_of(folder, [each])))
     return within(folder, found, limit)
+
+
+def failed_rivals(folder: FolderLedger, *, limit: Budget = ANY) -> list[TrialRecord]:
+    """Return the trials that would be among `private_trials` if they had not failed.
+
+    Whether a trial fails depends on its releases, so a choice has read these too.
+    """
+    every = folder.results.records.values()
+    only = (Reservation.FAILED,)
+    found = (each for each in every if reservations(folder, each, cost_of(folder, [each])) == only)
+    return within(folder, found, limit)
+
+
+def keys_cut_off(folder: FolderLedger, *, limit: Budget = ANY) -> tuple[str, ...]:
+    """Return the releases of trials that were cut off before they left a record.
+
+    Labels that were handed out, and noise from a seed, are of trials that are never chosen.
+    """
+    return tuple(
+        line.charge.key
+        for line in folder.lines
+        if not line.readers
+        and line.noise not in (None, NoiseKind.SEEDED)
+        and limit.allows(line.epsilon)
+    )
 
 
 def _best(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.ledger import Budget, delta_of_total, epsilon_at
+from labeldp.mechanisms.ledger import Budget, delta_of_total, epsilon_at, stated
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.publishing.folder_ledger import FolderLedger
 from labeldp.platform.publishing.learned_sweeps import LearnedPlan, plan_of
@@ -63,12 +63,17 @@ class Spending:
         """The lines that count."""
         return self.charges if self.counted is None else self.counted
 
-    def is_outdone(self, *, delta: float) -> bool:
-        """Whether the plan is dearer than the lines, so that it counts in their place."""
-        if not (self.new and self.plan.epsilon):
-            return False
-        lines = total_of([self.charges], delta=delta).epsilon_private
-        return not Budget(epsilon=max(lines, 1e-300)).allows(self.plan.epsilon)
+    @property
+    def learned(self) -> bool:
+        """Whether the plan counts in place of the lines: these are themselves an outcome."""
+        return bool(self.new and self.plan.epsilon)
+
+    def dearest(self, *, delta: float) -> LearnedPlan:
+        """Return what the dearest way of a sweep that learned costs: its plan, or its lines."""
+        lines = total_of([self.charges], delta=delta)
+        if Budget(epsilon=self.plan.epsilon).allows(lines.epsilon_private):
+            return self.plan
+        return LearnedPlan(epsilon=lines.epsilon_private, delta=max(lines.delta, self.plan.delta))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +137,9 @@ def spent_by(groups: Sequence[Sequence[Spending]], *, delta: float) -> Total:
 
     Where what trials found decides what is asked next, the sum of what was asked is itself an
     outcome and no guarantee: the dearest way that the sweep could have gone is one. It stands for
-    the lines of its sweep where it is more. Of what it is made nobody knows afterwards, so its
-    epsilon and its delta are added to those of all others as they are, which is never too little.
+    the lines of its sweep, also where these cost as much: beside other sweeps another way may cost
+    more. The releases of that way are not known afterwards, so its epsilon and its delta are added
+    to those of all others as they are, which is never too little.
 
     Args:
         groups: Sweeps on the same labels, whose lines speak of them by the same positions, group
@@ -144,17 +150,18 @@ def spent_by(groups: Sequence[Sequence[Spending]], *, delta: float) -> Total:
     lines = _lines_of(groups, delta=delta)
     # Before its first release a sweep has learned nothing, and asked for nothing.
     least = [with_plan(lines, sweep.plan) for sweep in every if sweep.charges]
-    outdone = [sweep for sweep in every if sweep.is_outdone(delta=delta)]
-    if not outdone:
+    learned = [sweep for sweep in every if sweep.learned]
+    if not learned:
         return _largest([lines, *least])
-    others = [[sweep for sweep in group if sweep not in outdone] for group in groups]
+    others = [[sweep for sweep in group if sweep not in learned] for group in groups]
     rest = _lines_of(others, delta=delta)
-    added = sum(sweep.plan.epsilon for sweep in outdone)
+    dearest = [sweep.dearest(delta=delta) for sweep in learned]
+    added = sum(each.epsilon for each in dearest)
     composed = replace(
         rest,
         epsilon=rest.epsilon + added,
         epsilon_private=rest.epsilon_private + added,
-        delta=rest.delta + sum(sweep.plan.delta for sweep in outdone),
+        delta=rest.delta + sum(each.delta for each in dearest),
     )
     return _largest([lines, composed, *least])
 
@@ -210,7 +217,9 @@ def total_of(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
 
 def _epsilon(groups: Sequence[Sequence[Charge]], *, delta: float) -> float:
     rewritten, num_labels = _as_one_vault(groups)
-    return epsilon_at(rewritten, num_labels=num_labels, delta=delta) if rewritten else 0.0
+    if not rewritten:
+        return 0.0
+    return stated(epsilon_at(rewritten, num_labels=num_labels, delta=delta))
 
 
 def _as_one_vault(groups: Sequence[Sequence[Charge]]) -> tuple[list[Charge], int]:
@@ -264,15 +273,15 @@ def _spending(folder: FolderLedger) -> Spending:
 
 
 def _plans_in_words(folders: Sequence[FolderLedger], *, delta: float) -> list[str]:
-    """Say which folders count as more than the sum of their lines, and why."""
+    """Say which folders count by their plan and not by their lines, and why."""
     return [
         f"What {folder.path} asked for was chosen by what it had found before: the sum of that is "
         "an outcome itself, and no guarantee can be read off it. It counts as the dearest way that "
         f"it could have gone, epsilon {plan.epsilon:.4g}"
         + (f" at delta {plan.delta:g}" if plan.delta else "")
-        for folder in folders
-        for plan in [plan_of(folder.results.identity)]
-        if _spending(folder).is_outdone(delta=delta)
+        for folder, spent in ((folder, _spending(folder)) for folder in folders)
+        if spent.learned
+        for plan in [spent.dearest(delta=delta)]
     ]
 
 

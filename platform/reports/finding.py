@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labeldp.platform.accuracy_figures import ChooseBy, estimated_text
+from labeldp.platform.accuracy_figures import ChooseBy, estimated_text, majority_text
 from labeldp.platform.audit_settings import spoiled_text
 from labeldp.platform.choice_noise import ChoiceNoise
 from labeldp.platform.records.results import TrialRecord
@@ -76,6 +76,7 @@ def finding(
         sentences.append(
             f"Without privacy the model is {_accuracy(best)} accurate{_attack(best, ceilings)}."
         )
+    figures = {record.hash: record.metrics for record in records}
     private = [point for point in found if math.isfinite(point.epsilon)]
     if private:
         best, rivals = _told(private)
@@ -85,7 +86,7 @@ def finding(
             who = f"the best of {len(rivals)} {kinds} ({best.variant})"
         sentences.append(
             f"At epsilon {best.epsilon:.3g}{_at_delta(best)} {who} is {_accuracy(best)} "
-            f"accurate{_attack(best, ceilings)}.{_lottery(rivals)}"
+            f"accurate{_attack(best, ceilings)}.{_lottery(rivals)}{_majority(best, figures)}"
         )
     return Finding(sentences=tuple(sentences), cost=cost, spoiled=spoiled)
 
@@ -165,6 +166,13 @@ def _lottery(rivals: Sequence[Point]) -> str:
         return ""
     noise = ChoiceNoise.among(estimates)
     return f" Which of them is best, noise decides: {noise.text}." if noise.swamps else ""
+
+
+def _majority(point: Point, figures: Mapping[str, Mapping[str, float]]) -> str:
+    """Say so where always answering the largest class would do as well."""
+    said = (majority_text(figures[digest]) for digest in point.hashes)
+    text = next((each for each in said if each), "")
+    return f" That is {text}." if text else ""
 
 
 def _at_delta(point: Point) -> str:

@@ -99,12 +99,13 @@ def result_table(
 
 
 def _columns(found: Sequence[Point], settings: Sequence[str], edition: Edition) -> list[Column]:
-    columns = [Column(title="method", text=True)]
+    # Epsilon and accuracy stand side by side on a telephone too, whichever accuracies there are.
+    columns = [Column(title="method", text=True), Column(title="epsilon", term="epsilon")]
     if _measured(found):
         columns.append(Column(title="accuracy, %", term="accuracy"))
     if _estimated(found):
         columns.append(Column(title="estimated, %", term="estimated accuracy"))
-    columns += [Column(title="epsilon", term="epsilon"), Column(title="delta", term="delta")]
+    columns.append(Column(title="delta", term="delta"))
     if edition is Edition.OWNER:
         columns.append(Column(title="epsilon_m", term="epsilon_m"))
         columns.append(Column(title="ceiling", term="ceiling"))
@@ -119,13 +120,13 @@ def _cells(
     point: Point, found: Sequence[Point], settings: Sequence[str], edition: Edition
 ) -> list[Cell]:
     values = dict(point.point)
-    cells = [Cell(words=point.variant, order=point.variant.casefold())]
+    cells = [Cell(words=point.variant, order=point.variant.casefold()), _number(point.epsilon)]
     if _measured(found):
         own = point.accuracy_by is ChooseBy.TEST
         cells.append(_share(point.accuracy_test, point.accuracy_std if own else 0.0, point))
     if _estimated(found):
         cells.append(_estimate(point.estimate))
-    cells += [_number(point.epsilon), _number(point.delta)]
+    cells.append(_number(point.delta))
     if edition is Edition.OWNER:
         cells += _attack(point)
     for key in settings:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from labeldp.platform.accuracy_figures import estimate_of, estimated_text
+from labeldp.platform.accuracy_figures import estimate_of, estimated_text, majority_text
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.reports.edition import Edition
 from labeldp.platform.reports.method_styles import MethodStyle
@@ -130,6 +130,8 @@ def _facts(record: TrialRecord, edition: Edition) -> dict[str, str]:
         facts["accuracy, estimated"] = (
             f"{estimated_text(found.accuracy)}, 95% interval {percent(low)} to {percent(high)}"
         )
+    if (majority := majority_text(metrics)) and math.isfinite(metrics["epsilon"]):
+        facts["largest class"] = majority
     delta = metrics["delta"]
     facts["guarantee"] = (
         "none: trained on the true labels"

@@ -27,6 +27,7 @@ from labeldp.mechanisms.ledger import (
     epsilon_of_prices,
     failure_of,
     ledger_of,
+    stated,
 )
 from labeldp.mechanisms.release_store import Charge
 from tests.source_tree import LAYERS, ROOT, sources
@@ -154,3 +155,10 @@ def test_what_may_fail_is_added_up_and_taken_off_delta_here_alone() -> None:
     ledger.charge(GAUSSIAN)
     ledger.add_failures([Price(PURE, 4e-6)])
     assert ledger.epsilon(delta=1e-5) == epsilon_of([GAUSSIAN], delta=1e-5 - 4e-6)
+
+
+def test_a_stated_epsilon_has_no_tail_and_is_never_less_than_it_is() -> None:
+    assert [stated(x) for x in (0.4999999999999921, 3.9999999999999276)] == [0.5, 4.0]
+    values = np.exp(np.random.default_rng(0).uniform(-20, 20, size=2_000))
+    for value in (*values, 0.1 + 0.2, 0.0, math.inf):
+        assert value <= stated(value) <= value * (1 + 1e-12)

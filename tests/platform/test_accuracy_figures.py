@@ -1,5 +1,6 @@
 """accuracy_figures: what trials are compared by, and estimates as figures and back."""
 
+import numpy as np
 import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
@@ -11,6 +12,8 @@ from labeldp.platform.accuracy_figures import (
     estimate_of,
     estimated_text,
     figures_of,
+    majority_figures,
+    majority_text,
     resolve,
 )
 
@@ -55,3 +58,22 @@ def test_an_estimate_that_no_accuracy_can_be_is_shown_with_a_word() -> None:
     assert estimated_text(-0.03) == "about 0% (-3.0% with its noise)"
     assert estimated_text(1.0) == "about 100.0%" and beyond_text(1.0) == beyond_text(0.0) == ""
     assert "above 100%" in beyond_text(1.01) and "below 0%" in beyond_text(-0.01)
+
+
+def test_an_accuracy_near_the_share_of_the_largest_class_says_so() -> None:
+    labels = np.repeat([0, 1], [771, 229])
+    public = majority_figures(labels, None)
+    assert public == {"majority_share": 0.771}
+    for accuracy, said in ((0.728, True), (0.78, True), (0.79, False)):
+        assert bool(majority_text({**public, "accuracy": accuracy})) is said
+    # Without public labels the model's own probabilities say it: releases and public features.
+    probabilities = np.tile([0.8, 0.2], (50, 1))
+    own = majority_figures(labels[:0], probabilities)
+    assert own == pytest.approx({"majority_share_by_model": 0.8})
+    for accuracy, said in ((0.728, True), (0.83, True), (0.85, False)):
+        figures = figures_of(AccuracyEstimate(accuracy=accuracy, sampling_error=0.02))
+        assert bool(majority_text({**own, **figures})) is said
+    assert "by the model's own probabilities" in majority_text(
+        {**own, **figures_of(AccuracyEstimate(accuracy=0.7, sampling_error=0.02))}
+    )
+    assert majority_figures(labels[:0], None) == {} and majority_text({"accuracy": 0.1}) == ""

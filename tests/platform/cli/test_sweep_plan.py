@@ -106,7 +106,10 @@ def test_settings_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_budget_that_all_but_the_baseline_fits(capsys: pytest.CaptureFixture[str]) -> None:
     limits = ("plan", QUICKSTART, "--max-epsilon-total", "60")
     found = answer(capsys, *limits, code=ExitCode.OVER_BUDGET)
-    assert not found["fits"] and "budget" in " ".join(found["problems"])
+    assert not found["fits"]
+    (problem,) = found["problems"]
+    assert "the budget is epsilon 60" in problem and "the line 'no privacy'" in problem
+    assert problem.endswith('leave it out with --without "no privacy"')
     found = answer(capsys, *limits, "--without", "no privacy")
     assert (found["trials"], found["fits"]) == (15, True)
     assert found["epsilons"] == [0.5, 1.0, 2.0, 4.0, 8.0]

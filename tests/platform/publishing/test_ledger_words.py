@@ -18,6 +18,8 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.publishing.folder_ledger import read_folder
 from labeldp.platform.publishing.ledger_words import as_csv, in_words, rows, sentences, what_of
 from labeldp.platform.publishing.total_ledger import Account, account_of
+from labeldp.platform.records.results import ResultsFolder
+from tests.platform.examples import a_record
 from tests.platform.publishing.folders import LAPLACE, a_folder, a_vault, an_impostors
 
 
@@ -45,6 +47,23 @@ def test_equal_releases_are_one_sentence(tmp_path: Path) -> None:
     assert "paid once each" in text
 
 
+def test_a_count_of_a_baselines_answers_is_the_owners(tmp_path: Path) -> None:
+    """They were made of the labels to train on, which the count's noise does not cover."""
+    a_folder(tmp_path, releases=[], readers=0)
+    vault, folder = a_vault(tmp_path), ResultsFolder(tmp_path, sweep="small")
+    bare = vault.release(NoNoise(num_classes=10)).key
+    counts = [vault.release(CorrectCount(epsilon=0.05), np.full(60, g)).key for g in range(3)]
+    for digest, keys in (("0a", [bare, counts[0]]), ("1a", [counts[1]])):
+        folder.keep(a_record(digest, release_keys=keys))
+    said = [text for text in sentences(read_folder(tmp_path).lines) if "count" in text]
+    private, owners = said if "Anybody" in said[0] else reversed(said)
+    assert private.startswith("one noisy count") and "Anybody may see" in private
+    # The third was asked by a trial that left no record, perhaps the baseline.
+    assert owners.startswith("two noisy counts") and "owner of the labels only" in owners
+    who = [row["who_may_see_it"] for row in rows(account(tmp_path))]
+    assert who.count("anybody") == 1 and len(who) == 4
+
+
 def test_what_needs_a_delta_says_it(tmp_path: Path) -> None:
     a_folder(tmp_path, releases=[GaussianNoise(noise_std=5.0, num_classes=10)])
     (text,) = sentences(read_folder(tmp_path).lines)
@@ -52,7 +71,8 @@ def test_what_needs_a_delta_says_it(tmp_path: Path) -> None:
 
 
 def test_labels_without_noise_and_seeded_noise_are_for_the_owner(tmp_path: Path) -> None:
-    a_folder(tmp_path / "bare", releases=[NoNoise(num_classes=10), LAPLACE], readers=2)
+    keys = a_folder(tmp_path / "bare", releases=[NoNoise(num_classes=10), LAPLACE], readers=2)
+    ResultsFolder(tmp_path / "bare", sweep="small").keep(a_record("ab", release_keys=keys[1:]))
     noisy, bare = sentences(read_folder(tmp_path / "bare").lines)
     assert bare.startswith("one copy of the labels without any noise, no bound on epsilon, read by")
     assert "For the owner of the labels only" in bare and "Anybody" in noisy
@@ -103,7 +123,8 @@ def test_a_ledger_that_is_not_whole_is_shouted_about(tmp_path: Path) -> None:
 
 
 def test_the_table_has_every_line_and_no_formula(tmp_path: Path) -> None:
-    a_folder(tmp_path, releases=[LAPLACE, NoNoise(num_classes=10)], readers=2, variant="=1+1")
+    a_folder(tmp_path, releases=[LAPLACE], readers=2, variant="=1+1")
+    a_vault(tmp_path).release(NoNoise(num_classes=10))
     (first, second) = csv.DictReader(io.StringIO(as_csv(account(tmp_path))))
     expected: dict[str, Any] = {
         "sweep": "small",

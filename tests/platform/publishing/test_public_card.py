@@ -37,21 +37,33 @@ def test_an_ordinary_trial(tmp_path: Path) -> None:
     stated = {"audit.canaries": 100, "audit.coin_canaries": 100}
     facts = facts_of(tmp_path, readers=9, changes=stated)
     card = public_card(facts)
-    assert card.startswith(f"# {facts.trial.name}\n")
+    assert card.startswith("# ALIBI, trained on digits\n")
     for words in (
-        "Trained by method `alibi` on `digits`, training seed 0, data ffffffffffffffff.",
+        f"Trial `{facts.trial.name}`, trainer `alibi`, training seed 0, data ffffffffffffffff.",
+        "| epsilon with the choice of this trial | 2 at delta 0 |",
         "| accuracy, public test split, last epoch | 0.9000 |",
         "| epsilon, provable | 2 |",
         "| labels that were replaced on purpose, to audit it | 200 of 60 |",
         "(2, 0)-label differential privacy",
         "by a factor of e^2 at most. Features",
-        "chosen for the best accuracy on the public test split of 9 trials",
-        "reckoned with the choice, and for who sees all of them",
+        "chosen for the best accuracy on the public test split of nine trials",
+        "with the choice, all those releases cost epsilon 2.",
         "- one release of Laplace noise, epsilon 2, read by nine trials, paid once; of 60 labels",
         "The trained model is in `model/`",
     ):
         assert words in card, words
     assert "NO PRIVACY" not in card and "FAILED" not in card
+
+
+def test_the_method_is_named_as_on_the_page_and_the_choice_stands_in_the_table(
+    tmp_path: Path,
+) -> None:
+    facts = facts_of(tmp_path)
+    config = {**facts.trial.config, "trainer.noise": "RANDOMIZED_RESPONSE"}
+    choice = replace(facts.choice, among=3, cost=replace(facts.choice.cost, epsilon=3.0))
+    card = public_card(replace(facts, trial=replace(facts.trial, config=config), choice=choice))
+    assert card.startswith("# randomized response, trained on digits\n")
+    assert "| epsilon with the choice of this trial | 3 at delta 0 |" in card
 
 
 def test_a_trial_of_a_sweep_that_learned(tmp_path: Path) -> None:
@@ -62,18 +74,18 @@ def test_a_trial_of_a_sweep_that_learned(tmp_path: Path) -> None:
 
 
 def test_nothing_of_the_owners_is_in_it(tmp_path: Path) -> None:
-    card = public_card(facts_of(tmp_path, readers=2, epsilon_m_low=0.4321987))
-    for words in ("epsilon_m", "private/", "0.432", "ALIBI", "canar", str(tmp_path), "0" * 16):
+    card = public_card(facts_of(tmp_path, readers=2, variant="her line", epsilon_m_low=0.4321987))
+    for words in ("epsilon_m", "private/", "0.432", "her line", "canar", str(tmp_path), "0" * 16):
         assert words not in card, words
 
 
 def test_a_trial_that_was_named_says_so(tmp_path: Path) -> None:
     card = public_card(facts_of(tmp_path, trial="0" * 15 + "1", readers=3))
-    assert "one of 3, and its owner named it" in card and "cost epsilon 2." in card
+    assert "one of three trials, and its owner named it" in card and "cost epsilon 2." in card
 
 
 def test_a_trial_alone_was_not_chosen(tmp_path: Path) -> None:
-    assert "so none was chosen" in public_card(facts_of(tmp_path))
+    assert "No other trial of its sweep could have been chosen." in public_card(facts_of(tmp_path))
 
 
 def test_a_delta_is_a_probability_that_it_does_not_hold(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
+from labeldp.platform.publishing.public_report import public_report
 from labeldp.platform.publishing.selection import (
     BEST,
     NotPublishable,
@@ -57,8 +58,45 @@ def test_the_best_is_the_most_accurate_that_is_private(sweep: FolderLedger) -> N
     found = selected(sweep, BEST)
     assert (found.record.hash, found.cost.epsilon) == ("1b", 2.0)
     assert found.choice.by == "accuracy on the public test split"
-    # Of three: two releases, each read and paid for once, and none of the baseline's.
-    assert (found.choice.among, found.choice.cost.epsilon) == (3, 2.5)
+    # Of three and a failed one: two releases, each read and paid for once, no baseline's.
+    assert (found.choice.among, found.choice.cost.epsilon) == (4, 2.5)
+
+
+def test_whether_another_trial_failed_changes_nothing_of_what_the_choice_costs(
+    tmp_path: Path,
+) -> None:
+    """A at .5, B at 6: A is published at 6.5 whether B finishes badly, fails or is cut off."""
+    found = []
+    for ending in ("finished", "failed", "cut off"):
+        place = tmp_path / ending
+        a_folder(place, releases=[], readers=0)
+        vault, folder = a_vault(place), ResultsFolder(place, sweep="small")
+        first, second, bare, seeded = (
+            vault.release(mechanism, noise=noise).key
+            for mechanism, noise in (
+                (replace(LAPLACE, epsilon=0.5), None),
+                (replace(LAPLACE, epsilon=6.0), None),
+                (NoNoise(num_classes=10), None),
+                (replace(LAPLACE, epsilon=3.0), SeededNoise(seed=7)),
+            )
+        )
+        assert bare and seeded  # of trials that are never chosen: these cost the choice nothing
+        folder.keep(a_record("0a", release_keys=(first,), epsilon=0.5, accuracy=0.9))
+        if ending != "cut off":
+            facts = {"accuracy": 0.2} if ending == "finished" else {"reason": "it diverged"}
+            finished = ending == "finished"
+            folder.keep(
+                a_record("1a", release_keys=(second,), epsilon=6.0, finished=finished, **facts)
+            )
+        chosen = selected(read_folder(place), BEST)
+        assert (chosen.record.hash, chosen.cost.epsilon) == ("0a", 0.5)
+        found.append(chosen.choice.cost.epsilon)
+        # Neither could have been chosen at an epsilon that it exceeds.
+        alone = selected(read_folder(place), BEST, at_epsilon=1.0).choice
+        assert (alone.among, alone.cost.epsilon) == (1, 0.5)
+        page = public_report(place, to=tmp_path / f"{ending}-public")
+        assert page.epsilon == 6.5
+    assert found == [6.5, 6.5, 6.5]
 
 
 def test_the_best_within_an_epsilon_is_compared_with_those_alone(sweep: FolderLedger) -> None:
@@ -85,7 +123,7 @@ def test_what_the_sweep_was_told_decides_unless_somebody_says_otherwise(
 def test_a_trial_that_is_named_tells_of_the_others_too(sweep: FolderLedger) -> None:
     found = selected(sweep, "0a")
     assert (found.cost.epsilon, found.choice.by) == (0.5, "")
-    assert (found.choice.among, found.choice.cost.epsilon) == (3, 2.5)
+    assert (found.choice.among, found.choice.cost.epsilon) == (4, 2.5)
     with pytest.raises(ValueError, match="2 trials"):
         selected(sweep, "1")
     with pytest.raises(ValueError, match="no trial"):

@@ -230,8 +230,8 @@ def test_a_sweep_that_learned_counts_as_the_dearest_way_that_it_could_have_gone(
     account = account_of([outdone, paid])
     assert (account.together.epsilon, account.apart.epsilon) == (6.0, 4.0)
     assert account.together.releases == 2
-    (note,) = account.notes
-    assert str(outdone.path) in note and "epsilon 4" in note
+    note, other = account.notes
+    assert str(outdone.path) in note and "epsilon 4" in note and "epsilon 2" in other
     # What it is made of is not known: it adds to Gaussians as it is, and so does its delta.
     noise = [GaussianNoise(noise_std=std, num_classes=10) for std in (5.0, 7.0)]
     a_folder(tmp_path / "c", releases=noise, fingerprint="c")
@@ -242,6 +242,21 @@ def test_a_sweep_that_learned_counts_as_the_dearest_way_that_it_could_have_gone(
     )
     assert total.delta == pytest.approx(1e-5 + 1e-6)
     assert account_of([learned(tmp_path / "e", 4.0)]).together.epsilon == 0.0, "nothing asked yet"
+
+
+def test_beside_others_another_way_of_a_sweep_that_learned_may_cost_more_than_its_own(
+    tmp_path: Path,
+) -> None:
+    """Two ways of one plan cost the same alone; the pure one costs more beside a Gaussian."""
+    noise = GaussianNoise(noise_std=5.0, num_classes=10)
+    price = epsilon_of([noise.event], delta=1e-5)
+    a_folder(tmp_path / "other", releases=[noise], fingerprint="other")
+    totals = []
+    for name, way in (("a", noise), ("b", LaplaceNoise(epsilon=price, num_classes=10))):
+        folder = learned(tmp_path / name, price, way, delta=0.0 if name == "b" else 1e-5)
+        totals.append(account_of([read_folder(tmp_path / "other"), folder]).together)
+    assert totals[0].epsilon == pytest.approx(2 * price)
+    assert totals[0].epsilon >= totals[1].epsilon * (1 - 1e-12)
 
 
 def test_a_copy_of_a_sweep_that_learned_adds_its_plan_once_it_released_more(

@@ -152,3 +152,13 @@ def test_a_lottery_among_lines_is_called_one() -> None:
     clear = [estimated("b", "ALIBI", 0.9, 0.02), estimated("c", "AGIBI", 0.7, 0.02)]
     assert "noise" not in finding(clear, choose_by=ChooseBy.ESTIMATED).text
     assert "noise decides" not in finding(loud, choose_by=ChooseBy.TEST).text
+
+
+def test_a_model_that_always_answering_the_largest_class_would_beat_says_so() -> None:
+    figures = {"accuracy": 0.728, "majority_share": 0.771}
+    (sentence,) = finding([a_record("a", epsilon=1.0, figures=figures)]).sentences
+    assert sentence.endswith(
+        "no better than always answering the largest class (77.1% of the public test split)."
+    )
+    good = {"accuracy": 0.9, "majority_share": 0.771}
+    assert "largest class" not in finding([a_record("a", epsilon=1.0, figures=good)]).text

@@ -57,6 +57,10 @@ def test_seeds_share_a_row_and_its_spread() -> None:
     assert found.column("seeds") == ["2", "2", "2", "2", "1"]
     assert found.column("epsilon") == ["1", "1", "4", "4", "∞"]
     assert found.column("ceiling")[0] == "3"
+    # On a screen of 400 pixels three columns are seen, and a reader needs these two together.
+    assert [title.split(",")[0] for title in found.tables[0][0][:3]] == [
+        *("method", "epsilon", "accuracy")
+    ]
     assert "learning rate" in found.tables[0][0], "a setting that is the same in all rows stays"
     assert "trainer.epsilon" not in found.text.partition("All settings")[2].partition("Run c")[0]
 
