@@ -54,7 +54,7 @@ def test_a_count_of_a_baselines_answers_is_the_owners(tmp_path: Path) -> None:
     bare = vault.release(NoNoise(num_classes=10)).key
     counts = [vault.release(CorrectCount(epsilon=0.05), np.full(60, g)).key for g in range(3)]
     for digest, keys in (("0a", [bare, counts[0]]), ("1a", [counts[1]])):
-        folder.keep(a_record(digest, release_keys=keys))
+        folder.keep(a_record(digest, release_keys=tuple(keys)))
     said = [text for text in sentences(read_folder(tmp_path).lines) if "count" in text]
     private, owners = said if "Anybody" in said[0] else reversed(said)
     assert private.startswith("one noisy count") and "Anybody may see" in private
@@ -72,7 +72,9 @@ def test_what_needs_a_delta_says_it(tmp_path: Path) -> None:
 
 def test_labels_without_noise_and_seeded_noise_are_for_the_owner(tmp_path: Path) -> None:
     keys = a_folder(tmp_path / "bare", releases=[NoNoise(num_classes=10), LAPLACE], readers=2)
-    ResultsFolder(tmp_path / "bare", sweep="small").keep(a_record("ab", release_keys=keys[1:]))
+    ResultsFolder(tmp_path / "bare", sweep="small").keep(
+        a_record("ab", release_keys=tuple(keys[1:]))
+    )
     noisy, bare = sentences(read_folder(tmp_path / "bare").lines)
     assert bare.startswith("one copy of the labels without any noise, no bound on epsilon, read by")
     assert "For the owner of the labels only" in bare and "Anybody" in noisy
