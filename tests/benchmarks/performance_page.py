@@ -48,14 +48,14 @@ def table_of(report: dict[str, Any]) -> str:
     lines = [
         about,
         "",
-        "| name | what is timed | against | median | ratio | mark | times its floor | MB | GPU |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| name | what is timed | against | median | ratio | mark | times its floor | MB |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         peak = "?" if row["peak_megabytes"] is None else f"{row['peak_megabytes']:.0f}"
         lines.append(
             f"| {row['name']} | {row['path']} | {row['reference']} | {_time(row['seconds'])} | "
-            f"{row['ratio']:.3g} | {row['mark']:g} | {_above_floor(row)} | {peak} | {row['gpu']} |"
+            f"{row['ratio']:.3g} | {row['mark']:g} | {_above_floor(row)} | {peak} |"
         )
     return "\n".join(lines)
 
