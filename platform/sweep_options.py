@@ -74,16 +74,7 @@ def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTri
     Raises:
         ConfigurationError: A key or value that can't be used, or too many trials.
     """
-    sized = sweep if options.preset is None else preset_sized(sweep, options.preset)
-    sized = smoke_sized(sized) if options.smoke else sized
-    if is_own_file(options.overrides):
-        sized = without_canaries(sized)
-    sized = replace(
-        sized,
-        variants=options.lines.of(sized),
-        search=options.search or sized.search,
-        stop=options.stop or sized.stop,
-    )
+    sized = sized_sweep(sweep, options)
     if sized.search is None:
         trials = plan_trials(sized, options.overrides)
         number = len(trials)
@@ -98,6 +89,24 @@ def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTri
             "that --max-trials allows; fix an axis with key=value or raise the limit"
         )
     return sized, trials
+
+
+def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
+    """Return the sweep at the size asked for, with the chosen lines.
+
+    Raises:
+        ConfigurationError: A preset or a line that the sweep has not.
+    """
+    sized = sweep if options.preset is None else preset_sized(sweep, options.preset)
+    sized = smoke_sized(sized) if options.smoke else sized
+    if is_own_file(options.overrides):
+        sized = without_canaries(sized)
+    return replace(
+        sized,
+        variants=options.lines.of(sized),
+        search=options.search or sized.search,
+        stop=options.stop or sized.stop,
+    )
 
 
 def is_own_file(overrides: Mapping[str, Any]) -> bool:
