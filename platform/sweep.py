@@ -14,8 +14,8 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.configuration import (
-    ConfigurationError,
     LAMBDA,
+    ConfigurationError,
     TrialConfig,
     config_hash,
     flatten,

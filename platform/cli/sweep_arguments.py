@@ -23,8 +23,8 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="run this line of the comparison and no other, by its name or the beginning of it; may "
-        "be given several times",
+        help="run this line of the comparison and no other, by the beginning of its name; may be "
+        "given several times",
     )
     parser.add_argument(
         "--without",

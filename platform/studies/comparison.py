@@ -120,10 +120,14 @@ def comparison(
         dataset: Name of the data set.
         features: What all methods see of it.
         epsilons: At which methods are compared.
-        presets: Other sizes, or other models; none if not given.
+        presets: Other sizes, or other models, beside `once`: one repetition of every trial.
     """
     at = {"trainer.epsilon": Grid(*epsilons)}
     lines = [replace(line, space=at) for line in METHOD_LINES]
+    repetitions = [
+        [_repeated(line, number) for line in (*lines, _pate(number, epsilons), NO_PRIVACY)]
+        for number in range(REPETITIONS)
+    ]
     return Sweep(
         name=name,
         base=TrialConfig(
@@ -131,12 +135,8 @@ def comparison(
             audit=AuditSettings(canaries=1000, coin_canaries=100),
             trainer=AlibiConfig(),
         ),
-        variants=[
-            _repeated(line, repetition)
-            for repetition in range(REPETITIONS)
-            for line in (*lines, _pate(repetition, epsilons), NO_PRIVACY)
-        ],
-        presets=presets or {},
+        variants=[line for lines_of_one in repetitions for line in lines_of_one],
+        presets={"once": Preset(variants=repetitions[0]), **(presets or {})},
         smoke=Smoke(
             changes={"data.limit": 4000, "audit.canaries": 100, "seed": 0, "noise.draw": 0},
             space={

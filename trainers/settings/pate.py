@@ -268,9 +268,9 @@ def _calibrated(settings: PateConfig) -> PateConfig:
     target = 1.0 if settings.epsilon is None else settings.epsilon
     if publish:
         raise ValueError(
-            f"publish_cost is True and epsilon is {target:g}: the published bound is charged beside "
-            "the answers, and epsilon is the price of the answers; set publish_cost=false, or "
-            f"leave epsilon out and set {' and '.join(names)}"
+            f"publish_cost is True and epsilon is {target:g}: the published bound is charged "
+            "beside the answers, and epsilon is the price of the answers; set publish_cost=false, "
+            f"or leave epsilon out and set {' and '.join(names)}"
         )
     found = replace(settings, epsilon=target, threshold=threshold, publish_cost=False)
     checks = settings.ensemble.queries / _CHECK_SHARE
