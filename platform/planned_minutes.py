@@ -18,7 +18,7 @@ from labeldp.platform.configuration import TrialConfig, flatten
 from labeldp.platform.data_size import DataSize
 from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.platform.sweep import PlannedTrial
-from labeldp.trainers.priors import PriorSource
+from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
 from labeldp.trainers.settings.feature_set import FeatureSet
 from labeldp.trainers.settings.learner import LearnerConfig
@@ -54,7 +54,7 @@ class PlannedMinutes:
     Attributes:
         trials: Of each trial, in order; None where there is neither a record nor an estimate.
         known: How many of them are known from records.
-        shared: Of what all trials share: features, teachers and their votes; None if unknown.
+        shared: Of what all trials share: features, groups of priors, teachers; None if unknown.
     """
 
     trials: Sequence[float | None]
@@ -128,18 +128,14 @@ def _scaled(config: TrialConfig, size: DataSize | None) -> float | None:
     """Minutes of a trial by the reference; None for what it says nothing of."""
     if size is None:
         return None
-    trainer, count, features = config.trainer, size.num_labels, _num_features(config, size)
+    trainer, features = config.trainer, _num_features(config, size)
     if isinstance(trainer, PateConfig):
         probe = trainer.student.kind is StudentKind.PROBE and not trainer.prior.source.asks_labels
         return trainer.students * _probe(trainer.answers, features) / 60 if probe else None
     if not isinstance(trainer, LearnerConfig) or config.performance.device.value == "cuda":
         return None
-    prior = getattr(trainer, "prior", None)
-    seconds = _of_prior(prior, count, features)
     one_pass = _of_pass(trainer, size, features)
-    if one_pass is None or seconds is None:
-        return None
-    return (seconds + trainer.epochs * one_pass) / 60
+    return None if one_pass is None else trainer.epochs * one_pass / 60
 
 
 def _of_pass(trainer: LearnerConfig, size: DataSize, features: int) -> float | None:
@@ -155,18 +151,15 @@ def _of_pass(trainer: LearnerConfig, size: DataSize, features: int) -> float | N
     return None
 
 
-def _of_prior(prior: Any, count: int, features: int) -> float | None:
-    if prior is None or not prior.source.asks_labels:
-        return 0.0
-    if prior.features is not FeatureSet.AS_THEY_ARE:
-        return None
+def _of_prior(prior: PriorSettings, count: int, features: int) -> float:
+    """Seconds of the groups or directions that a prior asks about; no label goes into them."""
     if prior.source is PriorSource.CLUSTERS:
         return float(count * features * prior.clusters * _GROUP)
     return float(count * features * prior.landmarks * _LANDMARK)
 
 
 def _shared(trials: Sequence[PlannedTrial], size: DataSize | None) -> float | None:
-    """Minutes of features and ensembles, which are made once for all trials."""
+    """Minutes of features, groups of priors and ensembles: made once for all trials."""
     if size is None:
         return None
     config, seconds = trials[0].config, 0.0
@@ -182,6 +175,14 @@ def _shared(trials: Sequence[PlannedTrial], size: DataSize | None) -> float | No
     if any(each.kind is not TeacherKind.PROBE for each in ensembles):
         return None
     features = _num_features(config, size)
+    priors = {
+        (prior.source, prior.clusters, prior.landmarks, prior.seed): prior
+        for prior in (each.config.trainer.prior for each in trials)
+        if prior is not None and prior.source.asks_labels
+    }
+    if any(each.features is not FeatureSet.AS_THEY_ARE for each in priors.values()):
+        return None
+    seconds += sum(_of_prior(each, size.num_labels, features) for each in priors.values())
     for each in ensembles:
         seconds += each.teachers * _probe(size.num_labels // each.teachers, features)
     return seconds / 60

@@ -118,16 +118,14 @@ def without_canaries(sweep: Sweep) -> Sweep:
     """Return a sweep that does not say how many canaries there are.
 
     A sweep's numbers were chosen for the data set that it names. A hundred wrong labels that show
-    something of its 1,438 would spoil a ninth of somebody's 900: of a file of the user's own a
-    share is spoiled, as where nobody says, unless the user says a number. None is no number of
-    that kind: a sweep that spoils no label spoils none of another file's.
+    something of its 1,438 would spoil a ninth of somebody's 900, and no coins beside ten classes
+    would leave two classes without an audit: of a file of the user's own a share is spoiled, as
+    where nobody says, unless the user says a number. A sweep that spoils no label of its own set
+    spoils none of another file's.
     """
     own = sweep.base.audit
-    audit = replace(
-        own,
-        canaries=0 if own.canaries == 0 else None,
-        coin_canaries=0 if own.coin_canaries == 0 else None,
-    )
+    if own.spoiled or None in (own.canaries, own.coin_canaries):
+        own = replace(own, canaries=None, coin_canaries=None)
     variants = [
         replace(
             variant,
@@ -135,7 +133,7 @@ def without_canaries(sweep: Sweep) -> Sweep:
         )
         for variant in sweep.variants
     ]
-    return replace(sweep, base=replace(sweep.base, audit=audit), variants=variants)
+    return replace(sweep, base=replace(sweep.base, audit=own), variants=variants)
 
 
 def canaries_left_out(sweep: Sweep, overrides: Mapping[str, Any]) -> str:

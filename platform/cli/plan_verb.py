@@ -67,13 +67,20 @@ def _told(plan: "PlanResult") -> "list[Table | str]":
     )
     moods = {} if plan.fits else {len(facts) - 1: Mood.BAD}
     summary = Table(columns=("sweep", ""), rows=facts, moods=moods)
-    return [trials, summary, *plan.notes, *(f"problem: {problem}" for problem in plan.problems)]
+    said = [plan.minutes_source] if plan.minutes_source else []
+    return [
+        trials,
+        summary,
+        *said,
+        *plan.notes,
+        *(f"problem: {problem}" for problem in plan.problems),
+    ]
 
 
 def _minutes(plan: "PlanResult") -> str:
     if plan.minutes is None or plan.shared_minutes is None:
         return "-"
-    return f"{plan.minutes:.1f}, of which features and teachers {plan.shared_minutes:.1f}, once"
+    return f"{plan.minutes:.1f}, of which {plan.shared_minutes:.1f} for what trials share"
 
 
 #: Columns of a row's costs, after its settings.

@@ -41,7 +41,8 @@ class PlanResult:
             epsilon and releases of each, and the processor minutes of each (null if unknown).
         minutes: Processor minutes of all trials and of what they share; None where some of it is
             unknown.
-        shared_minutes: Of that, features, teachers and their votes.
+        shared_minutes: Of that, features, groups of priors and teachers.
+        minutes_source: Whether minutes are measured or estimated, in words.
         over_budget: Whether nothing but the budget stands in the way.
         notes: What else to know of it beforehand, such as the price of estimates.
     """
@@ -59,6 +60,7 @@ class PlanResult:
     configurations: list[dict[str, object]]
     minutes: float | None = None
     shared_minutes: float | None = None
+    minutes_source: str = ""
     over_budget: bool = False
     notes: list[str] = field(default_factory=list)
 
@@ -139,11 +141,9 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         ),
         minutes=minutes.total,
         shared_minutes=minutes.shared,
+        minutes_source=minutes.source,
         over_budget=over_budget and len(problems) == 1,
-        notes=[
-            *notes_of(sweep, options, trials, held_out=seen.facts.held_out),
-            minutes.source,
-        ],
+        notes=notes_of(sweep, options, trials, held_out=seen.facts.held_out),
     )
 
 

@@ -190,7 +190,7 @@ class PateConfig(TrainerDefaults):
         )
 
     @property
-    def _price(self) -> float:
+    def price(self) -> float:
         """Epsilon of a trial for any votes, of settings whose noise is all given."""
         charge = replace(self, epsilon=None).planned_charge(num_classes=2, seed=0).chain()
         return epsilon_of_prices(charge, delta=delta_of_total(charge, delta=self.delta))
@@ -284,10 +284,13 @@ def _calibrated(settings: PateConfig) -> PateConfig:
         f"{name}={getattr(settings, name):g}" for name in names if name not in missing
     )
     if given:
-        alone = at(MOST_NOISE)._price
+        alone = at(MOST_NOISE).price
         if alone > target or (not missing and alone < target * (1 - _OTHER)):
+            other = "" if not missing else f" or more, whatever {missing[0]} is"
+            default = " (where none is given)" if settings.epsilon is None else ""
             raise ValueError(
-                f"epsilon is {target:g}, but with {given} {settings.answers} answers cost "
-                f"{alone:.4g} at delta {settings.delta:g}; leave epsilon out, or the noise"
+                f"epsilon is {target:g}{default}, but with {given} {settings.answers} answers to "
+                f"{settings.ensemble.queries} queries cost {alone:.4g} at delta "
+                f"{settings.delta:g}{other}; set epsilon or {', '.join(names)}, and not both"
             )
-    return at(least_noise(lambda scale: at(scale)._price, target)) if missing else found
+    return at(least_noise(lambda scale: at(scale).price, target)) if missing else found
