@@ -29,15 +29,16 @@ from labeldp.trainers.settings.student import StudentKind
 #: Where the constants below were measured.
 REFERENCE = "one core of an Intel Xeon with AMX"
 #: The MLP: seconds of a step, and of a weight for an example of it.
-_STEP, _WEIGHT = 8e-4, 8.5e-11
+_STEP, _WEIGHT = 8e-4, 5.4e-11
 #: The fast network, in bfloat16: seconds of an image of 32x32 at half width (docs/fast_network.md).
 _FAST_IMAGE = 393 / 500_000
-#: Priors: seconds of a feature of an example and a group, or a landmark.
-_GROUP, _LANDMARK = 2.5e-9, 2.5e-10
+#: Priors: seconds of a feature of an example and a group, or a landmark; the latter in each trial
+#: again.
+_GROUP, _LANDMARK = 8.4e-10, 1.1e-10
 #: Patches: seconds to learn them of images, and to describe a pixel's patch.
-_PATCHES, _PATCH = 20.0, 1.2e-6
+_PATCHES, _PATCH = 10.0, 8.6e-7
 #: Probes: seconds of a product in a ridge regression.
-_PROBE = 3e-10
+_PROBE = 1e-10
 _PATCH_FEATURES = 800
 #: What changes a trial's numbers and not its time.
 _NO_TIME = (
@@ -135,7 +136,12 @@ def _scaled(config: TrialConfig, size: DataSize | None) -> float | None:
     if not isinstance(trainer, LearnerConfig) or config.performance.device.value == "cuda":
         return None
     one_pass = _of_pass(trainer, size, features)
-    return None if one_pass is None else trainer.epochs * one_pass / 60
+    if one_pass is None:
+        return None
+    prior = getattr(trainer, "prior", None)
+    moments = prior is not None and prior.source is PriorSource.MOMENTS
+    again = size.num_labels * features * prior.landmarks * _LANDMARK if moments else 0.0
+    return (trainer.epochs * one_pass + again) / 60
 
 
 def _of_pass(trainer: LearnerConfig, size: DataSize, features: int) -> float | None:

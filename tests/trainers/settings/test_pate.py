@@ -51,7 +51,7 @@ def test_what_is_given_stays_and_the_rest_is_calibrated(given: dict[str, Any]) -
 
 
 def test_noise_that_costs_another_epsilon_is_refused() -> None:
-    with pytest.raises(ValueError, match="with sigma2=20 300 answers .* cost .* whatever sigma1"):
+    with pytest.raises(ValueError, match=r"with sigma2=20 300 answers .* cost .* whatever sigma1"):
         replace(BASE, epsilon=1.0, sigma2=20.0).calibrated()
     both = replace(BASE, sigma1=400.0, sigma2=100.0)
     assert both.calibrated().epsilon is None and both.publishes
