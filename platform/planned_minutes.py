@@ -96,7 +96,7 @@ def planned_minutes(
         ResultsFolderError: A record is damaged.
     """
     before = _recorded(results)
-    known = [before.get(_kind(trial.config)) for trial in trials]
+    known = [before.get(_kind(trial.config)) if before else None for trial in trials]
     minutes = [
         median(seconds) / 60 if seconds else _scaled(trial.config, size)
         for trial, seconds in zip(trials, known, strict=True)
@@ -139,9 +139,9 @@ def _scaled(config: TrialConfig, size: DataSize | None) -> float | None:
     if one_pass is None:
         return None
     prior = getattr(trainer, "prior", None)
-    moments = prior is not None and prior.source is PriorSource.MOMENTS
-    again = size.num_labels * features * prior.landmarks * _LANDMARK if moments else 0.0
-    return (trainer.epochs * one_pass + again) / 60
+    if prior is not None and prior.source is PriorSource.MOMENTS:
+        return (trainer.epochs * one_pass + _of_prior(prior, size.num_labels, features)) / 60
+    return trainer.epochs * one_pass / 60
 
 
 def _of_pass(trainer: LearnerConfig, size: DataSize, features: int) -> float | None:
@@ -153,7 +153,8 @@ def _of_pass(trainer: LearnerConfig, size: DataSize, features: int) -> float | N
     if trainer.model is ModelName.FAST_CNN:
         width = trainer.width or ModelName.FAST_CNN.default_width
         # Twice the width took 2.6 times as long, as a power of 1.36.
-        return count * _FAST_IMAGE * (width / 32) ** 1.36 * math.prod(size.shape[1:]) / 32**2
+        images = float(count * math.prod(size.shape[1:]) / 32**2)
+        return images * _FAST_IMAGE * math.pow(width / 32, 1.36)
     return None
 
 

@@ -195,7 +195,8 @@ def _calibrated(options: argparse.Namespace) -> dict[str, Any]:
         delta=options.delta,
         answers=options.answer,
     ).calibrated()
-    scale = found.sigma2 if kind is not AggregatorKind.LNMAX else found.sigma2 / 2**0.5
+    assert found.sigma2 is not None, "calibrated"
+    scale = found.sigma2 / (2**0.5 if kind is AggregatorKind.LNMAX else 1)
     return {
         "aggregator": kind.value,
         "accounting": options.accounting,

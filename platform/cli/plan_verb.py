@@ -61,7 +61,7 @@ def _told(plan: "PlanResult") -> "list[Table | str]":
         title="trials",
         columns=("#", *keys),
         rows=tuple(
-            (str(number), *(_cell(row.get(key)) for key in keys))
+            (str(number), *(_cell(row.get(key), key) for key in keys))
             for number, row in enumerate(rows, start=1)
         ),
     )
@@ -87,9 +87,11 @@ def _minutes(plan: "PlanResult") -> str:
 _COSTS = ("trials", "epsilon", "releases", "minutes")
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, key: str) -> str:
     if value is None:
         return "-"
+    if key == "minutes" and isinstance(value, float):
+        return f"{value:.1f}" if value >= 0.05 else "< 0.1"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
