@@ -10,8 +10,8 @@ from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.audit_settings import refuse_useless
 from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.count_price import choice_beforehand, count_note
-from labeldp.platform.sweep import PlannedTrial, Sweep
-from labeldp.platform.sweep_options import SweepOptions, canaries_left_out
+from labeldp.platform.sweep import PlannedTrial, Sweep, lines, unfit_notes
+from labeldp.platform.sweep_options import SweepOptions, canaries_left_out, sized_sweep
 from labeldp.trainers.performance import Device, Precision, lacks_bf16_units
 
 
@@ -39,6 +39,7 @@ def notes_of(
         held_out: H, labels that are held out of training.
     """
     notes = (
+        *unfit_notes(lines(sized_sweep(sweep, options), options.overrides)),
         canaries_left_out(sweep, options.overrides),
         count_note(trials, held_out=held_out),
         _precision_note(trials, options),

@@ -8,6 +8,7 @@ import copy
 import difflib
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
@@ -33,6 +34,7 @@ from labeldp.trainers.settings.bit_flip import BitFlipConfig
 from labeldp.trainers.settings.consensus import ConsensusConfig
 from labeldp.trainers.settings.convex import ConvexConfig
 from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.noise import Noise
 from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.settings.recommender import RecommenderConfig
 from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
@@ -110,9 +112,15 @@ _FORMER_DEFAULTS: dict[str, Any] = {
     "evaluation.epsilon": 0.05,
 }
 
+#: Scale of ALIBI's Laplace noise, as the paper states it: another way to set `trainer.epsilon`.
+LAMBDA = "trainer.lambda"
+#: What ALIBI without noise does not look at.
+_OF_NOISE = ("trainer.epsilon", "trainer.delta", "trainer.post_processing")
+
 #: What papers call a setting, by the end of a key: where it is here.
 _OTHER_NAMES = {
-    "lambda": "ALIBI's Laplace noise of scale lambda has epsilon = 2 / lambda: set trainer.epsilon",
+    "lambda": "Laplace noise of scale lambda has epsilon = 2 / lambda: set trainer.epsilon, or "
+    "trainer.lambda of method alibi",
     "lr": "the learning rate is learning_rate: set trainer.learning_rate",
     "sigma": "Gaussian noise follows from its price: set trainer.noise=gaussian, trainer.epsilon "
     "and trainer.delta (`labeldp epsilon gaussian --noise-std S --delta D` says what S costs)",
@@ -183,16 +191,9 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
             a value that the section refuses.
     """
     refuse_interpolations(changes)
-    base = _settled(config)
-    method = changes.get("method", base.method)
-    if method != base.method:
-        if not isinstance(method, str) or method not in METHODS:
-            raise ConfigurationError(f"method is {method!r}; {near_miss(str(method), METHODS)}")
-        base = _settled(replace(base, method=method, trainer=METHODS[method]()))
-    try:
-        known = _known_once(base)
-    except TypeError:  # as of `_settled`
-        known = flatten(base)
+    base = _of_method(_settled(config), changes)
+    known = _known(base)
+    changes = _with_epsilon_of_lambda(base, changes)
     values: dict[str, Any] = {}
     for key, value in changes.items():
         if key not in known and not any(each.startswith(f"{key}.") for each in known):
@@ -210,6 +211,71 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
     return changed
+
+
+def with_calibration(config: TrialConfig) -> TrialConfig:
+    """Return the configuration with the values that its trainer derives from an epsilon.
+
+    Raises:
+        ConfigurationError: Values that contradict the epsilon.
+    """
+    calibrated = getattr(config.trainer, "calibrated", None)
+    if calibrated is None:
+        return config
+    try:
+        return replace(config, trainer=calibrated())
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+
+
+def takes(config: TrialConfig, changes: Mapping[str, Any], key: str) -> bool:
+    """Whether `key` means something to a configuration with these changes; sections do."""
+    base = _of_method(_settled(config), changes)
+    noise = changes.get("trainer.noise", getattr(base.trainer, "noise", None))
+    is_noise = {each: str(getattr(noise, "value", noise)).lower() == each for each in Noise}
+    if key == LAMBDA:
+        return isinstance(base.trainer, AlibiConfig) and is_noise[Noise.LAPLACE]
+    if isinstance(base.trainer, AlibiConfig) and is_noise[Noise.NONE] and key in _OF_NOISE:
+        return False
+    known = _known(base)
+    return key in known or any(each.startswith(f"{key}.") for each in known)
+
+
+def _of_method(base: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
+    """The configuration with the method that the changes name, and that method's defaults."""
+    method = changes.get("method", base.method)
+    if method == base.method:
+        return base
+    if not isinstance(method, str) or method not in METHODS:
+        raise ConfigurationError(f"method is {method!r}; {near_miss(str(method), METHODS)}")
+    return _settled(replace(base, method=method, trainer=METHODS[method]()))
+
+
+def _known(config: TrialConfig) -> Mapping[str, Any]:
+    try:
+        return _known_once(config)
+    except TypeError:  # as of `_settled`
+        return flatten(config)
+
+
+def _with_epsilon_of_lambda(base: TrialConfig, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Changes with `trainer.epsilon` in place of `trainer.lambda`, of which it is 2 / lambda."""
+    if LAMBDA not in changes or not isinstance(base.trainer, AlibiConfig):
+        return changes
+    value, rest = changes[LAMBDA], {k: v for k, v in changes.items() if k != LAMBDA}
+    if not takes(base, rest, LAMBDA):
+        raise ConfigurationError(
+            f"{LAMBDA} is the scale of Laplace noise, but trainer.noise is "
+            f"{rest.get('trainer.noise', base.trainer.noise)}; set trainer.epsilon"
+        )
+    if "trainer.epsilon" in rest:
+        raise ConfigurationError(
+            f"{LAMBDA} is {value!r} and trainer.epsilon is {rest['trainer.epsilon']!r}; epsilon is "
+            "2 / lambda: set one of them"
+        )
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ConfigurationError(f"{LAMBDA} is {value!r}; it must be a finite number above 0")
+    return {**rest, "trainer.epsilon": 2 / value}
 
 
 def _typed(config: TrialConfig, key: str, value: Any) -> Any:

@@ -22,12 +22,14 @@ class DataSize:
         num_labels: N, to train on.
         held_out: H, labels that nobody trains on.
         has_test_split: Whether test labels are public.
+        shape: Of an example's features, before others are computed of them.
     """
 
     num_classes: int
     num_labels: int
     held_out: int
     has_test_split: bool
+    shape: tuple[int, ...]
 
 
 def size_of_data(settings: DataSettings, *, evaluation: EvaluationSettings) -> DataSize:
@@ -48,6 +50,7 @@ def size_of_data(settings: DataSettings, *, evaluation: EvaluationSettings) -> D
         num_labels=size.num_labels - held_out,
         held_out=held_out,
         has_test_split=size.has_test_split,
+        shape=size.shape,
     )
 
 

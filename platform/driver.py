@@ -28,8 +28,8 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
         KeyboardInterrupt: As it came; what has finished is kept.
     """
     steps = Steps(quiet=options.quiet)
-    steps.say(f"{sweep.name}: planning trials, reading and checking data")
-    checked = check(sweep, options)
+    with steps.during(f"{sweep.name}: planning trials, reading and checking data"):
+        checked = check(sweep, options)
     from labeldp.platform.open_sweep import opened
 
     with opened(checked, steps=steps) as open_sweep:

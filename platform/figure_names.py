@@ -44,6 +44,7 @@ PUBLIC = (
 OPEN = (
     "train_seconds",
     "audit_seconds",
+    "processor_seconds",
     "label_inference_bound",
     "epsilon_one_run_ceiling",
     "epsilon_f_dp_ceiling",

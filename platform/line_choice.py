@@ -10,7 +10,7 @@ from labeldp.platform.sweep import Sweep, Variant
 
 @dataclass(frozen=True, kw_only=True)
 class LineChoice:
-    """A choice among a sweep's variants, by name; capitals do not count.
+    """A choice among a sweep's variants, by name or its beginning; capitals do not count.
 
     Attributes:
         only: These and no others; all if none is named.
@@ -24,7 +24,8 @@ class LineChoice:
         """Return the chosen variants in the sweep's order.
 
         Raises:
-            ConfigurationError: A name that the sweep has not, or nothing is left.
+            ConfigurationError: A name that the sweep has not, the beginning of several names, or
+                nothing is left.
         """
         if not self.only and not self.without:
             return sweep.variants
@@ -47,6 +48,14 @@ def _found(name: str, sweep: Sweep) -> str:
     by_lower = {variant.name.lower(): variant.name for variant in sweep.variants}
     if name.lower() in by_lower:
         return by_lower[name.lower()]
+    begun = [full for lower, full in by_lower.items() if name and lower.startswith(name.lower())]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise ConfigurationError(
+            f"{name!r} begins several lines of sweep {sweep.name!r}: "
+            f"{', '.join(map(repr, begun))}; write one of them in full"
+        )
     if not by_lower:
         raise ConfigurationError(
             f"sweep {sweep.name!r} has one line only, so that {name!r} can't be chosen or dropped"
@@ -59,4 +68,4 @@ def _found(name: str, sweep: Sweep) -> str:
 
 
 def _names(sweep: Sweep) -> str:
-    return ", ".join(repr(variant.name) for variant in sweep.variants)
+    return ", ".join(repr(name) for name in dict.fromkeys(each.name for each in sweep.variants))

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -274,7 +274,13 @@ def _sizes(checked: CheckedSweep, capacity: Capacity) -> Sizes:
     """What the sweep asks for, as this cluster can hold it."""
     trials, sweep = checked.trials, checked.sweep
     required = any(trial.config.performance.device is Device.CUDA for trial in trials)
-    each = place(sweep.resources, capacity, gpu_required=required)
+    asked = sweep.resources
+    alone = checked.total == 1 and checked.options.preset and not asked.gpus
+    if alone and not (checked.options.address or os.environ.get("RAY_ADDRESS")):
+        # A trial that has this machine to itself takes all of it. By the plan, and not by what is
+        # left of it: threads change the last digits of a model, and a resumed one must be the same.
+        asked = replace(asked, cpus=max(asked.cpus, *(cpus for cpus, _ in capacity.largest)))
+    each = place(asked, capacity, gpu_required=required)
     teacher = sweep.teacher
     if ensembles_of(trials):
         what = "an actor that trains teachers"

@@ -14,11 +14,14 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.audit_settings import AuditSettings
 from labeldp.platform.configuration import (
+    LAMBDA,
     ConfigurationError,
     TrialConfig,
     config_hash,
     flatten,
     near_miss,
+    takes,
+    with_calibration,
     with_changes,
 )
 from labeldp.platform.search.search_settings import AshaStop, OptunaSearch
@@ -253,11 +256,13 @@ class Line:
         variant: What it changes.
         axes: Dotted key -> axis.
         fixed: Dotted key -> value, on top of the variant's changes.
+        unfit: Overrides of other lines that mean nothing to this one.
     """
 
     variant: Variant
     axes: Mapping[str, Axis]
     fixed: Mapping[str, Any]
+    unfit: Sequence[str] = ()
 
     def config(self, base: TrialConfig, point: Mapping[str, Any]) -> TrialConfig:
         """Return the configuration at a point of the axes.
@@ -265,7 +270,11 @@ class Line:
         Raises:
             ConfigurationError: A key or value that can't be used.
         """
-        return with_changes(base, {**self.variant.changes, **point, **self.fixed})
+        try:
+            changed = with_changes(base, {**self.variant.changes, **point, **self.fixed})
+            return with_calibration(changed)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"line {self.variant.name!r}: {error}") from error
 
 
 def lines(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Line]:
@@ -276,7 +285,8 @@ def lines(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Line
         overrides: Dotted key -> value. A single value fixes the key, also where the sweep has an
             axis for it; a list makes it an axis, and an axis takes its place. `method` chooses the
             lines of that method; if there are none, the method runs on the sweep's axes that it
-            has, otherwise with its own defaults.
+            has, otherwise with its own defaults. A key that means something to some lines only is
+            left out of the others.
 
     Raises:
         ConfigurationError: An axis that no sweep can have.
@@ -297,20 +307,32 @@ def lines(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Line
     variants = sweep.variants or (Variant(name=sweep.name),)
     spaces = [{**sweep.space, **variant.space} for variant in variants]
     taken = {key for space in spaces for key in space}
+    told = [{**variant.changes, **fixed} for variant in variants]
+    fits = [{key for key in overrides if takes(sweep.base, its, key)} for its in told]
+    of_some = set().union(*fits)
     found = []
-    for variant, space in zip(variants, spaces, strict=True):
+    for variant, space, fit in zip(variants, spaces, fits, strict=True):
+        # A key that fits no line is left to be refused, with its near miss.
+        own = {key: value for key, value in fixed.items() if key in fit or key not in of_some}
+        unfit = [key for key in fixed if key not in own]
         for key, axis in moved.items():
             # An axis that only some variants have (the baseline has no epsilon) stays theirs.
-            if key in space or key not in taken:
+            if (key in space or key not in taken) and (key in fit or key not in of_some):
                 space[key] = axis
-        axes = {key: axis for key, axis in space.items() if key not in fixed}
+            else:
+                unfit.append(key)
+        if LAMBDA in own or LAMBDA in space:  # says what the line's own epsilon would
+            space.pop("trainer.epsilon", None)
+            changes = {k: v for k, v in variant.changes.items() if k != "trainer.epsilon"}
+            variant = replace(variant, changes=changes)
+        axes = {key: axis for key, axis in space.items() if key not in own}
         for key in axes:
             if key.startswith(FIXED_SECTIONS):
                 raise ConfigurationError(
                     f"{key} can't be an axis: one sweep asks one vault about one set of "
                     "labels; run a sweep for each value"
                 )
-        found.append(Line(variant=variant, axes=axes, fixed=fixed))
+        found.append(Line(variant=variant, axes=axes, fixed=own, unfit=tuple(unfit)))
     return found
 
 
@@ -333,6 +355,18 @@ def _with_method(sweep: Sweep, method: str) -> Sweep:
         variants=[Variant(name=method)],
         space={key: axis for key, axis in axes.items() if key in known},
     )
+
+
+def unfit_notes(found: Sequence[Line]) -> list[str]:
+    """Say which overrides mean nothing to which lines."""
+    of_key: dict[str, dict[str, None]] = {}
+    for line in found:
+        for key in line.unfit:
+            of_key.setdefault(key, {})[line.variant.name] = None
+    return [
+        f"{key} does not apply to {', '.join(map(repr, names))}, which run as they are without it"
+        for key, names in of_key.items()
+    ]
 
 
 def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[PlannedTrial]:

@@ -74,16 +74,7 @@ def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTri
     Raises:
         ConfigurationError: A key or value that can't be used, or too many trials.
     """
-    sized = sweep if options.preset is None else preset_sized(sweep, options.preset)
-    sized = smoke_sized(sized) if options.smoke else sized
-    if is_own_file(options.overrides):
-        sized = without_canaries(sized)
-    sized = replace(
-        sized,
-        variants=options.lines.of(sized),
-        search=options.search or sized.search,
-        stop=options.stop or sized.stop,
-    )
+    sized = sized_sweep(sweep, options)
     if sized.search is None:
         trials = plan_trials(sized, options.overrides)
         number = len(trials)
@@ -100,6 +91,24 @@ def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTri
     return sized, trials
 
 
+def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
+    """Return the sweep at the size asked for, with the chosen lines.
+
+    Raises:
+        ConfigurationError: A preset or a line that the sweep has not.
+    """
+    sized = sweep if options.preset is None else preset_sized(sweep, options.preset)
+    sized = smoke_sized(sized) if options.smoke else sized
+    if is_own_file(options.overrides):
+        sized = without_canaries(sized)
+    return replace(
+        sized,
+        variants=options.lines.of(sized),
+        search=options.search or sized.search,
+        stop=options.stop or sized.stop,
+    )
+
+
 def is_own_file(overrides: Mapping[str, Any]) -> bool:
     """Whether a sweep is told to take a file of the user's in place of its own data set."""
     return bool(overrides.get("data.name") == "own")
@@ -109,16 +118,14 @@ def without_canaries(sweep: Sweep) -> Sweep:
     """Return a sweep that does not say how many canaries there are.
 
     A sweep's numbers were chosen for the data set that it names. A hundred wrong labels that show
-    something of its 1,438 would spoil a ninth of somebody's 900: of a file of the user's own a
-    share is spoiled, as where nobody says, unless the user says a number. None is no number of
-    that kind: a sweep that spoils no label spoils none of another file's.
+    something of its 1,438 would spoil a ninth of somebody's 900, and no coins beside ten classes
+    would leave two classes without an audit: of a file of the user's own a share is spoiled, as
+    where nobody says, unless the user says a number. A sweep that spoils no label of its own set
+    spoils none of another file's.
     """
     own = sweep.base.audit
-    audit = replace(
-        own,
-        canaries=0 if own.canaries == 0 else None,
-        coin_canaries=0 if own.coin_canaries == 0 else None,
-    )
+    if own.spoiled or None in (own.canaries, own.coin_canaries):
+        own = replace(own, canaries=None, coin_canaries=None)
     variants = [
         replace(
             variant,
@@ -126,7 +133,7 @@ def without_canaries(sweep: Sweep) -> Sweep:
         )
         for variant in sweep.variants
     ]
-    return replace(sweep, base=replace(sweep.base, audit=audit), variants=variants)
+    return replace(sweep, base=replace(sweep.base, audit=own), variants=variants)
 
 
 def canaries_left_out(sweep: Sweep, overrides: Mapping[str, Any]) -> str:

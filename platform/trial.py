@@ -122,6 +122,7 @@ def _state_of(
         "release_keys": list(vault.keys),
         "epochs": [_plain(metrics) for metrics in epochs],
         "seconds": clock.seconds,
+        "processor_seconds": clock.processor_seconds,
     }
 
 
@@ -158,10 +159,15 @@ class _Clock:
 
     def __init__(self) -> None:
         self.earlier, self._started = 0.0, time.perf_counter()
+        self.earlier_processor, self._processor = 0.0, time.process_time()
 
     @property
     def seconds(self) -> float:
         return self.earlier + time.perf_counter() - self._started
+
+    @property
+    def processor_seconds(self) -> float:
+        return self.earlier_processor + time.process_time() - self._processor
 
 
 def _resume(
@@ -177,6 +183,7 @@ def _resume(
     # Later stages' releases are in that state, and `start` did not read them again.
     vault.keys.extend(key for key in state.get("release_keys", ()) if key not in vault.keys)
     clock.earlier = float(state["seconds"])
+    clock.earlier_processor = float(state["processor_seconds"])
     return [EpochMetrics(**metrics) for metrics in state["epochs"]]
 
 
@@ -213,6 +220,7 @@ def _measured(
         "delta": delta,
         "train_seconds": train_seconds,
         "audit_seconds": audit_seconds,
+        "processor_seconds": clock.processor_seconds,
         # What can't be measured, for want of a public test split, is not there.
         **{name: value for name, value in measured.items() if not math.isnan(value)},
         **estimated,

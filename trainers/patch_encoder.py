@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.telling import counted, tell
 
 #: Numbers that the distances of one batch may fill: more do not fit into a processor's cache.
 _BATCH_NUMBERS = 2**20
@@ -75,6 +76,7 @@ class PatchFeatures:
         values, vectors = torch.linalg.eigh((centered.mT @ centered / len(centered)).double())
         whitening = (vectors * (values + _WHITENING).rsqrt() @ vectors.mT).float()
 
+        tell("learning patches")
         clusters = MiniBatchKMeans(
             self.centers, batch_size=4096, max_iter=10, n_init=1, random_state=self.seed
         ).fit((centered @ whitening).numpy())
@@ -131,7 +133,8 @@ class PatchEncoder:
         They are centered, with a mean squared norm of 1, over the images that were learned from.
         """
         blocks = [
-            self._projected(self._described(part)) for part in torch.split(images, _IMAGES_AT_ONCE)
+            self._projected(self._described(part))
+            for part in counted(torch.split(images, _IMAGES_AT_ONCE), "describing images")
         ]
         return torch.cat(blocks)
 

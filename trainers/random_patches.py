@@ -29,6 +29,7 @@ from torch import Tensor
 from labeldp.mechanisms import _validate
 from labeldp.trainers.encoded_images import EncodedImages
 from labeldp.trainers.performance import Precision
+from labeldp.trainers.telling import counted
 
 #: Answers of filters that are worked out at once: more do not fit into a processor's cache.
 _ANSWERS_AT_ONCE = 2**22
@@ -178,7 +179,7 @@ class RandomPatchEncoder:
         """
         blocks = []
         with torch.inference_mode():
-            for part in torch.split(images, _IMAGES_AT_ONCE):
+            for part in counted(torch.split(images, _IMAGES_AT_ONCE), "describing images"):
                 pooled = self._described(part)
                 if self.projection is not None:
                     pooled = (pooled - self.shift) @ self.projection.float()

@@ -39,7 +39,7 @@ _THRESHOLDS = tuple(np.linspace(0.1, 1.2, 23).tolist())
 #: Factors on the noise that are tried when votes are allowed to lower the price.
 _FACTORS: tuple[float, ...] = tuple(np.geomspace(1.0, 0.3, 20).tolist())
 #: With more noise than this nothing is left of any vote.
-_MOST_NOISE = 1e15
+MOST_NOISE = 1e15
 #: What a solver's result is nudged by until its price is within the target.
 _NUDGE = 1 + 1e-12
 
@@ -77,12 +77,12 @@ class CalibratedAggregator(Generic[A]):
     expected_answers: float | None
 
 
-def _least_noise(price: Callable[[float], float], target: float) -> float:
+def least_noise(price: Callable[[float], float], target: float) -> float:
     """Smallest noise whose price is within the target; prices fall as noise rises."""
     low, high = 1.0, 1.0
     while price(high) > target:
         high *= 2
-        if high > _MOST_NOISE:
+        if high > MOST_NOISE:
             raise ValueError(
                 f"epsilon is {target}; at this delta Renyi orders up to {ORDERS[-1]:.0f} show no "
                 f"less than {price(high):.4g}, whatever the noise: raise epsilon or delta"
@@ -172,7 +172,7 @@ def calibrate_gnmax(
     def price(noise_std: float) -> float:
         return target.guaranteed(GNMax(noise_std=noise_std), checked=max_answers)
 
-    return target.calibrated(GNMax(noise_std=_least_noise(price, epsilon)))
+    return target.calibrated(GNMax(noise_std=least_noise(price, epsilon)))
 
 
 def calibrate_lnmax(
@@ -191,7 +191,7 @@ def calibrate_lnmax(
     def price(scale: float) -> float:
         return target.guaranteed(LNMax(scale=scale), checked=max_answers)
 
-    return target.calibrated(LNMax(scale=_least_noise(price, epsilon)))
+    return target.calibrated(LNMax(scale=least_noise(price, epsilon)))
 
 
 # More parameters than others: its siblings' ways to price, and the two parts that its budget has.
@@ -305,7 +305,7 @@ def _split_noise(target: _Target, share: float, *, num_queries: int) -> tuple[fl
         return target.guaranteed(at(scale), checked=num_queries)
 
     # The price does not depend on the threshold.
-    found = at(_least_noise(price, target.epsilon))
+    found = at(least_noise(price, target.epsilon))
     return found.sigma1, found.sigma2
 
 

@@ -1,4 +1,7 @@
-"""Votes from a file, priced or aimed at: what `labeldp epsilon pate` and `calibrate pate` do."""
+"""PATE's answers, priced or aimed at: what `labeldp epsilon pate` and `calibrate pate` do.
+
+With a file of votes they say what these votes cost; without one what any votes cost.
+"""
 
 import argparse
 import dataclasses
@@ -8,15 +11,23 @@ import numpy as np
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import Conversion
+from labeldp.mechanisms.ledger import epsilon_of_prices
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.calibration import calibrate_confident_gnmax
 from labeldp.mechanisms.pate.decision_events import Accounting
 from labeldp.mechanisms.pate.pricing import PatePrice, price_of_answers, price_of_given_answers
-from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, released_of
+from labeldp.mechanisms.pate.releases import (
+    PateAnswers,
+    PublishedCost,
+    epsilon_of_counts,
+    released_of,
+)
 from labeldp.mechanisms.pate.smooth_sensitivity import ConditionsFailed
 from labeldp.mechanisms.pate.votes import checked_votes
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform.cli.array_files import read_array
+from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
 
 
 def epsilon(options: argparse.Namespace) -> dict[str, Any]:
@@ -25,9 +36,14 @@ def epsilon(options: argparse.Namespace) -> dict[str, Any]:
     All but the expected price depend on which queries are answered. That is drawn here, and so is
     the noise of the sanitized price: they say what such answers may cost, and are marked simulated.
 
+    Without votes it is the price for any votes alone, which a ledger charges.
+
     Raises:
         ValueError: Votes or settings that can't be used.
     """
+    if options.votes is None:
+        return _epsilon_of_any_votes(options)
+    _refuse("--queries", options.queries)
     votes = checked_votes(read_array(options.votes, what="--votes"), name="--votes")
     aggregator = _aggregator(options)
     accounting = Accounting(options.accounting)
@@ -66,6 +82,44 @@ def epsilon(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def _refuse(name: str, value: object) -> None:
+    """Refuse what a file of votes says already."""
+    if value is not None:
+        raise ValueError(f"{name} is {value}, and --votes says it already; leave one of them out")
+
+
+def _epsilon_of_any_votes(options: argparse.Namespace) -> dict[str, Any]:
+    if options.answer is None:
+        raise ValueError(
+            "without --votes a price needs the number of answers: --answer K (and --queries Q, of "
+            "which so many are answered)"
+        )
+    confident = options.aggregator == "confident"
+    if confident and options.threshold is None:
+        options.threshold = 0.0  # changes no price
+    request = PateAnswers(
+        aggregator=_aggregator(options),
+        queries=options.queries or options.answer,
+        max_answers=options.answer,
+    )
+    prices = {
+        Accounting.DECISION: epsilon_of_prices([request], delta=options.delta),
+        Accounting.COUNTS: epsilon_of_counts([request], delta=options.delta),
+    }
+    accounting = Accounting(options.accounting)
+    other = next(each for each in Accounting if each is not accounting)
+    return {
+        "accounting": accounting.value,
+        "queries": request.queries,
+        "answer": request.max_answers,
+        "epsilon": prices[accounting],
+        "delta": options.delta,
+        f"by_{other.value}": prices[other],
+        "note": "for any votes, of all checks and answers: what a ledger charges; with --votes it "
+        "is said what these votes cost, which is less and private",
+    }
+
+
 def _prices(price: PatePrice) -> dict[str, dict[str, Any]]:
     return {
         "expected": dataclasses.asdict(price.expected),
@@ -91,11 +145,22 @@ def _note(price: PatePrice, beside: PatePrice) -> dict[str, str]:
 
 
 def calibrate(options: argparse.Namespace) -> dict[str, Any]:
-    """Find Confident-GNMax's noise for an epsilon, guaranteed for any votes.
+    """Find an aggregator's noise for an epsilon, guaranteed for any votes.
+
+    Without votes it is the noise that a sweep has with this `trainer.epsilon`.
 
     Raises:
         ValueError: Votes or a target that can't be used.
     """
+    if options.votes is None:
+        return _calibrated(options)
+    _refuse("--queries", options.queries)
+    _refuse("--teachers", options.teachers)
+    if options.aggregator not in (None, "confident"):
+        raise ValueError(
+            f"--aggregator is {options.aggregator}, and only the noise of confident is chosen from "
+            "votes; leave --votes out"
+        )
     votes = checked_votes(read_array(options.votes, what="--votes"), name="--votes")
     found = calibrate_confident_gnmax(
         votes,
@@ -114,6 +179,35 @@ def calibrate(options: argparse.Namespace) -> dict[str, Any]:
         "epsilon": found.epsilon,
         "delta": found.delta,
         "chosen_from_votes": found.chosen_from_votes,
+    }
+
+
+def _calibrated(options: argparse.Namespace) -> dict[str, Any]:
+    kind = AggregatorKind(options.aggregator or "confident")
+    if options.accounting != Accounting.DECISION:
+        raise ValueError("without --votes noise is calibrated to the price of decisions alone")
+    queries = options.queries or options.answer
+    ensemble = EnsembleConfig(teachers=options.teachers or 1, queries=queries)
+    found = PateConfig(
+        ensemble=ensemble,
+        aggregator=kind,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        answers=options.answer,
+    ).calibrated()
+    assert found.sigma2 is not None, "calibrated"
+    scale = found.sigma2 / (2**0.5 if kind is AggregatorKind.LNMAX else 1)
+    return {
+        "aggregator": kind.value,
+        "accounting": options.accounting,
+        "threshold": found.threshold if options.teachers else None,
+        "sigma1": found.sigma1,
+        "sigma2": scale,
+        "queries": queries,
+        "answer": options.answer,
+        "epsilon": found.price,
+        "delta": options.delta,
+        "chosen_from_votes": False,
     }
 
 

@@ -29,21 +29,34 @@ def _epsilon_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sigma2", type=float, required=True, metavar="X", help=text)
     numbers(parser, "--delta")
+    _queries(parser)
     parser.add_argument("--conversion", choices=("improved", "mironov"), default="improved")
     _accounting(parser)
-    parser.add_argument("--answer", type=int, metavar="K", help="stop after so many answers")
+    text = "stop after so many answers; needed without --votes"
+    parser.add_argument("--answer", type=int, metavar="K", help=text)
     parser.add_argument("--seed", type=int, metavar="N", help="of the realised answers")
 
 
 def _calibrate_arguments(parser: argparse.ArgumentParser) -> None:
     _votes(parser)
     numbers(parser, "--epsilon", "--delta")
+    text = "confident if not given; --votes are for confident alone"
+    parser.add_argument("--aggregator", choices=("confident", "gnmax", "lnmax"), help=text)
+    _queries(parser)
+    text = "T, of which the threshold is a share where there are no votes to choose it from"
+    parser.add_argument("--teachers", type=int, metavar="T", help=text)
     _accounting(parser)
     parser.add_argument("--answer", type=int, required=True, metavar="K")
 
 
 def _votes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--votes", required=True, metavar="FILE[:key]", help="[N, K] counts")
+    text = "[N, K] counts; leave it out for the price of any votes"
+    parser.add_argument("--votes", metavar="FILE[:key]", help=text)
+
+
+def _queries(parser: argparse.ArgumentParser) -> None:
+    text = "how many are asked, without --votes; as many as answers if not given"
+    parser.add_argument("--queries", type=int, metavar="Q", help=text)
 
 
 def _accounting(parser: argparse.ArgumentParser) -> None:
@@ -58,8 +71,8 @@ VERBS = (
         group=EPSILON,
         name="pate",
         summary="answers of a teacher ensemble",
-        example="labeldp epsilon pate --votes VOTES.npy --aggregator confident "
-        "--sigma1 200 --sigma2 40 --threshold 300 --delta 1e-5",
+        example="labeldp epsilon pate --aggregator confident --sigma1 200 --sigma2 40 "
+        "--queries 1000 --answer 300 --delta 1e-5",
         arguments=_epsilon_arguments,
         run=_epsilon,
     ),
@@ -67,7 +80,7 @@ VERBS = (
         group=CALIBRATE,
         name="pate",
         summary="aggregator noise for an epsilon",
-        example="labeldp calibrate pate --votes VOTES.npy --epsilon 1 --delta 1e-5 --answer 300",
+        example="labeldp calibrate pate --epsilon 1 --delta 1e-5 --answer 300 --queries 1000",
         arguments=_calibrate_arguments,
         run=_calibrate,
     ),

@@ -48,27 +48,51 @@ def _told(plan: "PlanResult") -> "list[Table | str]":
         ("epsilon of a trial", epsilons),
         ("releases", str(plan.releases)),
         ("epsilon of all together", f"{plan.epsilon_total:.4g} at delta {plan.delta:g}"),
+        ("processor minutes", _minutes(plan)),
         ("GPU hours", f"{plan.gpu_hours:g}"),
         ("fits", "yes" if plan.fits else "NO"),
     )
-    keys = list(dict.fromkeys(key for trial in plan.configurations for key in trial))
+    rows = plan.configurations
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    if all(row.get("trainer.epsilon", row.get("epsilon")) == row.get("epsilon") for row in rows):
+        keys = [key for key in keys if key != "trainer.epsilon"]  # the same number twice
+    keys = [*(key for key in keys if key not in _COSTS), *(key for key in _COSTS if key in keys)]
     trials = Table(
         title="trials",
-        columns=("#", *(key.removeprefix("trainer.") for key in keys)),
+        columns=("#", *keys),
         rows=tuple(
-            (str(number), *(_cell(trial.get(key)) for key in keys))
-            for number, trial in enumerate(plan.configurations, start=1)
+            (str(number), *(_cell(row.get(key), key) for key in keys))
+            for number, row in enumerate(rows, start=1)
         ),
     )
     moods = {} if plan.fits else {len(facts) - 1: Mood.BAD}
     summary = Table(columns=("sweep", ""), rows=facts, moods=moods)
-    return [trials, summary, *plan.notes, *(f"problem: {problem}" for problem in plan.problems)]
+    said = [plan.minutes_source] if plan.minutes_source else []
+    return [
+        trials,
+        summary,
+        *said,
+        *plan.notes,
+        *(f"problem: {problem}" for problem in plan.problems),
+    ]
 
 
-def _cell(value: object) -> str:
+def _minutes(plan: "PlanResult") -> str:
+    if plan.minutes is None or plan.shared_minutes is None:
+        return "-"
+    return f"{plan.minutes:.1f}, of which {plan.shared_minutes:.1f} for what trials share"
+
+
+#: Columns of a row's costs, after its settings.
+_COSTS = ("trials", "epsilon", "releases", "minutes")
+
+
+def _cell(value: object, key: str) -> str:
     if value is None:
         return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if key == "minutes" and isinstance(value, float):
+        return f"{value:.1f}" if value >= 0.05 else "< 0.1"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 VERBS = (

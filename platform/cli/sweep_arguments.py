@@ -23,14 +23,15 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="run this line of the comparison and no other; may be given several times",
+        help="run this line of the comparison and no other, by the beginning of its name; may be "
+        "given several times",
     )
     parser.add_argument(
         "--without",
         action="append",
         default=[],
         metavar="NAME",
-        help="leave out this line of the comparison, such as the baseline without noise",
+        help="leave out this line of the comparison, such as the baseline without noise; as --only",
     )
     parser.add_argument(
         "--results", metavar="DIR", help="results folder; what it holds is gone on from"

@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,9 +10,10 @@ from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.platform.beforehand import notes_of
 from labeldp.platform.cli.sweep_command import results_of, sweep_file
 from labeldp.platform.configuration import ConfigurationError
-from labeldp.platform.cost import check_priors
-from labeldp.platform.data_size import size_of_data
+from labeldp.platform.cost import check_priors, releases_of
+from labeldp.platform.data_size import DataSize, size_of_data
 from labeldp.platform.overrides import parse_overrides, read_yaml
+from labeldp.platform.planned_minutes import planned_minutes
 from labeldp.platform.search.stand_ins import DataFacts, Search
 from labeldp.platform.sweep import PlannedTrial, Sweep, ensembles_of
 from labeldp.platform.sweep_options import SweepOptions, prepare
@@ -35,7 +36,13 @@ class PlanResult:
         problems: What stands in the way.
         labels: How many there are to train on; 0 where the data can't be read.
         spoiled_labels: How many of them will be made wrong on purpose, for audits.
-        configurations: Settings of each trial that differ between trials; of a search its axes.
+        configurations: A row for trials that differ in seeds alone, or for a search: its line, the
+            keys that differ between rows (of a search its axes), how many trials it stands for, the
+            epsilon and releases of each, and the processor minutes of each (null if unknown).
+        minutes: Processor minutes of all trials and of what they share; None where some of it is
+            unknown.
+        shared_minutes: Of that, features, groups of priors and teachers.
+        minutes_source: Whether minutes are measured or estimated, in words.
         over_budget: Whether nothing but the budget stands in the way.
         notes: What else to know of it beforehand, such as the price of estimates.
     """
@@ -51,6 +58,9 @@ class PlanResult:
     labels: int
     spoiled_labels: int
     configurations: list[dict[str, object]]
+    minutes: float | None = None
+    shared_minutes: float | None = None
+    minutes_source: str = ""
     over_budget: bool = False
     notes: list[str] = field(default_factory=list)
 
@@ -113,6 +123,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     trials, cost = known.trials, known.cost
     problems = [*seen.problems, *map(str, known.refusals), *_lacking(sized, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
+    minutes = planned_minutes(trials, seen.size, results=options.results)
     return PlanResult(
         trials=cost.trials,
         epsilons=sorted(set(map(stated, cost.epsilons))),
@@ -124,27 +135,116 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         problems=problems,
         labels=seen.num_labels,
         spoiled_labels=seen.spoiled,
-        configurations=_configurations(trials, known.search),
+        configurations=_configurations(
+            _costs(trials, known.cost.epsilons, minutes.trials, seen.facts), known.search
+        ),
+        minutes=minutes.total,
+        shared_minutes=minutes.shared,
+        minutes_source=minutes.source,
         over_budget=over_budget and len(problems) == 1,
         notes=notes_of(sweep, options, trials, held_out=seen.facts.held_out),
     )
 
 
-def _configurations(
-    trials: Sequence[PlannedTrial], search: Search | None
-) -> list[dict[str, object]]:
-    """A row for each trial; of a search for each of its strands, with the axes."""
+@dataclass(frozen=True, kw_only=True)
+class _Costs:
+    """What one trial costs."""
+
+    trial: PlannedTrial
+    epsilon: float
+    releases: int
+    minutes: float | None
+
+    def row(self) -> dict[str, object]:
+        return {
+            "epsilon": float(f"{self.epsilon:.12g}"),
+            "releases": self.releases,
+            "minutes": self.minutes,
+        }
+
+
+def _costs(
+    trials: Sequence[PlannedTrial],
+    epsilons: Sequence[float],
+    minutes: Sequence[float | None],
+    facts: DataFacts,
+) -> list[_Costs]:
+    found = []
+    for trial, epsilon, each in zip(trials, epsilons, minutes, strict=True):
+        asked = releases_of(trial, num_classes=facts.num_classes).values()
+        releases = sum(part.releases for part in asked)
+        if facts.with_estimates:
+            releases += trial.estimates_each
+        found.append(_Costs(trial=trial, epsilon=epsilon, releases=releases, minutes=each))
+    return found
+
+
+def _configurations(costs: Sequence[_Costs], search: Search | None) -> list[dict[str, object]]:
+    """A row for trials that differ in seeds alone; of a search for each of its strands."""
     if search is None:
-        return [{"variant": trial.variant, **trial.point} for trial in trials]
+        rows: dict[str, list[_Costs]] = {}
+        hidden = _repetition_keys([each.trial for each in costs])
+        for each in costs:
+            own = hidden.get(each.trial.variant, frozenset())
+            point = {key: value for key, value in each.trial.point.items() if key not in own}
+            rows.setdefault(repr((each.trial.variant, point, each.row()["epsilon"])), []).append(
+                each
+            )
+        return [
+            {
+                "variant": row[0].trial.variant,
+                **{
+                    key: value
+                    for key, value in row[0].trial.point.items()
+                    if key not in hidden.get(row[0].trial.variant, ())
+                },
+                "trials": len(row),
+                **row[0].row(),
+            }
+            for row in rows.values()
+        ]
     return [
         {
             "variant": strand.line.variant.name,
             **strand.point,
             **{key: repr(axis) for key, axis in strand.axes.items()},
             "trials": strand.size,
+            **_dearest(costs, strand.line.variant.name, strand.point),
         }
         for strand in search.strands
     ]
+
+
+def _dearest(
+    costs: Sequence[_Costs], variant: str, point: Mapping[str, object]
+) -> dict[str, object]:
+    """What the dearest trial of a search costs, of those that stand in for its trials."""
+    own = [
+        each
+        for each in costs
+        if each.trial.variant == variant and point.items() <= each.trial.point.items()
+    ]
+    return max(own, key=lambda each: each.epsilon).row() if own else {}
+
+
+def _repetition_keys(trials: Sequence[PlannedTrial]) -> dict[str, frozenset[str]]:
+    """Of each line with repetitions, the axes that have one value in each: seeds by other names."""
+    values: dict[str, dict[str, dict[tuple[int, int], set[str]]]] = {}
+    for trial in trials:
+        repetition = (trial.config.seed, trial.config.noise.draw)
+        for key, value in trial.point.items():
+            of_key = values.setdefault(trial.variant, {}).setdefault(key, {})
+            of_key.setdefault(repetition, set()).add(repr(value))
+    return {
+        variant: frozenset(
+            key
+            for key, found in keys.items()
+            if len(found) > 1
+            and all(len(each) == 1 for each in found.values())
+            and len(set().union(*found.values())) == len(found)
+        )
+        for variant, keys in values.items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +254,7 @@ class _Seen:
     Attributes:
         sized: The sweep, its canaries settled where the data can be read.
         trials: Its trials, likewise.
+        size: Of the data; None where they can't be read.
         facts: What the price depends on; the least there can be where the data can't be read.
         has_test_split: Whether test labels are public; None where the data can't be read.
         num_labels: N, to train on.
@@ -163,6 +264,7 @@ class _Seen:
 
     sized: Sweep
     trials: Sequence[PlannedTrial]
+    size: DataSize | None = None
     facts: DataFacts = field(default_factory=lambda: DataFacts(num_classes=2, with_estimates=False))
     has_test_split: bool | None = None
     num_labels: int = 0
@@ -178,7 +280,9 @@ def _look_at_data(sized: Sweep, trials: list[PlannedTrial], options: SweepOption
         facts = DataFacts(
             num_classes=classes, with_estimates=size.held_out > 0, held_out=size.held_out
         )
-        seen = replace(seen, facts=facts, has_test_split=size.has_test_split, num_labels=count)
+        seen = replace(
+            seen, size=size, facts=facts, has_test_split=size.has_test_split, num_labels=count
+        )
         sized, trials = audited(sized, trials, options, num_labels=count, num_classes=classes)
         spoiled = trials[0].config.audit.spoiled
         seen = replace(seen, sized=sized, trials=trials, spoiled=spoiled)

@@ -1,4 +1,4 @@
-"""What a start is doing before its first trial, on standard error: a line per step.
+"""What a start is doing before its first trial, on standard error: a line, and a bar if it is long.
 
 >>> import sys
 >>> Steps(stream=sys.stdout).say("checking the data")
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TextIO
+
+from labeldp.trainers.telling import listening
 
 #: A step that takes longer is spoken of again.
 PATIENCE_SECONDS = 15.0
@@ -35,21 +37,51 @@ class Steps:
 
     @contextmanager
     def during(self, text: str, *, hint: str = "") -> Iterator[None]:
-        """Say what is being done, and say so again while it takes long.
+        """Say what is being done, and how far it is while it takes long.
+
+        A terminal shows a bar with the step that is being computed; a line says so now and then
+        where there is no terminal.
 
         Args:
             text: What it is.
             hint: Why it may take long, said from the second time on.
         """
         self.say(text)
-        over, started = Event(), time.monotonic()
+        if not self._quiet and (self._stream or sys.stderr).isatty():
+            with self._bar(text):
+                yield
+            return
+        over, started, step = Event(), time.monotonic(), ""
 
         def remind() -> None:
             while not over.wait(PATIENCE_SECONDS):
-                self.say(f"still {text}, {time.monotonic() - started:.0f} s by now{hint}")
+                seconds = time.monotonic() - started
+                self.say(f"still {text}{step}, {seconds:.0f} s by now{hint}")
+
+        def at(what: str, share: float | None) -> None:
+            nonlocal step
+            step = f": {what}" if share is None else f": {what}, {share:.0%}"
 
         Thread(target=remind, name="labeldp-steps", daemon=True).start()
         try:
-            yield
+            with listening(at):
+                yield
         finally:
             over.set()
+
+    @contextmanager
+    def _bar(self, text: str) -> Iterator[None]:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+        console = Console(file=self._stream or sys.stderr)
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task(text, total=None)
+
+            def at(what: str, share: float | None) -> None:
+                total = None if share is None else 1.0
+                progress.update(task, description=what, total=total, completed=share or 0.0)
+
+            with listening(at):
+                yield

@@ -11,14 +11,10 @@ A repetition draws noise and initial weights anew. Partitions into stages, clust
 are public, and the same in all; PATE's shards are cut anew.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from labeldp.mechanisms.accounting import USUAL_DELTA
-from labeldp.mechanisms.calibration import calibrate_gaussian
-from labeldp.mechanisms.pate.calibration import calibrate_gnmax
 from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureSet, TrialConfig
 from labeldp.platform.space import Grid
 from labeldp.platform.sweep import Preset, Smoke, Sweep, Variant
@@ -34,7 +30,7 @@ EPSILONS = (0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 LARGER_EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 REPETITIONS = 3
 _EPOCHS = 12
-#: PATE: how many teachers answer how many queries. Its noise follows from epsilon, at this delta.
+#: PATE: how many teachers answer how many queries. Its noise follows from epsilon.
 _TEACHERS, _ANSWERS = 800, 300
 #: How every method trains; a method brings its own defaults, so that each is told.
 SHARED: Mapping[str, Any] = {
@@ -84,20 +80,8 @@ NO_PRIVACY = Variant(
 )
 
 
-def _pate_noise(epsilon: float) -> float:
-    """Standard deviation of the noise on votes with which all answers together cost epsilon.
-
-    The ledger takes the lower of two prices: of decisions, from Renyi orders, and of their counts,
-    which is exact and lower where epsilon is tiny. A label moves one vote, which is two counts, as
-    it does in a one-hot label: K answers are K such releases.
-    """
-    decisions = calibrate_gnmax(epsilon=epsilon, delta=USUAL_DELTA, max_answers=_ANSWERS)
-    counts = calibrate_gaussian(epsilon=epsilon, delta=USUAL_DELTA).noise_std * math.sqrt(_ANSWERS)
-    return min(decisions.aggregator.noise_std, counts)
-
-
 def _pate(repetition: int, epsilons: Sequence[float]) -> Variant:
-    """PATE that costs the same epsilons whatever the votes: GNMax, its noise set by the budget."""
+    """PATE that costs the same epsilons whatever the votes: GNMax, which answers every query."""
     return Variant(
         name="PATE with probes",
         changes={
@@ -106,13 +90,11 @@ def _pate(repetition: int, epsilons: Sequence[float]) -> Variant:
             "trainer.ensemble.teachers": _TEACHERS,
             "trainer.ensemble.queries": _ANSWERS,
             "trainer.answers": _ANSWERS,
-            "trainer.delta": USUAL_DELTA,
-            "trainer.publish_cost": False,
             "trainer.student.kind": StudentKind.PROBE,
             "trainer.students": 1,
         },
         space={
-            "trainer.sigma2": Grid(*map(_pate_noise, epsilons)),
+            "trainer.epsilon": Grid(*epsilons),
             "trainer.ensemble.seed": Grid(repetition),
         },
     )
@@ -138,10 +120,14 @@ def comparison(
         dataset: Name of the data set.
         features: What all methods see of it.
         epsilons: At which methods are compared.
-        presets: Other sizes, or other models; none if not given.
+        presets: Other sizes, or other models, beside `once`: one repetition of every trial.
     """
     at = {"trainer.epsilon": Grid(*epsilons)}
     lines = [replace(line, space=at) for line in METHOD_LINES]
+    repetitions = [
+        [_repeated(line, number) for line in (*lines, _pate(number, epsilons), NO_PRIVACY)]
+        for number in range(REPETITIONS)
+    ]
     return Sweep(
         name=name,
         base=TrialConfig(
@@ -149,17 +135,12 @@ def comparison(
             audit=AuditSettings(canaries=1000, coin_canaries=100),
             trainer=AlibiConfig(),
         ),
-        variants=[
-            _repeated(line, repetition)
-            for repetition in range(REPETITIONS)
-            for line in (*lines, _pate(repetition, epsilons), NO_PRIVACY)
-        ],
-        presets=presets or {},
+        variants=[line for lines_of_one in repetitions for line in lines_of_one],
+        presets={"once": Preset(variants=repetitions[0]), **(presets or {})},
         smoke=Smoke(
             changes={"data.limit": 4000, "audit.canaries": 100, "seed": 0, "noise.draw": 0},
             space={
                 "trainer.epsilon": Grid(1.0),
-                "trainer.sigma2": Grid(_pate_noise(1.0)),
                 "trainer.ensemble.seed": Grid(0),
             },
         ),

@@ -291,9 +291,6 @@ def test_no_piece_of_the_recipe_counts_at_its_default() -> None:
         pieces = {key: value for key, value in flatten(config).items() if ".recipe." in key}
         assert len(pieces) in (7, 14)
         assert all(_LATER_KEYS[key] == value for key, value in pieces.items())
-    # Measured before there was a recipe.
-    pate = TrialConfig(method="pate", trainer=PateConfig())
-    assert config_hash(pate, data_fingerprint="f") == "23c320a9460dd18a"
 
 
 @pytest.mark.parametrize(
@@ -302,7 +299,18 @@ def test_no_piece_of_the_recipe_counts_at_its_default() -> None:
 )
 def test_what_papers_call_a_setting_is_known(key: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(words)):
-        with_changes(TrialConfig(), {key: 1.0})
+        with_changes(TrialConfig(), {"method": "lp_mst", key: 1.0})
+
+
+def test_the_papers_lambda_sets_the_epsilon_of_laplace_noise() -> None:
+    assert with_changes(TrialConfig(), {"trainer.lambda": 0.5}).trainer.epsilon == 4.0
+    for changes, words in {
+        ("trainer.noise", "gaussian"): "scale of Laplace noise",
+        ("trainer.epsilon", 4.0): "set one of them",
+        ("trainer.lambda", 0): "must be a finite number above 0",
+    }.items():
+        with pytest.raises(ConfigurationError, match=words):
+            with_changes(TrialConfig(), {"trainer.lambda": 0.5, changes[0]: changes[1]})
 
 
 def test_members_are_named_as_they_are_typed() -> None:

@@ -29,3 +29,12 @@ def test_other_names_are_refused_with_the_nearest() -> None:
         names(only=("ALIBI",), without=("ALIBI",))
     with pytest.raises(ConfigurationError, match="one line only"):
         LineChoice(only=("ALIBI",)).of(replace(a_sweep(), variants=()))
+
+
+def test_the_beginning_of_one_name_is_enough_and_names_are_listed_once() -> None:
+    assert names(only=("no",)) == ["no privacy"]
+    with pytest.raises(ConfigurationError, match=r"'A' begins several lines .* 'ALIBI', 'AGIBI'"):
+        names(only=("A",))
+    twice = replace(a_sweep(), variants=[*a_sweep().variants, *a_sweep().variants])
+    with pytest.raises(ConfigurationError, match=r"lines are 'ALIBI', 'AGIBI', 'no privacy'$"):
+        LineChoice(only=("zzzzzzzz",)).of(twice)

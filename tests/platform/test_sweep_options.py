@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from labeldp.platform.configuration import with_changes
-from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep import Sweep, with_canaries
 from labeldp.platform.sweep_options import SweepOptions, canaries_left_out, prepare
 from tests.platform.examples import a_sweep
 
@@ -76,3 +76,14 @@ def test_it_is_said_that_a_sweeps_numbers_do_not_count() -> None:
     assert canaries_left_out(sweep, {}) == ""
     assert canaries_left_out(sweep, {**own, "audit.canaries": 0}) == "", "a number was said"
     assert canaries_left_out(replace(sweep, base=with_changes(sweep.base, own)), own) == ""
+
+
+def test_two_classes_of_a_users_file_are_audited_though_the_sweep_has_no_coins(
+    tmp_path: Path,
+) -> None:
+    """Quickstart has a hundred wrong labels and no coins: of two classes only coins tell."""
+    base = with_changes(a_sweep().base, {"audit.canaries": 100, "audit.coin_canaries": 0})
+    options = SweepOptions(results=tmp_path, overrides={"data.name": "own"})
+    _, trials = prepare(replace(a_sweep(), base=base), options)
+    (settled, *_) = with_canaries(trials, num_labels=4500, num_classes=2)
+    assert (settled.config.audit.canaries, settled.config.audit.coin_canaries) == (0, 45)

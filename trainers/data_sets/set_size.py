@@ -5,7 +5,7 @@
 ...     test_features=np.zeros((0, 2), np.float32), test_labels=np.array([], int), num_classes=2,
 ... )
 >>> size_of("mine", arrays, limit=3)
-SetSize(num_classes=2, num_labels=3, has_test_split=False)
+SetSize(num_classes=2, num_labels=3, has_test_split=False, shape=(2,))
 """
 
 from dataclasses import dataclass
@@ -30,11 +30,13 @@ class SetSize:
         num_classes: K.
         num_labels: N, training examples, before any are held out.
         has_test_split: Whether there are public labels to measure accuracy on.
+        shape: Of an example's features.
     """
 
     num_classes: int
     num_labels: int
     has_test_split: bool
+    shape: tuple[int, ...]
 
 
 def size_of(name: str, splits: Splits, *, limit: int | None = None) -> SetSize:
@@ -72,4 +74,5 @@ def size_of(name: str, splits: Splits, *, limit: int | None = None) -> SetSize:
         num_classes=splits.num_classes,
         num_labels=count if limit is None else min(limit, count),
         has_test_split=has_test_split,
+        shape=tuple(train.shape[1:]),
     )

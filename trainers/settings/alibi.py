@@ -24,7 +24,8 @@ class AlibiConfig(LearnerConfig, TrainerDefaults):
 
     Attributes:
         noise: What is done to the labels; NONE trains on them as they are.
-        epsilon: Privacy loss per label; NONE does not look at it.
+        epsilon: Privacy loss per label; NONE does not look at it. With LAPLACE it is 2 / lambda, of
+            the paper's scale lambda, and `trainer.lambda=X` sets it so.
         delta: At which epsilon holds; used by GAUSSIAN only, the others are pure.
         post_processing: How the release becomes soft labels; NONE does not look at it.
     """

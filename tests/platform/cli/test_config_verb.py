@@ -13,7 +13,8 @@ def test_a_methods_keys_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         "type": "number",
         "default": "1.0",
         "bounds": "a finite number above 0",
-        "meaning": "Privacy loss per label; NONE does not look at it.",
+        "meaning": "Privacy loss per label; NONE does not look at it. With LAPLACE it is "
+        "2 / lambda, of the paper's scale lambda, and `trainer.lambda=X` sets it so.",
         "methods": ["alibi"],
     }
     assert "data.limit" in keys and "trainer.sigma1" not in keys
@@ -28,7 +29,7 @@ def test_a_table_holds_each_key_at_any_width(
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= width
     text = " ".join(lines)
-    assert "trainer.sigma1" in text and "100.0" in text and "[0, 1)" not in text
+    assert "trainer.sigma1" in text and "calibrated" in text and "[0, 1)" not in text
     main(["config", "alibi"])
     shown = capsys.readouterr().out
     assert "trainer.momentum" in shown and "[0, 1)" in shown

@@ -12,7 +12,7 @@ from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.platform.cli import pate_prices
 from labeldp.platform.cli.command_line import main
 from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
-from tests.platform.cli.asked import answer
+from tests.platform.cli.asked import answer, refusal
 
 
 @pytest.fixture
@@ -149,3 +149,19 @@ def test_another_accounting_is_refused(capsys: pytest.CaptureFixture[str], votes
     with pytest.raises(SystemExit) as stopped:
         main([*arguments, "--accounting", "votes"])
     assert stopped.value.code == 2 and "accounting" in capsys.readouterr().err
+
+
+def test_any_votes_are_priced_and_aimed_at_without_a_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for aggregator in ("confident", "gnmax", "lnmax"):
+        kind = ["--aggregator", aggregator, "--delta", "1e-5", "--answer", "300"]
+        kind += ["--queries", "1000"] if aggregator == "confident" else []
+        found = answer(capsys, "calibrate", "pate", *kind, "--epsilon", "1")
+        assert found["epsilon"] == pytest.approx(1, rel=1e-6) and not found["chosen_from_votes"]
+        noise = ["--sigma1", str(found["sigma1"])] if found["sigma1"] is not None else []
+        priced = answer(capsys, "epsilon", "pate", *kind, "--sigma2", str(found["sigma2"]), *noise)
+        assert priced["epsilon"] == pytest.approx(1, rel=1e-6)
+        assert priced["by_counts"] >= priced["epsilon"] * (1 - 1e-9)
+    gnmax = ("epsilon", "pate", "--aggregator", "gnmax", "--sigma2", "40", "--delta", "1e-5")
+    assert "needs the number of answers: --answer K" in refusal(capsys, *gnmax)

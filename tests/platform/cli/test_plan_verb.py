@@ -1,5 +1,6 @@
 """plan_verb: a mistyped name is refused at once."""
 
+import math
 import subprocess
 import sys
 
@@ -32,10 +33,18 @@ def test_people_get_tables() -> None:
         problems=["a trial takes 64 cores"],
         labels=1438,
         spoiled_labels=14,
-        configurations=[{"variant": "ALIBI", "trainer.epsilon": 0.5}, {"variant": "none"}],
+        configurations=[
+            {"variant": "ALIBI", "trainer.epsilon": 0.5, "trials": 1, "epsilon": 0.5, "minutes": 2},
+            {"variant": "none", "trials": 1, "epsilon": math.inf, "minutes": None},
+        ],
     )
     lines = shown(plan_verb._told(plan)).splitlines()
-    assert lines[:4] == ["trials", "#  variant  epsilon", "1  ALIBI    0.5", "2  none     -"]
+    assert lines[:4] == [
+        "trials",
+        "#  variant  trials  epsilon  minutes",
+        "1  ALIBI    1       0.5      2",
+        "2  none     1       inf      -",
+    ]
     assert "epsilon of a trial       0.5, 8" in lines
     assert "fits                     NO" in lines
     assert lines[-1] == "problem: a trial takes 64 cores"

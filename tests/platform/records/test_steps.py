@@ -7,6 +7,7 @@ import pytest
 
 from labeldp.platform.records import steps
 from labeldp.platform.records.steps import Steps
+from labeldp.trainers.telling import counted, tell
 
 
 def test_a_step_is_said_once_if_it_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,3 +35,22 @@ def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
     Steps().say("y")
     assert capsys.readouterr() == ("", "y ...\n")
+
+
+def test_what_is_computed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "PATIENCE_SECONDS", 0.05)
+    stream = io.StringIO()
+    with Steps(stream=stream).during("planning"):
+        for part in counted([0, 1, 2, 3], "describing images"):
+            while f"describing images, {25 * part}%" not in stream.getvalue():
+                time.sleep(0.01)
+
+
+def test_a_terminal_has_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream = io.StringIO()
+    stream.isatty = lambda: True  # type: ignore[method-assign]
+    with Steps(stream=stream).during("planning"):
+        tell("learning patches")
+        time.sleep(0.3)
+    assert "learning patches" in stream.getvalue() and "\u2501" in stream.getvalue()

@@ -3,7 +3,7 @@
 import pytest
 
 from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, PureEvent, epsilon_of
-from labeldp.platform.configuration import FeatureSet, config_hash, flatten
+from labeldp.platform.configuration import ConfigurationError, FeatureSet, config_hash, flatten
 from labeldp.platform.cost import cost_of
 from labeldp.platform.studies.comparison import (
     EPSILONS,
@@ -13,7 +13,14 @@ from labeldp.platform.studies.comparison import (
     SHARED,
     comparison,
 )
-from labeldp.platform.sweep import PlannedTrial, plan_trials, smoke_sized
+from labeldp.platform.sweep import (
+    PlannedTrial,
+    lines,
+    plan_trials,
+    preset_sized,
+    smoke_sized,
+    unfit_notes,
+)
 
 PATE = "PATE with probes"
 SWEEP = comparison("compare_digits", dataset="digits")
@@ -94,6 +101,7 @@ def test_other_features_and_epsilons_change_nothing_else() -> None:
     alibi = [trial.config for trial in trials if trial.variant == "ALIBI"]
     assert {config.trainer.epsilon for config in alibi} == set(LARGER_EPSILONS)
     pate = [trial.config for trial in trials if trial.variant == PATE]
+    assert [config.trainer.epsilon for config in pate] == [*LARGER_EPSILONS] * REPETITIONS
     assert len({config.trainer.sigma2 for config in pate}) == len(LARGER_EPSILONS)
     one, other = (
         next(
@@ -114,3 +122,21 @@ def test_epsilons_that_came_later_leave_the_older_trials_what_they_were() -> Non
     ]
     # As they were before there was an epsilon of .01.
     assert hashes == ["852ea071d2e12357", "845f5ddbf6cb1f34", "67e918536cd83fd0"]
+
+
+def test_an_epsilon_on_the_command_line_is_pates_too() -> None:
+    """And each line that a key means nothing to is named."""
+    asked = {"trainer.epsilon": [1, 2], "trainer.epochs": 8}
+    pate = [trial for trial in plan_trials(SWEEP, asked) if trial.variant == PATE]
+    assert cost_of(pate, num_classes=10).epsilons == pytest.approx([1, 2] * REPETITIONS, rel=1e-6)
+    assert unfit_notes(lines(SWEEP, asked)) == [
+        f"trainer.epochs does not apply to {PATE!r}, which run as they are without it",
+        "trainer.epsilon does not apply to 'no privacy', which run as they are without it",
+    ]
+    with pytest.raises(ConfigurationError, match=r"no key 'trainer.epocs'; did you mean"):
+        plan_trials(SWEEP, {"trainer.epocs": 3})
+
+
+def test_one_repetition_has_a_preset() -> None:
+    once = plan_trials(preset_sized(SWEEP, "once"))
+    assert len(once) * REPETITIONS == len(plan_trials(SWEEP))
