@@ -191,6 +191,10 @@ class NearLabels:
         """Return the lines of the ledger for what this fit has read."""
         return [charge for charge in self._vault.charges() if charge.key in self.keys]
 
+    def new_charges(self) -> list[Charge]:
+        """Return the lines of the ledger that this fit added."""
+        return [charge for charge in self._vault.charges() if self.is_new(charge)]
+
     def is_new(self, charge: Charge) -> bool:
         """Whether it was this fit that paid for a release, and no earlier one."""
         return charge.key not in self._charged_before
