@@ -359,7 +359,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return LEDGER.total(self._people, delta=self.delta, without=self._source)
 
     def _total(self) -> tuple[float, float]:
-        """Epsilon and delta of all fits: of this process, with the vault, and where it came from."""
+        """Epsilon and delta of all fits: of this process, with the vault, and of copies."""
         if not hasattr(self, "_vault_total"):
             raise AttributeError("this estimator is not fitted, and has paid nothing")
         here = self._in_process()
