@@ -224,16 +224,17 @@ class ProcessLedger:
 
     def _times_of(self, people: People) -> NDArray[np.int32]:
         """How often each of these people may have been charged [N or 1, E]."""
-        everybody = self._times[-1]
         if people.unknown:  # each of them may be anybody
-            anybody = self._times[:-1]
-            if self._named or not len(anybody):  # one person has several keys, or nobody has one
-                anybody = anybody.max(0, keepdims=True, initial=0)
-            return everybody + anybody
-        if people.names is None:
-            return everybody + self._of(people.rows) + self._of(people.rows ^ _NAMED_ROW)
-        named = np.maximum(self._of(people.names ^ _NAME), self._of(people.rows ^ _NAMED_ROW))
-        return everybody + self._of(people.rows) + named
+            times = self._times[:-1]
+            if self._named or not len(times):  # one person has several keys, or nobody has one
+                times = times.max(0, keepdims=True, initial=0)
+        else:
+            named = self._of(people.rows ^ _NAMED_ROW)
+            if people.names is not None:
+                named = np.maximum(named, self._of(people.names ^ _NAME))
+            times = self._of(people.rows) + named
+        found: NDArray[np.int32] = self._times[-1] + times
+        return found
 
 
 #: Of this process. Fits add to it, with a vault and without.
@@ -293,9 +294,10 @@ def _centered(rows: Any) -> bool:
 def _largest(histories: NDArray[np.int32]) -> NDArray[np.int32]:
     """Leave out histories that cost no more than another one, where there are few to compare."""
     if len(histories) > 500:
-        return histories.max(0, keepdims=True)
+        return np.asarray(histories.max(0, keepdims=True), dtype=np.int32)
     beaten = (histories[None] >= histories[:, None]).all(2).sum(1) > 1
-    return np.asarray(histories[~beaten])
+    kept: NDArray[np.int32] = histories[~beaten]
+    return kept
 
 
 @dataclass(frozen=True, kw_only=True)
