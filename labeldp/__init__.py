@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from labeldp.platform.api.classifier import LabelPrivateClassifier as LabelPrivateClassifier
     from labeldp.platform.api.classifier import PrivacyAddsUp as PrivacyAddsUp
+    from labeldp.platform.api.classifier import PrivacyNotCounted as PrivacyNotCounted
     from labeldp.platform.api.planning import plan as plan
     from labeldp.platform.api.prices import epsilon as epsilon
     from labeldp.platform.api.result import Result as Result
@@ -33,6 +34,7 @@ except PackageNotFoundError:  # a Ray worker that runs from an uploaded copy of 
 _WHERE = {
     "LabelPrivateClassifier": "labeldp.platform.api.classifier",
     "PrivacyAddsUp": "labeldp.platform.api.classifier",
+    "PrivacyNotCounted": "labeldp.platform.api.classifier",
     "Result": "labeldp.platform.api.result",
     "SharedVault": "labeldp.platform.trusted.shared_vault",
     "epsilon": "labeldp.platform.api.prices",
@@ -44,6 +46,7 @@ _WHERE = {
 __all__ = [
     "LabelPrivateClassifier",
     "PrivacyAddsUp",
+    "PrivacyNotCounted",
     "Result",
     "SharedVault",
     "__version__",

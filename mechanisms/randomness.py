@@ -249,7 +249,7 @@ def as_numpy_generator(generator: AnyGenerator) -> np.random.Generator:
         raise ValueError(
             "secure noise (SecureEntropy, noise.secure=true) is asked of a mechanism that draws "
             "floating-point noise only; give it a way to draw on digits, as docs/"
-            "adding_a_mechanism.md shows, or leave noise.secure out"
+            "adding_a_mechanism.md shows, or set noise.secure=false"
         )
     if isinstance(generator, np.random.Generator):
         return generator

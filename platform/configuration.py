@@ -104,9 +104,10 @@ _LATER_KEYS: dict[str, Any] = {
     },
 }
 
-#: Keys whose default came to depend on the number of labels: where nobody states a value, a
+#: Keys whose default came to depend on the data: where nobody states a value, a
 #: configuration keeps the hash that it had. Trials are hashed with the value that it comes to.
 _FORMER_DEFAULTS: dict[str, Any] = {
+    "noise.secure": False,
     "audit.canaries": 100,
     "audit.coin_canaries": 100,
     "evaluation.epsilon": 0.05,

@@ -21,11 +21,13 @@ class NoiseSettings:
             given: the operating system's entropy.
         draw: Numbers independent releases; each is charged.
         secure: Noise that an attack on floating-point numbers can't read: exact, and on a lattice.
+            Not given: yes for labels of the user's own (`data.name=own`) without a `seed`, which is
+            for experiments.
     """
 
     seed: int | None = None
     draw: int = 0
-    secure: bool = False
+    secure: bool | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""

@@ -272,9 +272,13 @@ class Line:
         """
         try:
             changed = with_changes(base, {**self.variant.changes, **point, **self.fixed})
-            return with_calibration(changed)
+            config = with_calibration(changed)
         except ConfigurationError as error:
             raise ConfigurationError(f"line {self.variant.name!r}: {error}") from error
+        noise = config.noise
+        if config.data.name != "own" or noise.seed is not None or noise.secure is not None:
+            return config
+        return replace(config, noise=replace(noise, secure=True))  # labels of the user's own
 
 
 def lines(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Line]:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from labeldp.platform.api.process_ledger import ProcessLedger
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("infra/*.md")])
 
@@ -35,4 +37,6 @@ def test_python_in_documents_runs(
     page: Path, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # what it writes is written here
+    # Each block stands for a process of its own.
+    monkeypatch.setattr("labeldp.platform.api.classifier.LEDGER", ProcessLedger())
     exec(compile(block, str(page), "exec"), {"__name__": "document"})

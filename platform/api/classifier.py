@@ -16,7 +16,6 @@ Everything runs in this process, on labels that lie in a vault; Ray is for sweep
 """
 
 import os
-import threading
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
@@ -52,19 +51,29 @@ from labeldp.platform.api.fit_settings import FitSize, configured, fit_changes, 
 from labeldp.platform.api.ledger_lines import PaidRelease, guarantee
 from labeldp.platform.api.method_names import AUTO, NamedMethod, named
 from labeldp.platform.api.private_figures import without_figures
+from labeldp.platform.api.process_ledger import (
+    LEDGER,
+    People,
+    Total,
+    added,
+    callers,
+    leaves_process,
+)
 
 if TYPE_CHECKING:
     from labeldp.platform.api.fitting import Fitted
     from labeldp.platform.configuration import TrialConfig
+    from labeldp.platform.trusted.near_labels import NearLabels
     from labeldp.platform.trusted.shared_vault import SharedVault
     from labeldp.trainers.data import PublicData
 
-#: Of two threads that fit one estimator, one makes its vault.
-_ONE_VAULT = threading.Lock()
-
 
 class PrivacyAddsUp(UserWarning):
-    """Labels of the same vault had paid before: the total is larger than this fit's epsilon."""
+    """These labels had paid before: the total is larger than this fit's epsilon."""
+
+
+class PrivacyNotCounted(UserWarning):
+    """The total leaves something out: splits made from the labels, or fits of other processes."""
 
 
 # scikit-learn has no types, so that its classes are Any here.
@@ -85,8 +94,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         random_state: Of training (weights, batches). Never of the labels' noise, which is the
             operating system's entropy, drawn exactly (docs/sharp_edges.md).
         vault: A `SharedVault` or its folder: what other fits with it have released of the same rows
-            and labels is read and not paid again, all else adds up. If not given, a vault of the
-            estimator's own that its refits share.
+            is read and not paid again, all else adds up. If not given, every fit draws and pays
+            anew, and fits of this process add up by their rows.
         settings: Of the method's trainer on top, such as {"epochs": 20, "learning_rate": 0.5}.
             What changes no noise costs nothing: fits that share a vault read the same release.
         canaries: Wrong labels that are planted to attack the model with; twice as many labels are
@@ -97,7 +106,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     Attributes:
         epsilon_, delta_: What this fit has read cost the label that paid most.
-        total_epsilon_: What all fits with this vault cost together, at `total_delta_`.
+        total_epsilon_: What all fits on these rows in this process, and all fits with the vault,
+            have cost together, at `total_delta_`.
         ledger_: This fit's releases, a list of `PaidRelease`.
         classes_: The classes, sorted [K].
         method_, method_reason_: What was taken, and why.
@@ -166,24 +176,34 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             fitting.check_price(
                 config, epsilon=self.epsilon, delta=self.delta, num_classes=len(classes)
             )
-        vault = self._opened()
-        before, _ = self._with_other_copies(vault.total(delta=self.delta))
-        near = self._locked_away(places, classes, digest_of(data, rows_of_x), rows, vault)
+        vault, calling = self._opened(), callers()
+        names = names_of(rows)
+        people = People.of(rows_of_x, names, transformed=calling.transforming)
+        near = self._locked_away(places, classes, digest_of(data, rows_of_x), names, vault)
+        self._people, self._split, self._source = people, calling.stratified, None
+        if self.vault is not None:  # as the process's ledger names it
+            self._source = f"memory {id(vault)}" if vault.folder is None else str(vault.folder)
+        self._on_disk = vault.folder is not None
+        self._vault_total = vault.total(delta=self.delta)
+        before = self.total_epsilon_
+        self._warn_of_what_is_not_counted()
         try:
+            if isinstance(self.classes, str) and self.classes == PUBLISH:
+                near.release(PublishedClasses(num_classes=len(classes)))
             fitted = fitting.fit(
                 config, data=data, labels=near, performance=config.performance, tell=tell
             )
         finally:
             tell.close()
-            self._add_up(vault)  # what was released is paid, also by a fit that fails
+            self._add_up(vault, near)  # what was released is paid, also by a fit that fails
         self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
         self._take(fitted, data, config)
         new = sum(line.new for line in fitted.lines)
         if before > 0 and new:
             warnings.warn(
-                f"labels of this vault had paid epsilon {before:.4g} before, and with this fit's "
-                f"{new} new release(s) the label that paid most has paid {self.total_epsilon_:.4g} "
-                f"at delta {self.total_delta_:g}",
+                f"labels of these rows or this vault had paid epsilon {before:.4g} before, and "
+                f"with this fit's {new} new release(s) the label that paid most has paid "
+                f"{self.total_epsilon_:.4g} at delta {self.total_delta_:g}",
                 PrivacyAddsUp,
                 stacklevel=2,
             )
@@ -214,15 +234,27 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.model_.save(folder)
 
     @property
+    def total_epsilon_(self) -> float:
+        """Epsilon of the label that paid most, over all fits that are known of here."""
+        return self._total()[0]
+
+    @property
+    def total_delta_(self) -> float:
+        """Delta at which `total_epsilon_` holds."""
+        return self._total()[1]
+
+    @property
     def guarantee_(self) -> str:
         """What is guaranteed, in words."""
         check_is_fitted(self, "model_")
         return guarantee(
             epsilon=self.epsilon_,
             delta=self.delta_,
-            total=(self.total_epsilon_, self.total_delta_),
+            total=self._total(),
+            scope=self._scope(),
             noise_seed=self._seed_of_noise,
-            seeded=self._vault_seeded,
+            seeded=self._vault_seeded or self._in_process().seeded,
+            not_counted=self._not_counted(),
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -234,13 +266,19 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return tags
 
     def __getstate__(self) -> Any:
-        """Leave the vault behind, where labels' noise is, and what is for the labels' owner.
+        """Leave behind what is for the labels' owner, and the rows by which fits add up.
 
-        What the vault has spent goes along: whoever fits a copy goes on from there.
+        What was paid goes along: a copy in another process goes on from there.
         """
         state = dict(super().__getstate__())
-        if (vault := state.pop("_own_vault", None)) is not None:
-            state["_spent_in_other_copies"] = self._with_other_copies(vault.total())
+        if self.vault is None and leaves_process():
+            LEDGER.sent = True
+        if state.pop("_people", None) is not None:
+            here = self._in_process()
+            state["_paid_elsewhere"] = {
+                **getattr(self, "_paid_elsewhere", {}),
+                LEDGER.identity: (here.epsilon, here.delta),
+            }
         if "audit_" in state and not self.private_.pickled:
             state["audit_"] = without_figures(self.audit_)
         return state
@@ -307,24 +345,59 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return configured(changes, seed=seed, settings=self.settings or {})
 
     def _opened(self) -> "SharedVault":
-        """The vault that was given, or the estimator's own, which its refits share."""
+        """The vault that was given, or one for this fit alone."""
         from labeldp.platform.trusted.shared_vault import SharedVault
 
         if isinstance(self.vault, SharedVault):
             return self.vault
-        if self.vault is not None:
-            return SharedVault(self.vault)
-        with _ONE_VAULT:
-            if not hasattr(self, "_own_vault"):
-                self._own_vault = SharedVault()
-        return self._own_vault
+        return SharedVault(self.vault)
 
-    def _with_other_copies(self, total: tuple[float, float]) -> tuple[float, float]:
-        """Add what an own vault had spent that another copy of this estimator has."""
-        if self.vault is not None or not hasattr(self, "_spent_in_other_copies"):
-            return total
-        epsilon, delta = self._spent_in_other_copies
-        return total[0] + epsilon, total[1] + delta
+    def _in_process(self) -> Total:
+        """What fits of this process cost these rows, those with the vault left out."""
+        if not hasattr(self, "_people"):
+            return Total(0.0, 0.0, 0.0, False)
+        return LEDGER.total(self._people, delta=self.delta, without=self._source)
+
+    def _total(self) -> tuple[float, float]:
+        """Epsilon and delta of all fits: of this process, with the vault, and of copies."""
+        if not hasattr(self, "_vault_total"):
+            raise AttributeError("this estimator is not fitted, and has paid nothing")
+        here = self._in_process()
+        paid_elsewhere = dict(getattr(self, "_paid_elsewhere", {}))
+        if hasattr(self, "_people"):
+            paid_elsewhere.pop(LEDGER.identity, None)
+        return added(self._vault_total, (here.epsilon, here.delta), *paid_elsewhere.values())
+
+    def _scope(self) -> str:
+        here = "all fits on these rows in this process"
+        if self._source is None:
+            paid = self._in_process()
+            more = f"{paid.summed:.4g}"
+            return (
+                f"{here} ({more} by adding up epsilons)" if f"{paid.epsilon:.4g}" != more else here
+            )
+        alone = self._total() == self._vault_total
+        return "all fits with its vault" if alone else f"all fits with its vault and {here}"
+
+    def _not_counted(self) -> list[str]:
+        """What the total leaves out, in words."""
+        found = []
+        if self._split is not None:
+            found.append(
+                f"{self._split} split the rows by their secret labels, so that labels decide who "
+                "is in which fit, which no total counts; a public split is "
+                "cv=KFold(5, shuffle=True, random_state=0)"
+            )
+        if LEDGER.partial and not self._on_disk:
+            found.append(
+                "the total counts this process alone, and fits of other processes (n_jobs) may "
+                "have paid too; take n_jobs=None, or a vault on disk, vault=SharedVault(FOLDER)"
+            )
+        return found
+
+    def _warn_of_what_is_not_counted(self) -> None:
+        for each in self._not_counted():
+            warnings.warn(each, PrivacyNotCounted, stacklevel=3)
 
     def _noise(self) -> NoiseSource:
         seed = self.noise_seed
@@ -335,15 +408,15 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         places: NDArray[np.int64],
         classes: NDArray[Any],
         digest: str,
-        rows: Any,
+        names: NDArray[Any] | None,
         vault: "SharedVault",
-    ) -> Any:
+    ) -> "NearLabels":
         from labeldp.platform.audit_settings import AuditSettings
         from labeldp.platform.trusted.near_labels import NearLabels, NearSecrets
         from labeldp.platform.trusted.shared_vault import PublicSide
 
         count = self.canaries
-        near = NearLabels(
+        return NearLabels(
             NearSecrets(
                 labels=places,
                 num_classes=len(classes),
@@ -353,14 +426,11 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 rows=digest,
                 classes=repr(classes.tolist()),
                 num_labels=len(places),
-                people=names_of(rows),
+                people=names,
             ),
             shared=vault,
             noise=self._noise(),
         )
-        if isinstance(self.classes, str) and self.classes == PUBLISH:
-            near.release(PublishedClasses(num_classes=len(classes)))
-        return near
 
     def _take(self, fitted: "Fitted", data: "PublicData", config: "TrialConfig") -> None:
         """Keep what came out of a fit."""
@@ -389,8 +459,10 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             ),
         )
 
-    def _add_up(self, vault: "SharedVault") -> None:
-        """Take in what all fits with the vault cost."""
-        total = self._with_other_copies(vault.total(delta=self.delta))
-        self.total_epsilon_, self.total_delta_ = total
-        self._vault_seeded = any(charge.noise is NoiseKind.SEEDED for charge in vault.charges())
+    def _add_up(self, vault: "SharedVault", near: "NearLabels") -> None:
+        """Take in what this fit released, and what all fits with a vault that was given cost."""
+        LEDGER.add(near.new_charges(), self._people, source=self._source)
+        self._vault_seeded = False
+        if self.vault is not None:
+            self._vault_total = vault.total(delta=self.delta)
+            self._vault_seeded = any(charge.noise is NoiseKind.SEEDED for charge in vault.charges())

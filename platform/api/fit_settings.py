@@ -23,8 +23,8 @@ SMALLEST_PATCHED = 16
 _MOST_KERNEL = 100_000_000
 #: PATE: teachers, each of so many labels at least, and how many queries they answer.
 _MOST_TEACHERS, _LABELS_EACH, _MOST_ANSWERS = 800, 20, 300
-#: Steps of training, about: 12 epochs where rows are few, and fewer where they are many.
-_MOST_STEPS = 6_000
+#: Steps of training, about: 12 epochs up to 85,000 rows, and fewer where there are more.
+_MOST_STEPS = 4_000
 _MOST_EPOCHS, _FEWEST_EPOCHS = 12, 5
 #: Settings that say what is paid; the estimator has parameters for them.
 _PAID = ("epsilon", "delta")

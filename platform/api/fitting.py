@@ -7,7 +7,8 @@ released, whatever settings say.
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,8 @@ from labeldp.trainers.predictors import Predictor
 
 #: Off a terminal, progress is told at most so often.
 _TELL_SECONDS = 5.0
+#: Columns of a table that one thread trains on as quickly as two.
+_NARROW = 256
 #: Sums of the same epsilons in another order differ in the last bits.
 _LAST_BITS = 1e-9
 
@@ -120,6 +123,34 @@ def fit(
         TrainingDiverged: The loss is not finite any more.
         ValueError: Settings that don't fit the data.
     """
+    with _few_threads(data):
+        return _fit(config, data=data, labels=labels, performance=performance, tell=tell)
+
+
+@contextmanager
+def _few_threads(data: PublicData) -> Iterator[None]:
+    """Compute narrow tables in one thread: a step takes less than two need to meet.
+
+    On two cores with other work beside, 5,000 rows of 15 columns take 0.8 seconds of processor time
+    in one thread and 20 in two, which wait for each other actively.
+    """
+    before = torch.get_num_threads()
+    narrow = data.train_features.ndim == 2 and data.train_features.shape[1] <= _NARROW
+    torch.set_num_threads(1 if narrow else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _fit(
+    config: TrialConfig,
+    *,
+    data: PublicData,
+    labels: NearLabels,
+    performance: Performance,
+    tell: Callable[[str], None],
+) -> Fitted:
     settings = config.trainer
     settings.check_data(data)
     if settings.prior is not None:

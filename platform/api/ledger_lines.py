@@ -9,6 +9,7 @@ one release of Laplace noise: epsilon 2 for each of 800 labels, paid now
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
@@ -76,17 +77,21 @@ def guarantee(
     epsilon: float,
     delta: float,
     total: tuple[float, float],
+    scope: str,
     noise_seed: int | None,
     seeded: bool,
+    not_counted: Sequence[str] = (),
 ) -> str:
     """Return what a fit guarantees, in a sentence.
 
     Args:
         epsilon: Of the fit.
         delta: At which it holds.
-        total: Epsilon of all fits with its vault, and the delta at which that holds.
+        total: Epsilon of all fits that are known of, and the delta at which that holds.
+        scope: Which fits these are, in words.
         noise_seed: Of the fit's noise; None for a secret one.
-        seeded: Whether noise of any fit with its vault came from a seed, or a source not known.
+        seeded: Whether noise of any of those came from a seed, or a source not known.
+        not_counted: What the total leaves out, in words.
     """
     if noise_seed is not None:
         return (
@@ -100,7 +105,8 @@ def guarantee(
     if math.isfinite(total[0]):
         every = f"{total[0]:.4g}{f' at delta {total[1]:g}' if total[1] != delta else ''}"
     void = "; noise of some of those came from a seed, and hides nothing from who knows it"
+    left_out = "".join(f"; not counted: {each}" for each in not_counted)
     return (
         f"label differential privacy, epsilon {epsilon:.4g} ({kind}) for this fit and {every} for "
-        f"all fits with its vault{void if seeded else ''}; features are not protected"
+        f"{scope}{void if seeded else ''}; features are not protected{left_out}"
     )

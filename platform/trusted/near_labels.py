@@ -6,7 +6,7 @@ Canaries are planted only where they are asked for: each of them spoils a label.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -73,6 +73,9 @@ class NearLabels:
         self._canaries: PlantedCanaries | None = None
         self._audit = secrets.audit
         self._desk: AnswerDesk | None = None
+        if self._audit is not None:  # equal labels differ by it, which is public
+            seed = noise.seed if isinstance(noise, SeededNoise) else None
+            side = replace(side, planted=f"{self._audit}, seed {seed}")
         self._vault = shared.lock_away(side, self._lock)
         self._charged_before = {charge.key for charge in self._vault.charges()}
         self.keys: list[str] = []
@@ -190,6 +193,10 @@ class NearLabels:
     def charges(self) -> list[Charge]:
         """Return the lines of the ledger for what this fit has read."""
         return [charge for charge in self._vault.charges() if charge.key in self.keys]
+
+    def new_charges(self) -> list[Charge]:
+        """Return the lines of the ledger that this fit added."""
+        return [charge for charge in self._vault.charges() if self.is_new(charge)]
 
     def is_new(self, charge: Charge) -> bool:
         """Whether it was this fit that paid for a release, and no earlier one."""

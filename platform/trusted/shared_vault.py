@@ -1,18 +1,19 @@
 """One ledger for many fits in one process or several: who paid for what, and what that is together.
 
-A fit is told by its public side: its rows and its classes. Fits on the same rows with the same
-labels have one vault, so that what one has released the next one reads, and pays nothing. All else
-is charged anew, and what fits have cost adds up (`mechanisms/joint_ledger.py`): label by label
-where fits say which label each row is, and as if one label had been in all of them where none do.
+A fit is told by its public side: its rows and its classes. Fits on the same rows have one vault, so
+that what one has released the next one reads, and pays nothing. Their labels must be equal: a fit
+with others is refused until `relabel` says for all to see that labels may have changed, so that no
+total depends on whether any did. All else is charged anew, and what fits have cost adds up
+(`mechanisms/joint_ledger.py`): label by label where fits say which label each row is, and as if one
+label had been in all of them where none do.
 
-Rows count as the same to the last bit, and in the same order: a label that was corrected, a row
-that was left out or features that were scaled otherwise make another fit. The very same features
-under other names are taken for the same people, whatever their names are: that is charged, and a
-mistake in the names costs nobody their privacy.
+Rows count as the same to the last bit, and in the same order: a row that was left out or features
+that were scaled otherwise make another fit. The very same features under other names are taken for
+the same people, whatever their names are: that is charged, and a mistake in the names costs nobody
+their privacy.
 """
 
 import hashlib
-import itertools
 import json
 import os
 import threading
@@ -43,12 +44,14 @@ class PublicSide:
         num_labels: N.
         people: Which label each row is, in words or numbers that mean the same in every fit [N];
             None where nobody says.
+        planted: What an audit plants among the labels; empty for nothing.
     """
 
     rows: str
     classes: str
     num_labels: int
     people: NDArray[Any] | None = None
+    planted: str = ""
 
     def __post_init__(self) -> None:
         """Check `people`."""
@@ -73,7 +76,7 @@ class PublicSide:
     def key(self) -> str:
         """A name for files."""
         people = None if self.people is None else self.names.tolist()
-        facts = [self.rows, self.classes, self.num_labels, people]
+        facts = [self.rows, self.classes, self.num_labels, people, self.planted]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
 
 
@@ -108,6 +111,7 @@ class SharedVault:
         """
         self.folder = None if folder is None else Path(folder).expanduser().absolute()
         self._memory: dict[str, _Place] = {}
+        self._relabeled = 0
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._moved = moved
@@ -148,17 +152,44 @@ class SharedVault:
             lock: Puts the labels into a vault on a store.
 
         Raises:
+            OtherLabels: An earlier fit on these rows had other labels, and nobody called `relabel`.
             StoreUnusable: A store that is damaged, or a copy.
             TypeError: The process is a fork, and the vault lies in the other one's memory.
         """
         self._refuse_a_fork()
         with self._lock:
-            for number in itertools.count():
-                try:
-                    return lock(self._store(side, number))
-                except OtherLabels:
-                    continue  # the same rows, but a label is another now
-        raise AssertionError("counting never ends")
+            try:
+                return lock(self._store(side, self._edition()))
+            except OtherLabels as error:
+                raise OtherLabels(
+                    "an earlier fit with this vault had other labels on these very rows; nothing "
+                    "was released. If labels were corrected, call vault.relabel(): later fits draw "
+                    "and pay anew. Other targets of the same rows take a SharedVault each, whose "
+                    "totals add up. (It is not done unasked: a total that grows only if labels "
+                    "changed would publish that they did.)"
+                ) from error
+
+    def relabel(self) -> None:
+        """Say publicly that labels may have changed: from now on every release is drawn anew.
+
+        Nothing paid before is forgotten. Call it on a schedule, or with each delivery of labels,
+        rather than only if one changed: who sees the totals sees that it was called.
+        """
+        self._refuse_a_fork()
+        with self._lock:
+            edition = self._edition() + 1
+            if self.folder is None:
+                self._relabeled = edition
+                return
+            with replacing(self.folder / "edition") as file:
+                file.write(str(edition).encode())
+
+    def _edition(self) -> int:
+        """How often labels may have changed."""
+        if self.folder is None:
+            return self._relabeled
+        file = self.folder / "edition"
+        return int(file.read_text()) if file.exists() else 0
 
     def parts(self) -> list[LedgerPart]:
         """Return the ledger of every fit that released something, over people numbered alike."""
@@ -209,7 +240,8 @@ class SharedVault:
             if side.people is not None:
                 with replacing(folder / "people.npy") as file:
                     np.save(file, side.people, allow_pickle=False)
-            facts = {"rows": side.rows, "classes": side.classes, "num_labels": side.num_labels}
+            names = ("rows", "classes", "num_labels", "planted")
+            facts = {name: getattr(side, name) for name in names}
             with replacing(folder / "fit.json") as file:
                 file.write(json.dumps(facts).encode())
         return self._opened(folder)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
+from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.configuration import (
     _LATER_KEYS,
     METHODS,
@@ -25,6 +25,7 @@ from labeldp.platform.configuration import (
     with_changes,
 )
 from labeldp.platform.overrides import parse_overrides, read_yaml
+from labeldp.platform.sweep import Sweep, Variant, plan_trials
 from labeldp.trainers.alibi import AlibiConfig, Noise
 from labeldp.trainers.models import ModelName
 from labeldp.trainers.pate.pate_fm import PateConfig
@@ -269,6 +270,23 @@ def test_secure_noise_is_asked_for_by_a_key_and_never_with_a_seed() -> None:
     assert config.noise.source() == SecureEntropy(draw=3)
     with pytest.raises(ConfigurationError, match=r"noise\.secure is true and noise\.seed is 0"):
         with_changes(TrialConfig(), {"noise.secure": True, "noise.seed": 0})
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"data.name": "own"}, NoiseKind.SECURE),
+        ({"data.name": "own", "noise.secure": False}, NoiseKind.PLAIN),
+        ({"data.name": "own", "noise.seed": 3}, NoiseKind.SEEDED),
+        ({}, NoiseKind.PLAIN),
+    ],
+)
+def test_noise_on_labels_of_the_users_own_is_secure_unless_stated(
+    changes: dict[str, Any], kind: NoiseKind
+) -> None:
+    variants = (Variant(name="one", changes=changes),)
+    (trial,) = plan_trials(Sweep(name="own", base=TrialConfig(), variants=variants))
+    assert trial.config.noise.kind is kind
 
 
 def test_trials_from_before_secure_noise_keep_their_hash() -> None:

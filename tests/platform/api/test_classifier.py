@@ -20,14 +20,27 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labeldp import LabelPrivateClassifier, SharedVault
-from labeldp.platform.api.classifier import PrivacyAddsUp
+from labeldp.platform.api import classifier
+from labeldp.platform.api.classifier import PrivacyAddsUp, PrivacyNotCounted
 from labeldp.platform.api.method_names import NAMED
+from labeldp.platform.api.process_ledger import ProcessLedger
 from labeldp.trainers.trained_model import load_model
 from tests.platform.api.labelled_rows import rows_and_labels
+
+pytestmark = pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
 
 X, Y = rows_and_labels(400)
 #: Little to train, where nobody looks at accuracy.
 QUICK = {"width": 8, "epochs": 2}
+
+
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch) -> ProcessLedger:
+    """One for each test, which is a process of its own as far as fits add up."""
+    made = ProcessLedger()
+    monkeypatch.setattr(classifier, "LEDGER", made)
+    return made
+
 
 #: Next to no noise, so that what checks learn is learned; it is fresh in every fit.
 PUBLISHED = LabelPrivateClassifier(
@@ -120,21 +133,62 @@ def test_it_learns_from_images() -> None:
     assert model.fit(images[:200], labels[:200]).score(images[200:], labels[200:]) > 0.9
 
 
-def test_the_same_object_refitted_on_the_same_labels_reads_and_pays_once() -> None:
-    model = quick().fit(X, Y)
-    first = model.predict_proba(X)
+def test_fits_without_a_vault_draw_anew_and_add_up_by_their_rows() -> None:
+    model = quick(epsilon=1.0).fit(X[:300], Y[:300])
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyAddsUp)
-        again = model.fit(X, Y)
-    assert (again.predict_proba(X) == first).all()
-    assert again.total_epsilon_ == again.epsilon_ == 2.0 and not again.ledger_[0].new
-    with pytest.warns(PrivacyAddsUp, match=r"had paid epsilon 2 before, .* has paid 4 at delta 0"):
-        model.fit(X[:300], Y[:300])
-    assert model.epsilon_ == 2.0 and model.total_epsilon_ == 4.0
-    assert "4 for all fits with its vault" in model.guarantee_
+        quick().fit(X[300:], Y[300:])  # not one of these rows has paid before
+    for labels in (Y, np.roll(Y, 1)):  # whether labels changed makes no difference
+        with pytest.warns(PrivacyAddsUp):
+            last = quick(epsilon=0.25).fit(X.astype(np.float32), labels)
+    assert last.total_epsilon_ == 2.5
+    assert model.total_epsilon_ == 1.5 and "1.5 for all fits on these rows" in model.guarantee_
+    transformed = quick(epsilon=1.0)
+    with pytest.warns(PrivacyAddsUp):
+        transformed.fit(StandardScaler().fit_transform(X[:90]), Y[:90])
+    assert transformed.total_epsilon_ == 3.5  # nobody can tell whose rows these are
+    again = quick(method="moment_labels", epsilon=1.0).fit(X[:300], Y[:300])
+    # One Gaussian release, and pure ones of which the transformed rows' may have been of anybody.
+    assert 2.5 < again.total_epsilon_ <= 3.5 and again.total_delta_ == 1e-5
 
 
-@pytest.mark.filterwarnings("ignore::labeldp.platform.api.classifier.PrivacyAddsUp")
+def test_a_search_without_a_vault_reports_what_all_of_its_fits_cost() -> None:
+    def searched(**changes: Any) -> GridSearchCV:
+        model = quick(epsilon=1.0)
+        asked = {"cv": 5, "refit": lambda _: 1, "error_score": "raise", **changes}
+        return GridSearchCV(model, {"epsilon": [0.5, 1]}, **asked).fit(X, Y)
+
+    with pytest.warns(PrivacyNotCounted, match=r"StratifiedKFold split .* cv=KFold\(5, shuffle"):
+        best = searched().best_estimator_
+    # Each label is in four of five folds at each of two epsilons, and in the last fit.
+    assert (best.epsilon_, best.total_epsilon_, best.total_delta_) == (1.0, 7.0, 0.0)
+    assert "and 7 for all fits on these rows in this process" in best.guarantee_
+    assert "StratifiedKFold split the rows by their secret labels" in best.guarantee_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyNotCounted)
+        public = searched(cv=KFold(5, shuffle=True, random_state=0)).best_estimator_
+        cross_val_score(quick(epsilon=1.0), X, Y, cv=KFold(5), error_score="raise")
+    assert "not counted" not in public.guarantee_
+    assert public.total_epsilon_ == best.total_epsilon_ == 7.0 + 7.0 + 4.0  # of now
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_total_of_one_process_says_that_workers_paid_too(tmp_path: Path) -> None:
+    def searched(vault: SharedVault | None) -> LabelPrivateClassifier:
+        model, folds = quick(epsilon=1.0, vault=vault), KFold(2)
+        search = GridSearchCV(model, {"random_state": [0]}, cv=folds, n_jobs=2, error_score="raise")
+        found = search.fit(X, Y).best_estimator_
+        assert isinstance(found, LabelPrivateClassifier)
+        return found
+
+    alone = searched(None)
+    assert alone.total_epsilon_ == 1.0 and "this process alone" in alone.guarantee_
+    assert "vault=SharedVault(FOLDER)" in alone.guarantee_
+    kept = searched(SharedVault(tmp_path / "vault"))
+    # Two folds and all rows; and the fit before.
+    assert kept.total_epsilon_ == 4.0 and "not counted" not in kept.guarantee_
+
+
 def test_the_total_of_a_cross_validation_is_right_in_a_pipeline() -> None:
     def validated(vault: SharedVault, **fit: Any) -> float:
         pipeline = make_pipeline(StandardScaler(), quick(epsilon=1.0, vault=vault))
@@ -148,7 +202,6 @@ def test_the_total_of_a_cross_validation_is_right_in_a_pipeline() -> None:
     assert validated(SharedVault(), params=rows) == 4.0
 
 
-@pytest.mark.filterwarnings("ignore::labeldp.platform.api.classifier.PrivacyAddsUp")
 def test_a_search_over_what_changes_no_noise_pays_each_fold_once(tmp_path: Path) -> None:
     vault = SharedVault(tmp_path / "vault")
     rates = [{**QUICK, "learning_rate": rate} for rate in (0.1, 0.5, 1.0)]
@@ -262,11 +315,13 @@ def test_rows_of_another_kind_are_refused_by_predict() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
-def test_a_fork_that_would_draw_noise_nobody_knows_of_is_refused(tmp_path: Path) -> None:
+def test_a_fork_whose_fits_nobody_here_knows_of_is_refused_or_warned() -> None:
     own, shared = quick().fit(X, Y), SharedVault()
-    for model in (own, quick(vault=shared)):
-        said = in_a_fork(partial(model.fit, X[:90], Y[:90]))
-        assert "TypeError" in said and "is a fork of it" in said and "SharedVault(FOLDER)" in said
+    said = in_a_fork(partial(quick(vault=shared).fit, X[:90], Y[:90]))
+    assert "TypeError" in said and "is a fork of it" in said and "SharedVault(FOLDER)" in said
+    assert "PrivacyNotCounted: the total counts this process alone" in in_a_fork(
+        partial(own.fit, X[:90], Y[:90])
+    )
     assert not shared.charges() and own.total_epsilon_ == 2.0
 
 
@@ -284,7 +339,6 @@ def test_a_copy_that_is_fitted_again_adds_to_what_was_paid(
         assert copied(other).fit(X, Y).total_epsilon_ == 3.0
 
 
-@pytest.mark.filterwarnings("ignore::labeldp.platform.api.classifier.PrivacyAddsUp")
 def test_a_vault_remembers_published_classes_and_seeds() -> None:
     vault = SharedVault()
     seeded = quick(vault=vault, noise_seed=3).fit(X, Y)

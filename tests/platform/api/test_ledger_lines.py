@@ -42,7 +42,7 @@ def test_noise_that_is_not_known_is_called_no_guarantee() -> None:
 
 def test_a_guarantee_says_what_voids_it() -> None:
     facts: dict[str, Any] = dict(epsilon=1.0, delta=0.0, total=(3.0, 0.0), noise_seed=None)
-    facts["seeded"] = False
+    facts |= {"seeded": False, "scope": "all fits with its vault"}
     said = guarantee(**facts)
     assert "epsilon 1 (pure) for this fit and 3 for all fits" in said and "seed" not in said
     for change, words in (
@@ -50,6 +50,7 @@ def test_a_guarantee_says_what_voids_it() -> None:
         ({"noise_seed": 4}, "not private: the noise comes from seed 4"),
         ({"epsilon": np.inf}, "not private: labels were published"),
         ({"total": (np.inf, 0.0)}, "for this fit and without any bound for all"),
+        ({"not_counted": ["workers"]}, "features are not protected; not counted: workers"),
         ({"total": (3.0, 1e-5)}, "1 (pure) for this fit and 3 at delta 1e-05 for all fits"),
     ):
         assert words in guarantee(**{**facts, **change})

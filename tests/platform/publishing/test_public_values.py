@@ -104,7 +104,7 @@ def test_settings_and_figures_that_are_public_come_through() -> None:
         "data.limit": 500,
         "data.features": "AS_THEY_ARE",
         "seed": 0,
-        "noise.secure": False,
+        "noise.secure": None,
         "trainer.epsilon": 2.0,
         "trainer.noise": "LAPLACE",
         "trainer.width": None,

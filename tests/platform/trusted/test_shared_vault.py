@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.randomized_response import RandomizedResponse
-from labeldp.mechanisms.release_store import ReleaseStore
+from labeldp.mechanisms.release_store import OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.platform.trusted.shared_vault import PublicSide, SharedVault
 from labeldp.platform.trusted.vault_identity import StoreUnusable
@@ -52,14 +52,22 @@ def test_the_same_rows_and_labels_are_read_again_and_paid_once(shared: SharedVau
     assert shared.epsilon() == 1.0 and len(shared.charges()) == 1
 
 
-def test_other_rows_and_other_labels_pay_anew(shared: SharedVault) -> None:
+def test_no_total_shows_whether_labels_changed(shared: SharedVault) -> None:
     ask(shared)
     ask(shared, rows="others")
     assert shared.total() == (2.0, 0.0)
-    ask(shared, labels=1 - LABELS)  # a label was mended: noise of the same draw would tell which
-    assert shared.epsilon() == 3.0
-    ask(shared, labels=1 - LABELS)
-    assert shared.epsilon() == 3.0
+    mended = 1 - LABELS
+    with pytest.raises(OtherLabels, match=r"nothing was released.*call vault.relabel\(\)"):
+        ask(shared, labels=mended)
+    totals = []
+    for labels in (LABELS, mended):  # what is paid follows from the call, and not from the labels
+        before = shared.epsilon()
+        shared.relabel()
+        values = {ask(shared, labels=labels).key for _ in range(2)}
+        totals.append((shared.epsilon() - before, len(values)))
+    assert totals == [(1.0, 1), (1.0, 1)]
+    if shared.folder is not None:
+        assert ask(SharedVault(shared.folder), labels=mended).key and shared.epsilon() == 4.0
 
 
 def test_epsilon_holds_at_the_delta_that_was_asked_for(
@@ -81,10 +89,11 @@ def test_all_that_is_public_of_a_fit_tells_it_from_others() -> None:
         {"classes": "[1, 0]"},
         {"people": None},
         {"people": np.array([4, 3])},
+        {"planted": "20 canaries"},
         {"num_labels": 3, "people": np.array([3, 4, 5])},
     ]
     keys = {PublicSide(**{**facts, **change}).key for change in [{}, *others]}
-    assert len(keys) == 6
+    assert len(keys) == 7
 
 
 def test_named_rows_pay_for_what_they_were_in_only(shared: SharedVault) -> None:
