@@ -96,14 +96,15 @@ def learned_values(name: str, column: Any) -> NDArray[Any]:
 
 def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which values of a column (see `column_values`) are missing [N]."""
+    missing: NDArray[np.bool_] = np.zeros(len(column), dtype=bool)
     match column.dtype.kind:
         case "f":
-            return np.isnan(column)
+            missing = np.isnan(column)
         case "M":
-            return np.isnat(column)
+            missing = np.isnat(column)
         case "O":
-            return np.equal(column, None).astype(bool)  # type: ignore[call-overload]
-    return np.zeros(len(column), dtype=bool)
+            missing = np.array([value is None for value in column], dtype=bool)
+    return missing
 
 
 def _of_arrow(name: str, column: Any) -> NDArray[Any]:
@@ -172,14 +173,15 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if kind == "empty":  # no value at all
         return np.full(len(array), np.nan)
     if kind == "string":
-        return np.where(missing, None, array)
+        return _with_none(array, missing)
     if kind == "boolean":
         if not missing.any():
             return array.astype(bool)
-        return np.where(missing, None, np.where(missing, False, array).astype(bool).astype(str))
+        return _with_none(np.where(missing, False, array).astype(bool).astype(str), missing)
     if kind in ("date", "datetime", "datetime64"):
         days = pd.to_datetime(pd.Series(array), utc=True)
-        return days.dt.tz_localize(None).to_numpy()
+        dates: NDArray[Any] = days.dt.tz_localize(None).to_numpy()
+        return dates
     if kind in ("timedelta", "timedelta64"):
         return _days_of_duration(pd.to_timedelta(pd.Series(array)).to_numpy())
     if kind == "time":
@@ -193,6 +195,13 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
                     f"things; {_AS_IN_TRAINING}"
                 )
     return _spread(present.astype(np.float64), missing)
+
+
+def _with_none(array: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
+    """Text as objects, None where it is missing."""
+    text = array.astype(object)
+    text[missing] = None
+    return text
 
 
 def _spread(present: NDArray[np.float64], missing: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -223,7 +232,8 @@ def _dates_in(column: NDArray[Any]) -> NDArray[Any] | None:
         found = pd.to_datetime(pd.Series(column), format="ISO8601", utc=True)
     except ValueError:  # a month 13
         return None
-    return found.dt.tz_localize(None).to_numpy()
+    dates: NDArray[Any] = found.dt.tz_localize(None).to_numpy()
+    return dates
 
 
 def identifier(name: str, column: NDArray[Any]) -> str | None:
@@ -356,8 +366,8 @@ def matrix_of(rows: Any, *, width: int, names: Sequence[str] | None = None) -> N
         if matrix.dtype == object and matrix.ndim == 2:
             # As a DataFrame of several types makes one.
             places = range(matrix.shape[1])
-            columns = [column_values(str(place), matrix[:, place]) for place in places]
-            matrix = _stacked(places, columns)
+            held = [column_values(str(place), matrix[:, place]) for place in places]
+            matrix = _stacked(places, held)
     if matrix.dtype.kind not in _NUMBERS:
         raise RowsRefused(
             f"rows are {matrix.dtype}; they must be real numbers [N, {width}]: {_AS_IN_TRAINING}"

@@ -221,8 +221,10 @@ _LARGEST_BLOCK = 1 << 30
 _LONGEST_HEADER = 1 << 20
 _DELIMITERS = ",;\t"
 #: Fields of a `.csv` that stand for a missing value: those that pandas takes for one.
-_MISSING = ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND")
-_MISSING += ("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
+_MISSING = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+)
 #: Arrow's messages that quote nothing of the file.
 _WRONG_WIDTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _REASONS = ("Empty CSV file", "invalid UTF8 data", "straddling object")
