@@ -264,7 +264,11 @@ class SklearnStep:
         from skops.io import dumps, get_untrusted_types
 
         for part in _parts(transformers, BaseEstimator):
-            if part.__sklearn_tags__().target_tags.required:
+            selects = type(part).__module__.startswith("sklearn.feature_selection.")
+            selects = selects and type(part).__name__ != "VarianceThreshold"
+            tags = part.__sklearn_tags__()
+            predicts = tags.estimator_type in ("classifier", "regressor")
+            if selects or predicts or tags.target_tags.required:
                 raise ValueError(
                     f"{type(part).__name__} learns from labels, and no release pays for that: the "
                     "model would not be private; take a transformer of features alone"
@@ -323,6 +327,8 @@ def _parts(value: Any, kind: type) -> "list[Any]":
         return [part for each in value.values() for part in _parts(each, kind)]
     if not isinstance(value, kind):
         return []
+    if type(value).__name__ == "IterativeImputer":  # its regressors learn features from features
+        return [value]
     return [value, *(part for each in vars(value).values() for part in _parts(each, kind))]
 
 

@@ -406,9 +406,8 @@ def test_a_table_with_holes_dates_and_an_identifier(tmp_path: Path) -> None:
 def test_sparse_rows_and_missing_numbers_are_taken_as_dense_ones_are() -> None:
     rows = np.where(np.abs(X) < 0.3, 0, X)
     rows[::9, 2] = np.nan
-    seeds = {"noise_seed": 1, "random_state": 0}
-    dense = quick(**seeds).fit(rows, Y)
-    packed = quick(**seeds).fit(sparse.csr_matrix(rows), Y)
+    dense = quick(noise_seed=1).fit(rows, Y)
+    packed = quick(noise_seed=1).fit(sparse.csr_matrix(rows), Y)
     np.testing.assert_array_equal(
         dense.predict_proba(rows), packed.predict_proba(sparse.csr_matrix(rows))
     )
