@@ -87,6 +87,7 @@ _LATER_KEYS: dict[str, Any] = {
     "data.labels": None,
     "data.split_column": None,
     "data.drop": None,
+    "data.keep": None,
     "data.test_path": None,
     "data.test_labels": None,
     "data.hold_out_seed": 0,

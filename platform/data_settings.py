@@ -7,8 +7,7 @@
 from dataclasses import dataclass, fields
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.data_sets.own_rows import HoldOut, StatedClasses
-from labeldp.trainers.data_sets.own_source import OwnSource
+from labeldp.trainers.data_sets.own_files import HoldOut, OwnSource, StatedClasses
 from labeldp.trainers.settings.feature_set import FeatureSet as FeatureSet
 
 
@@ -25,6 +24,8 @@ class DataSettings:
         split_column: The column, or array of an `.npz`, that says `train` or `test`; `split` if
             not given.
         drop: Columns of a table that are left out, separated by commas.
+        keep: Columns of a table that are features although they look like identifiers, which are
+            left out otherwise; separated by commas.
         test_path: A second file of the user's own whose rows are for testing: their labels are
             public.
         test_labels: The file of labels that goes with it, where it is an `.npy`.
@@ -47,6 +48,7 @@ class DataSettings:
     label_column: str | None = None
     split_column: str | None = None
     drop: str | None = None
+    keep: str | None = None
     test_path: str | None = None
     test_labels: str | None = None
     limit: int | None = None
@@ -75,6 +77,7 @@ class DataSettings:
             label_column=self.label_column,
             split_column=self.split_column,
             drop=_names(self.drop),
+            keep=_names(self.keep),
             test_path=self.test_path,
             test_labels=self.test_labels,
             hold_out=self.hold_out,

@@ -33,8 +33,7 @@ from labeldp.trainers.data_sets.checks import (
 )
 from labeldp.trainers.data_sets.files import Splits, data_root, fixed_order
 from labeldp.trainers.data_sets.own_data import read_own
-from labeldp.trainers.data_sets.own_rows import HoldOut, StatedClasses
-from labeldp.trainers.data_sets.own_source import OwnSource
+from labeldp.trainers.data_sets.own_files import HoldOut, OwnSource, StatedClasses
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.mapped_features import FileOfFeatures, as_tensor, file_of, take_rows
 from labeldp.trainers.preprocessing import NOTHING, Preprocessing, as_given

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeldp.trainers.data_sets.mapped_rows import write_once
+from labeldp.trainers.data_sets.own_features import write_once
 
 _CHUNK_NUMBERS = 1 << 24
 

@@ -23,8 +23,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data_sets.raw_rows import RowsRefused, matrix_of
-from labeldp.trainers.data_sets.tables import Columns, Numbers, refuse_not_finite
+from labeldp.trainers.data_sets.columns import (
+    Columns,
+    Numbers,
+    RowsRefused,
+    matrix_of,
+    refuse_not_finite,
+)
 
 if TYPE_CHECKING:  # listing and checking data sets stays quick without it
     from torch import Tensor
@@ -40,6 +45,8 @@ __all__ = [
     "as_given",
 ]
 
+#: What skops does not know to be harmless in scikit-learn's transformers.
+_HARMLESS = frozenset({"numpy.dtype", "sklearn.compose._column_transformer._RemainderColsList"})
 #: Place of an identifier that no training row has.
 UNKNOWN = 0
 
@@ -233,6 +240,99 @@ class Places:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class SklearnStep:
+    """Fitted transformers of scikit-learn, such as the first steps of a `Pipeline`.
+
+    They are kept in the format of skops, which runs no code of the file.
+
+    Attributes:
+        transformers: What rows pass through.
+    """
+
+    kind: ClassVar[str] = "sklearn"
+
+    transformers: Any
+
+    @classmethod
+    def of(cls, transformers: Any) -> "SklearnStep":
+        """Return the step of fitted transformers.
+
+        Raises:
+            ValueError: One learns from labels, which no release pays for, or is not scikit-learn's.
+        """
+        from sklearn.base import BaseEstimator
+        from skops.io import dumps, get_untrusted_types
+
+        for part in _parts(transformers, BaseEstimator):
+            selects = type(part).__module__.startswith("sklearn.feature_selection.")
+            selects = selects and type(part).__name__ != "VarianceThreshold"
+            tags = part.__sklearn_tags__()
+            predicts = tags.estimator_type in ("classifier", "regressor")
+            if selects or predicts or tags.target_tags.required:
+                raise ValueError(
+                    f"{type(part).__name__} learns from labels, and no release pays for that: the "
+                    "model would not be private; take a transformer of features alone"
+                )
+        unknown = set(get_untrusted_types(data=dumps(transformers))) - _HARMLESS
+        if unknown:
+            raise ValueError(
+                f"{', '.join(sorted(unknown))} can't be saved in a model, which holds no code; use "
+                "scikit-learn's own transformers, or prepare rows before the model"
+            )
+        return cls(transformers=transformers)
+
+    def __call__(self, rows: Any) -> Any:
+        """Return what the transformers make of rows.
+
+        Raises:
+            RowsRefused: The transformers refuse the rows.
+        """
+        try:
+            return self.transformers.transform(rows)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RowsRefused(f"scikit-learn's transformers refuse the rows: {error}") from error
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Nothing: the step after it knows."""
+        return ()
+
+    def described(self) -> dict[str, Any]:
+        """Return what is no array: nothing."""
+        return {}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the transformers' bytes."""
+        from skops.io import dumps
+
+        return {"skops": np.frombuffer(dumps(self.transformers), dtype=np.uint8)}
+
+    @classmethod
+    def restored(
+        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> "SklearnStep":
+        """Return what `described` and `arrays` were taken of; refuse types that skops distrusts."""
+        from skops.io import loads
+
+        del described
+        packed = np.asarray(arrays["skops"]).tobytes()
+        return cls(transformers=loads(packed, trusted=list(_HARMLESS)))
+
+
+def _parts(value: Any, kind: type) -> "list[Any]":
+    """An estimator and all estimators in it."""
+    if isinstance(value, (list, tuple)):
+        return [part for each in value for part in _parts(each, kind)]
+    if isinstance(value, Mapping):
+        return [part for each in value.values() for part in _parts(each, kind)]
+    if not isinstance(value, kind):
+        return []
+    if type(value).__name__ == "IterativeImputer":  # its regressors learn features from features
+        return [value]
+    return [value, *(part for each in vars(value).values() for part in _parts(each, kind))]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Preprocessing:
     """Steps from rows as people have them to features.
 
@@ -330,7 +430,7 @@ def _kinds() -> dict[str, type[Step]]:
 
     kinds: tuple[type[Step], ...] = (
         *(AsTheyAre, Columns, Images, Numbers, Places),
-        *(PatchStep, RandomPatchStep, ScaledStep),
+        *(PatchStep, RandomPatchStep, ScaledStep, SklearnStep),
     )
     return {kind.kind: kind for kind in kinds}
 

@@ -26,7 +26,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.own_models import OwnModelMissing
 from labeldp.trainers.predictors import Predictor, UnknownArchitecture, below, restored
-from labeldp.trainers.preprocessing import Preprocessing, RowsRefused
+from labeldp.trainers.preprocessing import Preprocessing, RowsRefused, SklearnStep
 from labeldp.trainers.regular_files import FileRefused, open_regular, read_bytes
 
 #: Of the files; counted up when an older version could not read them any more.
@@ -188,6 +188,13 @@ class TrainedModel:
         """Return the likeliest class [N] of each row: its name, or its number if it has none."""
         chosen: NDArray[Any] = self.classes[self.predict_proba(rows).argmax(1)]
         return chosen
+
+    def after(self, transformers: Any) -> "TrainedModel":
+        """Return a model of rows that pass through scikit-learn's fitted transformers first."""
+        if transformers is None:
+            return self
+        steps = (SklearnStep.of(transformers), *self.preprocessing.steps)
+        return replace(self, preprocessing=Preprocessing(steps=steps))
 
     def files(self) -> dict[str, bytes]:
         """Return the content of the model's files by name; the description comes last."""

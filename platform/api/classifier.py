@@ -17,7 +17,7 @@ Everything runs in this process, on labels that lie in a vault; Ray is for sweep
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -46,6 +46,7 @@ from labeldp.platform.api.fit_rows import (
     kind_of,
     names_of,
     public_rows,
+    used_columns,
 )
 from labeldp.platform.api.fit_settings import FitSize, configured, fit_changes, refuse_prices
 from labeldp.platform.api.ledger_lines import PaidRelease, guarantee
@@ -67,6 +68,9 @@ if TYPE_CHECKING:
     from labeldp.platform.trusted.shared_vault import SharedVault
     from labeldp.trainers.data import PublicData
 
+#: What scikit-learn lets through of a matrix.
+_TAKEN: Any = {"dtype": "numeric", "accept_sparse": "csr", "ensure_all_finite": "allow-nan"}
+
 
 class PrivacyAddsUp(UserWarning):
     """These labels had paid before: the total is larger than this fit's epsilon."""
@@ -80,7 +84,9 @@ class PrivacyNotCounted(UserWarning):
 class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learns from labels under label differential privacy; features count as public.
 
-    X may be numbers [N, D], a DataFrame (text becomes categories) or images uint8 [N, H, W] and
+    X may be numbers [N, D], dense or sparse, a DataFrame (text becomes categories, dates become
+    days; a missing number becomes its column's median, with an indicator column; missing text is a
+    category) or images uint8 [N, H, W] and
     [N, C, H, W]. Standardization, categories and descriptions of images are part of the model: it
     is asked about rows as they come.
 
@@ -103,6 +109,9 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         noise_seed: Makes the noise repeatable and the guarantee void for who knows the seed.
         device: "auto", "cpu" or "cuda".
         verbose: Say on standard error how it goes.
+        keep: Columns of a DataFrame that are features although they look like identifiers (`id`,
+            or text that is different in nearly every row); such columns are left out otherwise,
+            with a warning that names them.
 
     Attributes:
         epsilon_, delta_: What this fit has read cost the label that paid most.
@@ -134,6 +143,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         noise_seed: int | None = None,
         device: str = "auto",
         verbose: bool = False,
+        keep: Sequence[str] | None = None,
     ) -> None:
         """Keep the parameters; they are checked by `fit`."""
         self.method = method
@@ -147,6 +157,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.noise_seed = noise_seed
         self.device = device
         self.verbose = verbose
+        self.keep = keep
 
     def fit(self, X: Any, y: Any, rows: Any = None) -> Self:
         """Learn from the labels y [N] of the rows X [N, ...], and pay for it.
@@ -170,7 +181,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         method, reason = self._method(len(classes))
         tell = fitting.Teller(quiet=not self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")
-        data = public_rows(rows_of_x, num_classes=len(classes))
+        data = public_rows(rows_of_x, num_classes=len(classes), keep=self.keep or ())
         config = self._configuration(method, data)
         if method.name != "no_privacy":
             fitting.check_price(
@@ -225,13 +236,21 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         chosen: NDArray[Any] = self.classes_[likeliest]
         return chosen
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: str | os.PathLike[str], *, after: Any = None) -> None:
         """Write the model for others: `labeldp.trainers.trained_model.load_model` reads it.
 
         Nothing private is in it: weights, preprocessing, classes, what it cost.
+
+        Args:
+            folder: Where.
+            after: Fitted scikit-learn transformers that rows pass through first and that become
+                part of the model: `pipeline[-1].save("model", after=pipeline[:-1])`.
+
+        Raises:
+            ValueError: A transformer learns from labels, or is not scikit-learn's.
         """
         check_is_fitted(self, "model_")
-        self.model_.save(folder)
+        self.model_.after(after).save(folder)
 
     @property
     def total_epsilon_(self) -> float:
@@ -262,6 +281,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.noise_seed is None
         tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         tags.input_tags.string = False
         return tags
 
@@ -298,7 +319,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self._row_kind = kind
         self._columns = tuple(map(str, rows.columns)) if kind is RowKind.NAMED else ()
         if kind is RowKind.NUMBERS or (kind is RowKind.NAMED and all_numbers(rows)):
-            checked, y = validate_data(self, rows, labels, dtype="numeric", ensure_min_samples=2)
+            checked, y = validate_data(self, rows, labels, ensure_min_samples=2, **_TAKEN)
             check_classification_targets(y)
             return (rows if kind is RowKind.NAMED else checked), y
         validate_data(self, rows, labels, skip_check_array=True)
@@ -314,12 +335,12 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _rows_to_predict(self, rows: Any) -> Any:
         kind = kind_of(rows)
         if kind is RowKind.NUMBERS or (kind is RowKind.NAMED and all_numbers(rows)):
-            checked = validate_data(self, rows, dtype="numeric", reset=False)
+            checked = validate_data(self, rows, reset=False, **_TAKEN)
             if self._row_kind is RowKind.NAMED:
-                return columns_of(checked, self._columns)
+                return used_columns(columns_of(checked, self._columns), self.model_)
             return checked
         validate_data(self, rows, reset=False, skip_check_array=True)
-        return rows
+        return used_columns(rows, self.model_)
 
     def _method(self, num_classes: int) -> tuple[NamedMethod, str]:
         if self.method != AUTO:

@@ -1,11 +1,13 @@
 """Rows as people have them, as public data to learn from; what prepares them stays with the model.
 
-Arrays are checked as scikit-learn checks them. DataFrames may hold text, which becomes categories;
-images are bytes. Tables are standardized and scaled to a mean squared norm of 1, large images are
-described by their patches; no label has a part in it.
+Arrays are checked as scikit-learn checks them; NaN is a missing number. DataFrames may hold text,
+which becomes categories, and dates, which become days; images are bytes. Tables are standardized
+and scaled to a mean squared norm of 1, large images are described by their patches; no label has a
+part in it.
 """
 
 import hashlib
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from labeldp.platform.api.fit_settings import SMALLEST_PATCHED
 
 if TYPE_CHECKING:
     from labeldp.trainers.data import PublicData
+    from labeldp.trainers.trained_model import TrainedModel
 
 
 class RowKind(Enum):
@@ -39,26 +42,27 @@ def all_numbers(table: Any) -> bool:
     return all(getattr(dtype, "kind", "O") in "iuf" for dtype in table.dtypes)
 
 
-def public_rows(rows: Any, *, num_classes: int) -> "PublicData":
+def public_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> "PublicData":
     """Return X as public data without a test split, ready to be learned from.
 
     Args:
         rows: X.
         num_classes: K, as stated.
+        keep: Columns that are features although they look like identifiers.
 
     Raises:
-        ValueError: Values that are missing, not finite, dates, or images that are no bytes; row and
+        ValueError: Infinite values, columns of several types, or images that are not bytes; row and
             column are named.
     """
     from labeldp.trainers.data import FeatureKind, PublicData
-    from labeldp.trainers.data_sets.own_memory import read_arrays
+    from labeldp.trainers.data_sets.own_data import read_arrays
     from labeldp.trainers.features import described_by_features
     from labeldp.trainers.mapped_features import as_tensor
     from labeldp.trainers.preprocessing import Preprocessing
 
     # The reader wants labels beside; none of the true ones has a part in preparing rows.
-    nobodys = np.zeros(len(rows), dtype=np.int64)
-    splits = read_arrays(rows, nobodys, classes=num_classes)
+    nobodys = np.zeros(np.shape(rows)[0], dtype=np.int64)
+    splits = read_arrays(rows, nobodys, classes=num_classes, keep=keep)
     fitted = splits.preprocessing
     data = PublicData(
         name="own",
@@ -94,6 +98,16 @@ def names_of(rows: Any) -> NDArray[Any] | None:
     if names.dtype.kind == "O" and all(type(name) is str for name in names.flat):
         return names.astype(str)
     return names
+
+
+def used_columns(rows: Any, model: "TrainedModel") -> Any:
+    """Return rows without the columns that the fit left out; rows without names as they are."""
+    from labeldp.trainers.data_sets.columns import Columns, by_name
+
+    step, named = model.preprocessing.steps[0], by_name(rows)
+    if named is None or not isinstance(step, Columns):
+        return rows
+    return {name: column for name, column in named.items() if name in step.columns}
 
 
 def columns_of(rows: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray[Any]]:

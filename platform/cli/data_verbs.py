@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from labeldp.platform.cli.own_check import OwnCheck
     from labeldp.platform.cli.tables import Table
     from labeldp.trainers.data_sets.data_set import DataSet
-    from labeldp.trainers.data_sets.own_source import OwnSource
+    from labeldp.trainers.data_sets.own_files import OwnSource
 
 DATA = Group(name="data", summary="data sets")
 
@@ -204,7 +204,7 @@ def _listed(found: SetList) -> "list[Table | str]":
 
 
 def _check(options: argparse.Namespace) -> "SetCheck | OwnCheck":
-    from labeldp.trainers.data_sets.own_data import OWN_FILES
+    from labeldp.trainers.data_sets.own_files import OWN_FILES
 
     name = options.name
     if options.features is not None:
@@ -222,7 +222,7 @@ def _check(options: argparse.Namespace) -> "SetCheck | OwnCheck":
 
 def _source(options: argparse.Namespace, path: str) -> "OwnSource":
     from labeldp.platform.data_settings import DataSettings
-    from labeldp.trainers.data_sets.own_rows import HoldOut
+    from labeldp.trainers.data_sets.own_files import HoldOut
 
     return DataSettings(
         path=path,
@@ -230,6 +230,7 @@ def _source(options: argparse.Namespace, path: str) -> "OwnSource":
         label_column=options.label_column,
         split_column=options.split_column,
         drop=options.drop,
+        keep=options.keep,
         test_path=options.test,
         test_labels=options.test_labels,
         hold_out=None if options.hold_out is None else HoldOut(options.hold_out),
@@ -265,6 +266,8 @@ def _set_to_check(parser: argparse.ArgumentParser) -> None:
     own.add_argument("--label-column", metavar="NAME", help="of a table (default: label)")
     own.add_argument("--split-column", metavar="NAME", help="says train or test (default: split)")
     own.add_argument("--drop", metavar="A,B,...", help="columns to leave out")
+    text = "columns that look like identifiers and are features"
+    own.add_argument("--keep", metavar="A,B,...", help=text)
     own.add_argument("--test", metavar="FILE", help="rows for testing; their labels are public")
     own.add_argument("--test-labels", metavar="t.npy", help="of rows for testing in an .npy")
     text = "without a test split: publish one label in five, or none"

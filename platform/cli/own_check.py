@@ -4,6 +4,7 @@ Labels are never shown, nor counted by class.
 """
 
 import shlex
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from labeldp.trainers.data_sets.own_description import ColumnSeen, FileSeen
-    from labeldp.trainers.data_sets.own_source import OwnSource
+    from labeldp.trainers.data_sets.own_files import OwnSource
 
 #: More columns than that are not listed for people; JSON has all of them.
 _LISTED = 40
@@ -54,13 +55,18 @@ def check_own(source: "OwnSource") -> OwnCheck:
     Args:
         source: Which file, and what is said of it so far.
     """
+    from labeldp.trainers.data_sets.own_data import read_own
     from labeldp.trainers.data_sets.own_description import describe
+    from labeldp.trainers.data_sets.own_features import ColumnsLeftOut
+    from labeldp.trainers.data_sets.own_files import read_table
+    from labeldp.trainers.data_sets.set_size import fingerprint_of, size_of
 
     assert source.path is not None
     path = str(Path(source.path).expanduser().absolute())
     keys = _keys(source, path)
     try:
-        seen = describe(source)
+        table = read_table(source)
+        seen = describe(source, table)
     except ValueError as error:
         return _found(path, keys, problems=[str(error)])
     unsaid = {missing.key: f"{missing.key}={missing.value}" for missing in seen.missing}
@@ -68,21 +74,21 @@ def check_own(source: "OwnSource") -> OwnCheck:
         said = [key for key in keys if key.partition("=")[0] not in unsaid]
         problems = [f"{unsaid[each.key]}: {each.why}" for each in seen.missing]
         return _found(path, [*said, *unsaid.values()], problems=problems, seen=seen)
-    # Here, for it loads torch.
-    from labeldp.trainers.data import load_own
-
     try:
-        data = load_own(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColumnsLeftOut)  # `seen` names them
+            splits = read_own(source, table=table)
+        size = size_of("own", splits)
     except ValueError as error:
         return _found(path, keys, problems=[str(error)], seen=seen)
     return OwnCheck(
         ok=True,
         path=path,
         problems=[],
-        training_examples=len(data.public.train_features),
-        test_examples=len(data.public.test_features),
-        num_classes=data.public.num_classes,
-        fingerprint=data.public.fingerprint,
+        training_examples=size.num_labels,
+        test_examples=len(splits.test_features),
+        num_classes=size.num_classes,
+        fingerprint=fingerprint_of(splits),
         seen=seen,
         keys=keys,
         command=_command(keys),
@@ -134,7 +140,10 @@ def _found(
 
 
 def _command(keys: Sequence[str]) -> str:
-    return shlex.join(["python", "sweeps/quickstart.py", *keys])
+    """A sweep in a results folder of its own, without the baseline, whose epsilon is infinite."""
+    path = next(key for key in keys if key.startswith("data.path="))
+    start = ["python", "sweeps/quickstart.py", "--results", f"results/{Path(path).stem}"]
+    return shlex.join([*start, "--without", "no privacy", *keys])
 
 
 def _keys(source: "OwnSource", path: str) -> list[str]:

@@ -1,5 +1,6 @@
 """What `labeldp predict` does: find the model, read raw rows, write a table of predictions."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from labeldp.platform.private_files import replacing
 from labeldp.platform.records.kept_models import DESCRIPTION
 from labeldp.platform.records.mlflow_model import prediction_columns
 from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.trainers.data_sets.columns import ColumnsIgnored
 from labeldp.trainers.encoders.embedding_record import checked_record
 from labeldp.trainers.encoders.provenance import FeatureProvenance
 from labeldp.trainers.trained_model import load_model
@@ -30,6 +32,7 @@ class Predictions:
         delta: At which epsilon holds.
         private: Whether there is a guarantee at all.
         line: What the sweep's report calls it; None where the model lies in no results folder.
+        notes: Columns of the file that the model does not use.
     """
 
     file: str
@@ -41,6 +44,7 @@ class Predictions:
     delta: float
     private: bool
     line: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 def predict(model: str, data: str, *, out: str, trial: str | None = None) -> Predictions:
@@ -64,7 +68,10 @@ def predict(model: str, data: str, *, out: str, trial: str | None = None) -> Pre
     folder = model_folder(Path(model), trial)
     loaded = load_model(folder)
     _check_encoder(data, loaded.origin.provenance)
-    table = pd.DataFrame(prediction_columns(loaded, read_rows(data, loaded.preprocessing)))
+    rows = read_rows(data, loaded.preprocessing)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", ColumnsIgnored)
+        table = pd.DataFrame(prediction_columns(loaded, rows))
     with replacing(target) as file:
         if target.suffix == ".csv":
             table.to_csv(file, index=False)
@@ -75,6 +82,9 @@ def predict(model: str, data: str, *, out: str, trial: str | None = None) -> Pre
         file=out,
         rows=len(table),
         columns=list(table),
+        notes=tuple(
+            str(each.message) for each in warned if issubclass(each.category, ColumnsIgnored)
+        ),
         line=_line_in_report(folder, trial=loaded.origin.trial),
         **{name: facts[name] for name in ("trial", "method", "epsilon", "delta", "private")},
     )

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeldp.platform.cli.array_files import ArrayFileError, read_array
+from labeldp.trainers.data_sets.columns import Categories, Columns
 from labeldp.trainers.data_sets.files import DataFileError
-from labeldp.trainers.data_sets.own_csv import csv_table
-from labeldp.trainers.data_sets.tables import Categories, Columns
+from labeldp.trainers.data_sets.own_files import csv_table
 from labeldp.trainers.preprocessing import Preprocessing
 from labeldp.trainers.regular_files import FileRefused, open_regular
 
@@ -61,7 +61,7 @@ def _parquet(path: Path) -> Any:
 def _csv(path: Path, preprocessing: Preprocessing) -> Any:
     step = preprocessing.steps[0]
     if isinstance(step, Columns):
-        # By the reader of training rows: what it takes for one category, this does, too.
+        # By the reader of training rows, so that both find the same categories and missing values.
         text = [name for name, each in step.columns.items() if isinstance(each, Categories)]
         return csv_table(path, text=text).to_pandas()
     import pandas as pd

@@ -13,6 +13,7 @@ half: 3.5
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,10 @@ def explained(error: BaseException) -> str:
         more = str(error) or "no more is said"
         return f"error: this machine has too little memory for that ({more})"
     return f"error: {error}"
+
+
+#: Before any verb changes it.
+_python_shows = warnings.formatwarning
 
 
 def plain_text(value: Any, indent: str = "") -> str:
@@ -116,6 +121,7 @@ class Verb:
         Raises:
             Exception: A defect: an error that has no exit code.
         """
+        before, warnings.formatwarning = warnings.formatwarning, _as_note
         try:
             result = self.run(options)
         except (Exception, KeyboardInterrupt) as error:
@@ -124,6 +130,8 @@ class Verb:
                 raise
             print(self.explain(error), file=sys.stderr)
             return code
+        finally:
+            warnings.formatwarning = before
         _print(_json(result) if options.json else self._words_for(result))
         return self.code(result)
 
@@ -133,6 +141,13 @@ class Verb:
         from labeldp.platform.cli.tables import shown
 
         return shown(self.tables(result))
+
+
+def _as_note(message: Any, category: type[Warning], *place: Any, **more: Any) -> str:
+    """A warning of labeldp's own in a line, and others as Python shows them."""
+    if category.__module__.startswith("labeldp."):
+        return f"note: {message}\n"
+    return _python_shows(message, category, *place, **more)
 
 
 def _plain(result: Any) -> Any:

@@ -17,8 +17,6 @@ from labeldp.platform.publishing.public_values import PublicTrial
 from labeldp.platform.publishing.selection import NotPublishable
 from labeldp.platform.publishing.total_ledger import Total
 from labeldp.platform.records.trial_record import TrialRecord
-from labeldp.trainers.data_sets.tables import Columns
-from labeldp.trainers.preprocessing import Preprocessing
 from labeldp.trainers.trained_model import DESCRIPTION, TrainedModel, load_model
 
 #: Where an architecture and a preprocessing may hold text: words of ours, and names of public
@@ -54,8 +52,7 @@ def public_model(
         fingerprint=trial.fingerprint,
         noise=trial.noise,
     )
-    preprocessing = _without_other_columns(model.preprocessing)
-    files = replace(model, origin=origin, preprocessing=preprocessing).files()
+    files = replace(model, origin=origin).files()
     described = json.loads(files[DESCRIPTION])
     for part, allowed in (("architecture", _WORDS), ("preprocessing", _COLUMNS)):
         place = _text_elsewhere(described[part], allowed)
@@ -94,15 +91,6 @@ def _check(
             f"ledger its releases cost {cost.epsilon:g}; find out which before anything leaves"
         )
     assert not math.isnan(cost.epsilon)
-
-
-def _without_other_columns(preprocessing: Preprocessing) -> Preprocessing:
-    """Take out the names of columns that the model passes over: labels, and what was left out."""
-    steps = (
-        replace(step, beside=()) if isinstance(step, Columns) else step
-        for step in preprocessing.steps
-    )
-    return Preprocessing(steps=tuple(steps))
 
 
 def _text_elsewhere(value: Any, allowed: tuple[str, ...], key: str = "") -> str | None:

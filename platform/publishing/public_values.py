@@ -21,7 +21,7 @@ from labeldp.platform.configuration import METHODS, EvaluationSettings, FeatureS
 from labeldp.platform.figure_names import PUBLIC
 from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.trainers.data_sets.catalog import DATASETS
-from labeldp.trainers.data_sets.own_rows import HoldOut
+from labeldp.trainers.data_sets.own_files import HoldOut
 from labeldp.trainers.encoders.provenance import FeatureProvenance
 
 #: What a page's rows can't be without: an interval that says nothing, in place of the owner's.

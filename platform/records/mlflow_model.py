@@ -145,12 +145,11 @@ def _inputs(step: Mapping[str, Any], folder: Path) -> tuple[list[dict[str, Any]]
     """What raw rows are by the first step of a preprocessing, in MLflow's words; and a row."""
     match step["kind"]:
         case "columns":
-            text = {each["name"]: "categories" in each for each in step["columns"]}
-            row = {
-                each["name"]: each["categories"][0] if text[each["name"]] else each["mean"]
-                for each in step["columns"]
-            }
-            columns = [_column(name, _TEXT if text[name] else _FLOAT) for name in row]
+            row = {each["name"]: _usual(each) for each in step["columns"]}
+            columns = [
+                _column(name, _FLOAT if isinstance(value, float) else _TEXT)
+                for name, value in row.items()
+            ]
             return columns, _Example.of_columns(row)
         case "numbers":
             mean = _array(folder, "preprocessing.0.mean").tolist()
@@ -170,6 +169,15 @@ def _inputs(step: Mapping[str, Any], folder: Path) -> tuple[list[dict[str, Any]]
             row_of_zeros = np.zeros(step["columns"], dtype=kind).tolist()
             return _tensor(kind, [step["columns"]]), _Example.of_array(row_of_zeros)
     raise ValueError(f"rows of kind {step['kind']!r} have no name in MLflow")
+
+
+def _usual(column: Mapping[str, Any]) -> Any:
+    """A value that a column may have; dates are written as text."""
+    if "categories" in column:
+        return column["categories"][0] if column["categories"] else ""
+    if column["dates"]:
+        return str(np.datetime64(int(column["mean"]), "D"))
+    return float(column["mean"])
 
 
 def _array(folder: Path, name: str) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from labeldp.platform.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.data_loading import load_data
 from labeldp.platform.data_settings import OWN_KEYS, DataSettings, FeatureSet
-from labeldp.trainers.data_sets.own_rows import HoldOut
+from labeldp.trainers.data_sets.own_files import HoldOut
 from labeldp.trainers.encoders.provenance import League
 
 

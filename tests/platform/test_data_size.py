@@ -9,7 +9,7 @@ import pytest
 from labeldp.platform.configuration import DataSettings, EvaluationSettings
 from labeldp.platform.data_loading import load_data
 from labeldp.platform.data_size import size_of_data
-from labeldp.trainers.data_sets.own_rows import HoldOut
+from labeldp.trainers.data_sets.own_files import HoldOut
 
 OWN = DataSettings(name="own", hold_out=HoldOut.NONE, classes="3")
 

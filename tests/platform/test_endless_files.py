@@ -21,7 +21,7 @@ from labeldp.platform.records.tracking import Tracker, TrackingUnusable
 from labeldp.platform.sweep import Smoke, Sweep
 from labeldp.platform.trusted.vote_store import VoteJournal
 from labeldp.trainers.data_sets.catalog import DATASETS
-from labeldp.trainers.data_sets.own_columns import MOST_CHARACTERS
+from labeldp.trainers.data_sets.columns import MOST_CHARACTERS
 from labeldp.trainers.regular_files import FileRefused, memory_bytes
 
 pytestmark = pytest.mark.timeout(60)

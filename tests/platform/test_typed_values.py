@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from labeldp.platform.configuration import DataSettings
 from labeldp.platform.data_settings import FeatureSet
 from labeldp.platform.typed_values import ValueRefused, as_typed
-from labeldp.trainers.data_sets.own_rows import HoldOut
+from labeldp.trainers.data_sets.own_files import HoldOut
 from labeldp.trainers.settings.lp_mst import LpMstConfig
 
 

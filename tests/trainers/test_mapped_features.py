@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from labeldp.trainers.data import LabelledData, load_own
-from labeldp.trainers.data_sets import own_arrays
-from labeldp.trainers.data_sets.own_rows import HoldOut
-from labeldp.trainers.data_sets.own_source import OwnSource
+from labeldp.trainers.data_sets import own_files
+from labeldp.trainers.data_sets.own_files import HoldOut, OwnSource
 from labeldp.trainers.held_out import set_aside
 from labeldp.trainers.mapped_features import file_of, take_rows
 
@@ -33,7 +32,7 @@ def loaded(path: Path, hold_out: HoldOut = HoldOut.NONE, limit: int | None = Non
 
 @pytest.fixture
 def mapped(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setattr(own_arrays, "MAPPED_BYTES", 1)
+    monkeypatch.setattr(own_files, "MAPPED_BYTES", 1)
     return monkeypatch
 
 
@@ -45,7 +44,7 @@ def test_features_are_the_same_in_a_file_and_in_memory(
     path = saved(tmp_path, kind)
     held = loaded(path, hold_out)
     assert file_of(held.public.train_features) is None
-    monkeypatch.setattr(own_arrays, "MAPPED_BYTES", 1)
+    monkeypatch.setattr(own_files, "MAPPED_BYTES", 1)
     on_disk = loaded(path, hold_out)
     assert file_of(on_disk.public.train_features) is not None
     for part in ("train_features", "test_features"):

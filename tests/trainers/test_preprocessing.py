@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from labeldp.trainers.data import PublicData, load
-from labeldp.trainers.data_sets.own_rows import HoldOut
-from labeldp.trainers.data_sets.tables import read_adult_rows
+from labeldp.trainers.data_sets.adult import read_adult_rows
+from labeldp.trainers.data_sets.own_files import HoldOut
 from labeldp.trainers.preprocessing import (
     AsTheyAre,
     Images,
@@ -61,8 +61,8 @@ def test_an_own_matrix_bit_for_bit(tmp_path: Path, kind: type[Any]) -> None:
     assert_raw_rows_become(data, pd.DataFrame(table[30:]))
     with pytest.raises(RowsRefused, match="had 4 columns"):
         data.preprocessing(table[30:, :3])
-    with pytest.raises(ValueError, match="row 0, column 1 is nan"):
-        data.preprocessing(np.where(np.eye(4, k=1), np.nan, 1.0)[:3])
+    with pytest.raises(ValueError, match="row 0, column 1 is inf"):
+        data.preprocessing(np.where(np.eye(4, k=1), np.inf, 1.0)[:3])
 
 
 def test_an_own_table_bit_for_bit(tmp_path: Path) -> None:
@@ -90,7 +90,6 @@ def test_an_own_table_bit_for_bit(tmp_path: Path) -> None:
         (bare.assign(size=pd.Timestamp("2020-01-01")), "column 'size' holds dates"),
         (bare.assign(size=np.inf), "row 0, column 'size' is inf"),
         (bare.drop(columns="old"), "no column 'old'"),
-        (bare.assign(weight=1), "column 'weight' that the training rows had not"),
     ):
         with pytest.raises(ValueError, match=message):
             data.preprocessing(changed)

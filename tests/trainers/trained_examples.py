@@ -18,8 +18,8 @@ from labeldp.trainers.bit_flip import BitFlipConfig
 from labeldp.trainers.consensus import ConsensusConfig
 from labeldp.trainers.convex import ConvexConfig
 from labeldp.trainers.data import LabelledData, PublicData, labelled, load
+from labeldp.trainers.data_sets.columns import Columns
 from labeldp.trainers.data_sets.files import Splits
-from labeldp.trainers.data_sets.tables import Columns
 from labeldp.trainers.features import PatchFeatures, described_by_features
 from labeldp.trainers.learner import LearnerConfig
 from labeldp.trainers.lp_mst import LpMstConfig

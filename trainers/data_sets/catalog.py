@@ -13,13 +13,13 @@ ValueError: there is no data set 'mnits'; did you mean mnist?
 import difflib
 from functools import partial
 
+from labeldp.trainers.data_sets.adult import read_adult
 from labeldp.trainers.data_sets.data_set import DataSet, Layout
 from labeldp.trainers.data_sets.downloads import file_by_file, from_torchvision
 from labeldp.trainers.data_sets.images import read_cifar_binary, read_cifar_pickle, read_digits
 from labeldp.trainers.data_sets.layouts import cifar_layout, idx_layout, published_files
 from labeldp.trainers.data_sets.movielens import read_movielens
 from labeldp.trainers.data_sets.svhn import read_svhn
-from labeldp.trainers.data_sets.tables import read_adult
 from labeldp.trainers.extensions import Registry
 
 _CIFAR10_CLASSES = (

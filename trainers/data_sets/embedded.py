@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.trainers.data_sets.columns import refuse_not_finite
 from labeldp.trainers.data_sets.files import DataFileError, DatasetMissing, Splits
-from labeldp.trainers.data_sets.own_arrays import npy_array
-from labeldp.trainers.data_sets.own_features import prepared, refuse_not_finite_numbers
-from labeldp.trainers.data_sets.own_rows import MappedRows, RawFeatures
-from labeldp.trainers.data_sets.own_source import OwnSource
+from labeldp.trainers.data_sets.own_features import prepared
+from labeldp.trainers.data_sets.own_files import MappedRows, OwnSource, RawFeatures, npy_array
 from labeldp.trainers.encoders.embedding_record import (
     EmbeddingRecord,
     EmbeddingRefused,
@@ -124,7 +123,7 @@ def _cut(matrix: NDArray[Any], train: int, *, where: Path) -> tuple[RawFeatures,
         if train == len(matrix):
             return first, np.empty((0, matrix.shape[1]), dtype=np.float32)
         return first, MappedRows(matrix=matrix, rows=every[train:])
-    refuse_not_finite_numbers(matrix, what=f"{where}:")
+    refuse_not_finite(matrix, what=f"{where}:")
     return matrix[:train], matrix[train:]
 
 

@@ -11,19 +11,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data_sets.own_columns import LABEL, column_values
-from labeldp.trainers.data_sets.own_csv import csv_table
-from labeldp.trainers.data_sets.own_data import read_rows
-from labeldp.trainers.data_sets.own_labels import is_whole
-from labeldp.trainers.data_sets.own_parquet import parquet_table, stated_in
-from labeldp.trainers.data_sets.own_rows import SPLIT, HoldOut, StatedClasses
-from labeldp.trainers.data_sets.own_source import OwnSource
-from labeldp.trainers.data_sets.tables import MOST_CATEGORIES
+from labeldp.trainers.data_sets.columns import (
+    MOST_CATEGORIES,
+    identifier,
+    is_missing,
+    learned_values,
+    slips,
+)
+from labeldp.trainers.data_sets.own_data import is_whole
+from labeldp.trainers.data_sets.own_files import (
+    LABEL,
+    SPLIT,
+    HoldOut,
+    OwnSource,
+    StatedClasses,
+    read_rows,
+    stated_in,
+)
 
-#: Text that is one number short of being numbers is rather a number with a slip of the pen.
-_MOSTLY_NUMBERS = 0.9
-#: A column of so many categories per row is rather one of names, where there are some rows.
-_NAMES_ROWS, _FEWEST_ROWS = 0.5, 20
+#: Kind of a column that no feature is made of.
+LEFT_OUT = "left out"
+_DATE = "date, as days"
+_FEATURES = ("number", "text", _DATE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +43,7 @@ class ColumnSeen:
         name: As the file has it.
         kind: What it is taken for.
         categories: How many there are, of text that is a feature.
+        missing: How many rows have no value.
         note: What is wrong or odd about it.
         usable: Whether it can be used as it is.
     """
@@ -41,6 +51,7 @@ class ColumnSeen:
     name: str
     kind: str
     categories: int | None = None
+    missing: int = 0
     note: str = ""
     usable: bool = True
 
@@ -83,25 +94,22 @@ class FileSeen:
     missing: tuple[Missing, ...]
 
 
-def describe(source: OwnSource) -> FileSeen:
+def describe(source: OwnSource, table: Any = None) -> FileSeen:
     """Look into a file.
 
     Args:
         source: Which file, and what is said of it so far.
+        table: What `read_table` has returned for it.
 
     Raises:
         DatasetMissing: It is not there.
         DataFileError: It can't be read at all.
     """
+    if table is None:
+        return _of_arrays(source)
     assert source.path is not None
-    file = Path(source.path).expanduser()
-    if file.suffix.lower() == ".csv" and file.exists():
-        name, split = source.label_column or LABEL, source.split_column or SPLIT
-        return _of_table(csv_table(file, text=[name, split]), source, stated=None)
-    if file.suffix.lower() == ".parquet" and file.exists():
-        table = parquet_table(file)
-        return _of_table(table, source, stated=stated_in(file, table.schema.metadata or {}))
-    return _of_arrays(source)
+    stated = stated_in(Path(source.path).expanduser(), table.schema.metadata or {})
+    return _of_table(table, source, stated=stated)
 
 
 def _of_table(table: Any, source: OwnSource, *, stated: StatedClasses | None) -> FileSeen:
@@ -114,17 +122,18 @@ def _of_table(table: Any, source: OwnSource, *, stated: StatedClasses | None) ->
     else:
         why = f"no column is called {label_column!r}: say which one holds the labels"
         missing.append(Missing(key="data.label_column", value="NAME", why=why))
-    for name in [*source.drop, *filter(None, [source.split_column])]:
+    for name in [*source.drop, *source.keep, *filter(None, [source.split_column])]:
         if name not in table.column_names:
             key = "data.drop" if name in source.drop else "data.split_column"
+            key = "data.keep" if name in source.keep else key
             missing.append(Missing(key=key, value="NAME", why=f"there is no column {name!r}"))
     bad = [column.name for column in columns if not column.usable]
     if bad:
         out = ",".join([*source.drop, *bad])
         why = f"what is in {', '.join(bad)} can't be used as it is: leave it out, or convert it"
         missing.append(Missing(key="data.drop", value=out, why=why))
-    used = [column for column in columns if column.kind in ("number", "text") and column.usable]
-    width = sum(column.categories or 1 for column in used)
+    used = [column for column in columns if column.kind in _FEATURES and column.usable]
+    width = sum((column.categories or 1) + (column.missing > 0) for column in used)
     features = f"table of {len(used)} columns, {width} features when text is one-hot"
     has_split = any(column.kind == "split" for column in columns)
     return FileSeen(
@@ -146,53 +155,63 @@ def _columns(
         if name == label_column:
             yield ColumnSeen(name=name, kind="labels", note="secret")
         elif name in source.drop:
-            yield ColumnSeen(name=name, kind="left out")
+            yield ColumnSeen(name=name, kind=LEFT_OUT)
         elif name == source.split_column or (name == SPLIT and _says_split(column)):
             yield ColumnSeen(name=name, kind="split")
         else:
-            seen = _feature(column, name)
-            if types_only:
+            seen = _feature(column, name, keep=types_only or name in source.keep)
+            if types_only and seen.kind in _FEATURES:
                 # As long as nobody says which column holds the labels, it may be this one.
-                note = "" if seen.kind in ("number", "text") else seen.note
-                usable = not note
-                seen = ColumnSeen(name=name, kind=seen.kind, note=note, usable=usable)
+                seen = ColumnSeen(name=name, kind=seen.kind)
             yield seen
 
 
-def _feature(column: Any, name: str) -> ColumnSeen:
+def _feature(column: Any, name: str, *, keep: bool) -> ColumnSeen:
     try:
-        values = column_values(column, name, where="")
+        values = learned_values(name, column)
     except ValueError as error:
-        return ColumnSeen(name=name, kind=str(column.type), note=str(error).strip(), usable=False)
-    if values.dtype.kind != "U":
-        same = len(values) and bool((values == values[0]).all())
-        return ColumnSeen(name=name, kind="number", note="never changes" if same else "")
-    categories = len(np.unique(values))
-    if categories > MOST_CATEGORIES:
-        too_many = f"more than {MOST_CATEGORIES} categories: it names single rows rather than kinds"
-        note = _slip(values) or too_many
-        return ColumnSeen(name=name, kind="text", categories=categories, note=note, usable=False)
-    note = _slip(values)
-    if not note and categories > _NAMES_ROWS * len(values) and len(values) >= _FEWEST_ROWS:
-        note = f"names single rows rather than kinds; leave it out (data.drop={name})?"
-    return ColumnSeen(name=name, kind="text", categories=categories, note=note)
+        return ColumnSeen(name=name, kind=str(column.type), note=str(error), usable=False)
+    if not keep and (why := identifier(name, values)) is not None:
+        note = f"looks like an identifier: {why}; data.keep={name} makes it a feature"
+        return ColumnSeen(name=name, kind=LEFT_OUT, note=note)
+    missing = is_missing(values)
+    count = int(missing.sum())
+    holes = f"{count:,} missing" if count else ""
+    if values.dtype.kind in "ObU":
+        present = values[~missing]
+        categories = len(set(present.tolist()))
+        note = _slip(values)
+        usable = categories <= MOST_CATEGORIES
+        if not usable and not note:
+            note = f"more than {MOST_CATEGORIES} categories: it names single rows rather than kinds"
+        note = note or (holes and f"{holes} (a category of their own)")
+        return ColumnSeen(
+            name=name,
+            kind="text",
+            categories=categories,
+            missing=count,
+            note=note,
+            usable=usable,
+        )
+    kind = _DATE if values.dtype.kind == "M" else "number"
+    if kind == "number" and np.isinf(values).any():
+        row = int(np.isinf(values).argmax())
+        note = f"row {row} is {values[row]}; features must be finite"
+        return ColumnSeen(name=name, kind=kind, note=note, usable=False)
+    if holes:
+        note = f"{holes} (the median, and an indicator column)"
+        return ColumnSeen(name=name, kind=kind, missing=count, note=note)
+    same = len(values) and bool((values == values[0]).all())
+    return ColumnSeen(name=name, kind=kind, note="never changes" if same else "")
 
 
 def _slip(values: NDArray[Any]) -> str:
     """Say where text is that keeps a column from being numbers."""
-    places = [row for row, text in enumerate(values.tolist()) if not _is_number(text)]
-    if not places or len(places) > (1 - _MOSTLY_NUMBERS) * len(values):
+    places = slips(values)
+    if not len(places):
         return ""
     first = str(values[places[0]])
     return f"numbers but for {len(places)} rows; the first is row {places[0]}: {first!r}"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _says_split(column: Any) -> bool:

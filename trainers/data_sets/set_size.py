@@ -8,6 +8,7 @@
 SetSize(num_classes=2, num_labels=3, has_test_split=False, shape=(2,))
 """
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,8 @@ from labeldp.trainers.data_sets.checks import (
     check_variety,
 )
 from labeldp.trainers.data_sets.files import Splits
+
+_CHUNK_ROWS = 8192
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,3 +79,14 @@ def size_of(name: str, splits: Splits, *, limit: int | None = None) -> SetSize:
         has_test_split=has_test_split,
         shape=tuple(train.shape[1:]),
     )
+
+
+def fingerprint_of(splits: Splits) -> str:
+    """Return what `PublicData.fingerprint` is of these arrays."""
+    digest = hashlib.sha256(str(splits.num_classes).encode())
+    for part in (splits.train_features, splits.test_features):
+        digest.update(f"torch.{part.dtype}{tuple(part.shape)}".encode())
+        for start in range(0, len(part), _CHUNK_ROWS):
+            digest.update(np.ascontiguousarray(part[start : start + _CHUNK_ROWS]).data)
+    digest.update(np.asarray(splits.test_labels).astype(np.int64).tobytes())
+    return digest.hexdigest()

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from labeldp.trainers.data_sets.catalog import DATASETS, find
 from labeldp.trainers.data_sets.files import DataFileError, Splits, data_root
-from labeldp.trainers.data_sets.own_arrays import npy_array, npz_arrays
 from labeldp.trainers.data_sets.own_features import channels_first
+from labeldp.trainers.data_sets.own_files import npy_array, npz_arrays
 from labeldp.trainers.regular_files import FileRefused, open_regular
 
 if TYPE_CHECKING:  # looking into own files is quick without it

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.pate.vote_counts import count_votes
-from labeldp.trainers.data_sets.tables import encode, read_adult_rows, standardize
+from labeldp.trainers.data_sets.adult import read_adult_rows
+from labeldp.trainers.data_sets.columns import encode, standardize
 from labeldp.trainers.pate.forests import ForestSettings, fit_forest
 
 #: Columns that say what the attack is to find out.

@@ -12,11 +12,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectKBest
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labeldp import LabelPrivateClassifier, SharedVault
@@ -24,6 +29,8 @@ from labeldp.platform.api import classifier
 from labeldp.platform.api.classifier import PrivacyAddsUp, PrivacyNotCounted
 from labeldp.platform.api.method_names import NAMED
 from labeldp.platform.api.process_ledger import ProcessLedger
+from labeldp.trainers.data_sets.columns import ColumnsIgnored
+from labeldp.trainers.data_sets.own_features import ColumnsLeftOut
 from labeldp.trainers.trained_model import load_model
 from tests.platform.api.labelled_rows import rows_and_labels
 
@@ -54,7 +61,10 @@ STATED = clone(PUBLISHED).set_params(classes=[0, 1, 2])
 #: docs/python.md has this list too.
 OTHER_CLASSES = {
     name: "it brings labels that are none of the classes that were stated"
-    for name in ("check_dtype_object", "check_classifiers_classes", "check_classifiers_train")
+    for name in (
+        *("check_dtype_object", "check_classifiers_classes", "check_classifiers_train"),
+        *("check_estimator_sparse_array", "check_estimator_sparse_matrix"),
+    )
 }
 
 
@@ -273,9 +283,6 @@ def test_auto_says_what_it_took_and_why() -> None:
     assert model.method_reason_.startswith("epsilon 1 leaves 58% of labels of 3 classes right")
 
 
-DATES = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=400)})
-
-
 @pytest.mark.parametrize(
     ("parameters", "rows", "labels", "says"),
     [
@@ -283,8 +290,8 @@ DATES = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=400)})
         ({}, X, Y[:-1], "inconsistent numbers of samples"),
         ({"classes": 2}, X, Y, "none of the 2 classes that are stated; the label is not shown"),
         ({"classes": ["a", "b", "c"]}, X, Y, "y holds numbers and classes texts"),
-        ({}, np.where(X > 0, np.nan, X), Y, "contains NaN"),
-        ({}, DATES, Y, "holds dates or times"),
+        ({}, np.where(X > 0, np.inf, X), Y, "contains infinity"),
+        ({}, pd.DataFrame({"day": ["a", 1.5] * 200}), Y, "row 0, column 'day' holds a str"),
         ({}, X, np.where(Y == 0, np.nan, Y), "y contains NaN"),
         ({}, X[:, 0], Y, "Expected 2D array"),
         ({"epsilon": -1.0}, X, Y, "epsilon is -1.0"),
@@ -310,8 +317,8 @@ def test_rows_of_another_kind_are_refused_by_predict() -> None:
     model = quick().fit(X, Y)
     with pytest.raises(ValueError, match="expecting 6 features"):
         model.predict(X[:, :5])
-    with pytest.raises(ValueError, match="NaN"):
-        model.predict(np.full_like(X, np.nan))
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict(np.full_like(X, np.inf))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
@@ -410,3 +417,71 @@ def test_the_guarantee_is_of_the_fit_and_not_of_later_parameters() -> None:
     model = quick(noise_seed=3).fit(X, Y)
     model.set_params(noise_seed=None)
     assert "not private: the noise comes from seed 3" in model.guarantee_
+
+
+def messy_table() -> tuple[pd.DataFrame, NDArray[np.str_]]:
+    """Holes, dates, truth values and an identifier; labels follow what is there."""
+    random, count = np.random.default_rng(3), 1200
+    table = pd.DataFrame(
+        {
+            "customer_id": [f"c{row}" for row in range(count)],
+            "size": random.normal(size=count),
+            "city": random.choice(["Bern", "Rome"], count),
+            "day": pd.date_range("2024-01-01", periods=count, freq="9h"),
+            "member": random.choice([True, False], count),
+        }
+    )
+    score = table["size"] + 2 * (table["city"] == "Rome") - 1
+    labels = np.where(score > 0, "yes", "no")
+    table.loc[random.random(count) < 0.1, "size"] = np.nan
+    table.loc[random.random(count) < 0.1, "city"] = None
+    table.loc[random.random(count) < 0.1, "day"] = pd.NaT
+    table["member"] = table["member"].astype("boolean").mask(random.random(count) < 0.1)
+    return table, labels
+
+
+def test_a_table_with_holes_dates_and_an_identifier(tmp_path: Path) -> None:
+    table, labels = messy_table()
+    model = quick(epsilon=8.0, classes=["no", "yes"], settings={"epochs": 20})
+    with pytest.warns(ColumnsLeftOut, match="left out 1 column.*customer_id"):
+        model.fit(table, labels)
+    assert model.score(table, labels) > 0.85
+    model.save(tmp_path)
+    new = table.assign(city="Oslo", customer_id="new", size=np.nan)
+    with pytest.warns(ColumnsIgnored, match="customer_id"):
+        found = load_model(tmp_path).predict_proba(new)
+    np.testing.assert_array_equal(found, model.predict_proba(new))
+    # 2 for the size, 3 each for the city and whether a member, 2 for the day.
+    kept = clone(model).set_params(keep=["customer_id"]).fit(table[:900], labels[:900])
+    width = {each: len(each.model_.preprocessing.steps[-1].center) for each in (model, kept)}
+    assert (width[model], width[kept]) == (10, 910)
+
+
+def test_sparse_rows_and_missing_numbers_are_taken_as_dense_ones_are() -> None:
+    rows = np.where(np.abs(X) < 0.3, 0, X)
+    rows[::9, 2] = np.nan
+    dense = quick(noise_seed=1).fit(rows, Y)
+    packed = quick(noise_seed=1).fit(sparse.csr_matrix(rows), Y)
+    np.testing.assert_array_equal(
+        dense.predict_proba(rows), packed.predict_proba(sparse.csr_matrix(rows))
+    )
+
+
+def test_a_pipeline_is_saved_whole_unless_it_learns_from_labels(tmp_path: Path) -> None:
+    table, labels = messy_table()
+    first = make_column_transformer(
+        (make_pipeline(SimpleImputer(), StandardScaler()), ["size"]),
+        (OneHotEncoder(handle_unknown="ignore"), ["city"]),
+    )
+    pipeline = make_pipeline(first, quick(classes=["no", "yes"])).fit(table, labels)
+    pipeline[-1].save(tmp_path, after=pipeline[:-1])
+    new = table.assign(city="Oslo")
+    np.testing.assert_array_equal(
+        load_model(tmp_path).predict_proba(new), pipeline.predict_proba(new)
+    )
+    chosen = make_pipeline(SelectKBest(k=2), quick()).fit(X, Y)
+    with pytest.raises(ValueError, match="SelectKBest learns from labels"):
+        chosen[-1].save(tmp_path, after=chosen[:-1])
+    own = make_pipeline(FunctionTransformer(rows_and_labels), StandardScaler())
+    with pytest.raises(ValueError, match="can't be saved in a model, which holds no code"):
+        chosen[-1].save(tmp_path, after=own)

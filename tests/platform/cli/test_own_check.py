@@ -11,10 +11,9 @@ import pytest
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.own_check import check_own, text_of
 from labeldp.platform.configuration import TrialConfig, with_changes
-from labeldp.platform.data_loading import load_data
 from labeldp.platform.overrides import parse_overrides
-from labeldp.trainers.data_sets.own_rows import HoldOut
-from labeldp.trainers.data_sets.own_source import OwnSource
+from labeldp.trainers.data import load_own
+from labeldp.trainers.data_sets.own_files import HoldOut, OwnSource
 
 CLASSES = ("healthy", "HIV positive")
 ROWS = 1200
@@ -38,43 +37,46 @@ def test_a_file_that_nothing_is_said_of(table: Path) -> None:
     assert not found.ok and found.seen is not None and found.seen.rows == ROWS
     assert [problem.partition("=")[0] for problem in found.problems] == [
         "data.label_column",
-        "data.drop",
         "data.classes",
         "data.hold_out",
     ]
     kinds = {column.name: column.kind for column in found.seen.columns}
-    assert kinds["age"] == "number" and kinds["city"] == "text"
-    unusable = {column.name: column.note for column in found.seen.columns if not column.usable}
-    assert list(unusable) == ["joined"] and "dates or times" in unusable["joined"]
+    assert kinds["age"] == "number" and kinds["city"] == "text" and "days" in kinds["joined"]
+    assert all(column.usable and not column.note for column in found.seen.columns)
     # Any of the columns may be that of the labels: nothing is counted.
     assert all(column.categories is None for column in found.seen.columns)
     assert "12x" not in text_of(found)
     named = check_own(OwnSource(path=table, label_column="result")).seen
     assert named is not None
-    unusable = {column.name: column.note for column in named.columns if not column.usable}
-    assert "more than 1000 categories" in unusable["id"]
+    assert [column.name for column in named.columns if not column.usable] == ["size"]
 
 
 def test_names_of_rows_are_pointed_at(table: Path) -> None:
     table.write_text("\n".join(table.read_text().splitlines()[:500]))
     seen = check_own(OwnSource(path=table, label_column="result")).seen
     assert seen is not None and seen.columns[0].usable
-    assert "leave it out (data.drop=id)?" in seen.columns[0].note
+    assert seen.columns[0].kind == "left out"
+    assert "499 different values in 499 rows" in seen.columns[0].note
+    kept = check_own(OwnSource(path=table, label_column="result", keep=("id",))).seen
+    assert kept is not None and (kept.columns[0].kind, kept.columns[0].categories) == ("text", 499)
 
 
 def test_step_by_step_to_a_command_that_works(table: Path) -> None:
     said: dict[str, Any] = {"path": table, "label_column": "result"}
     first = check_own(OwnSource(**said))
     assert first.seen is not None and first.seen.labels == "column 'result', text"
-    assert "data.drop=id,joined,size" in first.keys and "data.classes=NAME,NAME,..." in first.keys
-    said |= {"drop": ("id", "joined", "size"), "classes": CLASSES, "hold_out": HoldOut.NONE}
+    assert "data.drop=size" in first.keys and "data.classes=NAME,NAME,..." in first.keys
+    said |= {"drop": ("size",), "classes": CLASSES, "hold_out": HoldOut.NONE}
     ready = check_own(OwnSource(**said))
     assert ready.ok, ready.problems
     assert (ready.training_examples, ready.test_examples, ready.num_classes) == (ROWS, 0, 2)
     words = shlex.split(ready.command)
     assert words[:2] == ["python", "sweeps/quickstart.py"]
-    config = with_changes(TrialConfig(), parse_overrides(words[2:]))
-    assert len(load_data(config.data).public.train_features) > 0
+    assert words[2:6] == ["--results", "results/mine", "--without", "no privacy"]
+    config = with_changes(TrialConfig(), parse_overrides(words[6:]))
+    public = load_own(config.data.own_source).public
+    assert public.fingerprint == ready.fingerprint
+    assert public.train_features.shape == (ROWS, 1 + 1 + 2)  # joined, age, city
 
 
 def test_no_label_is_shown_or_counted(table: Path) -> None:
@@ -108,10 +110,10 @@ def test_arrays_and_a_second_file(tmp_path: Path) -> None:
     mine = tmp_path / "mine.npz"
     np.savez(mine, features=features, labels=labels)
     assert check_own(OwnSource(path=mine, hold_out=HoldOut.PUBLIC, classes=2)).test_examples == 4
-    features[3, 1] = np.nan
+    features[3, 1] = np.inf
     np.savez(mine, features=features, labels=labels)
     bad = check_own(OwnSource(path=mine, hold_out=HoldOut.PUBLIC, classes=2))
-    assert not bad.ok and "row 3, column 1 is nan" in bad.problems[0]
+    assert not bad.ok and "row 3, column 1 is inf" in bad.problems[0]
 
 
 def test_from_the_command_line(

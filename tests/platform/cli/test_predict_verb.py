@@ -150,11 +150,9 @@ def test_bad_input_is_refused_by_name(
     Path("a_folder.csv").mkdir()
     files = {
         "less.csv": rows.drop(columns="size"),
-        "more.csv": rows.assign(id=1),
-        "nan.csv": rows.assign(size=np.nan),
+        "inf.csv": rows.assign(size=np.inf),
         "when.parquet": rows.assign(size=pd.Timestamp(0)),
         "text.csv": rows.assign(size="large"),
-        "none.parquet": rows.assign(color=None),
         "headless.csv": rows[:0],
     }
     for name, frame in files.items():
@@ -162,11 +160,9 @@ def test_bad_input_is_refused_by_name(
     np.save("matrix.npy", np.ones((3, 4)))
     for name, message in (
         ("less.csv", "no column 'size'"),
-        ("more.csv", "column 'id' that the training rows had not"),
-        ("nan.csv", "row 0, column 'size' has no value"),
-        ("when.parquet", "column 'size' holds dates or times"),
+        ("inf.csv", "row 0, column 'size' is inf"),
+        ("when.parquet", "column 'size' holds dates"),
         ("text.csv", "column 'size' holds text"),
-        ("none.parquet", "row 0, column 'color' has no value"),
         ("headless.csv", "there are no rows"),
         ("matrix.npy", "without names of columns"),
         ("damaged.parquet", "can't be read"),

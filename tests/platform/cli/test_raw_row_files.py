@@ -8,9 +8,8 @@ import torch
 
 from labeldp.platform.cli.raw_row_files import read_rows
 from labeldp.trainers.data import load_own
-from labeldp.trainers.data_sets.own_rows import HoldOut
-from labeldp.trainers.data_sets.own_source import OwnSource
-from labeldp.trainers.data_sets.tables import Numbers
+from labeldp.trainers.data_sets.columns import Numbers
+from labeldp.trainers.data_sets.own_files import HoldOut, OwnSource
 from labeldp.trainers.preprocessing import Preprocessing
 
 MATRIX = np.array([[1.0, 2.5], [3.0, -4.0]])
@@ -25,21 +24,27 @@ def test_a_matrix_with_and_without_a_header(tmp_path: Path, header: str) -> None
     assert (features == PREPROCESSING(MATRIX)).all()
 
 
-def test_a_number_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_number_that_is_missing_becomes_the_median(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("1.0,2.5\n3,\n")
-    with pytest.raises(ValueError, match="row 1, column 1 is nan"):
-        PREPROCESSING(read_rows(str(path), PREPROCESSING))
+    features = PREPROCESSING(read_rows(str(path), PREPROCESSING))
+    assert (features == PREPROCESSING([[1.0, 2.5], [3.0, (2.5 - 4.0) / 2]])).all()
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
 def test_a_training_file_read_again_gives_its_features(tmp_path: Path, mark: str) -> None:
     lines = ["id,size,member,city,when,label"]
-    lines += [f"p{i},{i * i},{i % 3 == 0}, c{i % 4},2026-01-01,{i % 2}" for i in range(40)]
+    lines += [
+        f"p{i},{i * i if i != 9 else ''},{i % 3 == 0},{' c' * (i % 4)},2026-01-{11 + i},{i % 2}"
+        for i in range(20)
+    ]
     path = tmp_path / "mine.csv"
     path.write_text("\n".join(lines).replace(",", mark).replace("True", "true"))
-    source = OwnSource(path=path, drop=("id", "when"), hold_out=HoldOut.NONE, classes=2)
+    source = OwnSource(path=path, hold_out=HoldOut.NONE, classes=2)
     public = load_own(source).public
     again = public.preprocessing(read_rows(str(path), public.preprocessing))
     assert torch.equal(again, public.train_features)
-    assert again[:, 1:].sum() == 40 * 2  # every category is known
+    # A number with an indicator, two truth values, four texts of which one is missing, a date.
+    assert again.shape == (20, 2 + 2 + 4 + 1)
+    assert again[:, 2:8].sum() == 20 * 2  # every category is known
+    assert again[:, 1].nonzero().tolist() == [[9]]

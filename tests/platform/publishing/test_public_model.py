@@ -19,7 +19,7 @@ from labeldp.platform.publishing.public_values import PublicTrial, public_trial
 from labeldp.platform.publishing.selection import NotPublishable
 from labeldp.platform.publishing.total_ledger import Total
 from labeldp.platform.records.trial_record import TrialRecord
-from labeldp.trainers.data_sets.tables import Columns
+from labeldp.trainers.data_sets.columns import Columns, ColumnsIgnored
 from labeldp.trainers.trained_model import ModelFileError, TrainedModel, load_model
 from tests.platform.examples import a_record
 from tests.platform.publishing.folders import FINGERPRINT, keep_a_model
@@ -121,14 +121,17 @@ def test_text_where_a_model_has_none_is_refused(part: str, tmp_path: Path) -> No
     assert SECRET not in str(refused.value)
 
 
-def test_columns_that_a_model_passes_over_are_not_named(tmp_path: Path) -> None:
+def test_a_published_model_takes_the_training_files_own_rows(tmp_path: Path) -> None:
     table = {"age": np.array([20.0, 40.0]), "city": np.array(["Bern", "Rome"])}
-    columns = Columns.fit(table, beside=("hiv_status", "patient_id"))
+    columns = Columns.fit(table)
     folder = keep_a_model(tmp_path, a_record(epsilon=2.0), steps=(columns,), inputs=3)
     files = published(folder)
     model = written(files, tmp_path / "out")
-    assert b"hiv_status" not in files["model.json"] and b"Rome" in files["model.json"]
-    assert model.predict_proba({"age": [30.0], "city": ["Rome"]}).shape == (1, 10)
+    assert b"Rome" in files["model.json"]
+    # With the columns that `data.drop` took out, and that of the labels.
+    rows = {"age": [30.0], "city": ["Rome"], "patient_id": ["p1"], "hiv_status": [1]}
+    with pytest.warns(ColumnsIgnored, match="patient_id, hiv_status"):
+        assert model.predict_proba(rows).shape == (1, 10)
 
 
 @pytest.mark.parametrize(

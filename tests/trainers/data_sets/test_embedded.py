@@ -11,8 +11,7 @@ from labeldp.trainers.data import LabelledData, labelled, load, load_own
 from labeldp.trainers.data_sets.catalog import find
 from labeldp.trainers.data_sets.embedded import with_embeddings
 from labeldp.trainers.data_sets.files import DatasetMissing
-from labeldp.trainers.data_sets.own_arrays import MAPPED_BYTES
-from labeldp.trainers.data_sets.own_source import OwnSource
+from labeldp.trainers.data_sets.own_files import MAPPED_BYTES, OwnSource
 from labeldp.trainers.encoders.embedding_record import EmbeddingRefused, record_place
 from labeldp.trainers.encoders.provenance import League
 from tests.trainers.encoders.small_encoders import embedded, some_images
@@ -76,7 +75,7 @@ def test_a_large_file_stays_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     np.save(tmp_path / "x.npy", vectors())
     whole = digits(tmp_path / "x.npy").public
     assert (tmp_path / "x.npy").stat().st_size < MAPPED_BYTES
-    monkeypatch.setattr("labeldp.trainers.data_sets.own_arrays.MAPPED_BYTES", 1)
+    monkeypatch.setattr("labeldp.trainers.data_sets.own_files.MAPPED_BYTES", 1)
     mapped = digits(tmp_path / "x.npy").public
     for part in ("train_features", "test_features"):
         np.testing.assert_allclose(getattr(mapped, part), getattr(whole, part), atol=1e-5)
@@ -107,7 +106,7 @@ def test_what_is_no_vector_for_each_row_is_refused(
     matrix = matrix[..., None] if "ndim" in change else matrix
     np.save(tmp_path / "x.npy", matrix.astype(change.get("dtype", np.float32)))  # type: ignore[call-overload]
     if mapped:
-        monkeypatch.setattr("labeldp.trainers.data_sets.own_arrays.MAPPED_BYTES", 1)
+        monkeypatch.setattr("labeldp.trainers.data_sets.own_files.MAPPED_BYTES", 1)
     with pytest.raises(ValueError, match=message):
         digits(tmp_path / "x.npy")
 

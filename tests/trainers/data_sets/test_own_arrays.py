@@ -8,8 +8,7 @@ import pytest
 
 from labeldp.trainers.data import LabelledData, load_own
 from labeldp.trainers.data_sets.files import DataFileError, DatasetMissing
-from labeldp.trainers.data_sets.own_rows import HoldOut
-from labeldp.trainers.data_sets.own_source import OwnSource
+from labeldp.trainers.data_sets.own_files import HoldOut, OwnSource
 from tests.trainers.data_samples import images
 
 TABLE = np.arange(60, dtype=np.float32).reshape(20, 3) ** 2
@@ -59,7 +58,7 @@ def test_two_more_for_testing(tmp_path: Path) -> None:
         (TABLE, LABELS * 1.0, {}, "of type float64"),
         (TABLE, LABELS + 8391, {}, r"labels\[0\] is none of the classes"),
         (np.where(TABLE == 1, np.inf, TABLE).astype(np.float16), LABELS, {}, "row 0, column 1 is"),
-        (np.where(TABLE == 1, np.nan, TABLE), LABELS, {}, "row 0, column 1 is nan"),
+        (np.where(TABLE == 1, np.inf, TABLE), LABELS, {}, "row 0, column 1 is inf"),
         (TABLE, LABELS, {"drop": ("0",)}, r"data\.drop is for tables with names"),
         (TABLE, LABELS, {"label_column": "y"}, r"data\.label_column is for tables with names"),
         (TABLE, LABELS, {"split_column": "part"}, r"data\.test_path and data\.test_labels"),

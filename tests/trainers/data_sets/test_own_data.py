@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from labeldp.trainers.data import FeatureKind, LabelledData, load
 from labeldp.trainers.data_sets.files import DataFileError, DatasetMissing
-from labeldp.trainers.data_sets.own_rows import HoldOut
+from labeldp.trainers.data_sets.own_files import HoldOut
 from tests.trainers.data_samples import images
 
 TABLE = np.arange(60, dtype=np.float64).reshape(20, 3) ** 2
@@ -214,7 +214,7 @@ def bad(values: NDArray[Any], place: Any, value: float) -> NDArray[Any]:
         (four(num_classes=1), "num_classes is 1"),
         (four(num_classes=2.0), "must be one whole number"),
         (four(class_names=["a"], num_classes=2), "1 class_names for 2 classes"),
-        (four(train_features=bad(TABLE, (7, 2), np.nan)), "row 7, column 2 is nan"),
+        (four(train_features=bad(TABLE, (7, 2), np.inf)), "row 7, column 2 is inf"),
         (four(test_features=bad(TABLE[:5], (1, 0), np.inf)), "testing features row 1, column 0"),
         (four(test_features=TABLE[:5, :2]), "they must agree"),
         (four(train_features=TABLE[:, :0], test_features=TABLE[:5, :0]), "real numbers"),
@@ -223,7 +223,7 @@ def bad(values: NDArray[Any], place: Any, value: float) -> NDArray[Any]:
         (four(train_features=TABLE * 1j, test_features=TABLE[:5]), "real numbers"),
         (four(train_features=np.ones((20, 4, 4)), test_features=np.ones((5, 4, 4))), "uint8"),
         (four(train_features=images(20, 8, 8, 4), test_features=images(5, 8, 8, 4)), "1 or 3"),
-        (whole(features=bad(TABLE, (19, 1), np.nan)), "row 19, column 1 is nan"),
+        (whole(features=bad(TABLE, (19, 1), np.inf)), "row 19, column 1 is inf"),
         (whole(labels=bad(LABELS, 13, -5)), r"labels\[13\] is none of"),
         (whole(labels=bad(LABELS, 13, 7), num_classes=3), r"labels\[13\] is none of"),
         (whole(split=["test"] * 20), "all rows of split"),
@@ -318,9 +318,8 @@ def test_names_of_classes_are_never_read_off_the_labels(
         ({"x": [1.0, 2.0], "y": [0, 1]}, r"set data\.label_column \(columns: x, y\)"),
         ({"label": [0, 1]}, "no column of features"),
         ({"x": [1.0], "label": [0]}, "has 1 rows"),
-        ({"x": [1.0, None, 3.0], "label": [0, 1, 0]}, "row 1, column 'x' has no value"),
-        ({"x": [1.0, 2.0, 3.0], "label": ["a", "b", None]}, "row 2, column 'label' has no value"),
-        ({"x": [1.0, 2.0, float("nan")], "label": [0, 1, 0]}, "row 2, column 'x' is nan"),
+        ({"x": [1.0, 2.0, 3.0], "label": ["a", "b", None]}, "column 'label' has no value in row 2"),
+        ({"x": [1.0, 2.0, float("inf")], "label": [0, 1, 0]}, "row 2, column 'x' is inf"),
         ({"x": [1.0, 2.0], "label": [0.0, 1.0]}, "of type float64"),
         ({"x": [1.0, 2.0], "label": [0.0, float("inf")]}, "of type float64"),
         ({"x": [1.0, 2.0], "label": [0, -1]}, r"labels\[1\] is none of"),

@@ -9,9 +9,9 @@ import pytest
 from labeldp.mechanisms import LabelVault, Release, SeededNoise
 from labeldp.platform.configuration import TrialConfig, flatten, with_changes
 from labeldp.trainers.data import LabelledData, labelled
+from labeldp.trainers.data_sets.own_data import read_arrays
 from labeldp.trainers.data_sets.own_features import LARGEST_SQUARED_NORM, prepared
-from labeldp.trainers.data_sets.own_memory import read_arrays
-from labeldp.trainers.data_sets.own_rows import HoldOut
+from labeldp.trainers.data_sets.own_files import HoldOut
 from labeldp.trainers.performance import Performance
 
 METHODS = ("alibi", "alibi_prior", "bit_flip", "consensus", "convex", "lp_mst", "prior_labels")

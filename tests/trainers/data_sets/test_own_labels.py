@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from labeldp.trainers.data_sets.files import DataFileError
-from labeldp.trainers.data_sets.own_labels import label_numbers, places_among
+from labeldp.trainers.data_sets.own_data import label_numbers, places_among
 
 
 def numbers(labels: list[str], names: tuple[str, ...] | None = None) -> list[int]:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from labeldp.trainers.data_sets.own_rows import HoldOut
-from labeldp.trainers.data_sets.own_source import OwnSource
+from labeldp.trainers.data_sets.own_files import HoldOut, OwnSource
 
 
 def test_files_that_go_together() -> None:
