@@ -85,7 +85,7 @@ def array_digest(values: NDArray[Any]) -> str:
 
 def _refuse_namesake(kind: type) -> None:
     """Refuse another class of the name of one of ours: the ledger, audits and readers go by it."""
-    for room in ("labeldp.mechanisms", "labeldp.mechanisms.pate.releases"):
+    for room in ("labeldp.mechanisms", "labeldp.mechanisms.pate"):
         ours = getattr(sys.modules.get(room), kind.__name__, None)
         if isinstance(ours, type) and ours is not kind:
             raise TypeError(

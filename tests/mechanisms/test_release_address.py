@@ -17,8 +17,7 @@ from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
 from labeldp.mechanisms.label_moments import LabelMoments
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import AnyGenerator, NoiseSource, OsEntropy, SeededNoise

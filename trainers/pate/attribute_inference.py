@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.pate.vote_counts import count_votes
+from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.trainers.data_sets.tables import encode, read_adult_rows, standardize
 from labeldp.trainers.pate.forests import ForestSettings, fit_forest
 

@@ -20,15 +20,17 @@ from labeldp.mechanisms.pate.accounting import (
     confident_gnmax_costs,
     gnmax_costs,
     lnmax_costs,
+)
+from labeldp.mechanisms.pate.published_bounds import (
     log_probability_answered,
     log_probability_answered_per_class,
     log_q_gaussian,
     log_q_laplace,
+    log_surprise,
     rdp_gnmax,
     rdp_lnmax,
     rdp_threshold,
 )
-from labeldp.mechanisms.pate.renyi_bounds import log_surprise
 from tests.shared_material import shared_path
 
 CASES = [
@@ -229,7 +231,7 @@ def test_curves_of_the_antipodes_accountant(name: str) -> None:
     costs = confident_gnmax_costs(
         votes, threshold=row["threshold"], sigma1=row["sigma1"], sigma2=row["sigma2"]
     )
-    prefixes = costs.expected_prefixes(delta=delta, orders=orders)
+    prefixes = costs.prefixes(delta=delta, orders=orders)
     close(prefixes.epsilon, curves[f"{name}__eps_total"], rtol=1e-9)
     close(prefixes.answered, curves[f"{name}__answered"], rtol=1e-9)
     assert (np.abs(prefixes.order - curves[f"{name}__order_opt"]) < 1e-9).mean() > 0.999
@@ -244,9 +246,9 @@ def test_curves_of_the_antipodes_accountant(name: str) -> None:
     assert total.answered == pytest.approx(row["expected_answered_all"], rel=1e-9)
     stop = int(np.searchsorted(prefixes.answered, row["n_samples"]))
     assert stop == row["stop_index"]
-    assert prefixes[stop].epsilon == pytest.approx(row["eps_at_stop"], rel=1e-9)
+    assert prefixes.epsilon[stop] == pytest.approx(row["eps_at_stop"], rel=1e-9)
     for point in row["checkpoints"]:
-        assert prefixes[point["n_queries"] - 1].epsilon == pytest.approx(point["eps"], rel=1e-9)
+        assert prefixes.epsilon[point["n_queries"] - 1] == pytest.approx(point["eps"], rel=1e-9)
     first = votes[: row["gnmax_first500"]["n"]]
     for plain, setting in (
         (gnmax_costs(first, noise_std=row["sigma2"]), row["gnmax_first500"]),
@@ -330,9 +332,9 @@ def test_a_plain_loop_over_queries_and_orders_agrees() -> None:
     costs = confident_gnmax_costs(votes, threshold=60, sigma1=30.0, sigma2=15.0)
     expected = plain_loop(votes, 60, 30.0, 15.0, orders)
     close(costs.expected_rdp(orders), expected[-1], rtol=1e-9)
-    prefixes = costs.expected_prefixes(delta=1e-5, orders=orders)
+    prefixes = costs.prefixes(delta=1e-5, orders=orders)
     for n, curve in enumerate(expected):
-        assert prefixes[n].epsilon == pytest.approx(
+        assert prefixes.epsilon[n] == pytest.approx(
             epsilon_from_rdp(orders, curve, 1e-5)[0], rel=1e-9
         )
 
@@ -345,11 +347,11 @@ def test_realised_charges_every_check_and_every_answer_in_full() -> None:
     answers = rdp_gnmax(log_q_gaussian(votes, 20.0), 20.0, ORDERS)
     by_hand = checks.sum(0) + answers[[0, 3]].sum(0)
     close(costs.realised_rdp(answered), by_hand, rtol=1e-12)
-    prefixes = costs.realised_prefixes(answered, delta=1e-6)
+    prefixes = costs.prefixes(answered, delta=1e-6)
     for n in range(4):
         part = costs.head(n + 1).realised(answered[: n + 1], delta=1e-6)
-        assert prefixes[n].epsilon == pytest.approx(part.epsilon, rel=1e-12)
-        assert (prefixes[n].order, prefixes[n].answered) == (part.order, part.answered)
+        assert prefixes.epsilon[n] == pytest.approx(part.epsilon, rel=1e-12)
+        assert (prefixes.order[n], prefixes.answered[n]) == (part.order, part.answered)
     with pytest.raises(ValueError, match=r"bool \[4\]"):
         costs.realised([1, 0, 0, 1], delta=1e-6)
     with pytest.raises(ValueError, match="queries is 5"):

@@ -20,7 +20,7 @@ from labeldp.mechanisms.accounting import (
     gaussian_rdp,
     log_gaussian_delta,
 )
-from labeldp.mechanisms.pate.accounting import CheckNoise, log_probability_answered
+from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import (
     NO_ANSWER,
     ConfidentGNMax,
@@ -29,8 +29,8 @@ from labeldp.mechanisms.pate.aggregators import (
     noisy_argmax,
     passes_check,
 )
-from labeldp.mechanisms.pate.decision_bounds import decision_rdp_gnmax
-from labeldp.mechanisms.pate.decision_events import Accounting
+from labeldp.mechanisms.pate.decisions import Accounting, decision_rdp_gnmax
+from labeldp.mechanisms.pate.published_bounds import log_probability_answered
 from tests.mechanisms.privacy_loss import RUNS, assert_private, privacy_loss_lower_bound
 from tests.shared_material import shared_path
 

@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.pate.answer_price import AnswerPrice, ConditionsFailed
-from labeldp.mechanisms.pate.probabilities import log_q_gaussian
-from labeldp.mechanisms.pate.renyi_bounds import rdp_gnmax
+from labeldp.mechanisms.pate.published_bounds import log_q_gaussian, rdp_gnmax
+from labeldp.mechanisms.pate.sensitivity import AnswerPrice, ConditionsFailed
 from tests.mechanisms.small_votes import all_votes, distances_between, golden
 
 

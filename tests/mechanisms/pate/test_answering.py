@@ -6,15 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.pate.aggregators import GNMax
-from labeldp.mechanisms.pate.answering import (
-    NO_ANSWER,
+from labeldp.mechanisms.pate.aggregators import NO_ANSWER, GNMax
+from labeldp.mechanisms.pate.leakage_measurements import (
     AnsweringService,
-    AnswerLimit,
-    CachedAnswers,
     Defence,
-    FreshNoise,
-    NoiseKeyedByInput,
 )
 from labeldp.mechanisms.pate.vote_leakage import error_rate, reconstruct
 
@@ -42,16 +37,16 @@ def attack(target: AnsweringService, features: NDArray[Any]) -> float:
 
 
 SAME = np.ones((QUESTIONS, 4))
-KEYED = NoiseKeyedByInput(key=b"sixteen or more secret bytes")
+KEYED = Defence(key=b"sixteen or more secret bytes")
 
 
 def test_fresh_noise_gives_the_votes_away() -> None:
-    target = service(FreshNoise())
+    target = service(Defence())
     assert attack(target, SAME) < 0.1
     assert target.drawn == QUESTIONS
 
 
-@pytest.mark.parametrize("defence", [CachedAnswers(), KEYED])
+@pytest.mark.parametrize("defence", [Defence(cached=True), KEYED])
 def test_one_answer_for_each_input_stops_the_attack(defence: Defence) -> None:
     target = service(defence)
     assert attack(target, SAME) > 0.4  # it sees one class and concludes consensus
@@ -60,16 +55,16 @@ def test_one_answer_for_each_input_stops_the_attack(defence: Defence) -> None:
 
 
 def test_a_limit_leaves_what_few_answers_tell() -> None:
-    target = service(AnswerLimit(answers=20))
+    target = service(Defence(limit=20))
     labels = target.answer(SAME)
     assert (labels != NO_ANSWER).sum() == 20
     assert (labels[20:] == NO_ANSWER).all()
     assert target.drawn == 20
-    limited = attack(service(AnswerLimit(answers=20)), SAME)
-    assert limited > 2 * attack(service(FreshNoise()), SAME)
+    limited = attack(service(Defence(limit=20)), SAME)
+    assert limited > 2 * attack(service(Defence()), SAME)
 
 
-@pytest.mark.parametrize("defence", [CachedAnswers(), KEYED, AnswerLimit(answers=1)])
+@pytest.mark.parametrize("defence", [Defence(cached=True), KEYED, Defence(limit=1)])
 def test_small_changes_evade_exact_fingerprints_and_not_coarse_ones(defence: Defence) -> None:
     nearly = SAME + 1e-6 * np.arange(QUESTIONS)[:, None]
     evaded = service(defence)
@@ -84,7 +79,7 @@ def test_keyed_noise_differs_by_input_and_key_and_not_by_replica() -> None:
     inputs = np.arange(200.0)[:, None]
     answers = service(KEYED).answer(inputs)
     np.testing.assert_array_equal(service(KEYED).answer(inputs[::-1])[::-1], answers)
-    other = service(NoiseKeyedByInput(key=b"another secret key of bytes")).answer(inputs)
+    other = service(Defence(key=b"another secret key of bytes")).answer(inputs)
     assert (other != answers).mean() > 0.3
     assert np.unique(answers).size > 3
     assert "secret" not in repr(KEYED)
@@ -92,15 +87,15 @@ def test_keyed_noise_differs_by_input_and_key_and_not_by_replica() -> None:
 
 def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 16 secret bytes"):
-        NoiseKeyedByInput(key=b"short")
-    with pytest.raises(ValueError, match="answers is 0"):
-        AnswerLimit(answers=0)
+        Defence(key=b"short")
+    with pytest.raises(ValueError, match="limit is 0"):
+        Defence(limit=0)
     with pytest.raises(ValueError, match="at least one input"):
-        service(FreshNoise()).answer(np.empty((0, 4)))
+        service(Defence()).answer(np.empty((0, 4)))
     broken = AnsweringService(
         vote=lambda features: VOTES,
         aggregator=GNMax(noise_std=NOISE_STD),
-        defence=FreshNoise(),
+        defence=Defence(),
         generator=np.random.default_rng(0),
     )
     with pytest.raises(ValueError, match=r"votes of shape \(10,\) for 1 inputs"):

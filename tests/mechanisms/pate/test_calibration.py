@@ -12,13 +12,11 @@ from labeldp.mechanisms.pate.calibration import (
     calibrate_confident_gnmax,
     calibrate_gnmax,
     calibrate_lnmax,
-)
-from labeldp.mechanisms.pate.decision_events import Accounting
-from labeldp.mechanisms.pate.pricing import (
     expected_for,
     price_for_any_votes,
     price_of_answers,
 )
+from labeldp.mechanisms.pate.decisions import Accounting
 from tests.shared_material import shared_path
 
 LEADERS = np.random.default_rng(1).integers(60, 101, size=400)

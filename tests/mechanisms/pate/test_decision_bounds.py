@@ -11,14 +11,11 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
 
 from labeldp.mechanisms.accounting import ORDERS, epsilon_from_rdp
-from labeldp.mechanisms.pate import decision_bounds
+from labeldp.mechanisms.pate import decisions
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
-from labeldp.mechanisms.pate.decision_bounds import (
-    decision_rdp_gnmax,
-    decision_rdp_threshold,
-)
-from labeldp.mechanisms.pate.decision_scores import excess
+from labeldp.mechanisms.pate.decision_certificate import excess
 from labeldp.mechanisms.pate.decision_table import ROWS
+from labeldp.mechanisms.pate.decisions import decision_rdp_gnmax, decision_rdp_threshold
 
 ATTACKED = np.array([1.5, 2.0, 5.0, 20.0, 50.0, 100.0])
 Floats = NDArray[Any]
@@ -186,7 +183,7 @@ def test_a_million_runs_stay_within_and_four_fifths_of_the_noise_is_caught(order
 
 def test_the_document_has_the_formulas_of_the_code() -> None:
     page = (Path(__file__).parents[3] / "docs" / "decision_accounting.md").read_text()
-    code = decision_bounds.__doc__ or ""
+    code = decisions.__doc__ or ""
     for formula in (
         "D_a <= (log(1 + kappa^2 C(kappa)) + R) / (a - 1)",
         "kappa = d sqrt(a (a - 1))",

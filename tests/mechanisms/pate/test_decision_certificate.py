@@ -10,14 +10,16 @@ from labeldp.mechanisms.pate.decision_certificate import (
     Edges,
     _grid,
     _near,
+    answer_outcomes,
     answer_sum,
     beyond_the_grid,
     certified_answers,
     certified_check,
+    check_outcomes,
+    excess,
     step_at,
     table_nodes,
 )
-from labeldp.mechanisms.pate.decision_scores import answer_outcomes, check_outcomes, excess
 from labeldp.mechanisms.pate.decision_table import ROWS
 
 KAPPAS = [0.0, 0.125, 0.5, 2.0, 8.0]

@@ -15,8 +15,13 @@ from labeldp.mechanisms.accounting import (
     gaussian_rdp,
     pure_rdp,
 )
-from labeldp.mechanisms.pate.decision_bounds import decision_rdp_gnmax, decision_rdp_threshold
-from labeldp.mechanisms.pate.decision_events import Accounting, Decisions, events_of
+from labeldp.mechanisms.pate.decisions import (
+    Accounting,
+    Decisions,
+    decision_rdp_gnmax,
+    decision_rdp_threshold,
+    events_of,
+)
 from labeldp.mechanisms.selection import ASSUMED, Selection, TrialDistribution
 
 CHECKS = Decisions(noise_std=800.0, count=1000, moved=1)

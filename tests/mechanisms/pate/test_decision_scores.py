@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate
 from scipy.special import ndtr
 
-from labeldp.mechanisms.pate.decision_scores import (
+from labeldp.mechanisms.pate.decision_certificate import (
     Outcome,
     answer_outcomes,
     check_outcomes,

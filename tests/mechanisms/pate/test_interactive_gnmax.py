@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import log_gaussian_delta
-from labeldp.mechanisms.pate.aggregators import NO_ANSWER, ConfidentGNMax
-from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax, surprise_counts
+from labeldp.mechanisms.pate.aggregators import (
+    NO_ANSWER,
+    ConfidentGNMax,
+    InteractiveGNMax,
+    surprise_counts,
+)
 from tests.mechanisms.privacy_loss import RUNS, privacy_loss_lower_bound
 
 AGGREGATOR = InteractiveGNMax(threshold=60.0, sigma1=5.0, sigma2=2.0, confidence=0.9)

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.pate.answer_price import AnswerPrice
-from labeldp.mechanisms.pate.local_sensitivity import (
+from labeldp.mechanisms.pate.published_bounds import log_q_gaussian
+from labeldp.mechanisms.pate.sensitivity import (
+    AnswerPrice,
     largest_counts,
     local_sensitivity_gnmax,
     local_sensitivity_threshold,
     threshold_changes,
     threshold_prices,
 )
-from labeldp.mechanisms.pate.probabilities import log_q_gaussian
 from tests.mechanisms.small_votes import all_votes, distances_between, golden
 
 

@@ -14,13 +14,13 @@ from labeldp.mechanisms.accounting import (
     gaussian_rdp,
 )
 from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.pate.decision_events import Accounting
-from labeldp.mechanisms.pate.pricing import (
+from labeldp.mechanisms.pate.calibration import (
     expected_for,
     price_for_any_votes,
     price_of_answers,
     price_of_given_answers,
 )
+from labeldp.mechanisms.pate.decisions import Accounting
 from tests.shared_material import shared_path
 
 AGGREGATORS: list[Aggregator] = [

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from labeldp.mechanisms.pate.publishing_noise import public_order
-from labeldp.mechanisms.pate.publishing_rule import public_rule
-from labeldp.mechanisms.pate.two_class_costs import ExactTables
+from labeldp.mechanisms.pate.published_cost import public_order, public_rule
+from labeldp.mechanisms.pate.sensitivity import ExactPrices
 
 
 def rule(**changes: Any) -> tuple[float, float]:
@@ -31,8 +30,8 @@ def test_it_takes_public_numbers_and_no_votes() -> None:
 
 def test_two_classes_go_by_their_tables() -> None:
     order, guess = rule()
-    tables = ExactTables(
-        num_teachers=250, noise_std=40.0, order=order, threshold=200.0, sigma1=150.0
+    tables = ExactPrices(
+        num_classes=2, num_teachers=250, noise_std=40.0, order=order, threshold=200.0, sigma1=150.0
     )
     assert guess == pytest.approx(0.3 * tables.largest_change(checked=1000, answered=300))
 

@@ -12,18 +12,17 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from labeldp.mechanisms.accounting import ORDERS
-from labeldp.mechanisms.pate.accounting import (
-    confident_gnmax_costs,
-    gnmax_costs,
+from labeldp.mechanisms.pate.accounting import confident_gnmax_costs, gnmax_costs
+from labeldp.mechanisms.pate.published_bounds import (
     log_probability_answered,
     log_q_gaussian,
     log_q_gaussian_exact,
     log_q_laplace,
+    log_surprise,
     rdp_gnmax,
     rdp_lnmax,
     rdp_threshold,
 )
-from labeldp.mechanisms.pate.renyi_bounds import log_surprise
 from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities
 from tests.shared_material import shared_path
 
@@ -121,12 +120,12 @@ def test_a_million_queries_and_a_thousand_classes() -> None:
     costs = confident_gnmax_costs(votes, threshold=200, sigma1=150.0, sigma2=40.0)
     total = costs.expected(delta=1e-5)
     assert math.isfinite(total.epsilon) and total.epsilon > 0
-    few = costs.head(20_000).expected_prefixes(delta=1e-5)
+    few = costs.head(20_000).prefixes(delta=1e-5)
     assert (np.diff(few.epsilon) >= 0).all() and few[-1].epsilon < total.epsilon
     wide = generator.multinomial(2000, generator.dirichlet(np.full(1000, 0.02), size=50))
-    prefixes = confident_gnmax_costs(
-        wide, threshold=500, sigma1=300.0, sigma2=60.0
-    ).expected_prefixes(delta=1e-5)
+    prefixes = confident_gnmax_costs(wide, threshold=500, sigma1=300.0, sigma2=60.0).prefixes(
+        delta=1e-5
+    )
     assert np.isfinite(prefixes.epsilon).all() and (np.diff(prefixes.epsilon) >= 0).all()
 
 
@@ -180,4 +179,4 @@ def test_thresholds_orders_deltas_and_log_probabilities_out_of_range_are_refused
         with pytest.raises(ValueError, match="delta is"):
             costs.expected(delta=delta)
         with pytest.raises(ValueError, match="delta is"):
-            costs.expected_prefixes(delta=delta)
+            costs.prefixes(delta=delta)

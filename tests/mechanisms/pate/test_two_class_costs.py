@@ -7,16 +7,15 @@ import pytest
 
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
 from labeldp.mechanisms.pate.exact_costs import exact_rdp_gnmax, exact_rdp_threshold
+from labeldp.mechanisms.pate.published_cost import log_smooth_sensitivity, release_epsilon
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, released_of
-from labeldp.mechanisms.pate.smooth_sensitivity import (
-    log_smooth_sensitivity,
-    release_epsilon,
-)
-from labeldp.mechanisms.pate.two_class_costs import ExactTables
+from labeldp.mechanisms.pate.sensitivity import ExactPrices
 from tests.shared_material import shared_path
 
 TEACHERS = 7
-TABLES = ExactTables(num_teachers=TEACHERS, noise_std=2.0, order=3.0, threshold=5.0, sigma1=3.0)
+TABLES = ExactPrices(
+    num_classes=2, num_teachers=TEACHERS, noise_std=2.0, order=3.0, threshold=5.0, sigma1=3.0
+)
 
 
 def cost_of(first: tuple[int, ...], answered: np.ndarray) -> float:
@@ -31,8 +30,8 @@ def test_sensitivities_bound_every_change_at_every_distance() -> None:
     answered = np.array([True, False, True])
     start = (2, 5, 7)
     votes = np.array([[n, TEACHERS - n] for n in start])
-    secret = TABLES.cost(votes, answered=answered)
-    assert secret.rdp == pytest.approx(cost_of(start, answered))
+    rdp, sensitivity = TABLES.cost(votes, votes, answered=answered)
+    assert rdp == pytest.approx(cost_of(start, answered))
     every = {
         first: cost_of(first, answered)
         for first in itertools.product(range(TEACHERS + 1), repeat=3)
@@ -46,24 +45,28 @@ def test_sensitivities_bound_every_change_at_every_distance() -> None:
                 there = tuple(n + s for n, s in zip(first, step, strict=True))
                 if there in every:
                     worst = max(worst, abs(every[there] - cost))
-        found = secret.sensitivity[distance]
+        found = sensitivity[distance]
         assert worst <= found * (1 + 1e-9)
         assert worst >= 0.3 * found  # costs of single queries rarely all move one way
-    assert (np.diff(secret.sensitivity) >= 0).all()
-    assert secret.sensitivity[-1] <= secret.largest_sensitivity * (1 + 1e-12)
-    assert max(every.values()) <= secret.rdp_flat
+    assert (np.diff(sensitivity) >= 0).all()
+    largest = TABLES.largest_change(checked=3, answered=3)
+    assert sensitivity[-1] <= largest * (1 + 1e-12)
+    assert max(every.values()) <= TABLES.flat(checked=3, answered=2)
 
 
 def test_one_label_moves_the_smooth_sensitivity_by_beta_at_most() -> None:
     generator, beta = np.random.default_rng(0), 0.1
-    tables = ExactTables(num_teachers=60, noise_std=8.0, order=5.0, threshold=40.0, sigma1=10.0)
+    tables = ExactPrices(
+        num_classes=2, num_teachers=60, noise_std=8.0, order=5.0, threshold=40.0, sigma1=10.0
+    )
     answered = np.ones(30, dtype=bool)
     for _ in range(50):
         first = generator.integers(61, size=30)
         other = np.clip(first + generator.integers(-1, 2, size=30), 0, 60)
         logs = [
             log_smooth_sensitivity(
-                tables.cost(np.stack([n, 60 - n], axis=1), answered=answered).sensitivity, beta
+                tables.cost(votes := np.stack([n, 60 - n], axis=1), votes, answered=answered)[1],
+                beta,
             )
             for n in (first, other)
         ]
@@ -71,10 +74,10 @@ def test_one_label_moves_the_smooth_sensitivity_by_beta_at_most() -> None:
 
 
 def test_without_a_check_nothing_is_charged_for_it() -> None:
-    tables = ExactTables(num_teachers=TEACHERS, noise_std=2.0, order=3.0)
+    tables = ExactPrices(num_classes=2, num_teachers=TEACHERS, noise_std=2.0, order=3.0)
     votes = np.array([[3, 4], [7, 0]])
-    cost = tables.cost(votes, answered=np.array([True, True]))
-    assert cost.rdp == pytest.approx(float(exact_rdp_gnmax(votes, 2.0, [3.0]).sum()))
+    cost, _ = tables.cost(votes, votes, answered=np.array([True, True]))
+    assert cost == pytest.approx(float(exact_rdp_gnmax(votes, 2.0, [3.0]).sum()))
     assert tables.flat(checked=2, answered=2) == tables.flat(checked=0, answered=2)
 
 
@@ -83,8 +86,8 @@ def test_a_run_that_cost_much_is_never_told_to_be_cheap() -> None:
     generator = np.random.default_rng(1)
     first = generator.integers(30, 61, size=200)
     votes = np.stack([first, 60 - first], axis=1)
-    tables = ExactTables(num_teachers=60, noise_std=30.0, order=6.0)
-    cost = tables.cost(votes, answered=np.ones(200, dtype=bool)).rdp
+    tables = ExactPrices(num_classes=2, num_teachers=60, noise_std=30.0, order=6.0)
+    cost, _ = tables.cost(votes, votes, answered=np.ones(200, dtype=bool))
     below = sum(
         release_epsilon(
             votes, noise_std=30.0, delta=0.3, tail=0.1, order=6.0, generator=generator

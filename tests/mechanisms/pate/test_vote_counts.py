@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from labeldp.mechanisms.pate.vote_counts import count_votes
+from labeldp.mechanisms.pate.votes import count_votes
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 3), (300, 2000), (3, 300_000)])
