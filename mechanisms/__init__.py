@@ -15,8 +15,6 @@ A map of this folder; every module opens with what it is, from which paper, and 
 | How do votes become answers, what do they cost? | the room `pate` |
 | How leaky does it prove? | the room `auditing` |
 | How are arguments checked and refused? | `_validate`, `_arrays` |
-| What opens to promised names of `pate`? | the doors `pate_accounting`, |
-| | `smooth_sensitivity`, `vote_leakage` |
 
 Each room's map is in its `__init__`.
 

@@ -71,11 +71,10 @@ Number = TypeVar("Number", float, Floats)
 class CheckNoise(StrEnum):
     """What the check of Confident-GNMax adds its noise to.
 
-    ON_MAXIMUM: one noise on the largest count, which one vote moves by 1: order / (2 sigma1^2), or
-        less where the outcome is almost certain. The mechanism of PATE 2018.
+    ON_MAXIMUM: one noise on the largest count, which one vote moves by 1 (PATE 2018).
     PER_CLASS: a noise on every count, then the largest, as in the published code of "Antipodes of
-        Label DP" (arXiv:2106.03408). Priced for any votes: as an answer with this noise, or by
-        the counts, of which one vote moves two, order / sigma1^2. It also passes far more often.
+        Label DP" (arXiv:2106.03408). Priced for any votes: as an answer with this noise, or by the
+        counts, of which one vote moves two. It also passes far more often.
     """
 
     ON_MAXIMUM = "on_maximum"
@@ -272,11 +271,8 @@ def gnmax_costs(
 ) -> QueryCosts:
     """Costs of GNMax, which answers every query.
 
-    Args:
-        votes: Counts [N, K], one vote per teacher.
-        noise_std: Standard deviation of the noise on every count.
-        exact: Compute the probability of a surprise by quadrature instead of bounding it.
-        accounting: The published bound, or the exact divergence, which needs no such probability.
+    With `exact` the probability of a surprise is computed by quadrature instead of bounded; exact
+    divergences, `Accounting.DECISION`, need no such probability.
     """
     if accounting is Accounting.DECISION:
         checked_noise(noise_std=noise_std)
@@ -309,14 +305,7 @@ def confident_gnmax_costs(
 ) -> QueryCosts:
     """Costs of Confident-GNMax and, with `check_counts`, of Interactive-GNMax.
 
-    Args:
-        votes: Counts [N, K], one vote per teacher.
-        threshold: What the largest count plus noise must reach, 0 or above.
-        sigma1: Standard deviation of the noise of the check.
-        sigma2: Standard deviation of the noise on every count of the answer.
-        check_counts: What the check sees instead of the votes [N, K], floats.
-        check_noise: What the check adds noise to.
-        accounting: The published bounds, or exact divergences.
+    The check sees `check_counts`, floats [N, K], instead of the votes.
     """
     checked = checked_votes(votes)
     compared = checked if check_counts is None else check_counts
@@ -357,21 +346,10 @@ def expected_of_settings(
 ) -> tuple[PateCost[Floats], Floats]:
     """Expected cost of Confident-GNMax over all queries [S], and correct answers [S].
 
-    The same numbers as `confident_gnmax_costs(...).expected(...)`, setting by setting; like them
-    not a guarantee, and private. Equal histograms are merged, and settings that share sigma2 share
-    curves.
-
-    Args:
-        votes: Counts [N, K], one vote per teacher.
-        settings: Rows (sigma1, sigma2, threshold) [S, 3].
-        delta: In (0, 1).
-        max_answers: Where more answers are expected than this, price the share of the queries that
-            yields so many: an estimate, as if the queries came in random order.
-        conversion: From Renyi curves.
-        orders: Renyi orders [A], above 1.
-
-    Returns:
-        Costs, and the expected number of answers that are the teachers' plurality, at least.
+    The same numbers as `confident_gnmax_costs(...).expected(...)` for each row (sigma1, sigma2,
+    threshold) of `settings` [S, 3]. Where more answers are expected than `max_answers`, the share
+    of the queries that yields so many is priced, as if the queries came in random order. An answer
+    counts as correct if it is the teachers' plurality; the number is a lower bound.
     """
     checked = _checked_settings(settings)
     ascending = np.unique(checked_orders(orders))
@@ -422,12 +400,8 @@ def _checked_settings(settings: ArrayLike) -> Floats:
 class _MergedVotes:
     """Votes with equal histograms merged into H, and these by their P largest counts.
 
-    Attributes:
-        gaps: By how much classes trail the first, see `sorted_gaps` [H, K - 1].
-        times: How often each histogram stands there [H].
-        peaks: Largest counts [P].
-        peak_of: Which of them each histogram has [H].
-        peak_times: How many votes have each of them [P].
+    gaps are [H, K - 1], `times` how often each histogram occurs [H], `peak_of` which of `peaks` [P]
+    it has [H], `peak_times` how many votes have each of them [P].
     """
 
     gaps: NDArray[np.int64]

@@ -147,11 +147,8 @@ class _Aggregator(ABC):
     ) -> tuple[Event, ...]:
         """What happened to every label, for any votes: fit for a ledger and for publication.
 
-        Args:
-            checked: Queries looked at (all of them, where there is no check).
-            answered: Queries answered by teachers.
-            accounting: The price of decisions, or the published one of counts; for Laplace noise
-                they are the same.
+        `checked` are the queries looked at, all of them where there is no check; Laplace noise has
+        one price by any accounting.
         """
 
     @abstractmethod
@@ -241,11 +238,7 @@ class _Aggregator(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class LNMax(_Aggregator):
-    """The largest count after Laplace noise on every count: 2/scale-DP per query (PATE 2017).
-
-    Attributes:
-        scale: The Laplace distribution's scale b.
-    """
+    """The largest count after Laplace noise of `scale` on every count: 2/scale-DP (PATE 2017)."""
 
     scale: float
 
@@ -279,11 +272,7 @@ class LNMax(_Aggregator):
 
 @dataclass(frozen=True, kw_only=True)
 class GNMax(_Aggregator):
-    """The largest count after Gaussian noise on every count (PATE 2018, section 3.1).
-
-    Attributes:
-        noise_std: Standard deviation of the noise.
-    """
+    """The largest count after Gaussian noise on every count (PATE 2018, section 3.1)."""
 
     noise_std: float
 
@@ -322,11 +311,8 @@ def _gaussian_argmax(votes: NDArray[Any], noise_std: float, rng: NoiseGenerator)
 class ConfidentGNMax(_Aggregator):
     """GNMax for the queries whose noisy largest count reaches a threshold (PATE 2018, Algorithm 1).
 
-    Attributes:
-        threshold: What the noisy largest count must reach, 0 or above; it may exceed the teachers.
-        sigma1: Standard deviation of the noise of the check.
-        sigma2: Standard deviation of the noise of the answer.
-        check_noise: One noise on the largest count, as priced by PATE 2018, or one on every count.
+    sigma1 is the standard deviation of the noise of the check, sigma2 of the answer; the threshold
+    may exceed the teachers.
     """
 
     threshold: float
@@ -421,15 +407,9 @@ def surprise_counts(votes: NDArray[np.integer[Any]], student_scores: Any) -> Flo
 class InteractiveGNMax(_Aggregator):
     """Confident-GNMax that answers where teachers contradict the student (PATE 2018, Algorithm 2).
 
-    The check looks at the votes less what the student expects. Where it fails and the student is
-    confident, the student's own label is reinforced; that costs nothing more, because the student
-    has been trained on answers alone.
-
-    Attributes:
-        threshold: What the noisy largest surplus must reach, 0 or above.
-        sigma1: Standard deviation of the noise of the check.
-        sigma2: Standard deviation of the noise of the answer.
-        confidence: The student's label is reinforced if its score is above this, in [0, 1].
+    The check looks at the votes less what the student expects. Where it fails and the student's
+    score is above `confidence`, the student's own label is reinforced; that costs nothing more,
+    because the student has been trained on answers alone.
     """
 
     threshold: float

@@ -202,16 +202,11 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class CalibratedAggregator(Generic[A]):
-    """An aggregator and its price.
+    """An aggregator and its price, computed anew and at most the target.
 
-    Attributes:
-        aggregator: With the noise that was found.
-        epsilon: Its price, computed anew; at most the target.
-        delta: Of the price.
-        basis: What was priced.
-        chosen_from_votes: Whether parameters depend on the votes: such a choice is itself a query
-            that nothing here charges. Make it on votes that are public, or give the parameters.
-        expected_answers: Answers to expect with these votes; None where all queries are answered.
+    `chosen_from_votes`: parameters depend on the votes. Such a choice is itself a query that
+    nothing here charges: make it on public votes, or give the parameters. `expected_answers` is
+    None where all queries are answered.
     """
 
     aggregator: A
@@ -334,25 +329,10 @@ def calibrate_confident_gnmax(
 ) -> CalibratedAggregator[ConfidentGNMax]:
     """Confident-GNMax that answers up to `max_answers` of these queries for at most `epsilon`.
 
-    The budget is split between the checks of all N queries and the K answers. Threshold and split
-    are the ones with the most correct answers to expect, unless they are given. With
-    `Basis.EXPECTED` settings are compared by the published bounds, and the one that is chosen is
-    scaled to the target by the price of `accounting`.
-
-    Args:
-        votes: Counts [N, K], one vote per teacher.
-        epsilon: Target, above 0.
-        delta: In (0, 1).
-        max_answers: Answers that are wanted, from 1 to N.
-        threshold: Of the check; chosen from the votes if None.
-        check_share: Share of the budget for the checks, in (0, 1); chosen from the votes if None.
-        basis: What the target is a target of.
-        conversion: From Renyi curves.
-        accounting: The price of decisions, or the published one of counts.
-
-    Raises:
-        ValueError: Not vote counts (the row is named), an argument out of range, more answers than
-            queries.
+    The budget is split between the checks of all N queries and the K answers; `check_share` is the
+    checks' part. Threshold and split are the ones with the most correct answers to expect, unless
+    they are given. With `Basis.EXPECTED` settings are compared by the published bounds, and the one
+    that is chosen is scaled to the target by the price of `accounting`.
     """
     target = _Target(
         epsilon=epsilon,

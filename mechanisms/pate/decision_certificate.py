@@ -310,8 +310,9 @@ def table_rows() -> list[tuple[float, float, float]]:
 
 
 def _print_table() -> None:
+    print("kappa,check,answer")
     for kappa, check, answer in table_rows():
-        print(f"    ({kappa!r}, {check * (1 + 1e-8):.8e}, {answer * (1 + 1e-8):.8e}),")
+        print(f"{kappa!r},{check * (1 + 1e-8):.8e},{answer * (1 + 1e-8):.8e}")
 
 
 if __name__ == "__main__":

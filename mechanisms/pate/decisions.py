@@ -26,13 +26,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import ORDERS, DecisionEvent, GaussianEvent, epsilon_of
-from labeldp.mechanisms.pate.decision_table import ROWS
 from labeldp.mechanisms.pate.published_bounds import checked_noise, checked_orders
 from labeldp.mechanisms.pate.votes import Floats
 
@@ -45,7 +45,9 @@ __all__ = [
     "events_of",
 ]
 
-_KAPPA, _CHECK, _ANSWER = np.array(ROWS).T
+#: kappa, C(kappa) of a check, C(kappa) of an answer, made by `decision_certificate` [105, 3].
+TABLE = np.loadtxt(Path(__file__).with_name("decision_table.csv"), delimiter=",", skiprows=1)
+_KAPPA, _CHECK, _ANSWER = TABLE.T
 #: The most that a third derivative of log f_i along the vote's direction can be: twice its length
 #: to the third power, since skewness is at most 2 where densities are log-concave.
 _CHECK_THIRD, _ANSWER_THIRD = 2.0, 4 * math.sqrt(2)

@@ -51,12 +51,7 @@ _COARSE = (4, 16)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TabulatedCurves:
-    """Exact Renyi curves of U kinds of query, as rows of a table that is computed when needed.
-
-    Attributes:
-        count: U.
-        rows: Every curve at ascending orders [U, A].
-    """
+    """Exact Renyi curves of U kinds of query: `rows` gives them at ascending orders [U, A]."""
 
     count: int
     rows: Callable[[Floats], Floats]
@@ -188,12 +183,7 @@ def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
 
     (order - 1) times a divergence is convex in the order and 0 at 1: chords between coarse orders
     bound it from above, chords continued bound it from below, and a move that is below another's
-    lower bound is not summed.
-
-    Args:
-        log_base: Log probabilities of outcomes [M, O].
-        log_ratio: What each move adds to them [M, O].
-        orders: [A].
+    lower bound is not summed. Log probabilities and what each move adds to them are [M, O].
     """
     # The first direction has the moved distribution below, the second above.
     log_below = np.concatenate([log_base + log_ratio, log_base])
@@ -221,10 +211,7 @@ def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
 def _candidates(x: Floats, y: Floats, orders: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Pairs (curve, order) of which one is the largest at that order.
 
-    Args:
-        x: 1 and the coarse orders [X].
-        y: Convex curves there [M, X], 0 at 1.
-        orders: [A].
+    x are 1 and the coarse orders [X], y convex curves there [M, X], 0 at 1.
     """
     cell = np.clip(np.searchsorted(x, orders, side="right") - 1, 0, len(x) - 2)
     slope = np.diff(y, axis=1) / np.diff(x)
@@ -244,10 +231,8 @@ def _candidates(x: Floats, y: Floats, orders: Floats) -> tuple[NDArray[np.intp],
 def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats:
     """sum_k q_k (r_k^a - a r_k + a - 1) = sum_k q_k r_k^a - 1 of distributions [M, O]: [M, A].
 
-    Args:
-        log_below: log q_k.
-        log_ratio: log r_k, of the distribution above over the one below.
-        orders: a, [A]; [M, 1] for an order of its own in every row.
+    r_k is the probability in the distribution above over q_k, below; orders a are [A], or [M, 1]
+    for an order of its own in every row.
     """
     below, change = np.exp(log_below), np.expm1(np.minimum(log_ratio, _BIG))
     above = np.exp(log_below + log_ratio)

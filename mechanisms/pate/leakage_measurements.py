@@ -84,12 +84,7 @@ def exact_fingerprint(features: NDArray[Any]) -> bytes:
 class AnsweringService:
     """Answers questions about inputs from an ensemble's votes, behind one defence.
 
-    Args:
-        vote: The ensemble: features [N, ...] -> votes [N, K].
-        aggregator: What makes noisy labels of votes.
-        defence: What happens when an input comes again.
-        generator: Source of fresh noise.
-        fingerprint: How an input is recognized.
+    `vote` maps features [N, ...] to votes [N, K]; inputs are recognized by their `fingerprint`.
     """
 
     def __init__(
@@ -259,15 +254,10 @@ def measure_defences(
     generator: np.random.Generator,
     clients: int = 100,
 ) -> list[DefenceRow]:
-    """Attack GNMax behind each defence, and use it as a client in good faith.
+    """Attack GNMax behind each defence, and use it as clients in good faith.
 
-    Args:
-        votes: Histograms [N, K] of as many teachers each, one for each input.
-        defences: By name.
-        noise_std: Of GNMax.
-        questions: How often the attacker asks about each input.
-        generator: Source of fresh noise.
-        clients: Each asks a service of its own about every input.
+    The attacker asks `questions` times about each of the histograms [N, K], the inputs; each of
+    `clients` asks a service of its own about every input.
     """
     _validate.whole(minimum=1, questions=questions, clients=clients)
     teachers = _teachers(votes)

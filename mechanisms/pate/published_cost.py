@@ -321,8 +321,7 @@ def release_epsilon(
         noise_std: Standard deviation of the noise on every count of an answer (sigma2).
         threshold: Of Confident-GNMax's check; without it, nothing was checked.
         sigma1: Standard deviation of the check's one noise, with `threshold`.
-        answered: Which queries were answered, boolean [N]: the mechanism's own public record.
-            Without it all are charged.
+        answered: Which queries were answered, boolean [N]; all unless given.
         check_counts: What was compared with the threshold [N, K], if not the votes: for
             Interactive-GNMax the votes less the student's (public) guess.
         delta: In (0, 1), for everything together.
@@ -335,7 +334,6 @@ def release_epsilon(
 
     Raises:
         ConditionsFailed: Smooth sensitivity is not proven for these public parameters.
-        ValueError: Bad votes (the row is named) or an argument out of range.
     """
     array = checked_votes(votes)
     checked_order(order)

@@ -58,13 +58,7 @@ NOT_LOOKED_AT = -1
 
 @dataclass(frozen=True, kw_only=True)
 class PateAnswers:
-    """Answers of an ensemble to queries, in order, until there are enough.
-
-    Attributes:
-        aggregator: How votes become answers.
-        queries: Q, how many there are.
-        max_answers: Stop after so many; at most Q.
-    """
+    """Answers of an ensemble to Q queries, in order, until there are `max_answers`."""
 
     aggregator: RequestedAggregator
     queries: int
@@ -111,16 +105,9 @@ class PateAnswers:
 class PublishedCost:
     """A public bound on what GNMax or Confident-GNMax answers cost, by smooth sensitivity.
 
-    It is random, and known after the answers only (`published_cost.SanitizedEpsilon`).
-
-    Attributes:
-        noise_std: Of the answers.
-        threshold: Of the check, None without one.
-        sigma1: Of the check, None without one.
-        order: Renyi order, fixed beforehand.
-        delta: At which the bound holds.
-        tail: Part of delta.
-        publishing_noise: Of the release, fixed beforehand.
+    It is random, and known after the answers only (`published_cost.SanitizedEpsilon`). noise_std is
+    that of the answers, threshold and sigma1 of the check (None without one); order, delta, its
+    part tail and the noise of the release are fixed beforehand.
     """
 
     noise_std: float
@@ -229,11 +216,7 @@ class PublishedCost:
 class AnsweredRequest:
     """A request and all that its real cost depends on; private, for the votes in it.
 
-    Attributes:
-        request: What was requested.
-        votes: Counts [Q, K].
-        released: The answers [Q, 2].
-        student_scores: For Interactive-GNMax [Q, K].
+    votes are [Q, K], the released answers [Q, 2], student scores (for Interactive-GNMax) [Q, K].
     """
 
     request: PateAnswers

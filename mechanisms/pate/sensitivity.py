@@ -61,11 +61,6 @@ class AnswerPrice:
     """The Renyi price of one GNMax answer as a function of log q, and how one vote moves it.
 
     q bounds the probability of a surprise. All of it follows from public parameters.
-
-    Attributes:
-        noise_std: Standard deviation of the noise on every count.
-        num_classes: K, at least 2.
-        order: The Renyi order, above 1.
     """
 
     noise_std: float
@@ -371,13 +366,7 @@ class RunPrices(ABC):
     def cost(
         self, votes: NDArray[Any], counts: NDArray[Any], *, answered: NDArray[np.bool_]
     ) -> tuple[float, Floats]:
-        """What a run cost, and how much one label can change that by distance [T]: secret, both.
-
-        Args:
-            votes: Counts [N, K] of every query that was checked.
-            counts: What was compared with the threshold [N, K].
-            answered: Which queries were answered [N].
-        """
+        """What a run cost, and how much one label can change that by distance [T]: secret, both."""
 
 
 class BoundedPrices(RunPrices):
@@ -406,25 +395,21 @@ class BoundedPrices(RunPrices):
         return self.answer.is_constant(num_teachers=self.num_teachers)
 
     def flat(self, *, checked: int, answered: int) -> float:
-        """What so many checks and answers cost whatever the votes are."""
+        """See `RunPrices`."""
         answers = self.answer.flat * answered
         if self.sigma1 is None:
             return answers
         return answers + checked * self.order / (2 * self.sigma1**2)
 
     def largest_change(self, *, checked: int, answered: int) -> float:
-        """The most by which one label can move the cost of so many, whatever the votes are."""
+        """See `RunPrices`."""
         answers = answered * self.answer.largest_change
         return answers + checked * float(threshold_changes(self.checks).max())
 
     def cost(
         self, votes: NDArray[Any], counts: NDArray[Any], *, answered: NDArray[np.bool_]
     ) -> tuple[float, Floats]:
-        """What a run cost, and how much one label can change that by distance [T]: secret, both.
-
-        Raises:
-            ConditionsFailed: Local sensitivities are not proven for these public parameters.
-        """
+        """See `RunPrices`; `ConditionsFailed` where sensitivities are not proven."""
         rdp, sensitivity = cost_of_answers(votes, price=self.answer, answered=answered)
         if self.threshold is None:
             return rdp, sensitivity
@@ -490,14 +475,14 @@ class ExactPrices(RunPrices):
         return np.asarray(found[:, 0])
 
     def flat(self, *, checked: int, answered: int) -> float:
-        """What so many checks and answers cost whatever the votes are."""
+        """See `RunPrices`."""
         answers = answered * float(decision_rdp_gnmax(self.noise_std, [self.order])[0])
         if self.sigma1 is None:
             return answers
         return answers + checked * float(decision_rdp_threshold(self.sigma1, [self.order])[0])
 
     def largest_change(self, *, checked: int, answered: int) -> float:
-        """The most by which one label can move the cost of so many, whatever the votes are."""
+        """See `RunPrices`."""
         answers, checks = (
             float(threshold_changes(part).max()) for part in (self.answers, self.checks)
         )
@@ -506,7 +491,7 @@ class ExactPrices(RunPrices):
     def cost(
         self, votes: NDArray[Any], counts: NDArray[Any], *, answered: NDArray[np.bool_]
     ) -> tuple[float, Floats]:
-        """What a run cost, and how much one label can change that by distance [T]: secret, both."""
+        """See `RunPrices`."""
         count = votes[:, 0].astype(np.intp)
         rdp, sensitivity = 0.0, np.zeros(self.num_teachers)
         for prices, asked in ((self.answers, count[answered]), (self.checks, count)):

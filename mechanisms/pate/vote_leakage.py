@@ -72,17 +72,11 @@ def answer_jacobian(votes: ArrayLike, noise_std: float) -> Floats:
 def reconstruct(
     counts: Any, noise_std: float, num_teachers: int, *, concentration: float = 0.0
 ) -> Floats:
-    """Estimate vote histograms from how often each class was the answer.
+    """Estimate vote histograms [N, K] from answers counted by class [N, K].
 
-    Args:
-        counts: Answers counted by class [N, K], a row for each attacked input.
-        noise_std: Standard deviation of the noise on every count.
-        num_teachers: T, what the votes of each input sum to.
-        concentration: 0 for maximum likelihood. Above 0, the mode under a Dirichlet prior of this
-            concentration in log-ratio coordinates; `fit_concentration` learns it from all inputs.
-
-    Returns:
-        Votes [N, K], not rounded, not negative, with rows that sum to T.
+    Votes are not rounded or negative, and rows sum to `num_teachers`. A `concentration` of 0 is
+    maximum likelihood; above 0, the mode under a Dirichlet prior in log-ratio coordinates, which
+    `fit_concentration` learns from all inputs.
 
     Raises:
         ValueError: Not counts (the row is named), a row without answers, arguments out of range, or

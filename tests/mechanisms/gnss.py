@@ -4,7 +4,7 @@ Papernot et al., ICLR 2018 (arXiv:1802.08908), Appendix B, Theorem 23. These are
 paper's tables, and every one of them is secret: noise parameters are chosen with a full view of the
 votes, the cost is an expectation over the check, its probabilities are taken for constants, and the
 noise's scale would reveal the smooth sensitivity. To publish, use
-`labeldp.mechanisms.pate.smooth_sensitivity.release_epsilon`.
+`labeldp.mechanisms.pate.release_epsilon`.
 
 >>> gnss_rdp(beta=0.0, noise_multiplier=5.0, order=2.0)
 0.08

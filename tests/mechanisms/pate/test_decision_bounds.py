@@ -14,7 +14,7 @@ from labeldp.mechanisms.accounting import ORDERS, epsilon_from_rdp
 from labeldp.mechanisms.pate import decisions
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decision_certificate import excess
-from labeldp.mechanisms.pate.decision_table import ROWS
+from labeldp.mechanisms.pate.decisions import TABLE
 from labeldp.mechanisms.pate.decisions import decision_rdp_gnmax, decision_rdp_threshold
 
 ATTACKED = np.array([1.5, 2.0, 5.0, 20.0, 50.0, 100.0])
@@ -200,7 +200,7 @@ def test_the_document_has_the_formulas_of_the_code() -> None:
     ):
         d = 1 / sigma
         kappa = d * math.sqrt(order * (order - 1))
-        rows = np.array(ROWS)
+        rows = TABLE
         log_c = np.interp(kappa, rows[:, 0], np.log(rows[:, column]))
         spread = math.sqrt(order) + math.sqrt(order - 1)
         r = third * order * (order - 1) * d**3 / (6 * spread**2)

@@ -20,13 +20,13 @@ from labeldp.mechanisms.pate.decision_certificate import (
     step_at,
     table_nodes,
 )
-from labeldp.mechanisms.pate.decision_table import ROWS
+from labeldp.mechanisms.pate.decisions import TABLE
 
 KAPPAS = [0.0, 0.125, 0.5, 2.0, 8.0]
 
 
 def row(kappa: float) -> tuple[float, float, float]:
-    return min(ROWS, key=lambda each: abs(each[0] - kappa))
+    return min(TABLE, key=lambda each: abs(each[0] - kappa))
 
 
 def check_sum(x: np.ndarray, kappa: float) -> np.ndarray:
@@ -60,15 +60,15 @@ def test_the_table_is_above_the_best_place_and_not_far(kappa: float) -> None:
 
 
 def test_two_over_pi_and_the_place_of_the_worst_answer() -> None:
-    assert ROWS[0][1] == pytest.approx(1 / math.pi, rel=1e-4)
+    assert TABLE[0][1] == pytest.approx(1 / math.pi, rel=1e-4)
     at_worst = answer_sum(answer_outcomes(np.array([0.66]), np.array([0.66])), 0.0)[0]
     assert at_worst == pytest.approx(0.63995, abs=1e-4)
-    assert 2 / math.pi < at_worst < ROWS[0][2] < 1.0005 * at_worst
+    assert 2 / math.pi < at_worst < TABLE[0][2] < 1.0005 * at_worst
 
 
 def test_some_rows_of_the_table_are_certified_again() -> None:
     """At the table's own steps, away from the finest grids, whose time the command can take."""
-    assert [each[0] for each in ROWS] == table_nodes().tolist()
+    assert TABLE[:, 0].tolist() == table_nodes().tolist()
     for kappa in (1.0, 8.0):
         assert row(kappa)[0] == kappa
         assert certified_check(kappa) == pytest.approx(row(kappa)[1], rel=3e-8)
