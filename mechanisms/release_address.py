@@ -55,8 +55,8 @@ def address(
 
     Args:
         private_digest: Keyed digest of the labels or votes.
-        description: What `describe` said.
-        indices: The labels it speaks of [M], None for all of them.
+        description: As `describe` returns it.
+        indices: The labels that it is of [M], None for all of them.
         public: The mechanism's public inputs.
     """
     parts = {

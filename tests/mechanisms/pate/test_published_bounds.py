@@ -1,4 +1,4 @@
-"""PATE's bounds: against exact divergences and probabilities, hard input, bad input."""
+"""PATE's published bounds: against exact divergences and probabilities, and hard input."""
 
 import itertools
 import json
@@ -121,34 +121,12 @@ def test_a_million_queries_and_a_thousand_classes() -> None:
     total = costs.expected(delta=1e-5)
     assert math.isfinite(total.epsilon) and total.epsilon > 0
     few = costs.head(20_000).prefixes(delta=1e-5)
-    assert (np.diff(few.epsilon) >= 0).all() and few[-1].epsilon < total.epsilon
+    assert (np.diff(few.epsilon) >= 0).all() and few.epsilon[-1] < total.epsilon
     wide = generator.multinomial(2000, generator.dirichlet(np.full(1000, 0.02), size=50))
     prefixes = confident_gnmax_costs(wide, threshold=500, sigma1=300.0, sigma2=60.0).prefixes(
         delta=1e-5
     )
     assert np.isfinite(prefixes.epsilon).all() and (np.diff(prefixes.epsilon) >= 0).all()
-
-
-BAD_VOTES: list[tuple[Any, str]] = [
-    ([[3, 1], [-1, 5]], "row 1 holds a negative"),
-    ([[3, 1], [2.5, 1.5]], "row 1 holds a fractional"),
-    ([[3, 1], [3, 2]], "row 1 sums to 5"),
-    (np.zeros((0, 2), dtype=int), "empty"),
-    ([[4], [4]], "1 class"),
-    ([[3, 1], [math.nan, 4]], "row 1 holds NaN"),
-    ([[0, 0]], "row 0 holds no vote"),
-    ([3, 1], r"must be \[N, K\]"),
-    ([["a", "b"]], "must hold counts"),
-]
-
-
-@pytest.mark.parametrize(("votes", "message"), BAD_VOTES)
-def test_votes_that_are_none_are_refused_by_row(votes: Any, message: str) -> None:
-    for compute in (log_q_gaussian, log_q_laplace, log_q_gaussian_exact):
-        with pytest.raises(ValueError, match=message):
-            compute(votes, 1.0)
-    with pytest.raises(ValueError, match=message):
-        confident_gnmax_costs(votes, threshold=2, sigma1=1.0, sigma2=1.0)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, 1e-200, "1"])
