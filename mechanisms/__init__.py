@@ -15,8 +15,6 @@ A map of this folder; every module opens with what it is, from which paper, and 
 | How do votes become answers, what do they cost? | the room `pate` |
 | How leaky does it prove? | the room `auditing` |
 | How are arguments checked and refused? | `_validate`, `_arrays` |
-| What opens to promised names of `pate`? | the doors `pate_accounting`, |
-| | `smooth_sensitivity`, `vote_leakage` |
 
 Each room's map is in its `__init__`.
 
@@ -90,7 +88,7 @@ from labeldp.mechanisms.pate.aggregators import (
     GNMax as GNMax,
     LNMax as LNMax,
 )
-from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax as InteractiveGNMax
+from labeldp.mechanisms.pate.aggregators import InteractiveGNMax as InteractiveGNMax
 
 # What it costs.
 from labeldp.mechanisms.accounting import (
@@ -103,8 +101,8 @@ from labeldp.mechanisms.accounting import (
     epsilon_from_rdp as epsilon_from_rdp,
     epsilon_of as epsilon_of,
 )
-from labeldp.mechanisms.pate.decision_events import Accounting as Accounting
-from labeldp.mechanisms.pate.smooth_sensitivity import (
+from labeldp.mechanisms.pate.decisions import Accounting as Accounting
+from labeldp.mechanisms.pate.published_cost import (
     SanitizedEpsilon as SanitizedEpsilon,
     release_epsilon as release_epsilon,
 )

@@ -66,9 +66,7 @@ def whole(*, minimum: int = 0, **values: int) -> None:
 def members(settings: Any, **also: type) -> None:
     """Refuse a dataclass whose fields with an enum's member as default hold anything else.
 
-    Args:
-        settings: The dataclass.
-        also: Name of a field -> what it may hold beside members.
+    `also` names fields that may hold another type too.
     """
     for field in fields(settings):
         value, kind = getattr(settings, field.name), type(field.default)
@@ -86,14 +84,7 @@ def labels(
 ) -> NDArray[np.int64]:
     """Return class labels as int64 [N], or say which entry is not a whole number in 0..K-1.
 
-    Args:
-        values: Labels [N], NumPy or torch or a sequence, of an integer type.
-        num_classes: K.
-        name: What to call them in messages.
-        secret: Whether they are true labels that nobody may see: messages then show none of them.
-
-    Raises:
-        ValueError: Not one-dimensional, empty, not integers, or outside 0..K-1.
+    Messages about `secret` labels show none of them.
     """
     array = as_numpy(values)
     if array.ndim != 1:
@@ -123,15 +114,8 @@ def probabilities(
 ) -> NDArray[np.float64]:
     """Return rows of probabilities as float64 [N, K], or name the first row that is not one.
 
-    Args:
-        values: Rows [N, K], NumPy or torch.
-        name: What to call them in messages.
-        num_classes: K, where it is known beforehand.
-        tolerance: How far a row's sum may be from 1 (single precision leaves 1e-6), and a hundred
-            times how far below 0 an entry may be.
-
-    Raises:
-        ValueError: Wrong shape, NaN, an entry outside 0..1, or a row that does not sum to 1.
+    `tolerance` is how far a row's sum may be from 1 (single precision leaves 1e-6), and a hundred
+    times how far below 0 an entry may be.
     """
     given = as_numpy(values)
     if np.iscomplexobj(given):

@@ -162,19 +162,10 @@ def epsilon_from_rdp(
     delta: float,
     conversion: Conversion | str = Conversion.IMPROVED,
 ) -> tuple[float, float]:
-    """Convert a Renyi curve to the smallest epsilon at `delta`.
-
-    Args:
-        orders: Renyi orders [A], above 1, in any order.
-        rdp: Renyi divergence at each order [A].
-        delta: In (0, 1).
-        conversion: `Conversion.IMPROVED` or `Conversion.MIRONOV`.
+    """Convert a Renyi curve [A] at orders [A] to the smallest epsilon at `delta`.
 
     Returns:
         (epsilon, order): epsilon, not negative, and the order that gave it.
-
-    Raises:
-        ValueError: delta outside (0, 1), an order not above 1, or a curve that is no curve.
     """
     order_array = np.asarray(orders, dtype=np.float64)
     rdp_array = np.asarray(rdp, dtype=np.float64)
@@ -221,12 +212,7 @@ def log_gaussian_delta(*, noise_multiplier: float, epsilon: float) -> float:
 def gaussian_epsilon(*, noise_multiplier: float, delta: float) -> float:
     """Smallest epsilon of the Gaussian mechanism at `delta`, exactly (Balle and Wang 2018).
 
-    Args:
-        noise_multiplier: Standard deviation of the noise over the L2 sensitivity.
-        delta: In (0, 1).
-
-    Raises:
-        ValueError: An argument out of range.
+    The multiplier is the standard deviation of the noise over the L2 sensitivity.
     """
     _validate.between(0, 1, delta=delta)
     target = math.log(delta)
@@ -272,20 +258,16 @@ def composed_gaussians(events: Sequence[GaussianEvent]) -> GaussianEvent:
 def epsilon_of(
     events: Iterable[Event], *, delta: float, conversion: Conversion = Conversion.IMPROVED
 ) -> float:
-    """Epsilon of all `events` about one label together, at `delta`.
+    """Epsilon of all `events` about one label together, at `delta`; none cost 0.
 
     Pure events add. Gaussian events alone compose exactly, as one Gaussian, decisions as the
     Gaussian of their counts. Anything, and these too, composes as a Renyi curve. Of the bounds that
     hold, the smallest is returned.
 
-    Args:
-        events: What touched the label; none at all costs 0.
-        delta: In [0, 1); 0 is enough where every event is pure.
-        conversion: How Renyi curves are converted.
-
     Raises:
         ValueError: delta out of range, or 0 although an event is not pure; Renyi events on
-            different grids of orders.
+        different
+            grids of orders.
     """
     listed = list(events)
     pure = math.fsum(event.epsilon for event in listed if isinstance(event, PureEvent))

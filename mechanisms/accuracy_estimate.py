@@ -67,17 +67,7 @@ class AccuracyEstimate:
     def from_release(
         cls, values: NDArray[Any], predictions: NDArray[np.integer[Any]], mechanism: PerLabel
     ) -> "AccuracyEstimate":
-        """Estimate from released labels that the model was not trained on; free.
-
-        Args:
-            values: The release, noisy vectors or bits [M, K] or labels [M].
-            predictions: Of the model [M], whole numbers 0..K-1.
-            mechanism: What made the release.
-
-        Raises:
-            ValueError: A mechanism that says nothing about single labels, or predictions that do
-                not fit.
-        """
+        """Estimate from released labels that the model was not trained on, free of charge."""
         if not isinstance(mechanism, PerLabel):
             raise ValueError(
                 f"{type(mechanism).__name__} releases nothing about single labels, so that no "
@@ -107,13 +97,7 @@ class AccuracyEstimate:
     def from_count(
         cls, correct: float, *, examples: int, mechanism: CorrectCount
     ) -> "AccuracyEstimate":
-        """Estimate from a noisy count of right predictions.
-
-        Args:
-            correct: The count as released.
-            examples: Among how many.
-            mechanism: What made the count.
-        """
+        """Estimate from a released, noisy count of right predictions among `examples`."""
         _validate.number(correct=correct)
         _validate.whole(minimum=1, examples=examples)
         accuracy, scale = float(correct) / examples, mechanism.scale / examples
@@ -128,10 +112,8 @@ class AccuracyEstimate:
     def interval(self, *, confidence: float = 0.95, choices: int = 1) -> tuple[float, float]:
         """Return an interval that holds the accuracy with this confidence, within [0, 1].
 
-        Args:
-            confidence: Of the interval.
-            choices: Among how many models this one was chosen by its estimate: the best of k looks
-                better than it is, and the interval is widened so that it holds for all k at once.
+        The best of k models by its estimate looks better than it is: with `choices` of k the
+        interval is widened so that it holds for all k at once.
         """
         _validate.between(0, 1, confidence=confidence)
         _validate.whole(minimum=1, choices=choices)

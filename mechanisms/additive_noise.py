@@ -70,18 +70,7 @@ class LaplaceNoise:
         return PureEvent(epsilon=self.epsilon)
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
-        """Draw the noisy one-hot vectors, once.
-
-        Args:
-            labels: True labels [N], whole numbers 0..K-1.
-            generator: Source of the noise.
-
-        Returns:
-            Noisy one-hot vectors [N, K] in float64.
-
-        Raises:
-            ValueError: Labels that are not whole numbers in 0..K-1.
-        """
+        """Draw the noisy one-hot vectors of labels [N], once: float64 [N, K]."""
         exact = _one_hot(labels, self.num_classes)
         rng = as_noise_generator(generator)
         if isinstance(rng, SecureGenerator):

@@ -62,18 +62,7 @@ class BitFlip:
         return PureEvent(epsilon=self.epsilon)
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
-        """Draw the noisy bits, once.
-
-        Args:
-            labels: True labels [N], whole numbers 0..K-1.
-            generator: Source of the noise.
-
-        Returns:
-            Bits [N, K], 0 or 1, in uint8.
-
-        Raises:
-            ValueError: Labels that are not whole numbers in 0..K-1.
-        """
+        """Draw the noisy bits of labels [N], once: uint8 [N, K]."""
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         numpy_generator = as_discrete_generator(generator)
         flipped = np.empty((len(exact), self.num_classes), dtype=np.uint8)
@@ -86,14 +75,7 @@ class BitFlip:
         return bits
 
     def debias(self, bits: AnyArray) -> AnyArray:
-        """Unbiased estimate (bit - q) / (1 - 2 q) of the one-hot labels [N, K], q the flip rate.
-
-        Args:
-            bits: A release [N, K].
-
-        Raises:
-            ValueError: Not a release of this mechanism: another shape, or entries other than 0, 1.
-        """
+        """Unbiased estimate (bit - q) / (1 - 2 q) of the one-hot labels [N, K], q the flip rate."""
         self._check(bits)
         # 1 - 2 q = tanh(epsilon / 4), which keeps its digits where epsilon is small.
         return (bits - self.flip_probability) / math.tanh(self.epsilon / 4)
@@ -103,12 +85,6 @@ class BitFlip:
 
         Under class c only bit c is expected to be 1: it speaks for c with epsilon / 2 if it is 1
         and against it with epsilon / 2 if it is 0.
-
-        Args:
-            bits: A release [N, K].
-
-        Raises:
-            ValueError: As in `debias`.
         """
         self._check(bits)
         return (bits - 0.5) * self.epsilon

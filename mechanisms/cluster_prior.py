@@ -78,10 +78,6 @@ class ClusterHistograms(DrawnExactly):
 
         Returns:
             Noisy counts [C, K], int64, some below 0; C is the largest cluster number plus 1.
-
-        Raises:
-            ValueError: Labels out of range, clusters that are not numbered from 0, more clusters
-                than examples, or lengths that differ.
         """
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         groups = _validate.labels(clusters, num_classes=np.iinfo(np.int64).max, name="clusters")
@@ -112,19 +108,10 @@ class ClusterHistograms(DrawnExactly):
 def prior_from_histograms(
     counts: AnyArray, clusters: AnyArray, *, smoothing: float = 0.0
 ) -> AnyArray:
-    """Prior of every example: the positive part of its cluster's counts, made to sum to 1.
+    """Prior [N, K] of every example: the positive part of its cluster's counts, normalized.
 
-    Args:
-        counts: Noisy counts [C, K].
-        clusters: Cluster [N] of every example, in 0..C-1.
-        smoothing: Added to every count after negative ones are raised to 0, so that no class is
-            ruled out by noise.
-
-    Returns:
-        Rows of probabilities [N, K] in float64; uniform where a cluster has no positive count.
-
-    Raises:
-        ValueError: Clusters outside 0..C-1, counts that are not finite, or a negative smoothing.
+    `smoothing` is added to every count after negative ones are raised to 0, so that no class is
+    ruled out by noise. Rows are uniform where a cluster has no positive count.
     """
     _validate.non_negative(smoothing=smoothing)
     table = as_numpy(counts).astype(np.float64)

@@ -64,18 +64,9 @@ class CorrectCount:
     def release(
         self, labels: Array, predictions: Array, *, generator: AnyGenerator
     ) -> NDArray[Any]:
-        """Count once.
+        """Draw the noisy number of right predictions, once: int64 [1], below 0 or above M perhaps.
 
-        Args:
-            labels: True labels [M], whole numbers.
-            predictions: Made without these labels [M].
-            generator: Source of the noise.
-
-        Returns:
-            The noisy number of right predictions, int64 [1]; it may be below 0 or above M.
-
-        Raises:
-            ValueError: Not one prediction for each of at least one label.
+        The predictions [M] must be made without these labels [M].
         """
         right = _right(labels, as_numpy(predictions)[None])
         if isinstance(generator, SecureGenerator):
@@ -112,18 +103,9 @@ class MostCorrect:
     def release(
         self, labels: Array, predictions: Array, *, generator: AnyGenerator
     ) -> NDArray[Any]:
-        """Choose once.
+        """Draw the place of the winner, once: int64 [1].
 
-        Args:
-            labels: True labels [M], whole numbers.
-            predictions: Of each model [k, M], made without these labels.
-            generator: Source of the noise.
-
-        Returns:
-            The winner's place, int64 [1].
-
-        Raises:
-            ValueError: Not one prediction of each of at least one model for each label.
+        The predictions of each model [k, M] must be made without these labels [M].
         """
         right = _right(labels, as_numpy(predictions))
         # Exponential noise and a maximum are permute-and-flip (Ding et al., 2021). A label may add

@@ -24,10 +24,6 @@ def debiased_loss_weights(*, epsilon: float, num_classes: int) -> tuple[float, f
     """Factors (a, b) of the unbiased loss a * loss[noisy label] - b * sum of all K losses.
 
     a = (e^epsilon + K - 1) / (e^epsilon - 1) and b = 1 / (e^epsilon - 1).
-
-    Args:
-        epsilon: Of the randomized response that made the labels, finite and above 0.
-        num_classes: K, at least 2.
     """
     _validate.positive(epsilon=epsilon)
     _validate.whole(num_classes=num_classes, minimum=2)
@@ -38,15 +34,8 @@ def debiased_loss_weights(*, epsilon: float, num_classes: int) -> tuple[float, f
 def debiased_loss(losses: AnyArray, noisy_labels: AnyArray, *, epsilon: float) -> AnyArray:
     """Unbiased estimates [N] of the losses on the true labels; gradients flow through `losses`.
 
-    Args:
-        losses: Loss [N, K] of every example under each class as its label, for instance
-            -log_softmax(logits).
-        noisy_labels: Released labels [N], whole numbers 0..K-1, of the same kind as `losses`.
-        epsilon: Of the randomized response that made the labels.
-
-    Raises:
-        ValueError: Shapes that do not fit, or labels outside 0..K-1 (not looked at on an
-            accelerator, which refuses them itself).
+    `losses` [N, K] are those of every example under each class as its label, for instance
+    -log_softmax(logits). Noisy labels outside 0..K-1 are refused, on an accelerator by itself.
     """
     if losses.ndim != 2 or tuple(noisy_labels.shape) != tuple(losses.shape[:1]):
         raise ValueError(

@@ -22,12 +22,7 @@ _BESIDE = frozenset({"name", "noise"})
 
 
 def is_of(kind: type, described: Mapping[str, Any]) -> bool:
-    """Whether a description is one that a mechanism of this class has.
-
-    Args:
-        kind: A dataclass of ours.
-        described: Name, parameters and noise, as `release_address.describe` has them.
-    """
+    """Whether a description (`release_address.describe`) is of a mechanism of this class."""
     if described.get("name") != kind.__name__:
         return False
     return _has_fields(kind, {key: described[key] for key in described if key not in _BESIDE})

@@ -69,12 +69,7 @@ def joint_delta(parts: Sequence[LedgerPart], *, delta: float) -> float:
 
 
 def joint_epsilon(parts: Sequence[LedgerPart], *, delta: float) -> float:
-    """Epsilon of the label that has paid most over all parts; infinite where none holds at delta.
-
-    Args:
-        parts: Ledgers; none at all cost 0.
-        delta: What may fail included.
-    """
+    """Epsilon of the label that has paid most over all parts; infinite where none holds."""
     known = [part.people for part in parts if part.people is not None]
     total = PrivacyLedger(num_labels=1 + max((int(people.max()) for people in known), default=0))
     for part in parts:

@@ -66,19 +66,9 @@ class LabelMoments(DrawnExactly):
         return GaussianEvent(noise_multiplier=self.noise_std / L2_SENSITIVITY)
 
     def release(self, labels: AnyArray, weights: Array, *, generator: AnyGenerator) -> AnyArray:
-        """Draw the noisy moments, once.
+        """Draw the noisy moments, once: sums [M, K] in float64.
 
-        Args:
-            labels: True labels [N], whole numbers 0..K-1.
-            weights: Made without labels [N, M], no row longer than 1 (up to `ROUNDING`).
-            generator: Source of the noise.
-
-        Returns:
-            Noisy sums [M, K] in float64.
-
-        Raises:
-            ValueError: Labels out of range, weights of another length or shape, not finite, or
-                with a row longer than 1.
+        The weights [N, M] must be made without labels, no row longer than 1 (up to `ROUNDING`).
         """
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         table = as_numpy(weights)

@@ -52,26 +52,16 @@ def all_pure(events: Iterable[Event]) -> bool:
 
 
 def delta_of_total(prices: Collection[Priced], *, delta: float) -> float:
-    """At which delta the total of `prices` is stated.
+    """At which delta the total of `prices` is stated: 0 where all is pure.
 
-    Args:
-        prices: What is paid for.
-        delta: At which it is asked for where anything is not pure.
-
-    Returns:
-        0 where all is pure; `delta`, or twice what may fail, so that as much is left for the rest.
+    Otherwise `delta`, or twice what may fail, so that as much is left for the rest.
     """
     least = 0.0 if all_pure(price.event for price in prices) else delta
     return max(least, 2 * failure_of(prices))
 
 
 def epsilon_of_prices(prices: Collection[Priced], *, delta: float) -> float:
-    """Epsilon of a label that pays all of `prices`; infinite where none holds at so small a delta.
-
-    Args:
-        prices: What is paid for; nothing costs 0.
-        delta: What may fail included; below 1.
-    """
+    """Epsilon of a label that pays all of `prices`; infinite where none holds at this delta."""
     events = [price.event for price in prices]
     left = delta - failure_of(prices)
     return epsilon_of(events, delta=left) if _has_epsilon(events, left) else float("inf")

@@ -46,17 +46,16 @@ def posterior(log_likelihood: AnyArray, log_prior: AnyArray) -> AnyArray:
     """Bayes' rule in log space: softmax of the sum (the paper's Eqs. 1 and 3).
 
     Args:
-        log_likelihood: Log-likelihood of every class [N, K]; a term that the classes of a row
-            share may be missing; -inf rules a class out.
+        log_likelihood: Log-likelihood of every class [N, K]; a term that the classes of a row share
+        may
+            be missing; -inf rules a class out.
         log_prior: Log-prior [N, K], or one prior [K] for all rows; likewise.
-
-    Returns:
-        Posterior probabilities [N, K], in the wider of the two precisions.
 
     Raises:
         ValueError: Shapes that do not fit, NaN, +inf, or a row in which every class is ruled out.
-            On an accelerator rows are not looked at, since every step would wait for the answer:
-            there such a row comes out as NaN, which the check of the loss finds.
+        On an
+            accelerator rows are not looked at, since every step would wait for the answer: there
+            such a row comes out as NaN, which the check of the loss finds.
     """
     if log_likelihood.ndim != 2 or log_prior.shape not in (
         log_likelihood.shape,
@@ -70,17 +69,7 @@ def posterior(log_likelihood: AnyArray, log_prior: AnyArray) -> AnyArray:
 
 
 def project_to_simplex(x: AnyArray) -> AnyArray:
-    """Nearest probability vector to each row, in Euclidean distance (Duchi et al. 2008, Fig. 1).
-
-    Args:
-        x: Finite rows [N, K].
-
-    Returns:
-        Rows [N, K] that are not negative and sum to 1.
-
-    Raises:
-        ValueError: Not two-dimensional, or a row that is not finite (looked at as in `posterior`).
-    """
+    """Nearest probability vector to each row [N, K] (Duchi et al. 2008, Fig. 1)."""
     _check_rows(x, name="x")
     values: Any = x
     if is_torch(x):
@@ -113,14 +102,8 @@ def soft_labels(
 ) -> AnyArray:
     """Soft labels [N, K] of a release, by any of the paper's rules.
 
-    Args:
-        post_processing: The rule.
-        noisy: Noisy one-hot vectors [N, K]; used by the rules that ignore the likelihood.
-        log_likelihood: Log-likelihood of every class [N, K]; used by MAP and MAP_WITH_PRIOR.
-        log_prior: Log of the model's prediction [N, K]; needed by MAP_WITH_PRIOR.
-
-    Raises:
-        ValueError: The prior is missing, or what `posterior` refuses.
+    MAP and MAP_WITH_PRIOR use the log-likelihood, MAP_WITH_PRIOR also the log of the model's
+    prediction; the other rules use the noisy one-hot vectors.
     """
     match post_processing:
         case PostProcessing.MAP_WITH_PRIOR:

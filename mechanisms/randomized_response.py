@@ -32,13 +32,8 @@ def keep_probability(*, epsilon: float, num_classes: int) -> float:
 def epsilon_from_keep_probability(*, keep_probability: float, num_classes: int) -> float:
     """Epsilon of randomized response that keeps a label with this probability.
 
-    Args:
-        keep_probability: In (0, 1). Below 1 / K the label is hidden by lying about it too often,
-            which costs as well: the larger of the two log-ratios counts.
-        num_classes: K, at least 2.
-
-    Raises:
-        ValueError: An argument out of range.
+    Below 1 / K the label is hidden by lying about it too often, which costs as well: the larger of
+    the two log-ratios counts.
     """
     _validate.between(0, 1, keep_probability=keep_probability)
     _validate.whole(num_classes=num_classes, minimum=2)
@@ -54,17 +49,12 @@ def wrong_probability(*, epsilon: float, others: AnyNumbers) -> AnyNumbers:
 def happens(
     uniform: NDArray[np.float64], probability: Any, *, generator: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Which events of a small probability happen, given one uniform draw each [N].
+    """Which events of a small probability happen, given one draw of `generator.random` each [N].
 
-    A draw of `Generator.random` is a multiple of 2^-53, so that a comparison with it makes the
-    probability one too: 0, where it lies below. Here 1 - uniform stands for the cell of width 2^-53
-    below it. A probability that cuts the draw's own cell in two, which one draw in 2^53 meets, is
-    decided by further draws; the event then happens with the probability that the float says.
-
-    Args:
-        uniform: Draws of `generator.random` [N].
-        probability: In [0, 1), one for all or one each [N].
-        generator: Where further draws come from.
+    Such a draw is a multiple of 2^-53, so that a comparison with it makes the probability one too:
+    0, where it lies below. Here 1 - uniform stands for the cell of width 2^-53 below it. A
+    probability that cuts the draw's own cell in two, which one draw in 2^53 meets, is decided by
+    further draws; the event then happens with the probability that the float says.
     """
     cell = 2.0**-53
     upper = 1.0 - uniform  # exact, and so is all arithmetic below
@@ -107,18 +97,7 @@ class RandomizedResponse:
         return RandomizedResponseEvent(epsilon=self.epsilon, num_classes=int(self.num_classes))
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
-        """Draw the noisy labels, once.
-
-        Args:
-            labels: True labels [N], whole numbers 0..K-1.
-            generator: Source of the noise.
-
-        Returns:
-            Noisy labels [N], int64.
-
-        Raises:
-            ValueError: Labels that are not whole numbers in 0..K-1.
-        """
+        """Draw the noisy labels, once: int64 [N]."""
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         numpy_generator = as_discrete_generator(generator)
         # A shift of 1..K-1 reaches every other class equally often; every label costs the same

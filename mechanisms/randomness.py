@@ -67,11 +67,9 @@ def is_private(epsilon: float, kind: NoiseKind) -> bool:
 def cryptographic_generator(key: bytes) -> np.random.Generator:
     """Return the generator whose bits are AES-128's keystream in counter mode under `key`.
 
-    Args:
-        key: `KEY_BYTES` secret bytes: the operating system's, or a keyed hash of a secret.
+    The key is the operating system's, or a keyed hash of a secret.
 
     Raises:
-        ValueError: A key of another length.
         ImportError: randomgen is not installed. Nothing weaker takes its place.
     """
     if len(key) != KEY_BYTES:
@@ -237,9 +235,6 @@ def generator_for(mechanism: object, noise: NoiseSource, stream: str) -> AnyGene
 
 def as_numpy_generator(generator: AnyGenerator) -> np.random.Generator:
     """Return a NumPy generator; a torch generator is advanced by one draw of 128 bits to seed it.
-
-    Args:
-        generator: `numpy.random.Generator` or `torch.Generator`.
 
     Raises:
         TypeError: Neither of the two (an int or None, for instance): noise needs an explicit one.

@@ -55,8 +55,8 @@ def address(
 
     Args:
         private_digest: Keyed digest of the labels or votes.
-        description: What `describe` said.
-        indices: The labels it speaks of [M], None for all of them.
+        description: As `describe` returns it.
+        indices: The labels that it is of [M], None for all of them.
         public: The mechanism's public inputs.
     """
     parts = {
@@ -85,7 +85,7 @@ def array_digest(values: NDArray[Any]) -> str:
 
 def _refuse_namesake(kind: type) -> None:
     """Refuse another class of the name of one of ours: the ledger, audits and readers go by it."""
-    for room in ("labeldp.mechanisms", "labeldp.mechanisms.pate.releases"):
+    for room in ("labeldp.mechanisms", "labeldp.mechanisms.pate"):
         ours = getattr(sys.modules.get(room), kind.__name__, None)
         if isinstance(ours, type) and ours is not kind:
             raise TypeError(

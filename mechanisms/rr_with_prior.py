@@ -30,18 +30,10 @@ _BLOCK_ENTRIES = 1 << 18
 
 
 def tempered(logits: AnyArray, *, temperature: float) -> AnyArray:
-    """Prior softmax(logits / temperature): below 1 it sharpens, above 1 it flattens.
+    """Prior softmax(logits / temperature) [N, K]: below 1 it sharpens, above 1 it flattens.
 
-    Args:
-        logits: A model's logits or log-probabilities [N, K]; -inf rules a class out. For a prior
-            of probabilities pass its logarithm.
-        temperature: Finite and above 0. The paper found 0.5 to 1 useful.
-
-    Returns:
-        Rows of probabilities [N, K] in float64.
-
-    Raises:
-        ValueError: A temperature out of range, NaN or +inf, or a row in which all is ruled out.
+    For a prior of probabilities pass its logarithm; -inf rules a class out. The paper found
+    temperatures of 0.5 to 1 useful.
     """
     _validate.positive(temperature=temperature)
     values = as_numpy(logits).astype(np.float64)
@@ -83,14 +75,7 @@ class RRWithPrior:
         return PureEvent(epsilon=self.epsilon)
 
     def top_k(self, prior: AnyArray) -> AnyArray:
-        """Number of classes k* [N] that are possible outputs; of equally good ones the smallest.
-
-        Args:
-            prior: Rows of probabilities [N, K], made without the labels that are to be released.
-
-        Raises:
-            ValueError: A row that does not hold probabilities that sum to 1.
-        """
+        """Number of classes k* [N] that are possible outputs; of equally good ones the smallest."""
         chosen: AnyArray = like(self._best(_check(prior))[0], prior)
         return chosen
 
@@ -113,19 +98,7 @@ class RRWithPrior:
         return kept
 
     def release(self, labels: AnyArray, prior: AnyArray, *, generator: AnyGenerator) -> AnyArray:
-        """Draw the noisy labels, once.
-
-        Args:
-            labels: True labels [N], whole numbers 0..K-1.
-            prior: Rows of probabilities [N, K], made without these labels.
-            generator: Source of the noise.
-
-        Returns:
-            Noisy labels [N], int64.
-
-        Raises:
-            ValueError: Labels outside 0..K-1, a bad row of the prior, or lengths that differ.
-        """
+        """Draw the noisy labels [N] once; the prior [N, K] must be made without these labels."""
         checked = _check(prior)
         exact = self._labels_for(labels, checked, name="labels", secret=True)
         numpy_generator = as_discrete_generator(generator)
@@ -138,12 +111,8 @@ class RRWithPrior:
     def log_likelihood(self, noisy: AnyArray, prior: AnyArray) -> AnyArray:
         """Log-probability [N, K] of the released labels [N] given each class, for Bayes' rule.
 
-        Args:
-            noisy: Released labels [N].
-            prior: The prior [N, K] that they were released with.
-
-        Raises:
-            ValueError: As in `release`; or a released label that the prior makes impossible.
+        `prior` is the one that they were released with; a label that it makes impossible is
+        refused.
         """
         checked = _check(prior)
         seen = self._labels_for(noisy, checked, name="noisy")

@@ -148,13 +148,7 @@ def floors(noise: RealNoise, *, scale: float, offset: Fraction = Fraction(0)) ->
 
 
 def largest(counts: NDArray[np.integer[Any]], noise: RealNoise, *, scale: float) -> Labels:
-    """Return the class of the largest of counts + scale * noise [N], exactly.
-
-    Args:
-        counts: Whole numbers [N, K].
-        noise: N * K numbers, row by row.
-        scale: Above 0.
-    """
+    """Return the class of the largest of counts [N, K] + scale * noise [N], exactly."""
     value, error = (part.reshape(counts.shape) for part in noise.nearly())
     nearly = counts + scale * value
     error = scale * error + np.abs(nearly) * 2.0**-50

@@ -93,14 +93,9 @@ class SelectionPreconditions:
 class Selection:
     """The best of a random number of trials, where the theorem applies.
 
-    Attributes:
-        mean_trials: Mean number of trials, finite and at least 1.
-        distribution: How the number is drawn.
-        preconditions: What is true of the sweep.
-
     Raises:
-        ValueError: A mean below 1, or a precondition that does not hold: then every trial has to
-            be charged.
+        ValueError: A mean below 1, or a precondition that does not hold: then every trial has to be
+            charged.
     """
 
     mean_trials: float
@@ -128,16 +123,7 @@ class Selection:
         delta: float,
         conversion: Conversion = Conversion.IMPROVED,
     ) -> float:
-        """Epsilon of the winner at `delta`; of the bounds that hold, the smallest.
-
-        Args:
-            trial: What every trial does to a label; the same for all trials.
-            delta: In [0, 1); 0 is enough where every event is pure.
-            conversion: How Renyi curves are converted.
-
-        Raises:
-            ValueError: delta out of range, or 0 although an event is not pure.
-        """
+        """Epsilon of the winner of trials that cost `trial` each, the least bound that holds."""
         events = list(trial)
         pure = all_pure(events)
         if not 0 <= delta < 1:
@@ -160,12 +146,7 @@ class Selection:
         return RenyiEvent(orders=tuple(orders), rdp=tuple(self.rdp(orders, rdp)))
 
     def rdp(self, orders: ArrayLike, rdp: ArrayLike) -> NDArray[np.float64]:
-        """Renyi curve of the winner [A] (the paper's Theorems 2 and 6).
-
-        Args:
-            orders: Renyi orders [A] above 1.
-            rdp: Renyi divergence of one trial at each [A].
-        """
+        """Renyi curve of the winner [A] (the paper's Theorems 2 and 6)."""
         order = np.asarray(orders, dtype=np.float64)
         single = np.asarray(rdp, dtype=np.float64)
         count_term = math.log(self.mean_trials) / (order - 1)

@@ -122,13 +122,7 @@ class LabelVault:
         store: ReleaseStore | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Lock the labels away.
-
-        Args:
-            labels: True training labels [N], whole numbers 0..K-1.
-            num_classes: K, at least 2.
-            store: Where releases and charges are kept; in memory if not given.
-            budget: The most that any label may pay; no limit if not given.
+        """Lock the labels [N] away; releases and charges are kept in memory without a store.
 
         Raises:
             ValueError: Labels that are not whole numbers in 0..K-1, or a store of other labels.

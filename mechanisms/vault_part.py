@@ -91,12 +91,7 @@ class VaultPart:
 def divided(vault: LabelVault, *, training: int) -> tuple[LabelVault | VaultPart, VaultPart | None]:
     """Divide a vault's labels into the first ones, to train on, and the rest, which are held out.
 
-    Args:
-        vault: All labels.
-        training: How many there are to train on.
-
-    Returns:
-        Both parts; the vault itself and None where nothing is held out.
+    Returns both parts; the vault itself and None where nothing is held out.
     """
     if training == vault.num_labels:
         return vault, None

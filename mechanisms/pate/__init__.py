@@ -1,21 +1,75 @@
-"""PATE's theory: votes, aggregators, what answers cost and what they leak. No teacher is in here.
+"""PATE's theory: votes, aggregators, what answers cost and what they leak, without teachers.
 
 | question | modules |
 |---|---|
-| What does the ledger charge? | `releases` (`PateAnswers.event`), which asks `aggregators`, |
-| | and those `decision_events` |
-| What are votes? | `votes`, `vote_counts` |
-| How do votes become answers? | `aggregators`, `interactive_gnmax`; `answering` for a service |
-| How do they leave the vault? | `releases`: answers and their price, as two mechanisms |
-| What does an answer cost? | `accounting` on `probabilities`, `renyi_bounds`, `query_costs` |
-| ... by its decisions, for any votes? | `decision_events` on `decision_bounds`, `decision_table`, |
-| | made by `decision_certificate` with `decision_scores` |
-| ... exactly, for given votes? | `exact_costs`, `exact_curves` |
-| ... in its three prices? | `pricing`; `many_settings` at once |
+| What are votes, and how do they become answers? | `votes`, `aggregators` |
+| How do answers leave the vault, what does the ledger charge? | `releases` |
+| What do answers cost for any votes, by their decisions? | `decisions`, with the table that |
+| | `decision_certificate` proves |
+| What do they cost with these votes? | `accounting`, by `published_bounds` or `exact_costs` |
 | Which noise for which epsilon? | `calibration` |
-| What of it may be published? | `smooth_sensitivity` on `answer_price`, `local_sensitivity`, |
-| | `secret_cost`, `two_class_costs`; drawn by `publishing_noise` and `publishing_rule` |
+| What of a cost may be published? | `published_cost` on `sensitivity` |
 | What do repeated answers give away? | `vote_leakage`, measured in `leakage_measurements` |
-
-Names are imported from their modules. `auditing` and this room do not know each other.
 """
+
+# isort: off
+from labeldp.mechanisms.pate.accounting import (
+    CheckNoise as CheckNoise,
+    PateCost as PateCost,
+    QueryCosts as QueryCosts,
+    confident_gnmax_costs as confident_gnmax_costs,
+    gnmax_costs as gnmax_costs,
+    lnmax_costs as lnmax_costs,
+)
+from labeldp.mechanisms.pate.aggregators import (
+    ConfidentGNMax as ConfidentGNMax,
+    GNMax as GNMax,
+    InteractiveGNMax as InteractiveGNMax,
+    LNMax as LNMax,
+)
+from labeldp.mechanisms.pate.decisions import (
+    Accounting as Accounting,
+    decision_rdp_gnmax as decision_rdp_gnmax,
+    decision_rdp_threshold as decision_rdp_threshold,
+)
+from labeldp.mechanisms.pate.exact_costs import (
+    exact_rdp_gnmax as exact_rdp_gnmax,
+    exact_rdp_threshold as exact_rdp_threshold,
+)
+from labeldp.mechanisms.pate.published_bounds import (
+    log_probability_answered as log_probability_answered,
+    log_probability_answered_per_class as log_probability_answered_per_class,
+    log_q_gaussian as log_q_gaussian,
+    log_q_gaussian_exact as log_q_gaussian_exact,
+    log_q_laplace as log_q_laplace,
+    rdp_gnmax as rdp_gnmax,
+    rdp_lnmax as rdp_lnmax,
+    rdp_threshold as rdp_threshold,
+)
+from labeldp.mechanisms.pate.published_cost import (
+    ReleaseNoise as ReleaseNoise,
+    SanitizedEpsilon as SanitizedEpsilon,
+    public_order as public_order,
+    release_epsilon as release_epsilon,
+    smooth_sensitivity as smooth_sensitivity,
+)
+from labeldp.mechanisms.pate.releases import (
+    PateAnswers as PateAnswers,
+    PublishedCost as PublishedCost,
+)
+from labeldp.mechanisms.pate.sensitivity import (
+    AnswerPrice as AnswerPrice,
+    ConditionsFailed as ConditionsFailed,
+    local_sensitivity_gnmax as local_sensitivity_gnmax,
+    local_sensitivity_threshold as local_sensitivity_threshold,
+)
+from labeldp.mechanisms.pate.vote_leakage import (
+    answer_jacobian as answer_jacobian,
+    answer_log_probabilities as answer_log_probabilities,
+    error_rate as error_rate,
+    fit_concentration as fit_concentration,
+    queries_within_budget as queries_within_budget,
+    reconstruct as reconstruct,
+)
+
+# isort: on

@@ -1,9 +1,9 @@
-"""How an ensemble's votes become answers: LNMax, GNMax and Confident-GNMax.
+"""How an ensemble's votes become answers: LNMax, GNMax, Confident-GNMax, Interactive-GNMax.
 
 Papernot et al., ICLR 2017 (arXiv:1610.05755) for LNMax; "Scalable Private Learning with PATE", ICLR
-2018 (arXiv:1802.08908) for the others; `interactive_gnmax` has one more. Only the answers leave; -1
-stands for no answer. Every aggregator says what its answers cost: `events` for any votes, fit for
-publication; `costs` and `private_event` for these votes, which is less and private itself.
+2018 (arXiv:1802.08908) for the others. Only the answers are released; -1 stands for no answer. The
+cost of answers: `events` for any votes, fit for publication; `costs` and `private_event` for these
+votes, which is less and private itself.
 
 >>> import numpy as np
 >>> votes = np.array([[240, 10], [130, 120], [20, 230]])
@@ -33,10 +33,9 @@ from labeldp.mechanisms.pate.accounting import (
     gnmax_costs,
     lnmax_costs,
 )
-from labeldp.mechanisms.pate.decision_events import Accounting, Decisions, events_of
-from labeldp.mechanisms.pate.probabilities import whole_maximum
-from labeldp.mechanisms.pate.renyi_bounds import Floats, checked_noise
-from labeldp.mechanisms.pate.votes import checked_votes
+from labeldp.mechanisms.pate.decisions import Accounting, Decisions, events_of
+from labeldp.mechanisms.pate.published_bounds import checked_noise
+from labeldp.mechanisms.pate.votes import Floats, checked_votes, whole_maximum
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
     NoiseGenerator,
@@ -58,7 +57,7 @@ Decide = Callable[[slice, NDArray[Any]], tuple[Labels, Mask]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """What an aggregator gave out.
+    """What an aggregator released.
 
     Attributes:
         labels: [N], -1 where there is none.
@@ -90,14 +89,9 @@ def passes_check(
     sigma1: float,
     check_noise: CheckNoise = CheckNoise.ON_MAXIMUM,
 ) -> Mask:
-    """Which queries pass the check of Confident-GNMax, from given standard normal draws [N].
+    """Which queries pass the check of Confident-GNMax, from given standard normal draws.
 
-    Args:
-        counts: What the check looks at [N, K].
-        normals: Draws [N]; [N, K] with noise on every class.
-        threshold: What the noisy largest count must reach.
-        sigma1: Standard deviation of the noise.
-        check_noise: What the noise is added to.
+    counts are [N, K]; normals [N], or [N, K] with noise on every class.
     """
     if check_noise is CheckNoise.PER_CLASS:
         noisy = (counts + sigma1 * normals).max(axis=1)
@@ -108,11 +102,7 @@ def passes_check(
 
 
 def respond_in_order(votes: NDArray[Any], max_answers: int | None, decide: Decide) -> Answers:
-    """Answer queries in order until teachers have given `max_answers` answers.
-
-    Raises:
-        ValueError: More answers than queries.
-    """
+    """Answer queries in order until teachers have given `max_answers` answers."""
     num_queries, num_classes = votes.shape
     wanted = num_queries if max_answers is None else max_answers
     _validate.whole(minimum=1, max_answers=wanted)
@@ -148,24 +138,8 @@ def _checked_totals(checked: int, answered: int) -> None:
         )
 
 
-def event_of_answers(costs: QueryCosts, answers: Answers) -> RenyiEvent:
-    """What these answers cost with these votes, on ORDERS: private, like the votes."""
-    if len(costs) != len(answers.labels):
-        raise ValueError(
-            f"votes has {len(costs)} rows, the answers {len(answers.labels)}; they must be those "
-            "of the same queries"
-        )
-    looked_at = costs.head(answers.checked)
-    rdp = looked_at.realised_rdp(answers.by_teachers[: answers.checked])
-    return RenyiEvent(orders=tuple(ORDERS.tolist()), rdp=tuple(rdp.tolist()))
-
-
-class _OneRound(ABC):
-    """What the aggregators that see nothing but votes have in common."""
-
-    @abstractmethod
-    def costs(self, votes: Any, accounting: Accounting = Accounting.DECISION) -> QueryCosts:
-        """Costs of these votes [N, K], query by query: private, like the votes."""
+class _Aggregator(ABC):
+    """What all aggregators have in common; `student_scores` are for Interactive-GNMax alone."""
 
     @abstractmethod
     def events(
@@ -173,71 +147,109 @@ class _OneRound(ABC):
     ) -> tuple[Event, ...]:
         """What happened to every label, for any votes: fit for a ledger and for publication.
 
-        Args:
-            checked: Queries looked at (all of them, where there is no check).
-            answered: Queries answered.
-            accounting: The price of decisions, or the published one of counts; for Laplace noise
-                they are the same.
-
-        Raises:
-            ValueError: Negative counts, or more answers than checks.
+        `checked` are the queries looked at, all of them where there is no check; Laplace noise has
+        one price by any accounting.
         """
 
     @abstractmethod
-    def _decide(self, votes: NDArray[Any], rng: NoiseGenerator) -> tuple[Labels, Mask]:
-        """Labels [N], and which queries were answered [N]."""
+    def _costs(
+        self, votes: NDArray[Any], accounting: Accounting, *public: NDArray[Any]
+    ) -> QueryCosts:
+        """Costs of checked votes [N, K]; `public` are the arrays of `_public`."""
+
+    @abstractmethod
+    def _decide(
+        self, rng: NoiseGenerator, votes: NDArray[Any], *public: NDArray[Any]
+    ) -> tuple[Labels, Mask]:
+        """Labels [N], and which queries teachers answered [N]."""
+
+    def _public(self, votes: NDArray[Any], student_scores: Any) -> tuple[NDArray[Any], ...]:
+        """What is decided by beside the votes, a row per query."""
+        if student_scores is not None:
+            raise ValueError(f"{type(self).__name__} takes no student_scores; leave them out")
+        return ()
+
+    def costs(
+        self,
+        votes: Any,
+        accounting: Accounting = Accounting.DECISION,
+        *,
+        student_scores: Any = None,
+    ) -> QueryCosts:
+        """Costs of these votes [N, K], query by query: private, like the votes."""
+        checked = checked_votes(votes)
+        return self._costs(checked, accounting, *self._public(checked, student_scores))
 
     def respond(
-        self, votes: Any, *, generator: AnyGenerator, max_answers: int | None = None
+        self,
+        votes: Any,
+        *,
+        generator: AnyGenerator,
+        max_answers: int | None = None,
+        student_scores: Any = None,
     ) -> Answers:
         """Answer queries in order.
 
         Args:
             votes: Counts [N, K], one vote per teacher.
             generator: Source of the noise.
-            max_answers: Stop after so many answers; queries after that are not looked at.
+            max_answers: Stop after this many answers; queries after that are not looked at.
+            student_scores: The student's class probabilities [N, K].
 
         Raises:
-            ValueError: Not vote counts (the row is named), more answers than queries.
+            ValueError: Not vote counts or scores (the row is named), more answers than queries.
         """
-        rng = as_noise_generator(generator)
-        return respond_in_order(
-            checked_votes(votes), max_answers, lambda _, part: self._decide(part, rng)
-        )
+        rng, checked = as_noise_generator(generator), checked_votes(votes)
+        public = self._public(checked, student_scores)
 
-    def answer(self, votes: Any, *, generator: AnyGenerator, max_answers: int | None = None) -> Any:
+        def decide(rows: slice, part: NDArray[Any]) -> tuple[Labels, Mask]:
+            return self._decide(rng, part, *(each[rows] for each in public))
+
+        return respond_in_order(checked, max_answers, decide)
+
+    def answer(
+        self,
+        votes: Any,
+        *,
+        generator: AnyGenerator,
+        max_answers: int | None = None,
+        student_scores: Any = None,
+    ) -> Any:
         """Return the labels of `respond` [N], -1 for no answer, in the kind of `votes`."""
-        answers = self.respond(votes, generator=generator, max_answers=max_answers)
+        answers = self.respond(
+            votes, generator=generator, max_answers=max_answers, student_scores=student_scores
+        )
         return like(answers.labels, votes)
 
-    def private_event(self, votes: Any, answers: Answers) -> RenyiEvent:
-        """What the answers cost with these votes, on ORDERS: private, like the votes.
-
-        Raises:
-            ValueError: Not vote counts, or not those of the answers.
-        """
-        return event_of_answers(self.costs(votes), answers)
+    def private_event(
+        self, votes: Any, answers: Answers, *, student_scores: Any = None
+    ) -> RenyiEvent:
+        """What the answers cost with these votes, on ORDERS: private, like the votes."""
+        costs = self.costs(votes, student_scores=student_scores)
+        if len(costs) != len(answers.labels):
+            raise ValueError(
+                f"votes has {len(costs)} rows, the answers {len(answers.labels)}; they must be "
+                "those of the same queries"
+            )
+        looked_at = costs.head(answers.checked)
+        rdp = looked_at.realised_rdp(answers.by_teachers[: answers.checked])
+        return RenyiEvent(orders=tuple(ORDERS.tolist()), rdp=tuple(rdp.tolist()))
 
 
 @dataclass(frozen=True, kw_only=True)
-class LNMax(_OneRound):
-    """The largest count after Laplace noise on every count: 2/scale-DP per query (PATE 2017).
-
-    Attributes:
-        scale: The Laplace distribution's scale b.
-    """
+class LNMax(_Aggregator):
+    """The largest count after Laplace noise of `scale` on every count: 2/scale-DP (PATE 2017)."""
 
     scale: float
 
     recorded_without_type: ClassVar[bool] = True  # see release_address
 
     def __post_init__(self) -> None:
-        """Check the scale."""
         checked_noise(scale=self.scale)
 
-    def costs(self, votes: Any, accounting: Accounting = Accounting.DECISION) -> QueryCosts:
-        """Costs of these votes [N, K], query by query: private, like the votes."""
-        del accounting
+    def _costs(
+        self, votes: NDArray[Any], accounting: Accounting, *public: NDArray[Any]
+    ) -> QueryCosts:
         return lnmax_costs(votes, scale=self.scale)
 
     def events(
@@ -248,7 +260,9 @@ class LNMax(_OneRound):
         _checked_totals(checked, answered)
         return (PureEvent(epsilon=2 * answered / self.scale),) if answered else ()
 
-    def _decide(self, votes: NDArray[Any], rng: NoiseGenerator) -> tuple[Labels, Mask]:
+    def _decide(
+        self, rng: NoiseGenerator, votes: NDArray[Any], *public: NDArray[Any]
+    ) -> tuple[Labels, Mask]:
         if isinstance(rng, SecureGenerator):
             labels = largest(votes, laplace(votes.size, generator=rng), scale=self.scale)
         else:
@@ -257,23 +271,19 @@ class LNMax(_OneRound):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GNMax(_OneRound):
-    """The largest count after Gaussian noise on every count (PATE 2018, section 3.1).
-
-    Attributes:
-        noise_std: Standard deviation of the noise.
-    """
+class GNMax(_Aggregator):
+    """The largest count after Gaussian noise on every count (PATE 2018, section 3.1)."""
 
     noise_std: float
 
     recorded_without_type: ClassVar[bool] = True  # see release_address
 
     def __post_init__(self) -> None:
-        """Check the noise."""
         checked_noise(noise_std=self.noise_std)
 
-    def costs(self, votes: Any, accounting: Accounting = Accounting.DECISION) -> QueryCosts:
-        """Costs of these votes [N, K], query by query: private, like the votes."""
+    def _costs(
+        self, votes: NDArray[Any], accounting: Accounting, *public: NDArray[Any]
+    ) -> QueryCosts:
         return gnmax_costs(votes, noise_std=self.noise_std, accounting=accounting)
 
     def events(
@@ -283,7 +293,9 @@ class GNMax(_OneRound):
         _checked_totals(checked, answered)
         return events_of([Decisions(noise_std=self.noise_std, count=answered)], accounting)
 
-    def _decide(self, votes: NDArray[Any], rng: NoiseGenerator) -> tuple[Labels, Mask]:
+    def _decide(
+        self, rng: NoiseGenerator, votes: NDArray[Any], *public: NDArray[Any]
+    ) -> tuple[Labels, Mask]:
         labels = _gaussian_argmax(votes, self.noise_std, rng)
         return labels, np.ones(len(votes), dtype=np.bool_)
 
@@ -296,14 +308,11 @@ def _gaussian_argmax(votes: NDArray[Any], noise_std: float, rng: NoiseGenerator)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfidentGNMax(_OneRound):
+class ConfidentGNMax(_Aggregator):
     """GNMax for the queries whose noisy largest count reaches a threshold (PATE 2018, Algorithm 1).
 
-    Attributes:
-        threshold: What the noisy largest count must reach, 0 or above; it may exceed the teachers.
-        sigma1: Standard deviation of the noise of the check.
-        sigma2: Standard deviation of the noise of the answer.
-        check_noise: One noise on the largest count, as priced by PATE 2018, or one on every count.
+    sigma1 is the standard deviation of the noise of the check, sigma2 of the answer; the threshold
+    may exceed the teachers.
     """
 
     threshold: float
@@ -314,13 +323,13 @@ class ConfidentGNMax(_OneRound):
     recorded_without_type: ClassVar[bool] = True  # see release_address
 
     def __post_init__(self) -> None:
-        """Check the parameters."""
         _validate.non_negative(threshold=self.threshold)
         checked_noise(sigma1=self.sigma1, sigma2=self.sigma2)
         object.__setattr__(self, "check_noise", CheckNoise(self.check_noise))
 
-    def costs(self, votes: Any, accounting: Accounting = Accounting.DECISION) -> QueryCosts:
-        """Costs of these votes [N, K], query by query: private, like the votes."""
+    def _costs(
+        self, votes: NDArray[Any], accounting: Accounting, *public: NDArray[Any]
+    ) -> QueryCosts:
         return confident_gnmax_costs(
             votes,
             threshold=self.threshold,
@@ -367,9 +376,92 @@ class ConfidentGNMax(_OneRound):
         labels[passed] = _gaussian_argmax(votes[passed], self.sigma2, rng)
         return labels
 
-    def _decide(self, votes: NDArray[Any], rng: NoiseGenerator) -> tuple[Labels, Mask]:
+    def _decide(
+        self, rng: NoiseGenerator, votes: NDArray[Any], *public: NDArray[Any]
+    ) -> tuple[Labels, Mask]:
         passed = self.check(votes, rng)
         return self.answer_passed(votes, passed, rng), passed
+
+
+def surprise_counts(votes: NDArray[np.integer[Any]], student_scores: Any) -> Floats:
+    """What Interactive-GNMax checks: votes less what the student expects, in whole votes [N, K].
+
+    The expectation T p is rounded before it is subtracted. The counts are then whole, so that one
+    vote moves their maximum by 1 at most; rounding their difference in floats could move it by 2.
+    The student's class probabilities [N, K] are public.
+    """
+    scores = _validate.probabilities(
+        student_scores, name="student_scores", num_classes=votes.shape[1]
+    )
+    if len(scores) != len(votes):
+        raise ValueError(
+            f"student_scores has {len(scores)} rows, votes {len(votes)}; the student scores every "
+            "query"
+        )
+    teachers = int(votes[0].sum())
+    counts: Floats = votes.astype(np.float64) + np.floor(0.5 - teachers * scores)
+    return counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class InteractiveGNMax(_Aggregator):
+    """Confident-GNMax that answers where teachers contradict the student (PATE 2018, Algorithm 2).
+
+    The check looks at the votes less what the student expects. Where it fails and the student's
+    score is above `confidence`, the student's own label is reinforced; that costs nothing more,
+    because the student has been trained on answers alone.
+    """
+
+    threshold: float
+    sigma1: float
+    sigma2: float
+    confidence: float
+
+    recorded_without_type: ClassVar[bool] = True  # see release_address
+
+    def __post_init__(self) -> None:
+        _validate.number(confidence=self.confidence)
+        if not 0 <= self.confidence <= 1:
+            raise ValueError(f"confidence is {self.confidence}; it must lie in [0, 1]")
+        _ = self._teachers
+
+    @property
+    def _teachers(self) -> ConfidentGNMax:
+        return ConfidentGNMax(threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2)
+
+    def _public(self, votes: NDArray[Any], student_scores: Any) -> tuple[NDArray[Any], ...]:
+        if student_scores is None:
+            raise ValueError("InteractiveGNMax needs student_scores, the student's probabilities")
+        counts = surprise_counts(votes, student_scores)
+        return counts, _validate.probabilities(student_scores, name="student_scores")
+
+    def _costs(
+        self, votes: NDArray[Any], accounting: Accounting, *public: NDArray[Any]
+    ) -> QueryCosts:
+        return confident_gnmax_costs(
+            votes,
+            threshold=self.threshold,
+            sigma1=self.sigma1,
+            sigma2=self.sigma2,
+            check_counts=public[0],
+            accounting=accounting,
+        )
+
+    def events(
+        self, *, checked: int, answered: int, accounting: Accounting = Accounting.DECISION
+    ) -> tuple[Event, ...]:
+        """One event, of all checks and all answers by teachers."""
+        return self._teachers.events(checked=checked, answered=answered, accounting=accounting)
+
+    def _decide(
+        self, rng: NoiseGenerator, votes: NDArray[Any], *public: NDArray[Any]
+    ) -> tuple[Labels, Mask]:
+        counts, scores = public
+        passed = self._teachers.check(counts, rng)
+        labels = self._teachers.answer_passed(votes, passed, rng)
+        sure = ~passed & (scores.max(axis=1) > self.confidence)
+        labels[sure] = scores[sure].argmax(axis=1)
+        return labels, passed
 
 
 #: What answers queries in one round, without a student.

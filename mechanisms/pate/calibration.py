@@ -1,13 +1,17 @@
-"""From a target epsilon to an aggregator's noise, re-priced after solving.
+"""The three prices of a run of an aggregator, and the noise that meets a target price.
 
 By default the target holds for any votes: with these parameters, K answers to at most N queries
 cost no more, whatever the teachers say and whatever the noise does. `Basis.EXPECTED` aims at the
-papers' expected cost instead, which allows less noise and guarantees less. There is one for each
-aggregator that can be aimed: `calibrate_lnmax`, `calibrate_gnmax`, `calibrate_confident_gnmax`.
+papers' expected cost instead, which allows less noise and guarantees less.
 
 >>> setting = calibrate_gnmax(epsilon=2.0, delta=1e-5, max_answers=100)
 >>> round(setting.aggregator.noise_std, 1), setting.epsilon <= 2.0
 (24.4, True)
+>>> votes = np.array([[240, 10], [130, 120], [250, 0]])
+>>> price = price_of_answers(
+...     setting.aggregator, votes, delta=1e-5, generator=np.random.default_rng(0))
+>>> price.expected.epsilon <= price.realised.epsilon <= price.data_independent.epsilon
+True
 """
 
 import math
@@ -21,13 +25,22 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.accounting import ORDERS, Conversion
-from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.pate.decision_events import Accounting
-from labeldp.mechanisms.pate.many_settings import expected_of_settings
-from labeldp.mechanisms.pate.pricing import expected_for, price_for_any_votes
-from labeldp.mechanisms.pate.renyi_bounds import Floats
-from labeldp.mechanisms.pate.votes import checked_votes
+from labeldp.mechanisms.accounting import (
+    ORDERS,
+    Conversion,
+    DecisionEvent,
+    GaussianEvent,
+    PureEvent,
+    epsilon_from_rdp,
+    epsilon_of,
+    gaussian_rdp,
+    pure_rdp,
+)
+from labeldp.mechanisms.pate.accounting import PateCost, QueryCosts, expected_of_settings
+from labeldp.mechanisms.pate.aggregators import Aggregator, Answers, ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.decisions import Accounting
+from labeldp.mechanisms.pate.votes import Floats, checked_votes
+from labeldp.mechanisms.randomness import AnyGenerator
 
 A = TypeVar("A", LNMax, GNMax, ConfidentGNMax)
 B = TypeVar("B", LNMax, GNMax)
@@ -44,6 +57,138 @@ MOST_NOISE = 1e15
 _NUDGE = 1 + 1e-12
 
 
+@dataclass(frozen=True, kw_only=True)
+class PatePrice:
+    """What one run of an aggregator costs.
+
+    Attributes:
+        expected: The papers' kind of number: an average over the noise, private, not a guarantee.
+        realised: What these answers cost with these votes: private.
+        data_independent: What these answers cost with any votes, as a Renyi curve; publishable.
+        data_independent_exact: The same by exact composition, never more; publishable.
+        answers: The answers that `realised` and `data_independent` are about.
+    """
+
+    expected: PateCost[float]
+    realised: PateCost[float]
+    data_independent: PateCost[float]
+    data_independent_exact: float
+    answers: Answers
+
+
+def expected_for(
+    costs: QueryCosts,
+    *,
+    max_answers: int | None,
+    delta: float,
+    conversion: Conversion = Conversion.IMPROVED,
+) -> PateCost[float]:
+    """Expected cost up to the query at which `max_answers` answers are expected; None for all.
+
+    That query is the first at which the expected number, rounded down, reaches `max_answers`; where
+    none does, all queries are charged, and `answered` of the result says how many are expected.
+    """
+    if max_answers is None:
+        return costs.expected(delta=delta, conversion=conversion)
+    _validate.whole(minimum=1, max_answers=max_answers)
+    if max_answers > len(costs):
+        raise ValueError(f"max_answers is {max_answers}, but there are only {len(costs)} queries")
+    expected = np.cumsum(np.exp(costs.log_probability))
+    stop = min(int(np.searchsorted(expected, max_answers)), len(costs) - 1)
+    return costs.head(stop + 1).expected(delta=delta, conversion=conversion)
+
+
+def price_for_any_votes(
+    aggregator: Aggregator,
+    *,
+    checked: int,
+    answered: int,
+    delta: float,
+    conversion: Conversion = Conversion.IMPROVED,
+    accounting: Accounting = Accounting.DECISION,
+) -> PateCost[float]:
+    """What so many checks and answers cost whatever the votes are; order `inf` marks pure DP.
+
+    Interactive-GNMax costs what its Confident-GNMax does.
+    """
+    _validate.between(0, 1, delta=delta)
+    rdp = np.zeros(len(ORDERS))
+    pure = 0.0
+    if isinstance(aggregator, LNMax):
+        once = 2 / aggregator.scale
+        pure = once * answered
+        rdp = answered * pure_rdp(once, ORDERS)
+    for event in aggregator.events(checked=checked, answered=answered, accounting=accounting):
+        if isinstance(event, DecisionEvent):
+            rdp = rdp + np.asarray(event.rdp)
+        elif isinstance(event, GaussianEvent):
+            rdp = rdp + gaussian_rdp(event.noise_multiplier, ORDERS)
+        else:
+            assert isinstance(event, PureEvent)  # counted above, answer by answer
+    epsilon, order = epsilon_from_rdp(ORDERS, rdp, delta, conversion)
+    if isinstance(aggregator, LNMax) and pure <= epsilon:
+        epsilon, order = pure, np.inf
+    return PateCost(epsilon=epsilon, order=order, answered=float(answered))
+
+
+def price_of_answers(
+    aggregator: Aggregator,
+    votes: Any,
+    *,
+    delta: float,
+    generator: AnyGenerator,
+    max_answers: int | None = None,
+    conversion: Conversion = Conversion.IMPROVED,
+    accounting: Accounting = Accounting.DECISION,
+) -> PatePrice:
+    """Answer the queries once, up to `max_answers`, and price that: the three prices."""
+    _validate.between(0, 1, delta=delta)
+    counts = checked_votes(votes)
+    answers = aggregator.respond(counts, generator=generator, max_answers=max_answers)
+    return price_of_given_answers(
+        aggregator,
+        counts,
+        answers,
+        delta=delta,
+        max_answers=max_answers,
+        conversion=conversion,
+        accounting=accounting,
+    )
+
+
+def price_of_given_answers(
+    aggregator: Aggregator,
+    votes: Any,
+    answers: Answers,
+    *,
+    delta: float,
+    max_answers: int | None = None,
+    conversion: Conversion = Conversion.IMPROVED,
+    accounting: Accounting = Accounting.DECISION,
+) -> PatePrice:
+    """Price answers of this aggregator to these votes, which stopped after `max_answers`."""
+    costs = aggregator.costs(votes, accounting)
+    checked, answered = answers.checked, answers.answered
+    any_votes = price_for_any_votes(
+        aggregator,
+        checked=checked,
+        answered=answered,
+        delta=delta,
+        conversion=conversion,
+        accounting=accounting,
+    )
+    events = aggregator.events(checked=checked, answered=answered, accounting=accounting)
+    return PatePrice(
+        expected=expected_for(costs, max_answers=max_answers, delta=delta, conversion=conversion),
+        realised=costs.head(checked).realised(
+            answers.by_teachers[:checked], delta=delta, conversion=conversion
+        ),
+        data_independent=any_votes,
+        data_independent_exact=min(epsilon_of(events, delta=delta), any_votes.epsilon),
+        answers=answers,
+    )
+
+
 class Basis(StrEnum):
     """What the target epsilon is a target of.
 
@@ -57,16 +202,11 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class CalibratedAggregator(Generic[A]):
-    """An aggregator and its price.
+    """An aggregator and its price, computed anew and at most the target.
 
-    Attributes:
-        aggregator: With the noise that was found.
-        epsilon: Its price, computed anew; at most the target.
-        delta: Of the price.
-        basis: What was priced.
-        chosen_from_votes: Whether parameters depend on the votes: such a choice is itself a query
-            that nothing here charges. Make it on votes that are public, or give the parameters.
-        expected_answers: Answers to expect with these votes; None where all queries are answered.
+    `chosen_from_votes`: parameters depend on the votes. Such a choice is itself a query that
+    nothing here charges: make it on public votes, or give the parameters. `expected_answers` is
+    None where all queries are answered.
     """
 
     aggregator: A
@@ -129,11 +269,13 @@ class _Target:
             costs, max_answers=self.max_answers, delta=self.delta, conversion=self.conversion
         ).epsilon
 
-    def calibrated(self, aggregator: B) -> CalibratedAggregator[B]:
-        """An aggregator that answers every query, with its price for any votes."""
+    def always_answering(self, at: Callable[[float], B]) -> CalibratedAggregator[B]:
+        """The aggregator with the least noise, of those that answer every query."""
+        checked = self.max_answers
+        noise = least_noise(lambda x: self.guaranteed(at(x), checked=checked), self.epsilon)
         return CalibratedAggregator(
-            aggregator=aggregator,
-            epsilon=self.guaranteed(aggregator, checked=self.max_answers),
+            aggregator=at(noise),
+            epsilon=self.guaranteed(at(noise), checked=checked),
             delta=self.delta,
             basis=Basis.DATA_INDEPENDENT,
             chosen_from_votes=False,
@@ -149,18 +291,7 @@ def calibrate_gnmax(
     conversion: Conversion = Conversion.IMPROVED,
     accounting: Accounting = Accounting.DECISION,
 ) -> CalibratedAggregator[GNMax]:
-    """GNMax whose `max_answers` answers cost at most `epsilon`, for any votes.
-
-    Args:
-        epsilon: Target, above 0.
-        delta: In (0, 1).
-        max_answers: K, at least 1.
-        conversion: From Renyi curves.
-        accounting: The price of decisions, or the published one of counts.
-
-    Raises:
-        ValueError: An argument out of range.
-    """
+    """GNMax whose `max_answers` answers cost at most `epsilon`, for any votes."""
     target = _Target(
         epsilon=epsilon,
         delta=delta,
@@ -168,11 +299,7 @@ def calibrate_gnmax(
         conversion=conversion,
         accounting=accounting,
     )
-
-    def price(noise_std: float) -> float:
-        return target.guaranteed(GNMax(noise_std=noise_std), checked=max_answers)
-
-    return target.calibrated(GNMax(noise_std=least_noise(price, epsilon)))
+    return target.always_answering(lambda noise_std: GNMax(noise_std=noise_std))
 
 
 def calibrate_lnmax(
@@ -182,16 +309,9 @@ def calibrate_lnmax(
     max_answers: int,
     conversion: Conversion = Conversion.IMPROVED,
 ) -> CalibratedAggregator[LNMax]:
-    """LNMax whose `max_answers` answers cost at most `epsilon`, for any votes.
-
-    Arguments and errors as for `calibrate_gnmax`; there is one price only.
-    """
+    """LNMax whose `max_answers` answers cost at most `epsilon`, for any votes."""
     target = _Target(epsilon=epsilon, delta=delta, max_answers=max_answers, conversion=conversion)
-
-    def price(scale: float) -> float:
-        return target.guaranteed(LNMax(scale=scale), checked=max_answers)
-
-    return target.calibrated(LNMax(scale=least_noise(price, epsilon)))
+    return target.always_answering(lambda scale: LNMax(scale=scale))
 
 
 # More parameters than others: its siblings' ways to price, and the two parts that its budget has.
@@ -209,25 +329,10 @@ def calibrate_confident_gnmax(
 ) -> CalibratedAggregator[ConfidentGNMax]:
     """Confident-GNMax that answers up to `max_answers` of these queries for at most `epsilon`.
 
-    The budget is split between the checks of all N queries and the K answers. Threshold and split
-    are the ones with the most correct answers to expect, unless they are given. With
-    `Basis.EXPECTED` settings are compared by the published bounds, and the one that is chosen is
-    scaled to the target by the price that was asked for.
-
-    Args:
-        votes: Counts [N, K], one vote per teacher.
-        epsilon: Target, above 0.
-        delta: In (0, 1).
-        max_answers: Answers that are wanted, from 1 to N.
-        threshold: Of the check; chosen from the votes if None.
-        check_share: Share of the budget for the checks, in (0, 1); chosen from the votes if None.
-        basis: What the target is a target of.
-        conversion: From Renyi curves.
-        accounting: The price of decisions, or the published one of counts.
-
-    Raises:
-        ValueError: Not vote counts (the row is named), an argument out of range, more answers
-            than queries.
+    The budget is split between the checks of all N queries and the K answers; `check_share` is the
+    checks' part. Threshold and split are the ones with the most correct answers to expect, unless
+    they are given. With `Basis.EXPECTED` settings are compared by the published bounds, and the one
+    that is chosen is scaled to the target by the price of `accounting`.
     """
     target = _Target(
         epsilon=epsilon,
@@ -313,16 +418,16 @@ def _most_correct(
     target: _Target, votes: NDArray[Any], settings: Floats, basis: Basis
 ) -> ConfidentGNMax:
     """The setting with the most correct answers to expect, among those within the target."""
-    outcome = expected_of_settings(
+    cost, correct = expected_of_settings(
         votes,
         settings,
         delta=target.delta,
         max_answers=target.max_answers,
         conversion=target.conversion,
     )
-    wanted = outcome.correct.copy()
-    if basis is Basis.EXPECTED and (outcome.epsilon <= target.epsilon).any():
-        wanted[outcome.epsilon > target.epsilon] = -1.0
+    wanted = correct.copy()
+    if basis is Basis.EXPECTED and (cost.epsilon <= target.epsilon).any():
+        wanted[cost.epsilon > target.epsilon] = -1.0
     sigma1, sigma2, threshold = settings[int(wanted.argmax())].tolist()
     return ConfidentGNMax(threshold=threshold, sigma1=sigma1, sigma2=sigma2)
 

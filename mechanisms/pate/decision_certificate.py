@@ -1,6 +1,10 @@
-"""Certifies the table of `decision_bounds`: upper bounds on a supremum, not the best point found.
+"""Certifies the table of `decisions`: upper bounds on a supremum, not the best point found.
 
-For a decision with outcomes of probability f_i and score t_i (`decision_scores`),
+Counts are in units of the noise. A changed vote moves them along a direction s; outcome i has
+probability f_i and *score* t_i, the derivative of log f_i along s. For a check of one noisy count
+f = Phi(x), s = 1. For an answer, m is the largest noisy count of the classes that the vote does not
+move, X ~ N(u, 1) and Y ~ N(v, 1) are the other two less m, and s = (1, -1): the first wins if X > 0
+and X > Y, the second if Y > 0 and Y > X, another if X < 0 and Y < 0. Then
 
     C(kappa) = the largest value anywhere of sum_i f_i w(t_i),
     w(t) = (exp(kappa t) - 1 - kappa t) / kappa^2.
@@ -28,15 +32,14 @@ import numpy as np
 from scipy.special import ndtr
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.pate.decision_scores import (
-    Outcome,
-    answer_outcomes,
-    check_outcomes,
-    density,
-    excess,
-)
-from labeldp.mechanisms.pate.renyi_bounds import Floats
+from labeldp.mechanisms.pate.votes import Floats
 
+#: Positive quadrature of a density of width 1 or less in a window of 18: right to 12 digits.
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+_WINDOW = 9.0
+_ROOT_TWO = math.sqrt(2)
+#: Below this exponents are expanded: expm1(y) - y loses digits there.
+_SMALL = 1e-2
 #: What rounding may add, relative: a million times what it does add at the points that are tested.
 ROUNDING = 1e-7
 #: Points whose quadrature is held in memory at once.
@@ -50,6 +53,81 @@ _SMALL_KAPPA = 0.25
 _ONE_COORDINATE = (math.sqrt(2) + 1) / 2
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcome:
+    """One outcome of a decision at many places of the counts.
+
+    Attributes:
+        probability: f [P].
+        score: t [P].
+        steepness: Length of the whole gradient of log f [P].
+    """
+
+    probability: Floats
+    score: Floats
+    steepness: Floats
+
+
+def density(x: Floats) -> Floats:
+    """The standard normal density."""
+    result: Floats = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+    return result
+
+
+def excess(score: Floats, kappa: float) -> Floats:
+    """w(t) = (exp(kappa t) - 1 - kappa t) / kappa^2, which is t^2 / 2 at kappa = 0."""
+    y = kappa * score
+    small = np.abs(y) < _SMALL
+    series = score**2 * (1 / 2 + y / 6 + y**2 / 24 + y**3 / 120 + y**4 / 720)
+    if small.all():
+        return np.asarray(series)
+    with np.errstate(over="ignore"):  # a bound of infinity is a bound
+        whole = (np.expm1(y) - y) / kappa**2
+    return np.where(small, series, whole)
+
+
+def check_outcomes(x: Floats) -> tuple[Outcome, Outcome]:
+    """Passing and failing of a check whose noiseless count is x above the threshold [P]."""
+    passes, fails = ndtr(x), ndtr(-x)
+    up, down = density(x) / passes, density(x) / fails
+    return (
+        Outcome(probability=passes, score=up, steepness=up),
+        Outcome(probability=fails, score=-down, steepness=down),
+    )
+
+
+def first_wins(u: Floats, v: Floats) -> Floats:
+    """Probability that X > 0 and X > Y [P]: the integral over x > 0 of phi(x - u) Phi(x - v)."""
+    mode = np.maximum(0.0, np.where(u > v, u, (u + v) / 2))
+    low = np.maximum(0.0, mode - _WINDOW)
+    half = (mode + _WINDOW - low) / 2
+    x = low[..., None] + half[..., None] * (_NODES + 1)
+    result: Floats = half * ((density(x - u[..., None]) * ndtr(x - v[..., None])) @ _WEIGHTS)
+    return result
+
+
+def answer_outcomes(u: Floats, v: Floats) -> tuple[Outcome, Outcome, Outcome]:
+    """The first class wins, the second, or another; X ~ N(u, 1), Y ~ N(v, 1), u and v [P]."""
+    first, second, neither = first_wins(u, v), first_wins(v, u), ndtr(-u) * ndtr(-v)
+    # Mass that moves where X = Y > 0, where X = 0 > Y and where Y = 0 > X.
+    tie = density((u - v) / _ROOT_TWO) / _ROOT_TWO * ndtr((u + v) / _ROOT_TWO)
+    enters, leaves = density(u) * ndtr(-v), density(v) * ndtr(-u)
+    up, down = density(u) / ndtr(-u), density(v) / ndtr(-v)
+    return (
+        Outcome(
+            probability=first,
+            score=(enters + 2 * tie) / first,
+            steepness=np.hypot(enters + tie, tie) / first,
+        ),
+        Outcome(
+            probability=second,
+            score=-(leaves + 2 * tie) / second,
+            steepness=np.hypot(leaves + tie, tie) / second,
+        ),
+        Outcome(probability=neither, score=down - up, steepness=np.hypot(up, down)),
+    )
+
+
 def answer_sum(outcomes: tuple[Outcome, ...], kappa: float) -> Floats:
     """sum_i f_i w(t_i) of an answer [P]."""
     terms = [each.probability * excess(each.score, kappa) for each in outcomes]
@@ -57,15 +135,7 @@ def answer_sum(outcomes: tuple[Outcome, ...], kappa: float) -> Floats:
 
 
 def certified_check(kappa: float, *, step: float = 2e-5) -> float:
-    """Upper bound on C(kappa) of a threshold check.
-
-    Args:
-        kappa: 0 or above.
-        step: Of the grid; the bound is looser by about 2.4 steps, relative.
-
-    Raises:
-        ValueError: An argument out of range.
-    """
+    """Upper bound on C(kappa) of a check; looser by about 2.4 steps of its grid, relative."""
     _validate.non_negative(kappa=kappa)
     _validate.between(0, 1, step=step)
     edge = kappa + 4
@@ -102,12 +172,7 @@ class Edges:
 def certified_answers(kappas: Floats, *, step: float) -> Floats:
     """Upper bounds on C(kappa) of an answer among any number of classes [M], on one grid.
 
-    Args:
-        kappas: 0 or above [M].
-        step: Of the grid; the bound is looser by about 3 squared steps, relative.
-
-    Raises:
-        ValueError: An argument out of range.
+    They are looser by about 3 squared steps of the grid, relative.
     """
     _validate.between(0, 1, step=step)
     for kappa in kappas:
@@ -245,8 +310,9 @@ def table_rows() -> list[tuple[float, float, float]]:
 
 
 def _print_table() -> None:
+    print("kappa,check,answer")
     for kappa, check, answer in table_rows():
-        print(f"    ({kappa!r}, {check * (1 + 1e-8):.8e}, {answer * (1 + 1e-8):.8e}),")
+        print(f"{kappa!r},{check * (1 + 1e-8):.8e},{answer * (1 + 1e-8):.8e}")
 
 
 if __name__ == "__main__":

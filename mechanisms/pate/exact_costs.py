@@ -3,10 +3,10 @@
 Exact unless the noise is so small that integrals leave doubles: then the price for any votes, which
 is never too small, stands in.
 
-The published bounds (`renyi_bounds`) know the probability of a surprise and nothing else. Here the
-decision's distribution is computed for the votes themselves and for every move of one vote, and the
-Renyi divergence is the largest over all moves, in both directions. Like every price that depends on
-votes it is private.
+The published bounds know the probability of a surprise and nothing else. Here the decision's
+distribution is computed for the votes and for every move of one vote, and the Renyi divergence is
+the largest over all moves, in both directions. Like every price that depends on votes it is
+private.
 
 GNMax: class k wins with probability integral of phi(x - u_k) prod_{j != k} Phi(x - u_j) dx, u the
 votes over the noise. A move changes the integrand by a factor that one table per class gives, so
@@ -15,10 +15,9 @@ converges faster than any power (a step of 0.2: 13 digits). Differences are inte
 differences, and divergences are sums of terms that are not negative: nothing cancels, however much
 noise there is. Threshold: two outcomes and two moves, in closed form.
 
-Time grows as U V^3 G and does not depend on the queries or the classes: U different histograms
-(sorted, so that equal prices are computed once), V different counts in each (classes with equal
-counts share their outcomes and moves), G = 90 + 2.5 (spread / noise) points. Moves that cannot be
-the largest at an order are not summed there.
+Time grows as U V^3 G and does not depend on the queries or the classes: U different histograms, V
+different counts in each (classes with equal counts share their outcomes and moves), G = 90 + 2.5
+(spread / noise) points. Moves that cannot be the largest at an order are not summed there.
 
 >>> exact_rdp_gnmax([[130, 120], [240, 10]], 40.0, [2.0, 20.0]).round(9)
 array([[7.910740e-04, 7.901596e-03],
@@ -27,6 +26,8 @@ array([[7.910740e-04, 7.901596e-03],
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,15 +35,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.pate.decision_bounds import decision_rdp_gnmax
-from labeldp.mechanisms.pate.probabilities import whole_maximum
-from labeldp.mechanisms.pate.renyi_bounds import (
-    Floats,
-    checked_noise,
-    checked_orders,
-    distinct,
-)
-from labeldp.mechanisms.pate.votes import checked_counts, checked_votes
+from labeldp.mechanisms.pate.decisions import decision_rdp_gnmax
+from labeldp.mechanisms.pate.published_bounds import checked_noise, checked_orders, distinct
+from labeldp.mechanisms.pate.votes import Floats, checked_counts, checked_votes, whole_maximum
 
 _STEP = 0.2
 #: Beyond this many standard deviations either side of all modes integrands vanish in doubles.
@@ -57,32 +52,72 @@ _SMALL, _BIG = 1e-2, 30.0
 _COARSE = (4, 16)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TabulatedCurves:
+    """Exact Renyi curves of U kinds of query: `rows` gives them at ascending orders [U, A]."""
+
+    count: int
+    rows: Callable[[Floats], Floats]
+
+    def __len__(self) -> int:
+        """U."""
+        return self.count
+
+    @classmethod
+    def of(cls, count: int, compute: Callable[[Floats], Floats]) -> "TabulatedCurves":
+        """Compute rows once for a grid: expected and realised costs of a run share them."""
+
+        @lru_cache(maxsize=1)
+        def rows(orders: bytes) -> Floats:
+            return compute(np.frombuffer(orders))
+
+        return cls(count=count, rows=lambda orders: rows(orders.tobytes()))
+
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "TabulatedCurves":
+        """Return the curves at `index`."""
+        count = len(np.arange(self.count)[index])
+        return TabulatedCurves(count=count, rows=lambda orders: self.rows(orders)[index])
+
+    def weighted_sums(self, weights: Floats, orders: Floats) -> Floats:
+        """Return weights [M, U] times curves [U, A] at ascending `orders`: [M, A]."""
+        result: Floats = weights @ self.rows(orders)
+        return result
+
+
+def exact_answers(
+    votes: NDArray[np.integer[Any]], noise_std: float
+) -> tuple[TabulatedCurves, NDArray[np.intp]]:
+    """Curves of GNMax's answers to different histograms, and which one each query has [N]."""
+    descending = -np.sort(-votes.astype(np.int64), axis=1)
+    histograms, index = np.unique(descending, axis=0, return_inverse=True)
+    curves = TabulatedCurves.of(len(histograms), lambda o: _answer_rows(histograms, noise_std, o))
+    return curves, index.reshape(-1)
+
+
+def exact_checks(
+    counts: NDArray[Any], threshold: float, sigma1: float
+) -> tuple[TabulatedCurves, NDArray[np.intp]]:
+    """Curves of checks of different largest counts, and which one each query has [N]."""
+    peaks, index = distinct(whole_maximum(counts))
+    x = (peaks - threshold) / sigma1
+    return TabulatedCurves.of(len(peaks), lambda o: _check_rows(x, 1 / sigma1, o)), index
+
+
 def exact_rdp_gnmax(votes: Any, noise_std: float, orders: ArrayLike) -> Floats:
     """Renyi divergence of GNMax's answers at these votes, the largest over all moves [N, A].
 
     Moves are those of a vote that was cast, to any other class; both directions count. Never above
-    order / noise_std^2. It can exceed Theorem 6 of PATE 2018, which speaks of one direction: where
-    a surprise is very unlikely, a vote more for it weighs more than a vote less. With so little
-    noise that the integrand leaves doubles (spread over noise_std^2 above some hundred), the price
-    for any votes is returned.
-
-    Args:
-        votes: Counts [N, K], one vote per teacher.
-        noise_std: Standard deviation of the noise on every count.
-        orders: Renyi orders [A], above 1.
-
-    Raises:
-        ValueError: Not vote counts (the row is named), noise or orders out of range.
+    order / noise_std^2. It can exceed Theorem 6 of PATE 2018, which covers one direction. With so
+    little noise that the integrand leaves doubles (spread over noise_std^2 above some hundred), the
+    price for any votes is returned.
     """
     checked_noise(noise_std=noise_std)
     ascending, back = np.unique(checked_orders(orders), return_inverse=True)
-    histograms, index = np.unique(
-        -np.sort(-checked_votes(votes).astype(np.int64), axis=1), axis=0, return_inverse=True
-    )
-    return exact_rows(histograms, noise_std, ascending)[:, back][index.reshape(-1)]
+    curves, index = exact_answers(checked_votes(votes), noise_std)
+    return curves.rows(ascending)[:, back][index]
 
 
-def exact_rows(histograms: NDArray[np.int64], noise_std: float, orders: Floats) -> Floats:
+def _answer_rows(histograms: NDArray[np.int64], noise_std: float, orders: Floats) -> Floats:
     """The same for different histograms, counts descending [U, K], at ascending orders [U, A]."""
     result = np.empty((len(histograms), len(orders)))
     shift = 1 / noise_std
@@ -151,12 +186,7 @@ def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
 
     (order - 1) times a divergence is convex in the order and 0 at 1: chords between coarse orders
     bound it from above, chords continued bound it from below, and a move that is below another's
-    lower bound is not summed.
-
-    Args:
-        log_base: Log probabilities of outcomes [M, O].
-        log_ratio: What each move adds to them [M, O].
-        orders: [A].
+    lower bound is not summed. Log probabilities and what each move adds to them are [M, O].
     """
     # The first direction has the moved distribution below, the second above.
     log_below = np.concatenate([log_base + log_ratio, log_base])
@@ -184,10 +214,7 @@ def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
 def _candidates(x: Floats, y: Floats, orders: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Pairs (curve, order) of which one is the largest at that order.
 
-    Args:
-        x: 1 and the coarse orders [X].
-        y: Convex curves there [M, X], 0 at 1.
-        orders: [A].
+    x are 1 and the coarse orders [X], y convex curves there [M, X], 0 at 1.
     """
     cell = np.clip(np.searchsorted(x, orders, side="right") - 1, 0, len(x) - 2)
     slope = np.diff(y, axis=1) / np.diff(x)
@@ -207,10 +234,8 @@ def _candidates(x: Floats, y: Floats, orders: Floats) -> tuple[NDArray[np.intp],
 def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats:
     """sum_k q_k (r_k^a - a r_k + a - 1) = sum_k q_k r_k^a - 1 of distributions [M, O]: [M, A].
 
-    Args:
-        log_below: log q_k.
-        log_ratio: log r_k, of the distribution above over the one below.
-        orders: a, [A]; [M, 1] for an order of its own in every row.
+    r_k is the probability in the distribution above over q_k, below; orders a are [A], or [M, 1]
+    for an order of its own in every row.
     """
     below, change = np.exp(log_below), np.expm1(np.minimum(log_ratio, _BIG))
     above = np.exp(log_below + log_ratio)
@@ -238,28 +263,18 @@ def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats
 
 
 def exact_rdp_threshold(votes: Any, threshold: float, sigma1: float, orders: ArrayLike) -> Floats:
-    """Renyi divergence of Confident-GNMax's check at these votes [N, A].
+    """Renyi divergence of Confident-GNMax's check at these votes [N, A], both directions.
 
-    Both directions count. The largest count changes by 1 either way: all that a vote can do to it,
-    or to the surplus over a student's guess.
-
-    Args:
-        votes: Counts [N, K]; for Interactive-GNMax the surplus over a student's guess.
-        threshold: What the noisy largest count must reach, 0 or above.
-        sigma1: Standard deviation of the noise on it.
-        orders: Renyi orders [A], above 1.
-
-    Raises:
-        ValueError: Not vote counts (the row is named), noise, threshold or orders out of range.
+    The largest count changes by 1 either way: all that a vote can do to it, or to the surplus over
+    a student's guess (then votes are floats, less the guess).
     """
     checked_noise(sigma1=sigma1)
     _validate.non_negative(threshold=threshold)
-    checked = checked_orders(orders)
-    peaks, index = distinct(whole_maximum(checked_counts(votes)))
-    return check_rows((peaks - threshold) / sigma1, 1 / sigma1, checked)[index]
+    curves, index = exact_checks(checked_counts(votes), threshold, sigma1)
+    return curves.rows(checked_orders(orders))[index]
 
 
-def check_rows(x: Floats, shift: float, orders: Floats) -> Floats:
+def _check_rows(x: Floats, shift: float, orders: Floats) -> Floats:
     """Divergence of a check whose noiseless count is x above the threshold [U, A]."""
     best = np.zeros((len(x), len(orders)))
     sides = np.column_stack([x, -x])

@@ -1,7 +1,19 @@
 """How much repeated PATE answers give away, measured: by answers, by budget, and behind defences.
 
-Votes go in; the attack of `vote_leakage` is run on simulated answers, again and again, and its mean
-error comes out: the share of votes that it puts in the wrong class.
+Votes go in; the attack of `vote_leakage` is run on simulated answers, and its mean error comes out:
+the share of votes that it puts in the wrong class. The attack lives on fresh noise: the same
+question, asked again, gives another sample of the same votes. Each defence takes that away:
+
+| defence | the same input asked again | what remains |
+|---|---|---|
+| none | new noise each time | everything: the attack works |
+| `cached` | the first answer | memory for each input; one answer each |
+| `key` | the same noise, from a secret key | one answer each, by every replica |
+| `limit` | new noise up to a limit, then no answer | as much as that many answers tell |
+
+All of them recognize an input by a fingerprint. An attacker that changes an input a little without
+changing the votes asks a "new" question each time, so `fingerprint` should send inputs that mean
+the same to the same bytes. Every fresh draw must be charged to the privacy budget.
 
 >>> votes = np.array([[120, 80, 50], [30, 200, 20]])
 >>> generator = np.random.default_rng(0)
@@ -10,25 +22,20 @@ error comes out: the share of votes that it puts in the wrong class.
 True
 """
 
+import hashlib
+import hmac
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
-from labeldp.mechanisms.pate.answering import (
-    NO_ANSWER,
-    AnsweringService,
-    AnswerLimit,
-    CachedAnswers,
-    Defence,
-    FreshNoise,
-    NoiseKeyedByInput,
-)
+from labeldp.mechanisms._arrays import Array, as_numpy
+from labeldp.mechanisms.pate.aggregators import NO_ANSWER, Aggregator, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.vote_leakage import (
     answer_log_probabilities,
     error_rate,
@@ -36,9 +43,99 @@ from labeldp.mechanisms.pate.vote_leakage import (
     queries_within_budget,
     reconstruct,
 )
+from labeldp.mechanisms.randomness import KEY_BYTES, cryptographic_generator
 
-#: How often a client of good will asks the same question in `measure_defence`.
+#: How often a client in good faith asks the same question.
 REPEATS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defence:
+    """What an answering service does when an input comes again; by default it draws new noise.
+
+    Attributes:
+        cached: Repeat the first answer, "no answer" included.
+        limit: Give at most this many answers about one input.
+        key: Secret, at least 16 bytes: the noise is a keyed hash of the input. With the key the
+            noise can be subtracted: guard it like the labels, and replace it when votes change.
+    """
+
+    cached: bool = False
+    limit: int | None = None
+    key: bytes | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.limit is not None:
+            _validate.whole(minimum=1, limit=self.limit)
+        if self.key is not None and (not isinstance(self.key, bytes) or len(self.key) < 16):
+            raise ValueError(
+                "key must be at least 16 secret bytes, such as secrets.token_bytes(32): noise from "
+                "a key that can be guessed can be subtracted"
+            )
+
+
+def exact_fingerprint(features: NDArray[Any]) -> bytes:
+    """Digest of an input's type, shape and bytes."""
+    contiguous = np.ascontiguousarray(features)
+    header = f"{contiguous.dtype.str}{contiguous.shape}".encode()
+    return hashlib.sha256(header + contiguous.tobytes()).digest()
+
+
+class AnsweringService:
+    """Answers questions about inputs from an ensemble's votes, behind one defence.
+
+    `vote` maps features [N, ...] to votes [N, K]; inputs are recognized by their `fingerprint`.
+    """
+
+    def __init__(
+        self,
+        *,
+        vote: Callable[[NDArray[Any]], NDArray[Any]],
+        aggregator: Aggregator,
+        defence: Defence,
+        generator: np.random.Generator,
+        fingerprint: Callable[[NDArray[Any]], bytes] = exact_fingerprint,
+    ) -> None:
+        self._vote = vote
+        self._aggregator = aggregator
+        self._defence = defence
+        self._generator = generator
+        self._fingerprint = fingerprint
+        self._earlier: defaultdict[bytes, list[int]] = defaultdict(list)
+        #: Number of different noise draws: what the privacy budget must pay for.
+        self.drawn = 0
+
+    def answer(self, features: Array) -> NDArray[np.int64]:
+        """Answer questions [N, ...] in order; labels [N], -1 where there is no answer."""
+        inputs = as_numpy(features)
+        if inputs.ndim == 0 or len(inputs) == 0:
+            raise ValueError(f"features has shape {inputs.shape}; at least one input is needed")
+        votes = self._vote(inputs)
+        if votes.ndim != 2 or len(votes) != len(inputs):
+            raise ValueError(
+                f"the ensemble returned votes of shape {votes.shape} for {len(inputs)} inputs; it "
+                f"must be [{len(inputs)}, K]"
+            )
+        labels = np.empty(len(inputs), dtype=np.int64)
+        for index, row in enumerate(votes):
+            labels[index] = self._answer_one(self._fingerprint(inputs[index]), row)
+        return labels
+
+    def _answer_one(self, fingerprint: bytes, votes: NDArray[Any]) -> int:
+        earlier, defence, noise = self._earlier[fingerprint], self._defence, self._generator
+        if defence.limit is not None and len(earlier) >= defence.limit:
+            label = NO_ANSWER
+        elif defence.cached and earlier:
+            label = earlier[0]
+        else:
+            if defence.key is not None:
+                digest = hmac.digest(defence.key, fingerprint, "sha256")
+                noise = cryptographic_generator(digest[:KEY_BYTES])
+            if defence.key is None or not earlier:  # keyed noise is drawn once
+                self.drawn += 1
+            label = int(self._aggregator.answer(votes[None], generator=noise)[0])
+        earlier.append(label)
+        return label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +180,9 @@ class DefenceRow:
 
 @dataclass(frozen=True, kw_only=True)
 class VoteBudget:
-    """What an attacker may spend on one input: a Confident-GNMax service and its budget.
+    """Budget of an attacker for one input: a Confident-GNMax service, epsilon and delta.
 
-    Attributes:
-        threshold: What the largest count plus noise must reach.
-        sigma1: Noise of that check.
-        epsilon: The budget, with `delta`.
-        delta: In (0, 1).
+    `threshold` and `sigma1` are those of the check.
     """
 
     threshold: float
@@ -107,18 +200,10 @@ def measure_reconstruction(
     budget: VoteBudget | None = None,
     repeats: int = 5,
 ) -> Reconstruction:
-    """Attack histograms with a number of answers about each, or as many as a budget allows.
+    """Attack histograms [N, K], by a number of answers about each or as a budget allows.
 
-    Args:
-        votes: Histograms [N, K], of as many teachers each.
-        noise_std: Of the noise on every count.
-        generator: Source of the answers.
-        answers: About each input.
-        budget: Or what they may cost; data-dependent, expected costs, as in the paper.
-        repeats: Attacks on each input.
-
-    Raises:
-        ValueError: Both or none of `answers` and `budget`, or not vote counts.
+    A budget is spent at data-dependent, expected costs, as in the paper. Each input is attacked
+    `repeats` times.
     """
     if (answers is None) == (budget is None):
         raise ValueError("give either answers or budget: how often may the attacker ask?")
@@ -151,17 +236,12 @@ def measure_reconstruction(
 
 
 def all_defences(*, key: bytes, limit: int = 20) -> dict[str, Defence]:
-    """Every defence by name, "none" first.
-
-    Args:
-        key: Of the noise that is keyed by the input.
-        limit: Of answers about one input.
-    """
+    """Every defence by name, "none" first."""
     return {
-        "none": FreshNoise(),
-        "cached answers": CachedAnswers(),
-        "noise keyed by input": NoiseKeyedByInput(key=key),
-        f"at most {limit} answers": AnswerLimit(answers=limit),
+        "none": Defence(),
+        "cached answers": Defence(cached=True),
+        "noise keyed by input": Defence(key=key),
+        f"at most {limit} answers": Defence(limit=limit),
     }
 
 
@@ -174,18 +254,10 @@ def measure_defences(
     generator: np.random.Generator,
     clients: int = 100,
 ) -> list[DefenceRow]:
-    """Attack a service behind each defence, and use it as a client of good will.
+    """Attack GNMax behind each defence, and use it as clients in good faith.
 
-    Args:
-        votes: Histograms [N, K] of as many teachers each, one for each input.
-        defences: By name.
-        noise_std: Of GNMax.
-        questions: How often the attacker asks about each input.
-        generator: Source of fresh noise.
-        clients: Each asks a service of its own about every input.
-
-    Raises:
-        ValueError: Not vote counts, or no question.
+    The attacker asks `questions` times about each of the histograms [N, K], the inputs; each of
+    `clients` asks a service of its own about every input.
     """
     _validate.whole(minimum=1, questions=questions, clients=clients)
     teachers = _teachers(votes)
@@ -199,7 +271,7 @@ def measure_defences(
             for index, row in enumerate(votes)
         ]
         half = len(votes)
-        # Who changes keys or restarts gets other noise: several services, as several would have it.
+        # A service of its own for each client, as if keys changed: other noise.
         firsts, again = [], []
         for client in range(clients):
             inputs = np.repeat(np.arange(half), REPEATS)
@@ -230,8 +302,8 @@ def _starter(
 ) -> Callable[..., AnsweringService]:
     def start(salt: int | None = None) -> AnsweringService:
         chosen = defence
-        if salt is not None and isinstance(defence, NoiseKeyedByInput):
-            chosen = NoiseKeyedByInput(key=defence.key + salt.to_bytes(4, "big"))
+        if salt is not None and defence.key is not None:
+            chosen = replace(defence, key=defence.key + salt.to_bytes(4, "big"))
         return AnsweringService(
             vote=lambda features: votes[features[:, 0].astype(int)],
             aggregator=GNMax(noise_std=noise_std),

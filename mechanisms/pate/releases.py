@@ -1,10 +1,10 @@
 """PATE's two releases as mechanisms of the vault: the answers, and what they cost.
 
 Both are made of votes, so the vault draws and charges them through `release_from_votes`. Answers
-are charged with the most that was asked for, all checks and all answers, whatever the votes turn
-out to be: how far a run got depends on secret votes, so a charge for what was really used would
-itself be a secret (an after-the-fact epsilon is no guarantee). What was really used is in
-`PateCosts`: private, but for the number that `PublishedCost` releases with its own noise.
+are charged with the most that was requested, all checks and all answers, whatever the votes turn
+out to be: how far a run got depends on secret votes, so a charge for what was really used would be
+a secret itself. The real cost is private, but for the number that `PublishedCost` releases with its
+own noise.
 
 >>> answers = PateAnswers(aggregator=GNMax(noise_std=40.0), queries=1000, max_answers=500)
 >>> round(epsilon_of([answers.event], delta=1e-5), 2)
@@ -29,14 +29,22 @@ from labeldp.mechanisms.accounting import (
     epsilon_of,
 )
 from labeldp.mechanisms.ledger import Priced, epsilon_of_prices
-from labeldp.mechanisms.pate.accounting import CheckNoise
-from labeldp.mechanisms.pate.aggregators import Aggregator, Answers, ConfidentGNMax, GNMax
-from labeldp.mechanisms.pate.decision_events import Accounting
-from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
-from labeldp.mechanisms.pate.publishing_noise import TAIL_SHARE, ReleaseNoise
-from labeldp.mechanisms.pate.publishing_rule import public_rule
-from labeldp.mechanisms.pate.query_costs import QueryCosts
-from labeldp.mechanisms.pate.smooth_sensitivity import SanitizedEpsilon, release_epsilon
+from labeldp.mechanisms.pate.accounting import CheckNoise, QueryCosts
+from labeldp.mechanisms.pate.aggregators import (
+    Aggregator,
+    Answers,
+    ConfidentGNMax,
+    GNMax,
+    InteractiveGNMax,
+)
+from labeldp.mechanisms.pate.decisions import Accounting
+from labeldp.mechanisms.pate.published_cost import (
+    TAIL_SHARE,
+    ReleaseNoise,
+    SanitizedEpsilon,
+    public_rule,
+    release_epsilon,
+)
 from labeldp.mechanisms.randomness import AnyGenerator
 
 #: What an ensemble can be asked through.
@@ -50,13 +58,7 @@ NOT_LOOKED_AT = -1
 
 @dataclass(frozen=True, kw_only=True)
 class PateAnswers:
-    """Answers of an ensemble to queries, in order, until there are enough.
-
-    Attributes:
-        aggregator: How votes become answers.
-        queries: Q, how many there are.
-        max_answers: Stop after so many; at most Q.
-    """
+    """Answers of an ensemble to Q queries, in order, until there are `max_answers`."""
 
     aggregator: RequestedAggregator
     queries: int
@@ -65,7 +67,6 @@ class PateAnswers:
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        """Check the counts."""
         _validate.whole(minimum=1, queries=self.queries, max_answers=self.max_answers)
         if self.max_answers > self.queries:
             raise ValueError(
@@ -75,7 +76,7 @@ class PateAnswers:
 
     @property
     def event(self) -> Event:
-        """What every label pays: for all checks and all answers that were asked for."""
+        """What every label pays: for all checks and all answers that were requested."""
         events = self.aggregator.events(checked=self.queries, answered=self.max_answers)
         assert len(events) == 1
         return events[0]
@@ -83,30 +84,20 @@ class PateAnswers:
     def release(
         self, votes: NDArray[Any], *student_scores: NDArray[Any], generator: AnyGenerator
     ) -> NDArray[np.int64]:
-        """Draw the answers.
-
-        Args:
-            votes: Counts [Q, K].
-            *student_scores: For Interactive-GNMax, the student's probabilities [Q, K].
-            generator: Source of the noise.
+        """Draw the answers to votes [Q, K]; Interactive-GNMax takes the student's scores [Q, K].
 
         Returns:
-            Label (-1 for none), and whether the teachers gave it: 1 or 0, -1 for queries that
-            were not looked at [Q, 2].
+            Label (-1 for none), and whether the teachers gave it: 1 or 0, -1 for queries that were
+            not looked at [Q, 2].
         """
         if len(votes) != self.queries:
             raise ValueError(f"votes has {len(votes)} rows; {self.queries} queries were declared")
-        if isinstance(self.aggregator, InteractiveGNMax):
-            answers = self.aggregator.respond(
-                votes,
-                student_scores=student_scores[0],
-                generator=generator,
-                max_answers=self.max_answers,
-            )
-        else:
-            answers = self.aggregator.respond(
-                votes, generator=generator, max_answers=self.max_answers
-            )
+        answers = self.aggregator.respond(
+            votes,
+            generator=generator,
+            max_answers=self.max_answers,
+            student_scores=student_scores[0] if student_scores else None,
+        )
         return released_of(answers)
 
 
@@ -114,16 +105,9 @@ class PateAnswers:
 class PublishedCost:
     """A public bound on what GNMax or Confident-GNMax answers cost, by smooth sensitivity.
 
-    It is known after the answers only, and random: what `smooth_sensitivity.SanitizedEpsilon` is.
-
-    Attributes:
-        noise_std: Of the answers.
-        threshold: Of the check, None without one.
-        sigma1: Of the check, None without one.
-        order: Renyi order, fixed beforehand.
-        delta: At which the bound holds.
-        tail: Part of delta.
-        publishing_noise: Of the release, fixed beforehand.
+    It is random, and known after the answers only (`published_cost.SanitizedEpsilon`). noise_std is
+    that of the answers, threshold and sigma1 of the check (None without one); order, delta, its
+    part tail and the noise of the release are fixed beforehand.
     """
 
     noise_std: float
@@ -143,29 +127,25 @@ class PublishedCost:
         Laplace noise has no proof of smooth sensitivity here, per-class checks cost the same for
         all votes, and an interactive round compares what the votes alone do not tell.
         """
-        aggregator = answers.aggregator
-        if isinstance(aggregator, GNMax):
-            noise_std, threshold, sigma1 = aggregator.noise_std, None, None
-        elif isinstance(aggregator, ConfidentGNMax) and (
-            aggregator.check_noise is CheckNoise.ON_MAXIMUM
-        ):
-            noise_std, threshold, sigma1 = (
-                aggregator.sigma2,
-                aggregator.threshold,
-                aggregator.sigma1,
-            )
-        else:
-            return None
+        check: tuple[float, float] | None = None
+        match answers.aggregator:
+            case GNMax(noise_std=noise_std):
+                pass
+            case ConfidentGNMax(check_noise=CheckNoise.ON_MAXIMUM) as confident:
+                noise_std, check = confident.sigma2, (confident.threshold, confident.sigma1)
+            case _:
+                return None
         tail = TAIL_SHARE * delta
         order, guess = public_rule(
             queries=answers.queries,
             answers=answers.max_answers,
             noise_std=noise_std,
-            check=None if threshold is None or sigma1 is None else (threshold, sigma1),
+            check=check,
             teachers=teachers,
             classes=classes,
             delta=delta,
         )
+        threshold, sigma1 = check or (None, None)
         return cls(
             noise_std=noise_std,
             threshold=threshold,
@@ -195,16 +175,7 @@ class PublishedCost:
     def release(
         self, votes: NDArray[Any], answers: NDArray[Any], *, generator: AnyGenerator
     ) -> NDArray[np.float64]:
-        """Draw the bound: [epsilon], for answers and bound together, at `delta`.
-
-        Args:
-            votes: Counts [Q, K].
-            answers: The release of the answers [Q, 2].
-            generator: Source of the noise.
-
-        Raises:
-            ConditionsFailed: Smooth sensitivity is not proven for these parameters.
-        """
+        """Draw the bound on answers [Q, 2] to votes [Q, K], its own price included: [epsilon]."""
         published = self.sanitize(votes, answers, generator=generator)
         # Releases are kept in single precision, and a bound may not be rounded below itself.
         bound = np.float32(published.epsilon)
@@ -220,7 +191,7 @@ class PublishedCost:
         generator: AnyGenerator,
         conversion: Conversion = Conversion.IMPROVED,
     ) -> SanitizedEpsilon:
-        """Draw the bound and say how it came about, as `release`."""
+        """Draw the bound, as `release`, with all that may be published about it."""
         checked = looked_at(answers)
         return release_epsilon(
             votes[:checked],
@@ -237,36 +208,15 @@ class PublishedCost:
         )
 
     def capped(self, bound: float, answers: PateAnswers) -> float:
-        """Return the `bound` released about `answers`, or what holds for any votes, if less."""
+        """Return the released `bound`, or what holds for any votes, if less."""
         return min(bound, epsilon_of_prices([answers, self], delta=self.delta))
-
-
-@dataclass(frozen=True, kw_only=True)
-class PateCosts:
-    """What answers really cost; private, like the votes it was computed from.
-
-    Attributes:
-        expected: Data-dependent, each answer weighted by its probability.
-        expected_of_counts: The same by the bounds of PATE 2018: the papers' epsilon.
-        realised: Data-dependent, for the checks that were made and the answers that were given.
-        realised_data_independent: The same for any votes.
-    """
-
-    expected: float
-    expected_of_counts: float
-    realised: float
-    realised_data_independent: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AnsweredRequest:
     """A request and all that its real cost depends on; private, for the votes in it.
 
-    Attributes:
-        request: What was asked for.
-        votes: Counts [Q, K].
-        released: The answers [Q, 2].
-        student_scores: For Interactive-GNMax [Q, K].
+    votes are [Q, K], the released answers [Q, 2], student scores (for Interactive-GNMax) [Q, K].
     """
 
     request: PateAnswers
@@ -276,13 +226,9 @@ class AnsweredRequest:
 
     def costs(self, accounting: Accounting = Accounting.DECISION) -> QueryCosts:
         """Of the queries that were looked at."""
-        aggregator = self.request.aggregator
-        if isinstance(aggregator, InteractiveGNMax):
-            costs = aggregator.costs(
-                self.votes, student_scores=self.student_scores, accounting=accounting
-            )
-        else:
-            costs = aggregator.costs(self.votes, accounting)
+        costs = self.request.aggregator.costs(
+            self.votes, accounting, student_scores=self.student_scores
+        )
         return costs.head(looked_at(self.released))
 
     @property
@@ -292,12 +238,14 @@ class AnsweredRequest:
         return answered
 
 
-def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> PateCosts:
-    """Compute what the answers of a run really cost, over all of its rounds.
+def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> dict[str, float]:
+    """Epsilon that the answers of a run really cost, over all of its rounds.
 
-    Args:
-        rounds: At least one.
-        delta: In (0, 1).
+    Returns:
+        `realised`: for the checks that were made and the answers that were given, with these votes.
+        `realised_data_independent`: the same for any votes. `expected`: each answer weighted by its
+        probability. `expected_of_counts`: the same by the bounds of PATE 2018, the papers' epsilon.
+        All but the second are private.
     """
     expected, published, realised = np.zeros((3, len(ORDERS)))
     events: list[Event] = []
@@ -308,24 +256,20 @@ def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> PateCos
         realised += costs.realised_rdp(answered)
         aggregator = each.request.aggregator
         events += aggregator.events(checked=len(answered), answered=int(answered.sum()))
-    return PateCosts(
-        expected=epsilon_from_rdp(ORDERS, expected, delta)[0],
-        expected_of_counts=epsilon_from_rdp(ORDERS, published, delta)[0],
-        realised=epsilon_from_rdp(ORDERS, realised, delta)[0],
-        realised_data_independent=epsilon_of(events, delta=delta),
-    )
+    return {
+        "expected": epsilon_from_rdp(ORDERS, expected, delta)[0],
+        "expected_of_counts": epsilon_from_rdp(ORDERS, published, delta)[0],
+        "realised": epsilon_from_rdp(ORDERS, realised, delta)[0],
+        "realised_data_independent": epsilon_of(events, delta=delta),
+    }
 
 
 def epsilon_of_counts(
     requests: Sequence[PateAnswers], published: PublishedCost | None = None, *, delta: float
 ) -> float:
-    """What releasing the noisy counts would cost, checks and answers: the published price.
+    """What releasing the noisy counts of checks and answers would cost: the published price.
 
-    Args:
-        requests: The rounds of a run.
-        published: A bound on their cost that is released beside them: its price is the same, and
-            belongs to what the run costs.
-        delta: At which the epsilon holds, failure of that bound included.
+    A bound on the cost that is released beside them has a price of its own, which is included.
     """
     paid: list[Priced] = [] if published is None else [published]
     for request in requests:
@@ -346,7 +290,7 @@ class _NoisyCounts:
 
 
 def released_of(answers: Answers) -> NDArray[np.int64]:
-    """What leaves of answers: label, and who gave it [N, 2], as `PateAnswers.release` says."""
+    """Label of each answer, and its source [N, 2], as `PateAnswers.release` returns them."""
     by_teachers = answers.by_teachers.astype(np.int64)
     by_teachers[answers.checked :] = NOT_LOOKED_AT
     return np.stack([answers.labels, by_teachers], axis=1)
@@ -358,7 +302,7 @@ def looked_at(released: NDArray[Any]) -> int:
 
 
 def composed(events: Sequence[Event]) -> Event:
-    """Return several events of one label as one; all of them Gaussian, unless there is one only."""
+    """Return events of one label as one; all of them Gaussian, unless there is only one."""
     if len(events) == 1:
         return events[0]
     gaussians = [event for event in events if isinstance(event, GaussianEvent)]

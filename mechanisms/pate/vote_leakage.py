@@ -3,14 +3,12 @@
 Wang et al., "In Differential Privacy, There is Truth: On Vote Leakage in Ensemble Private Learning"
 (NeurIPS 2022, arXiv:2209.10732). GNMax answers one input again and again with fresh noise. How
 often each class is the answer estimates its probability; the probabilities determine the votes up
-to a shift, and the number of teachers fixes the shift. The votes tell how sure the ensemble is, and
-with it who the input is about. None of this breaks differential privacy, which protects the
-training labels and says nothing about the input.
+to a shift, and the number of teachers fixes the shift. None of this breaks differential privacy,
+which protects the training labels and not the input.
 
-Two facts make it fast. All answer probabilities come from one shared grid of noise levels, since
-their integrands differ in one factor. And they are log-concave in the votes (Prekopa), so the
-likelihood of the answers has one maximum over {votes >= 0, sum = T}, which Newton steps with a log
-barrier find in milliseconds.
+All answer probabilities come from one shared grid of noise levels, since their integrands differ in
+one factor. And they are log-concave in the votes (Prekopa), so the likelihood of the answers has
+one maximum over {votes >= 0, sum = T}, which Newton steps with a log barrier find in milliseconds.
 
 >>> log_q = answer_log_probabilities([100, 20, 5], noise_std=40.0)
 >>> counts = np.random.default_rng(0).multinomial(10_000, np.exp(log_q))
@@ -22,7 +20,7 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import chdtrc, gammaln, log_ndtr, logsumexp
 
@@ -30,7 +28,8 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import as_numpy
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
-from labeldp.mechanisms.pate.decision_events import Accounting
+from labeldp.mechanisms.pate.decisions import Accounting
+from labeldp.mechanisms.pate.votes import Floats
 
 __all__ = [
     "CONCENTRATIONS",
@@ -42,8 +41,6 @@ __all__ = [
     "reconstruct",
 ]
 
-Floats = NDArray[np.float64]
-
 # The trapezoid rule converges geometrically for such smooth integrands: at a step of 0.2 standard
 # deviations and 9 of margin, log Q is off by less than 1e-13 (checked against 25-digit quadrature).
 _STEP, _MARGIN = 0.2, 9.0
@@ -54,18 +51,7 @@ CONCENTRATIONS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 def answer_log_probabilities(votes: ArrayLike, noise_std: float) -> Floats:
-    """Log probability of each class to be the answer of GNMax.
-
-    Args:
-        votes: Counts [K], K at least 2; fractions are fine, and only differences matter.
-        noise_std: Standard deviation of the noise on every count.
-
-    Returns:
-        log Q [K]; the probabilities sum to 1.
-
-    Raises:
-        ValueError: Votes that are no vector of finite numbers, or noise out of range.
-    """
+    """Log probability of each class to be GNMax's answer to votes [K]; fractions are fine."""
     array = as_numpy(votes).astype(np.float64)
     if array.ndim != 1 or array.size < 2 or not np.isfinite(array).all():
         raise ValueError(
@@ -77,7 +63,7 @@ def answer_log_probabilities(votes: ArrayLike, noise_std: float) -> Floats:
 
 
 def answer_jacobian(votes: ArrayLike, noise_std: float) -> Floats:
-    """Derivative of log Q_k with respect to the votes for j, [K, K]; arguments as above."""
+    """Derivative of log Q_k with respect to the votes for j, [K, K]."""
     array = as_numpy(votes).astype(np.float64)
     answer_log_probabilities(array, noise_std)  # checks both
     return _answers(array, noise_std)[1]
@@ -86,21 +72,15 @@ def answer_jacobian(votes: ArrayLike, noise_std: float) -> Floats:
 def reconstruct(
     counts: Any, noise_std: float, num_teachers: int, *, concentration: float = 0.0
 ) -> Floats:
-    """Estimate vote histograms from how often each class was the answer.
+    """Estimate vote histograms [N, K] from answers counted by class [N, K].
 
-    Args:
-        counts: Answers counted by class [N, K], a row for each attacked input.
-        noise_std: Standard deviation of the noise on every count.
-        num_teachers: T, what the votes of each input sum to.
-        concentration: 0 for maximum likelihood. Above 0, the mode under a Dirichlet prior of this
-            concentration in log-ratio coordinates; `fit_concentration` learns it from all inputs.
-
-    Returns:
-        Votes [N, K], not rounded, not negative, with rows that sum to T.
+    Votes are not rounded or negative, and rows sum to `num_teachers`. A `concentration` of 0 is
+    maximum likelihood; above 0, the mode under a Dirichlet prior in log-ratio coordinates, which
+    `fit_concentration` learns from all inputs.
 
     Raises:
-        ValueError: Not vote counts (the row is named), a row without answers, arguments out
-            of range, or answers more decided than T votes with this noise can be.
+        ValueError: Not counts (the row is named), a row without answers, arguments out of range, or
+            answers more decided than T votes with this noise can be.
     """
     answers = _check_counts(counts)
     _check_teachers(num_teachers)
@@ -118,8 +98,7 @@ def fit_concentration(counts: Any, noise_std: float, num_teachers: int) -> float
     """Concentration of a Dirichlet prior under which all the answers together are likeliest.
 
     Empirical Bayes: the probability of each row's answers is integrated over votes by Laplace's
-    method. It helps most where each input was asked few times. Arguments and errors as
-    `reconstruct`.
+    method. It helps most where each input was asked few times.
     """
     answers = _check_counts(counts)
     _check_teachers(num_teachers)
@@ -148,21 +127,9 @@ def queries_within_budget(
     conversion: Conversion = Conversion.IMPROVED,
     orders: ArrayLike = ORDERS,
 ) -> int:
-    """How often Confident-GNMax can be asked about one input within a budget.
+    """How often Confident-GNMax can be asked about one input, votes [K], within a budget.
 
-    Costs are data-dependent and expected, as in the paper: an answer is charged as often as it is
-    likely to be given.
-
-    Args:
-        votes: The input's counts [K].
-        aggregator: How it is answered.
-        epsilon: The budget, with `delta`.
-        delta: In (0, 1).
-        conversion: From Renyi curves.
-        orders: Renyi orders [A].
-
-    Raises:
-        ValueError: Not vote counts, an argument out of range.
+    Costs are data-dependent and expected, as in the paper.
     """
     _validate.positive(epsilon=epsilon)
     order = np.asarray(orders, dtype=np.float64)

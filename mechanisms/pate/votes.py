@@ -1,9 +1,12 @@
-"""Vote counts: what may be answered and priced, checked in one place.
+"""Votes of teachers: counted, and checked before anything is answered or priced.
 
-Everything that PATE proves rests on one fact: a label belongs to one teacher, and a teacher casts
-one vote per query. Substituting a label therefore moves at most one vote of every query from one
-class to another. Counts that contradict this are refused, by row, before anything is computed.
+PATE's proofs rest on one fact: a label belongs to one teacher, and a teacher casts one vote per
+query. Another label therefore moves at most one vote of every query. Counts that contradict this
+are refused, by row.
 
+>>> count_votes(np.array([[0, 2], [0, 1], [1, 2]], dtype=np.uint8), num_classes=3)
+array([[2, 1, 0],
+       [0, 1, 2]], dtype=int16)
 >>> checked_votes([[3, 1], [2, 1]])
 Traceback (most recent call last):
     ...
@@ -15,7 +18,110 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms import _validate
 from labeldp.mechanisms._arrays import as_numpy
+
+Floats = NDArray[np.float64]
+
+#: Votes that are counted at once; their counters then fit into a processor's cache.
+_CHUNK = 2**18
+
+
+def count_votes(votes: Any, *, num_classes: int) -> NDArray[np.integer[Any]]:
+    """Count votes [T, Q], a class per teacher and query: [Q, K], int16 for up to 32,767 teachers.
+
+    Raises:
+        ValueError: Votes of another shape or type, none at all, or outside 0..K-1.
+    """
+    _validate.whole(num_classes=num_classes, minimum=2)
+    array = as_numpy(votes)
+    if array.ndim != 2 or 0 in array.shape or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"votes are {array.dtype} of shape {array.shape}; they must be whole numbers [T, Q], "
+            "one class per teacher and query, with at least one of each"
+        )
+    teachers, queries = array.shape
+    counts = np.empty(
+        (queries, num_classes), dtype=np.int16 if teachers <= np.iinfo(np.int16).max else np.int32
+    )
+    step = max(1, _CHUNK // teachers)
+    for start in range(0, queries, step):
+        part = array[:, start : start + step]
+        if part.min() < 0 or part.max() >= num_classes:
+            teacher, query = np.argwhere((part < 0) | (part >= num_classes))[0]
+            raise ValueError(
+                f"teacher {teacher} votes for class {part[teacher, query]} on query "
+                f"{start + query}; with {num_classes} classes votes must lie in "
+                f"0..{num_classes - 1}"
+            )
+        width = part.shape[1]
+        counters = part + np.arange(width) * num_classes
+        totals = np.bincount(counters.ravel(), minlength=width * num_classes)
+        counts[start : start + width] = totals.reshape(width, num_classes)
+    return counts
+
+
+def checked_votes(votes: Any, *, name: str = "votes") -> NDArray[np.integer[Any]]:
+    """Return votes of one ensemble as whole numbers [N, K], int64 if they came as floats.
+
+    Raises:
+        ValueError: Wrong shape, no query, fewer than two classes, NaN, a negative or fractional
+            count, a row without votes, or rows with different sums.
+    """
+    array = _matrix(votes, name)
+    bad = np.flatnonzero((array < 0).any(1))
+    if bad.size:
+        raise ValueError(
+            f"{name} row {bad[0]} holds a negative count, {array[bad[0]].min()}: "
+            f"{_show(array[bad[0]])}"
+        )
+    if not np.issubdtype(array.dtype, np.integer):
+        bad = np.flatnonzero((array != np.floor(array)).any(1))
+        if bad.size:
+            raise ValueError(
+                f"{name} row {bad[0]} holds a fractional count: {_show(array[bad[0]])}; every "
+                "teacher casts one whole vote (only step one of Interactive-GNMax sees fractions)"
+            )
+        if array.max() > 2**53:
+            raise ValueError(f"{name} holds {array.max()}; counts above 2**53 are not exact")
+        array = array.astype(np.int64)
+    sums = array.sum(axis=1, dtype=np.int64)
+    if sums[0] == 0:
+        raise ValueError(f"{name} row 0 holds no vote; at least one teacher must vote")
+    bad = np.flatnonzero(sums != sums[0])
+    if bad.size:
+        raise ValueError(
+            f"{name} row {bad[0]} sums to {sums[bad[0]]}, row 0 to {sums[0]}; every teacher casts "
+            "exactly one vote per query"
+        )
+    return array
+
+
+def checked_counts(counts: Any, *, name: str = "votes") -> NDArray[Any]:
+    """Return the counts that a threshold is compared with [N, K]: votes, or votes less a guess.
+
+    Integers must be votes (`checked_votes`). Floats are the votes less the guess of a student
+    (Interactive-GNMax), and may be fractional and negative.
+
+    Raises:
+        ValueError: Wrong shape, no query, fewer than two classes, NaN, or integers that are not
+            votes.
+    """
+    array = _matrix(counts, name)
+    return checked_votes(array, name=name) if np.issubdtype(array.dtype, np.integer) else array
+
+
+def whole_maximum(counts: NDArray[Any]) -> Floats:
+    """Largest count of every row, to the nearest whole number, halves up [N].
+
+    One vote moves a rounded maximum by at most 1. Rounding halves to even would break that: 0.5 and
+    1.5 would go to 0 and 2.
+    """
+    peak: Floats = counts.max(axis=1).astype(np.float64)
+    if np.issubdtype(counts.dtype, np.integer):
+        return peak
+    rounded: Floats = np.floor(peak + 0.5)
+    return rounded
 
 
 def _matrix(values: Any, name: str) -> NDArray[Any]:
@@ -44,64 +150,3 @@ def _matrix(values: Any, name: str) -> NDArray[Any]:
 
 def _show(row: NDArray[Any]) -> str:
     return np.array2string(row, precision=6, threshold=8)
-
-
-def _refuse_negative(array: NDArray[Any], name: str) -> None:
-    bad = np.flatnonzero((array < 0).any(1))
-    if bad.size:
-        raise ValueError(
-            f"{name} row {bad[0]} holds a negative count, {array[bad[0]].min()}: "
-            f"{_show(array[bad[0]])}"
-        )
-
-
-def checked_votes(votes: Any, *, name: str = "votes") -> NDArray[np.integer[Any]]:
-    """Return votes as whole numbers [N, K], or say which row cannot be votes of one ensemble.
-
-    Args:
-        votes: Counts [N, K], NumPy, torch or nested sequences; floats are fine if they are whole.
-        name: What to call them in messages.
-
-    Returns:
-        The counts, of the integer type that they came in (int64 if they came as floats).
-
-    Raises:
-        ValueError: Wrong shape, no query, fewer than two classes, NaN, a negative or fractional
-            count, a row without votes, or rows with different sums.
-    """
-    array = _matrix(votes, name)
-    _refuse_negative(array, name)
-    if not np.issubdtype(array.dtype, np.integer):
-        bad = np.flatnonzero((array != np.floor(array)).any(1))
-        if bad.size:
-            raise ValueError(
-                f"{name} row {bad[0]} holds a fractional count: {_show(array[bad[0]])}; every "
-                "teacher casts one whole vote (only step one of Interactive-GNMax sees fractions)"
-            )
-        if array.max() > 2**53:
-            raise ValueError(f"{name} holds {array.max()}; counts above 2**53 are not exact")
-        array = array.astype(np.int64)
-    sums = array.sum(axis=1, dtype=np.int64)
-    if sums[0] == 0:
-        raise ValueError(f"{name} row 0 holds no vote; at least one teacher must vote")
-    bad = np.flatnonzero(sums != sums[0])
-    if bad.size:
-        raise ValueError(
-            f"{name} row {bad[0]} sums to {sums[bad[0]]}, row 0 to {sums[0]}; every teacher casts "
-            "exactly one vote per query"
-        )
-    return array
-
-
-def checked_counts(counts: Any, *, name: str = "votes") -> NDArray[Any]:
-    """Return the counts that a threshold is compared with [N, K]: votes, or votes less a guess.
-
-    Whole numbers of an integer type must be votes (`checked_votes`); floats are what is left when
-    Interactive-GNMax subtracts the student's guess, and may be fractional and negative.
-
-    Raises:
-        ValueError: Wrong shape, no query, fewer than two classes, NaN, or integers that are no
-            votes.
-    """
-    array = _matrix(counts, name)
-    return checked_votes(array, name=name) if np.issubdtype(array.dtype, np.integer) else array

@@ -13,16 +13,20 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import Conversion
 from labeldp.mechanisms.ledger import epsilon_of_prices
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.pate.calibration import calibrate_confident_gnmax
-from labeldp.mechanisms.pate.decision_events import Accounting
-from labeldp.mechanisms.pate.pricing import PatePrice, price_of_answers, price_of_given_answers
+from labeldp.mechanisms.pate.calibration import (
+    PatePrice,
+    calibrate_confident_gnmax,
+    price_of_answers,
+    price_of_given_answers,
+)
+from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.releases import (
     PateAnswers,
     PublishedCost,
     epsilon_of_counts,
     released_of,
 )
-from labeldp.mechanisms.pate.smooth_sensitivity import ConditionsFailed
+from labeldp.mechanisms.pate.sensitivity import ConditionsFailed
 from labeldp.mechanisms.pate.votes import checked_votes
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform.cli.array_files import read_array

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.pate.answer_price import ConditionsFailed
-from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate.aggregators import InteractiveGNMax
 from labeldp.mechanisms.pate.releases import (
     BY_TEACHERS,
     LABEL,
@@ -26,7 +25,8 @@ from labeldp.mechanisms.pate.releases import (
     epsilon_of_counts,
     private_costs,
 )
-from labeldp.mechanisms.pate.vote_counts import count_votes
+from labeldp.mechanisms.pate.sensitivity import ConditionsFailed
+from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.mechanisms.vault_part import VaultPart
@@ -186,10 +186,10 @@ class AnswerDesk:
         released: NDArray[np.int64] = np.concatenate([each.released for each in rounds])
         figures = self._figures(ensemble, rounds, released)
         costs = private_costs(rounds, delta=delta)
-        figures["private/epsilon_data_dependent"] = costs.realised
-        figures["private/epsilon_expected"] = costs.expected
-        figures["private/epsilon_expected_of_counts"] = costs.expected_of_counts
-        figures["epsilon_realised"] = costs.realised_data_independent
+        figures["private/epsilon_data_dependent"] = costs["realised"]
+        figures["private/epsilon_expected"] = costs["expected"]
+        figures["private/epsilon_expected_of_counts"] = costs["expected_of_counts"]
+        figures["epsilon_realised"] = costs["realised_data_independent"]
         published = None
         if publish_cost:
             published = self._published_cost(ensemble, rounds[0], delta=delta, noise=noise)

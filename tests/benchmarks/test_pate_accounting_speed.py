@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.pate.many_settings import expected_of_settings
+from labeldp.mechanisms.pate.accounting import expected_of_settings
 from tests.benchmarks.hot_paths.accounting import DELTA, mixed_votes
 
 

@@ -4,7 +4,7 @@ Papernot et al., ICLR 2018 (arXiv:1802.08908), Appendix B, Theorem 23. These are
 paper's tables, and every one of them is secret: noise parameters are chosen with a full view of the
 votes, the cost is an expectation over the check, its probabilities are taken for constants, and the
 noise's scale would reveal the smooth sensitivity. To publish, use
-`labeldp.mechanisms.pate.smooth_sensitivity.release_epsilon`.
+`labeldp.mechanisms.pate.release_epsilon`.
 
 >>> gnss_rdp(beta=0.0, noise_multiplier=5.0, order=2.0)
 0.08
@@ -18,14 +18,18 @@ import numpy as np
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
-from labeldp.mechanisms.pate.answer_price import AnswerPrice, checked_order
-from labeldp.mechanisms.pate.local_sensitivity import (
+from labeldp.mechanisms.pate.published_bounds import (
+    log_probability_answered,
+    log_q_gaussian,
+    rdp_threshold,
+)
+from labeldp.mechanisms.pate.published_cost import smooth_sensitivity
+from labeldp.mechanisms.pate.sensitivity import (
+    AnswerPrice,
+    checked_order,
     local_sensitivity_gnmax,
     local_sensitivity_threshold,
 )
-from labeldp.mechanisms.pate.probabilities import log_probability_answered, log_q_gaussian
-from labeldp.mechanisms.pate.renyi_bounds import rdp_threshold
-from labeldp.mechanisms.pate.smooth_sensitivity import smooth_sensitivity
 from labeldp.mechanisms.pate.votes import checked_votes
 
 

@@ -12,9 +12,8 @@ from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
 from labeldp.mechanisms.descriptions import is_of
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.accounting import CheckNoise
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
-from labeldp.mechanisms.pate.publishing_noise import ReleaseNoise
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
+from labeldp.mechanisms.pate.published_cost import ReleaseNoise
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.pate.answer_price import ConditionsFailed
+from labeldp.mechanisms.pate.sensitivity import ConditionsFailed
 from tests.mechanisms.gnss import gnss_rdp, paper_release
 from tests.shared_material import shared_path
 

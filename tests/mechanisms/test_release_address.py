@@ -17,8 +17,7 @@ from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
 from labeldp.mechanisms.label_moments import LabelMoments
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import AnyGenerator, NoiseSource, OsEntropy, SeededNoise
@@ -85,7 +84,7 @@ def test_stored_releases_are_found_and_seeded_noise_is_the_same(
 
 
 def test_types_that_are_not_recorded_are_told_by_their_fields() -> None:
-    known = (LNMax, GNMax, ConfidentGNMax, InteractiveGNMax)
+    known: tuple[Any, ...] = (LNMax, GNMax, ConfidentGNMax, InteractiveGNMax)
     assert set(known) == {kind for kind in kinds_of_ours() if "recorded_without_type" in vars(kind)}
     for one, other in combinations(known, 2):
         assert {entry.name for entry in fields(one)} != {entry.name for entry in fields(other)}

@@ -14,10 +14,9 @@ from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.accounting import CheckNoise
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
+from labeldp.mechanisms.pate.published_cost import release_epsilon
 from labeldp.mechanisms.pate.releases import PateAnswers
-from labeldp.mechanisms.pate.smooth_sensitivity import release_epsilon
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SecureGenerator
 from labeldp.mechanisms.rr_with_prior import RRWithPrior

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.pate.vote_counts import count_votes
+from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.trainers.data_sets.adult import read_adult_rows
 from labeldp.trainers.data_sets.columns import encode, standardize
 from labeldp.trainers.pate.forests import ForestSettings, fit_forest

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Priced, delta_of_total, epsilon_of_prices, failure_of
-from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.aggregators import (
+    Aggregator,
+    ConfidentGNMax,
+    GNMax,
+    InteractiveGNMax,
+    LNMax,
+)
 from labeldp.mechanisms.pate.calibration import MOST_NOISE, least_noise
-from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, composed
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.priors import PriorSettings

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.pate.vote_counts import count_votes
+from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.vault import Shard
 from labeldp.platform.private_files import replacing
 from labeldp.trainers.data import PublicData

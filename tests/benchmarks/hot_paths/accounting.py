@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
 
 from labeldp.mechanisms.accounting import ORDERS, conversion_offsets
-from labeldp.mechanisms.pate.accounting import confident_gnmax_costs, exact_rdp_gnmax
-from labeldp.mechanisms.pate.answer_price import AnswerPrice
-from labeldp.mechanisms.pate.secret_cost import cost_of_answers
+from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
+from labeldp.mechanisms.pate.exact_costs import exact_rdp_gnmax
+from labeldp.mechanisms.pate.sensitivity import AnswerPrice, cost_of_answers
 from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities
 from tests.benchmarks.benchmark import Benchmark, Work
 from tests.benchmarks.floor import ELEMENTARY, Least
@@ -80,7 +80,7 @@ def price(votes: NDArray[np.int64], *, every_prefix: bool) -> Floats:
     """The same by the library."""
     costs = confident_gnmax_costs(votes, threshold=THRESHOLD, sigma1=SIGMA1, sigma2=SIGMA2)
     if every_prefix:
-        return costs.expected_prefixes(delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
+        return costs.prefixes(delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
     return np.array([costs.expected(delta=DELTA, orders=PUBLISHED_ORDERS).epsilon])
 
 
@@ -188,7 +188,7 @@ def _smooth(scratch: Path) -> Work:
 
     def ours(some: NDArray[np.int64]) -> Floats:
         every = np.ones(len(some), dtype=np.bool_)
-        return cost_of_answers(some, price=cost, answered=every).sensitivity
+        return cost_of_answers(some, price=cost, answered=every)[1]
 
     def plain() -> Floats:
         found: Floats = np.sum([walk(row) for row in votes[:_WALKED]], axis=0)

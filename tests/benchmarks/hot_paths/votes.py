@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
-from labeldp.mechanisms.pate.vote_counts import count_votes
 from labeldp.mechanisms.pate.vote_leakage import (
     answer_jacobian,
     answer_log_probabilities,
     reconstruct,
 )
+from labeldp.mechanisms.pate.votes import count_votes
 from tests.benchmarks.benchmark import Benchmark, Work
 from tests.benchmarks.floor import ELEMENTARY, Least
 

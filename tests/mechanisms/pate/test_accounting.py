@@ -18,17 +18,20 @@ from labeldp.mechanisms.pate.accounting import (
     CheckNoise,
     QueryCosts,
     confident_gnmax_costs,
+    expected_of_settings,
     gnmax_costs,
     lnmax_costs,
+)
+from labeldp.mechanisms.pate.published_bounds import (
     log_probability_answered,
     log_probability_answered_per_class,
     log_q_gaussian,
     log_q_laplace,
+    log_surprise,
     rdp_gnmax,
     rdp_lnmax,
     rdp_threshold,
 )
-from labeldp.mechanisms.pate.renyi_bounds import log_surprise
 from tests.shared_material import shared_path
 
 CASES = [
@@ -229,7 +232,7 @@ def test_curves_of_the_antipodes_accountant(name: str) -> None:
     costs = confident_gnmax_costs(
         votes, threshold=row["threshold"], sigma1=row["sigma1"], sigma2=row["sigma2"]
     )
-    prefixes = costs.expected_prefixes(delta=delta, orders=orders)
+    prefixes = costs.prefixes(delta=delta, orders=orders)
     close(prefixes.epsilon, curves[f"{name}__eps_total"], rtol=1e-9)
     close(prefixes.answered, curves[f"{name}__answered"], rtol=1e-9)
     assert (np.abs(prefixes.order - curves[f"{name}__order_opt"]) < 1e-9).mean() > 0.999
@@ -244,9 +247,9 @@ def test_curves_of_the_antipodes_accountant(name: str) -> None:
     assert total.answered == pytest.approx(row["expected_answered_all"], rel=1e-9)
     stop = int(np.searchsorted(prefixes.answered, row["n_samples"]))
     assert stop == row["stop_index"]
-    assert prefixes[stop].epsilon == pytest.approx(row["eps_at_stop"], rel=1e-9)
+    assert prefixes.epsilon[stop] == pytest.approx(row["eps_at_stop"], rel=1e-9)
     for point in row["checkpoints"]:
-        assert prefixes[point["n_queries"] - 1].epsilon == pytest.approx(point["eps"], rel=1e-9)
+        assert prefixes.epsilon[point["n_queries"] - 1] == pytest.approx(point["eps"], rel=1e-9)
     first = votes[: row["gnmax_first500"]["n"]]
     for plain, setting in (
         (gnmax_costs(first, noise_std=row["sigma2"]), row["gnmax_first500"]),
@@ -330,9 +333,9 @@ def test_a_plain_loop_over_queries_and_orders_agrees() -> None:
     costs = confident_gnmax_costs(votes, threshold=60, sigma1=30.0, sigma2=15.0)
     expected = plain_loop(votes, 60, 30.0, 15.0, orders)
     close(costs.expected_rdp(orders), expected[-1], rtol=1e-9)
-    prefixes = costs.expected_prefixes(delta=1e-5, orders=orders)
+    prefixes = costs.prefixes(delta=1e-5, orders=orders)
     for n, curve in enumerate(expected):
-        assert prefixes[n].epsilon == pytest.approx(
+        assert prefixes.epsilon[n] == pytest.approx(
             epsilon_from_rdp(orders, curve, 1e-5)[0], rel=1e-9
         )
 
@@ -345,11 +348,11 @@ def test_realised_charges_every_check_and_every_answer_in_full() -> None:
     answers = rdp_gnmax(log_q_gaussian(votes, 20.0), 20.0, ORDERS)
     by_hand = checks.sum(0) + answers[[0, 3]].sum(0)
     close(costs.realised_rdp(answered), by_hand, rtol=1e-12)
-    prefixes = costs.realised_prefixes(answered, delta=1e-6)
+    prefixes = costs.prefixes(answered, delta=1e-6)
     for n in range(4):
         part = costs.head(n + 1).realised(answered[: n + 1], delta=1e-6)
-        assert prefixes[n].epsilon == pytest.approx(part.epsilon, rel=1e-12)
-        assert (prefixes[n].order, prefixes[n].answered) == (part.order, part.answered)
+        assert prefixes.epsilon[n] == pytest.approx(part.epsilon, rel=1e-12)
+        assert (prefixes.order[n], prefixes.answered[n]) == (part.order, part.answered)
     with pytest.raises(ValueError, match=r"bool \[4\]"):
         costs.realised([1, 0, 0, 1], delta=1e-6)
     with pytest.raises(ValueError, match="queries is 5"):
@@ -367,3 +370,62 @@ def test_noise_on_every_class_costs_twice_and_saves_nothing() -> None:
     log_p = log_probability_answered_per_class(votes, 70, 30.0)
     close(np.exp(log_p), 1 - below, rtol=1e-12)
     assert (log_p > log_probability_answered(votes, 70, 30.0)).all()
+
+
+VOTES = np.random.default_rng(1).multinomial(100, [0.7, 0.1, 0.2], size=300)
+
+
+@pytest.mark.parametrize("conversion", Conversion)
+def test_settings_cost_what_each_costs_alone(conversion: Conversion) -> None:
+    generator = np.random.default_rng(2)
+    settings = np.stack(
+        [
+            generator.uniform(10, 60, size=150),
+            generator.choice([8.0, 15.0, 31.5], size=150),  # more than 64 share one
+            generator.uniform(0, 120, size=150),
+        ],
+        axis=1,
+    )
+    together, correct = expected_of_settings(VOTES, settings, delta=1e-6, conversion=conversion)
+    for s in range(0, 150, 7):
+        sigma1, sigma2, threshold = settings[s].tolist()
+        costs = confident_gnmax_costs(VOTES, threshold=threshold, sigma1=sigma1, sigma2=sigma2)
+        alone = costs.expected(delta=1e-6, conversion=conversion)
+        assert together.epsilon[s] == pytest.approx(alone.epsilon, rel=1e-12)
+        assert together.order[s] == alone.order
+        assert together.answered[s] == pytest.approx(alone.answered, rel=1e-12)
+        right = -np.expm1(log_q_gaussian(VOTES, sigma2)) * np.exp(costs.log_probability)
+        assert correct[s] == pytest.approx(right.sum(), rel=1e-12)
+
+
+def test_so_many_answers_cost_their_share_of_the_queries() -> None:
+    twice = np.concatenate([VOTES, VOTES])
+    setting = [[30.0, 15.0, 60.0]]
+    once, _ = expected_of_settings(VOTES, setting, delta=1e-5)
+    share, _ = expected_of_settings(twice, setting, delta=1e-5, max_answers=round(once.answered[0]))
+    assert share.epsilon[0] == pytest.approx(once.epsilon[0], rel=0.01)
+    assert share.answered[0] == round(once.answered[0])
+    more, _ = expected_of_settings(VOTES, setting, delta=1e-5, max_answers=300)
+    assert more.epsilon[0] == once.epsilon[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ([[1.0, 1.0]], r"must be \[S, 3\]"),
+        ([], r"must be \[S, 3\]"),
+        ([[1.0, 1.0, 1.0], [0.0, 1.0, 1.0]], "settings row 1: sigma1 is 0.0"),
+        ([[1.0, -2.0, 1.0]], "settings row 0: sigma2 is -2.0"),
+        ([[1.0, 2.0, math.nan]], "settings row 0: threshold is NaN"),
+    ],
+)
+def test_bad_settings_are_refused_by_row(settings: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        expected_of_settings(VOTES, settings, delta=1e-5)
+
+
+def test_bad_votes_and_deltas_are_refused() -> None:
+    with pytest.raises(ValueError, match="row 1 sums to 5"):
+        expected_of_settings([[3, 1], [3, 2]], [[1.0, 1.0, 1.0]], delta=1e-5)
+    with pytest.raises(ValueError, match="delta is"):
+        expected_of_settings(VOTES, [[1.0, 1.0, 1.0]], delta=0.0)

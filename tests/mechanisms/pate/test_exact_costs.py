@@ -12,18 +12,20 @@ from scipy.special import ndtr
 
 from labeldp.mechanisms.accounting import ORDERS, Conversion, epsilon_from_rdp
 from labeldp.mechanisms.pate import exact_costs
-from labeldp.mechanisms.pate.accounting import (
-    Accounting,
-    confident_gnmax_costs,
+from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
+from labeldp.mechanisms.pate.decisions import Accounting, decision_rdp_gnmax, decision_rdp_threshold
+from labeldp.mechanisms.pate.exact_costs import (
+    exact_answers,
+    exact_checks,
     exact_rdp_gnmax,
     exact_rdp_threshold,
+)
+from labeldp.mechanisms.pate.published_bounds import (
     log_probability_answered,
     log_q_gaussian,
     rdp_gnmax,
     rdp_threshold,
 )
-from labeldp.mechanisms.pate.decision_bounds import decision_rdp_gnmax, decision_rdp_threshold
-from labeldp.mechanisms.pate.exact_curves import exact_answers, exact_checks
 from tests.shared_material import shared_path
 
 FEW = np.array([1.5, 2.0, 10.0, 60.0])
@@ -158,7 +160,7 @@ def test_two_classes_are_a_check_of_their_difference() -> None:
     for row, (first, second) in zip(found, votes, strict=True):
         x = (first - second) / (40 * math.sqrt(2))
         shift = math.sqrt(2) / 40
-        expected = exact_costs.check_rows(np.array([x]), shift, FEW)[0]
+        expected = exact_costs._check_rows(np.array([x]), shift, FEW)[0]
         assert row == pytest.approx(expected, rel=1e-9)
 
 
@@ -203,15 +205,15 @@ def test_curves_add_up_query_by_query() -> None:
     rows = exact_rdp_threshold(votes, 60.0, 30.0, ORDERS)
     rows = rows + answered[:, None] * exact_rdp_gnmax(votes, 15.0, ORDERS)
     assert costs.realised_rdp(answered) == pytest.approx(rows.sum(axis=0), rel=1e-12)
-    prefixes = costs.realised_prefixes(answered, delta=1e-5)
+    prefixes = costs.prefixes(answered, delta=1e-5)
     assert prefixes.epsilon[-1] == pytest.approx(costs.realised(answered, delta=1e-5).epsilon)
-    assert prefixes[9].epsilon == pytest.approx(
+    assert prefixes.epsilon[9] == pytest.approx(
         costs.head(10).realised(answered[:10], delta=1e-5).epsilon
     )
     curves, index = exact_answers(votes, 15.0)
     assert len(curves) == len(np.unique(np.sort(votes, axis=1), axis=0)) < 31
     assert curves.take(index[:4]).rows(FEW) == pytest.approx(exact_rdp_gnmax(votes[:4], 15.0, FEW))
-    checks, which = exact_checks(votes.max(axis=1).astype(float), 60.0, 30.0)
+    checks, which = exact_checks(votes, 60.0, 30.0)
     assert checks.rows(FEW)[which] == pytest.approx(exact_rdp_threshold(votes, 60.0, 30.0, FEW))
 
 

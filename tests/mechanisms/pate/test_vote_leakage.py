@@ -1,7 +1,8 @@
-"""vote_leakage: golden probabilities and costs, real histograms recovered, refusals."""
+"""Vote leakage: golden values, real histograms recovered, every defence under the same attack."""
 
 import csv
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,15 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from labeldp.mechanisms.accounting import Conversion
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
+from labeldp.mechanisms.pate.aggregators import NO_ANSWER, ConfidentGNMax, GNMax
+from labeldp.mechanisms.pate.leakage_measurements import (
+    AnsweringService,
+    Defence,
+    VoteBudget,
+    all_defences,
+    measure_defences,
+    measure_reconstruction,
+)
 from labeldp.mechanisms.pate.vote_leakage import (
     answer_jacobian,
     answer_log_probabilities,
@@ -190,3 +199,181 @@ def test_bad_input_is_refused() -> None:
         reconstruct(good, 40.0, 100, concentration=-1.0)
     with pytest.raises(ValueError, match=r"votes has shape \(1,\)"):
         answer_log_probabilities([3], 40.0)
+
+
+VOTES = np.array([19, 7, 31, 7, 78, 4, 90, 10, 3, 1])  # a published histogram of low consensus
+NOISE_STD = 60.0
+QUESTIONS = 2000
+
+
+def service(defence: Defence, **extra: Any) -> AnsweringService:
+    """An ensemble that votes alike on everything near any input."""
+    return AnsweringService(
+        vote=lambda features: np.tile(VOTES, (len(features), 1)),
+        aggregator=GNMax(noise_std=NOISE_STD),
+        defence=defence,
+        generator=np.random.default_rng(0),
+        **extra,
+    )
+
+
+def attack(target: AnsweringService, features: NDArray[Any]) -> float:
+    """The attack's error rate from all answers to these questions."""
+    labels = target.answer(features)
+    counts = np.bincount(labels[labels != NO_ANSWER], minlength=10)
+    return float(error_rate(reconstruct(counts[None], NOISE_STD, 250), VOTES[None])[0])
+
+
+SAME = np.ones((QUESTIONS, 4))
+KEYED = Defence(key=b"sixteen or more secret bytes")
+
+
+def test_fresh_noise_gives_the_votes_away() -> None:
+    target = service(Defence())
+    assert attack(target, SAME) < 0.1
+    assert target.drawn == QUESTIONS
+
+
+@pytest.mark.parametrize("defence", [Defence(cached=True), KEYED])
+def test_one_answer_for_each_input_stops_the_attack(defence: Defence) -> None:
+    target = service(defence)
+    assert attack(target, SAME) > 0.4  # it sees one class and concludes consensus
+    assert np.unique(target.answer(SAME[:50])).size == 1
+    assert target.drawn == 1
+
+
+def test_a_limit_leaves_what_few_answers_tell() -> None:
+    target = service(Defence(limit=20))
+    labels = target.answer(SAME)
+    assert (labels != NO_ANSWER).sum() == 20
+    assert (labels[20:] == NO_ANSWER).all()
+    assert target.drawn == 20
+    limited = attack(service(Defence(limit=20)), SAME)
+    assert limited > 2 * attack(service(Defence()), SAME)
+
+
+@pytest.mark.parametrize("defence", [Defence(cached=True), KEYED, Defence(limit=1)])
+def test_small_changes_evade_exact_fingerprints_and_not_coarse_ones(defence: Defence) -> None:
+    nearly = SAME + 1e-6 * np.arange(QUESTIONS)[:, None]
+    evaded = service(defence)
+    assert attack(evaded, nearly) < 0.1
+    assert evaded.drawn == QUESTIONS  # and the budget is charged for every one
+    coarse = service(defence, fingerprint=lambda features: np.round(features, 1).tobytes())
+    assert attack(coarse, nearly) > 0.4
+    assert coarse.drawn == 1
+
+
+def test_keyed_noise_differs_by_input_and_key_and_not_by_replica() -> None:
+    inputs = np.arange(200.0)[:, None]
+    answers = service(KEYED).answer(inputs)
+    np.testing.assert_array_equal(service(KEYED).answer(inputs[::-1])[::-1], answers)
+    other = service(Defence(key=b"another secret key of bytes")).answer(inputs)
+    assert (other != answers).mean() > 0.3
+    assert np.unique(answers).size > 3
+    assert "secret" not in repr(KEYED)
+
+
+def test_bad_input_is_refused_of_answering() -> None:
+    with pytest.raises(ValueError, match="at least 16 secret bytes"):
+        Defence(key=b"short")
+    with pytest.raises(ValueError, match="limit is 0"):
+        Defence(limit=0)
+    with pytest.raises(ValueError, match="at least one input"):
+        service(Defence()).answer(np.empty((0, 4)))
+    broken = AnsweringService(
+        vote=lambda features: VOTES,
+        aggregator=GNMax(noise_std=NOISE_STD),
+        defence=Defence(),
+        generator=np.random.default_rng(0),
+    )
+    with pytest.raises(ValueError, match=r"votes of shape \(10,\) for 1 inputs"):
+        broken.answer(np.ones((1, 4)))
+
+
+HISTOGRAMS = np.array(
+    [
+        [19, 7, 31, 7, 78, 4, 90, 10, 3, 1],
+        [4, 7, 6, 8, 4, 2, 0, 214, 4, 1],
+        [6, 18, 184, 7, 10, 4, 7, 10, 3, 1],
+    ]
+)
+BUDGET = VoteBudget(threshold=200.0, sigma1=150.0, epsilon=1.97, delta=1e-5)
+
+
+def test_more_answers_give_more_away() -> None:
+    errors = [
+        measure_reconstruction(
+            HISTOGRAMS,
+            noise_std=60.0,
+            answers=answers,
+            generator=np.random.default_rng(0),
+            repeats=2,
+        ).error
+        for answers in (10, 100, 1000, 10_000)
+    ]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] > 0.15 and errors[-1] < 0.05
+
+
+def test_a_budget_decides_how_often_can_be_asked() -> None:
+    found = measure_reconstruction(
+        HISTOGRAMS,
+        noise_std=40.0,
+        budget=BUDGET,
+        generator=np.random.default_rng(0),
+        repeats=1,
+    )
+    aggregator = ConfidentGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0)
+    each = [queries_within_budget(row, aggregator, epsilon=1.97, delta=1e-5) for row in HISTOGRAMS]
+    assert found.answers == np.mean(each)
+    assert 0 < found.error < 0.3 and found.milliseconds > 0
+
+
+def test_every_defence_stops_the_attack_and_costs_no_accuracy() -> None:
+    rows = measure_defences(
+        HISTOGRAMS,
+        all_defences(key=b"sixteen or more secret bytes", limit=20),
+        noise_std=60.0,
+        questions=500,
+        generator=np.random.default_rng(0),
+    )
+    none, cached, keyed, limited = rows
+    assert [row.defence for row in rows] == [
+        "none",
+        "cached answers",
+        "noise keyed by input",
+        "at most 20 answers",
+    ]
+    assert none.error < 0.15 and none.draws == 500
+    assert min(cached.error, keyed.error) > 2 * none.error
+    assert limited.error > 1.2 * none.error
+    assert (cached.draws, keyed.draws, limited.draws) == (1, 1, 20)
+    # all recognize an input by its exact bytes, so a change that no teacher notices evades them
+    assert all(row.error_evaded < 0.15 for row in rows)
+    # first answers are drawn alike: 300 questions each, so .03 is one standard error at most
+    assert max(abs(row.accuracy - none.accuracy) for row in rows) < 0.12
+    assert all(row.answered_again == 1 for row in rows)
+
+
+def test_a_limit_below_a_clients_needs_is_seen() -> None:
+    (row,) = measure_defences(
+        HISTOGRAMS[:1],
+        {"two": all_defences(key=bytes(16), limit=2)["at most 2 answers"]},
+        noise_std=60.0,
+        questions=5,
+        generator=np.random.default_rng(0),
+    )
+    assert row.answered_again == pytest.approx(0.2)
+
+
+def test_bad_input_is_refused_of_leakage_measurements() -> None:
+    generator = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="either answers or budget"):
+        measure_reconstruction(HISTOGRAMS, noise_std=60.0, generator=generator)
+    with pytest.raises(ValueError, match=r"votes has shape \(10,\)"):
+        measure_reconstruction(HISTOGRAMS[0], noise_std=60.0, answers=1, generator=generator)
+    uneven = HISTOGRAMS + np.array([[0], [1], [0]])
+    with pytest.raises(ValueError, match="votes are of 250 to 260 teachers"):
+        measure_reconstruction(uneven, noise_std=60.0, answers=1, generator=generator)
+    with pytest.raises(ValueError, match="questions is 0"):
+        measure_defences(HISTOGRAMS, {}, noise_std=60.0, questions=0, generator=generator)

@@ -1,25 +1,63 @@
-"""Counts that are votes of one ensemble, and counts that are not."""
+"""Votes: counted as a loop counts them, and refused by row where they cannot be votes."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from labeldp.mechanisms.pate.votes import checked_counts, checked_votes
+from labeldp.mechanisms.pate import (
+    confident_gnmax_costs,
+    log_q_gaussian,
+    log_q_gaussian_exact,
+    log_q_laplace,
+)
+from labeldp.mechanisms.pate.votes import checked_counts, checked_votes, count_votes
+
+
+@given(
+    st.sampled_from([(1, 1), (7, 3), (300, 2000), (3, 300_000), (40_000, 1)]),
+    st.sampled_from([np.uint8, np.int16, np.int64, torch.tensor]),
+    st.integers(0, 2**32),
+)
+def test_counts_are_those_of_a_loop(shape: tuple[int, int], kind: Any, seed: int) -> None:
+    votes = np.random.default_rng(seed).integers(0, 11, shape, dtype=np.uint8)
+    counts = count_votes(kind(votes), num_classes=11)
+    assert counts.dtype == (np.int16 if shape[0] < 2**15 else np.int32)
+    expected = np.stack([(votes == label).sum(0) for label in range(11)], axis=1)
+    np.testing.assert_array_equal(counts, expected)
+
+
+@given(st.integers(0, 299), st.integers(0, 4999))
+def test_a_bad_vote_anywhere_is_named(teacher: int, query: int) -> None:
+    votes = np.zeros((300, 5000), dtype=np.uint8)
+    votes[teacher, query] = 9
+    with pytest.raises(ValueError, match=f"teacher {teacher} votes for class 9 on query {query}"):
+        count_votes(votes, num_classes=9)
 
 
 @pytest.mark.parametrize(
-    "votes",
+    ("votes", "message"),
     [
-        [[3, 1], [2, 2]],
-        np.array([[3, 1], [2, 2]], dtype=np.uint8),
-        np.array([[3.0, 1.0], [2.0, 2.0]], dtype=np.float32),
-        torch.tensor([[3, 1], [2, 2]]),
+        (np.zeros((2, 3)), "float64"),
+        (np.zeros(3, dtype=int), r"\[T, Q\]"),
+        (np.zeros((0, 3), dtype=int), "at least one"),
+        (np.array([[0, -1]]), "class -1 on query 1"),
     ],
 )
-def test_votes_come_in_many_kinds(votes: Any) -> None:
-    checked = checked_votes(votes)
+def test_bad_votes_are_named(votes: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        count_votes(votes, num_classes=2)
+
+
+@pytest.mark.parametrize("kind", [list, torch.tensor, np.array, np.float32, np.uint8])
+def test_votes_come_in_many_kinds(kind: Any) -> None:
+    rows = [[3, 1], [2, 2]]
+    checked = checked_votes(
+        np.array(rows, dtype=kind) if kind in (np.float32, np.uint8) else kind(rows)
+    )
     assert np.issubdtype(checked.dtype, np.integer)
     assert checked.tolist() == [[3, 1], [2, 2]]
 
@@ -48,9 +86,12 @@ def test_sums_of_small_types_do_not_wrap_around() -> None:
         ([[2.0**60, 0.0]], r"2\*\*53"),
     ],
 )
-def test_what_is_no_vote_is_named(votes: Any, message: str) -> None:
+def test_rows_that_cannot_be_votes_are_named_everywhere(votes: Any, message: str) -> None:
+    for compute in (log_q_gaussian, log_q_laplace, log_q_gaussian_exact):
+        with pytest.raises(ValueError, match=message):
+            compute(votes, 1.0)
     with pytest.raises(ValueError, match=message):
-        checked_votes(votes)
+        confident_gnmax_costs(votes, threshold=2, sigma1=1.0, sigma2=1.0)
 
 
 def test_counts_less_a_guess_may_be_fractional_and_negative() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import LaplaceNoise
-from labeldp.mechanisms.pate.decision_events import Decisions, events_of
+from labeldp.mechanisms.pate.decisions import Decisions, events_of
 from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.configuration import ConfigurationError, TrialConfig, with_changes
 from labeldp.platform.cost import SweepCost, cost_of, releases_of

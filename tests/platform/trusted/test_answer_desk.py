@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, LNMax
-from labeldp.mechanisms.pate.answer_price import ConditionsFailed
-from labeldp.mechanisms.pate.interactive_gnmax import InteractiveGNMax
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, InteractiveGNMax, LNMax
 from labeldp.mechanisms.pate.releases import (
     AnsweredRequest,
     PateAnswers,
@@ -21,7 +19,8 @@ from labeldp.mechanisms.pate.releases import (
     epsilon_of_counts,
     private_costs,
 )
-from labeldp.mechanisms.pate.vote_counts import count_votes
+from labeldp.mechanisms.pate.sensitivity import ConditionsFailed
+from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.configuration import AuditSettings
@@ -110,10 +109,10 @@ def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
     assert not wrongly_classed(figures)
     run = AnsweredRequest(request=REQUEST, votes=votes, released=reply.values)
     costs = private_costs([run], delta=1e-5)
-    assert figures["private/epsilon_data_dependent"] == costs.realised
-    assert figures["private/epsilon_expected"] == costs.expected
-    assert figures["epsilon_realised"] == costs.realised_data_independent
-    assert 0 < costs.realised < figures["epsilon_sanitized"]
+    assert figures["private/epsilon_data_dependent"] == costs["realised"]
+    assert figures["private/epsilon_expected"] == costs["expected"]
+    assert figures["epsilon_realised"] == costs["realised_data_independent"]
+    assert 0 < costs["realised"] < figures["epsilon_sanitized"]
     # Both prices are of the same things: the answers, and the bound that is released about them.
     answers_alone = epsilon_of_counts([REQUEST], delta=1e-5)
     assert figures["epsilon_of_counts"] > max(answers_alone, vault.epsilon(delta=1e-5))
@@ -211,8 +210,8 @@ def test_two_rounds_are_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ),
     ]
     costs = private_costs(rounds, delta=1e-5)
-    assert both.figures["private/epsilon_data_dependent"] == costs.realised
-    assert costs.realised > alone.figures["private/epsilon_data_dependent"]
+    assert both.figures["private/epsilon_data_dependent"] == costs["realised"]
+    assert costs["realised"] > alone.figures["private/epsilon_data_dependent"]
 
 
 def test_over_budget_nothing_is_answered(tmp_path: Path) -> None:

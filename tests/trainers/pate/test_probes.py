@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from labeldp.mechanisms.pate.vote_counts import count_votes
+from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.trainers.features import label_free_features
 from labeldp.trainers.pate.probes import Probes, train_probes, vote
 from tests.trainers.small_data import small_table

@@ -1,6 +1,7 @@
-"""smooth_sensitivity: official values, smoothness under moved votes, and releases that hold."""
+"""Published costs: smoothness under moved votes, releases that hold, rules that see no votes."""
 
 import dataclasses
+import inspect
 import json
 import math
 from typing import Any
@@ -11,19 +12,23 @@ import torch
 from scipy.special import ndtr
 
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
-from labeldp.mechanisms.pate.answer_price import AnswerPrice, ConditionsFailed
-from labeldp.mechanisms.pate.probabilities import log_probability_answered, log_q_gaussian
-from labeldp.mechanisms.pate.publishing_noise import TAIL_SHARE
-from labeldp.mechanisms.pate.renyi_bounds import rdp_gnmax, rdp_threshold
-from labeldp.mechanisms.pate.secret_cost import SecretCost, cost_of_answers, cost_of_checks
-from labeldp.mechanisms.pate.smooth_sensitivity import (
+from labeldp.mechanisms.pate.published_bounds import (
+    log_probability_answered,
+    log_q_gaussian,
+    rdp_gnmax,
+    rdp_threshold,
+)
+from labeldp.mechanisms.pate.published_cost import (
+    TAIL_SHARE,
     ReleaseNoise,
     SanitizedEpsilon,
     log_smooth_sensitivity,
     public_order,
+    public_rule,
     release_epsilon,
     smooth_sensitivity,
 )
+from labeldp.mechanisms.pate.sensitivity import BoundedPrices, ConditionsFailed, ExactPrices
 from tests.shared_material import shared_path
 
 Array = np.ndarray[Any, Any]
@@ -46,15 +51,11 @@ def move_a_vote_of_every_query(votes: Array, random: np.random.Generator) -> Arr
     return moved
 
 
-def secret_cost(votes: Array, answered: Array) -> SecretCost:
-    price = AnswerPrice(noise_std=SETTING["noise_std"], num_classes=CLASSES, order=ORDER)
-    return cost_of_answers(votes, price=price, answered=answered) + cost_of_checks(
-        votes,
-        num_teachers=TEACHERS,
-        threshold=SETTING["threshold"],
-        sigma1=SETTING["sigma1"],
-        order=ORDER,
-    )
+PRICES = BoundedPrices(num_teachers=TEACHERS, num_classes=CLASSES, order=ORDER, **SETTING)
+
+
+def secret_cost(votes: Array, answered: Array) -> tuple[float, Array]:
+    return PRICES.cost(votes, votes, answered=answered)
 
 
 def release(votes: Array, seed: int = 0, **changes: Any) -> SanitizedEpsilon:
@@ -89,11 +90,12 @@ def test_the_secret_cost_is_the_realised_one() -> None:
     log_p = log_probability_answered(votes, SETTING["threshold"], SETTING["sigma1"])
     expected = rdp_threshold(log_p, SETTING["sigma1"], [ORDER]).sum()
     expected += rdp_gnmax(log_q[answered], SETTING["noise_std"], [ORDER]).sum()
-    cost = secret_cost(votes, answered)
-    assert cost.rdp == pytest.approx(expected, rel=1e-12)
-    assert 0 < cost.rdp < cost.rdp_flat
-    assert (np.diff(cost.sensitivity) >= -1e-15).all()
-    assert cost.sensitivity.max() <= cost.largest_sensitivity * (1 + 1e-12)
+    cost, sensitivity = secret_cost(votes, answered)
+    assert cost == pytest.approx(expected, rel=1e-12)
+    assert 0 < cost < PRICES.flat(checked=len(votes), answered=int(answered.sum()))
+    assert (np.diff(sensitivity) >= -1e-15).all()
+    largest = PRICES.largest_change(checked=len(votes), answered=len(votes))
+    assert sensitivity.max() <= largest * (1 + 1e-12)
 
 
 def test_what_the_release_rests_on_holds_when_every_query_loses_a_vote() -> None:
@@ -104,10 +106,10 @@ def test_what_the_release_rests_on_holds_when_every_query_loses_a_vote() -> None
         answered = random.random(len(votes)) < 0.5
         neighbor = move_a_vote_of_every_query(votes, random)
         here, there = secret_cost(votes, answered), secret_cost(neighbor, answered)
-        change = abs(here.rdp - there.rdp)
-        moved_at_all |= change > 0.1 * here.sensitivity[0]
+        change = abs(here[0] - there[0])
+        moved_at_all |= change > 0.1 * here[1][0]
         for beta in (0.01, 0.1, 1.0):
-            logs = [log_smooth_sensitivity(cost.sensitivity, beta) for cost in (here, there)]
+            logs = [log_smooth_sensitivity(by_distance, beta) for _, by_distance in (here, there)]
             assert change <= math.exp(min(logs)) + 1e-12
             assert abs(logs[0] - logs[1]) <= beta + 1e-12
     assert moved_at_all
@@ -115,35 +117,38 @@ def test_what_the_release_rests_on_holds_when_every_query_loses_a_vote() -> None
 
 def test_a_release_bounds_the_cost_as_often_as_it_says() -> None:
     votes = random_votes(3)
-    cost = secret_cost(votes, np.ones(len(votes), dtype=bool))
+    cost, sensitivity = secret_cost(votes, np.ones(len(votes), dtype=bool))
     noise = ReleaseNoise(beta=0.1, sensitivity_multiplier=3.0, cost_multiplier=0.3)
-    smooth = smooth_sensitivity(cost.sensitivity, noise.beta)
+    smooth = smooth_sensitivity(sensitivity, noise.beta)
     delta, tail, repeats = 0.5, 0.4, 200
     releases = [
         release(votes, seed, delta=delta, tail=tail, noise=noise) for seed in range(repeats)
     ]
-    below_cost = np.mean([released.rdp < cost.rdp for released in releases])
+    below_cost = np.mean([released.rdp < cost for released in releases])
     below_smooth = np.mean([released.sensitivity_bound < smooth for released in releases])
     # Each is a coin of probability tail / 2; some three standard deviations of 200 draws
     assert below_cost == pytest.approx(tail / 2, abs=0.08)
     assert below_smooth == pytest.approx(tail / 2, abs=0.08)
     safe = [release(votes, seed) for seed in range(50)]
-    assert all(released.rdp >= cost.rdp for released in safe)
-    assert all(0 <= released.rdp <= cost.rdp_flat for released in safe)
+    assert all(released.rdp >= cost for released in safe)
+    assert all(
+        0 <= released.rdp <= PRICES.flat(checked=len(votes), answered=len(votes))
+        for released in safe
+    )
 
 
 def test_published_noise_is_what_was_drawn() -> None:
     votes = random_votes(4, num_queries=1000)
     everything = np.ones(len(votes), dtype=bool)
-    cost = secret_cost(votes, everything)
+    cost, sensitivity = secret_cost(votes, everything)
     noise = ReleaseNoise(beta=0.02, sensitivity_multiplier=5.0, cost_multiplier=1.0)
-    log_smooth = log_smooth_sensitivity(cost.sensitivity, noise.beta)
+    log_smooth = log_smooth_sensitivity(sensitivity, noise.beta)
     releases = [release(votes, seed, noise=noise, delta=0.5, tail=0.2) for seed in range(200)]
     raised = 1.2815516  # standard deviations of a tail of 0.1
     first = [
         (math.log(one.sensitivity_bound) - log_smooth) / (0.02 * 5.0) - raised for one in releases
     ]
-    second = [(one.rdp - cost.rdp) / one.noise_std - raised for one in releases]
+    second = [(one.rdp - cost) / one.noise_std - raised for one in releases]
     for draws in (np.array(first), np.array(second)):
         sorted_draws = np.sort(draws)
         distance = np.abs(ndtr(sorted_draws) - (np.arange(200) + 0.5) / 200).max()
@@ -301,3 +306,43 @@ def test_bad_votes_and_missing_generators_are_refused() -> None:
         smooth_sensitivity([1.0], -0.1)
     with pytest.raises(ValueError, match="cost_multiplier is 0"):
         ReleaseNoise(beta=0.1, sensitivity_multiplier=1.0, cost_multiplier=0.0)
+
+
+def rule(**changes: Any) -> tuple[float, float]:
+    settings: dict[str, Any] = {
+        "queries": 1000,
+        "answers": 300,
+        "noise_std": 40.0,
+        "check": (200.0, 150.0),
+        "teachers": 250,
+        "classes": 2,
+        "delta": 1e-5,
+        **changes,
+    }
+    return public_rule(**settings)
+
+
+def test_it_takes_public_numbers_and_no_votes() -> None:
+    names = set(inspect.signature(public_rule).parameters)
+    assert not {"votes", "counts", "answered"} & names
+
+
+def test_two_classes_go_by_their_tables() -> None:
+    order, guess = rule()
+    tables = ExactPrices(
+        num_classes=2, num_teachers=250, noise_std=40.0, order=order, threshold=200.0, sigma1=150.0
+    )
+    assert guess == pytest.approx(0.3 * tables.largest_change(checked=1000, answered=300))
+
+
+def test_more_classes_go_by_the_published_bounds() -> None:
+    order, guess = rule(classes=10)
+    assert order == public_order(
+        num_queries=1000, num_answers=300, noise_std=40.0, sigma1=150.0, delta=1e-5
+    )
+    assert guess > 0
+
+
+def test_more_questions_take_a_lower_order() -> None:
+    for classes in (2, 10):
+        assert rule(classes=classes, queries=10_000)[0] < rule(classes=classes)[0]
