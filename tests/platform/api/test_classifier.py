@@ -453,7 +453,7 @@ def test_a_table_with_holes_dates_and_an_identifier(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, model.predict_proba(new))
     # 2 for the size, 3 each for the city and whether a member, 2 for the day.
     kept = clone(model).set_params(keep=["customer_id"]).fit(table[:900], labels[:900])
-    width = {each: len(each.model_.preprocessing.steps[-1].center) for each in (model, kept)}
+    width = {each: each.model_.preprocessing.shape[0] for each in (model, kept)}
     assert (width[model], width[kept]) == (10, 910)
 
 
