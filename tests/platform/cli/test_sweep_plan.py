@@ -195,8 +195,8 @@ def test_a_row_has_its_repetitions_epsilon_releases_and_minutes(
 ) -> None:
     digits = ("data.name=digits", "data.features=as_they_are", "audit.canaries=20")
     asked = (*digits, "audit.coin_canaries=20", "trainer.epsilon=[1,2]", "--only", "PATE")
-    asked = (*asked, "--only", "no privacy", "trainer.ensemble.teachers=50")
-    found = answer(capsys, "plan", str(SWEEPS / "compare_mnist.py"), *asked)
+    more = ("--only", "no privacy", "trainer.ensemble.teachers=50")
+    found = answer(capsys, "plan", str(SWEEPS / "compare_mnist.py"), *asked, *more)
     assert [(row["variant"], row["epsilon"]) for row in found["configurations"]] == [
         ("PATE with probes", 1.0),
         ("PATE with probes", 2.0),
