@@ -1,12 +1,18 @@
 """open_sweep: who may write one file, whose coins are secret. Whole sweeps are run elsewhere."""
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from labeldp.platform.cluster import Capacity
 from labeldp.platform.configuration import TrialConfig, with_changes
-from labeldp.platform.open_sweep import _coin_seed, check_one_writer
+from labeldp.platform.open_sweep import _coin_seed, _sizes, check_one_writer
 from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep import PlannedTrial
+from labeldp.platform.sweep_options import SweepOptions
+from tests.platform.examples import a_sweep
 
 
 def cluster(nodes: int) -> Capacity:
@@ -43,3 +49,25 @@ def test_coins_are_a_secret_unless_all_noise_is_seeded() -> None:
     assert _coin_seed(trials(7, None, 3)) is None
     assert _coin_seed(trials(7, 3, 5)) == 3
     assert _coin_seed(trials(0, 2)) == 0
+
+
+@pytest.mark.parametrize(
+    ("preset", "total", "address", "cores"),
+    [("home", 1, None, 4), ("home", 2, None, 1), (None, 1, None, 1), ("home", 1, "head:6379", 1)],
+)
+def test_the_one_trial_of_a_preset_takes_this_whole_machine(
+    preset: str | None,
+    total: int,
+    address: str | None,
+    cores: float,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    planned: Any = SimpleNamespace(
+        trials=trials(0),
+        total=total,
+        sweep=a_sweep(),
+        options=SweepOptions(results=tmp_path, preset=preset, address=address),
+    )
+    assert _sizes(planned, cluster(1)).trial.cpus == cores

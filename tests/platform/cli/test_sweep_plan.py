@@ -1,6 +1,7 @@
 """sweep_plan: what it says of sweeps that can be run, that can't, and that are none."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,21 @@ def test_an_axis_that_touches_a_release_needs_a_budget_for_the_dearest_way(
 def test_a_search_needs_something_to_search(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nothing to search" in refusal(capsys, *SEARCH, "--choose-by", "test")
     assert "--search optuna" in refusal(capsys, "plan", QUICKSTART, "--trials", "3")
+
+
+def test_a_row_has_its_repetitions_epsilon_releases_and_minutes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    digits = ("data.name=digits", "data.features=as_they_are", "audit.canaries=20")
+    asked = (*digits, "audit.coin_canaries=20", "trainer.epsilon=[1,2]", "--only", "PATE")
+    more = ("--only", "no privacy", "trainer.ensemble.teachers=50")
+    found = answer(capsys, "plan", str(SWEEPS / "compare_mnist.py"), *asked, *more)
+    assert [(row["variant"], row["epsilon"]) for row in found["configurations"]] == [
+        ("PATE with probes", 1.0),
+        ("PATE with probes", 2.0),
+        ("no privacy", math.inf),
+    ]
+    assert {(row["trials"], row["releases"]) for row in found["configurations"]} == {(3, 1)}
+    assert all(row["minutes"] > 0 for row in found["configurations"])
+    assert found["trials"] == 9 and found["minutes"] > found["shared_minutes"]
+    assert "trainer.epsilon does not apply to 'no privacy'" in found["notes"][-1]
