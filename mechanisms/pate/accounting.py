@@ -18,6 +18,7 @@ PateCost(epsilon=0.1246..., order=68.5, answered=1.556...)
 2.0
 >>> cheap, correct = expected_of_settings([[240, 10]], [[150.0, 40.0, 200.0]], delta=1e-5)
 >>> cheap.epsilon.round(4), cheap.answered.round(3), correct.round(3)
+(array([0.0958]), array([0.605]), array([0.605]))
 """
 
 import math

@@ -12,8 +12,8 @@ Laplace noise: PATE 2017, Theorem 3, with its condition as in 2018. Everything i
 
 >>> log_q = log_q_gaussian([[240, 10], [130, 120]], noise_std=40.0)
 >>> log_q.round(3), rdp_gnmax(log_q, noise_std=40.0, orders=[2.0, 100.0]).round(6)
-(array([-10.64 ,  -0.844]), array([[5.00e-06, 6.25e-02],
-       [1.25e-03, 6.25e-02]]))
+(array([-10.64 ,  -0.844]), array([[8.0000e-06, 5.6283e-02],
+       [1.2500e-03, 6.2500e-02]]))
 """
 
 import math

@@ -216,27 +216,6 @@ def test_uncovered_parameters_release_nothing() -> None:
     assert math.isfinite(released.epsilon)
 
 
-def test_real_votes_cost_less_than_any_votes_even_when_published() -> None:
-    with np.load(shared_path("data", "votes", "adult_votes_250.npz")) as arrays:
-        votes = arrays["not_phd"][:1500]
-    log_p = log_probability_answered(votes, 300.0, 200.0)
-    answered = np.random.default_rng(0).random(1500) < np.exp(log_p)
-    order = public_order(
-        num_queries=1500, num_answers=500, noise_std=40.0, sigma1=200.0, delta=1e-5
-    )
-    released = release_epsilon(
-        votes,
-        noise_std=40.0,
-        threshold=300.0,
-        sigma1=200.0,
-        answered=answered,
-        delta=1e-5,
-        order=order,
-        generator=np.random.default_rng(1),
-    )
-    assert 1.8 < released.epsilon < 2.3 < 2.9 < released.epsilon_data_independent
-
-
 def test_the_public_rules() -> None:
     def order(**changes: Any) -> float:
         arguments: dict[str, Any] = {"num_queries": 1500, "num_answers": 500}

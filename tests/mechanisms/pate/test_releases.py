@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import (
     ORDERS,
-    Conversion,
     DecisionEvent,
     GaussianEvent,
     PureEvent,
@@ -18,7 +17,6 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
-from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.published_cost import SanitizedEpsilon, release_epsilon
 from labeldp.mechanisms.pate.releases import (
     BY_TEACHERS,
@@ -35,7 +33,6 @@ from labeldp.mechanisms.pate.releases import (
 )
 from labeldp.mechanisms.pate.sensitivity import ConditionsFailed
 from labeldp.mechanisms.vault import LabelVault
-from tests.shared_material import shared_path
 
 CONFIDENT = ConfidentGNMax(threshold=60.0, sigma1=20.0, sigma2=10.0)
 AGGREGATORS: list[RequestedAggregator] = [
@@ -293,25 +290,3 @@ def test_where_conditions_fail_nothing_is_charged() -> None:
     with pytest.raises(ConditionsFailed):
         vault.release_from_votes(failing, votes, released)
     assert vault.charges() == ()
-
-
-def test_table_1_of_adult_with_its_real_votes() -> None:
-    # pate.md, section 6: 530.3 answers and 1.768 (Mironov's conversion) are expected; 524 and 1.90
-    # in the paper, whose votes are not published.
-    with np.load(shared_path("data", "votes", "adult_votes_250.npz")) as arrays:
-        votes = np.asarray(arrays[arrays.files[0]])[:1500]
-    assert votes.shape == (1500, 2) and (votes.sum(1) == 250).all()
-    aggregator = ConfidentGNMax(threshold=300.0, sigma1=200.0, sigma2=40.0)
-    run = answered(PateAnswers(aggregator=aggregator, queries=1500, max_answers=1500), votes)
-    found = private_costs([run], delta=1e-5)
-    for accounting, mironov, improved, beside in (
-        (Accounting.COUNTS, 1.768, 1.495, found["expected_of_counts"]),
-        (Accounting.DECISION, 1.267, 1.032, found["expected"]),
-    ):
-        costs = run.costs(accounting)
-        expected = costs.expected(delta=1e-5, conversion=Conversion.MIRONOV)
-        assert expected.answered == pytest.approx(530.3, abs=0.05)
-        assert expected.epsilon == pytest.approx(mironov, abs=5e-4)
-        exactly = epsilon_from_rdp(ORDERS, costs.expected_rdp(), 1e-5)[0]
-        assert beside == exactly == pytest.approx(improved, abs=5e-4)
-    assert abs(int(run.by_teachers.sum()) - 530) < 4 * np.sqrt(1500 * 0.35 * 0.65)

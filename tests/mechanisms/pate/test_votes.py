@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeldp.mechanisms.pate import (
@@ -17,6 +17,7 @@ from labeldp.mechanisms.pate import (
 from labeldp.mechanisms.pate.votes import checked_counts, checked_votes, count_votes
 
 
+@settings(deadline=None, max_examples=25)
 @given(
     st.sampled_from([(1, 1), (7, 3), (300, 2000), (3, 300_000), (40_000, 1)]),
     st.sampled_from([np.uint8, np.int16, np.int64, torch.tensor]),
@@ -30,6 +31,7 @@ def test_counts_are_those_of_a_loop(shape: tuple[int, int], kind: Any, seed: int
     np.testing.assert_array_equal(counts, expected)
 
 
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 299), st.integers(0, 4999))
 def test_a_bad_vote_anywhere_is_named(teacher: int, query: int) -> None:
     votes = np.zeros((300, 5000), dtype=np.uint8)
