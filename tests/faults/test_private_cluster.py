@@ -17,8 +17,6 @@ from tests.faults.listening import Listening, is_loopback, listening
 from tests.faults.processes import Process, family
 from tests.faults.sweep_runs import Driver
 
-pytestmark = pytest.mark.fault
-
 #: Ray's own numbers for what it exports metrics on.
 EXPORTERS = {44217, 44227}
 
