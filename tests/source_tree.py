@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-#: From the lowest to the highest.
-LAYERS = ("mechanisms", "trainers", "platform", "sweeps")
 
 
 def sources(*folders: str) -> list[Path]:

@@ -24,7 +24,7 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import RandomizedResponse
-from labeldp.mechanisms.randomness import SecureEntropy
+from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.privacy_loss import RUNS, assert_private, events_of
@@ -189,8 +189,8 @@ def test_outputs_come_as_often_as_their_likelihood_says(name: str, epsilon: floa
 def test_a_vault_draws_it_once_and_charges_its_event(name: str) -> None:
     case, labels = MECHANISMS[name], np.arange(30) % CLASSES
     mechanism, vault = case.make(1.0), LabelVault(labels=labels, num_classes=CLASSES)
-    for noise in ({}, {"noise": SecureEntropy()}):
-        first, again = (vault.release(mechanism, *case.public(30), **noise) for _ in range(2))
+    for noise in (OsEntropy(), SecureEntropy()):
+        first, again = (vault.release(mechanism, *case.public(30), noise=noise) for _ in range(2))
         assert first.key == again.key and np.array_equal(first.values, again.values)
     assert [charge.event for charge in vault.charges()] == [mechanism.event] * 2
 

@@ -215,7 +215,7 @@ def test_other_trials_read_the_release_that_is_there_as_the_plan_says(bench: Ben
     else:
         other = {"step_factor": 0.5}
     trials = [(0, {}), (0, {}), (1, {}), (0, other)]
-    planned = set()
+    planned: set[Any] = set()
     for seed, changes in trials:
         bench.trained(vault, seed=seed, **changes)
         charge = replace(config, **changes).planned_charge(
