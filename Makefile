@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test ui bench measure docs lint clean
+.PHONY: help install demo test faults mutants ui bench measure docs lint clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -26,15 +26,24 @@ demo: $(STAMP)
 ui: $(STAMP)
 	$(BIN)/labeldp ui results/quickstart
 
-## make test     the test suite, faults included, on two processes
+## make test     the test suite, with the strongest faults, on two processes
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-## make lint     ruff and mypy
+## make faults   kills at random times, at the last writes, of every process of a sweep; an hour
+faults: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m fault tests/faults
+	$(BIN)/python -m tests.benchmarks.fault_table --kills 60
+	$(BIN)/python -m tests.benchmarks.fault_table --kills 40 --at-the-end
+
+## make lint     ruff, mypy, and who may import whom (import-linter)
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	rm -rf build/imports && mkdir -p build/imports && cp -rL labeldp sweeps build/imports
+	find build/imports -mindepth 1 -type d -exec touch {}/__init__.py ';'
+	cd build/imports && PYTHONPATH=. ../../$(BIN)/lint-imports --config ../../pyproject.toml --no-cache
 
 ## make bench    every hot path against its reference: one table, and JSON; ONLY=posterior for one
 bench: $(STAMP)
@@ -43,6 +52,12 @@ bench: $(STAMP)
 ## make measure  the other measurements of tests/benchmarks: curves, frontiers, whole sweeps
 measure: $(STAMP)
 	$(BIN)/python -m pytest -m benchmark tests/benchmarks -s -o timeout=900 --deselect tests/benchmarks/test_hot_paths.py
+
+## make mutants  change lines that a guarantee rests on, and list the changes no test notices; hours
+mutants: $(STAMP)
+	mkdir -p build/mutants
+	cp -rL labeldp tests sweeps docs infra pyproject.toml build/mutants
+	cd build/mutants && OMP_NUM_THREADS=1 ../../$(BIN)/mutmut run $(ONLY); ../../$(BIN)/mutmut results
 
 ## make docs     the documentation as a site, in site/
 docs: $(STAMP)

@@ -6,10 +6,6 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-#: From the lowest to the highest.
-LAYERS = ("mechanisms", "trainers", "platform", "sweeps")
-#: Files that import others of their folder because of how those are named.
-FINDERS = {"platform/cli/command_line.py": "*_verb*.py"}
 
 
 def sources(*folders: str) -> list[Path]:
@@ -37,11 +33,6 @@ def imported(node: ast.AST) -> Iterator[str]:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def imports(path: Path) -> set[str]:
-    """Everything that a file may import, inside of functions too."""
-    return {name for node in ast.walk(tree(path)) for name in imported(node)}
-
-
 def imports_when_loaded(path: Path) -> set[str]:
     """Everything that importing a file imports: functions and type checkers' blocks are skipped."""
     found: set[str] = set()
@@ -56,35 +47,3 @@ def imports_when_loaded(path: Path) -> set[str]:
             continue
         waiting.extend(ast.iter_child_nodes(node))
     return found
-
-
-def file_of(name: str) -> Path | None:
-    """The source or test file that a full name is or is in; None if it is none of ours."""
-    parts = name.split(".")
-    if parts[0] == "labeldp":
-        del parts[0]
-    elif parts[0] != "tests":
-        return None
-    while parts:
-        place = ROOT.joinpath(*parts)
-        for path in (place.with_suffix(".py"), place / "__init__.py"):
-            if path.is_file():
-                return path
-        parts.pop()
-    return None
-
-
-def files_imported(path: Path) -> set[Path]:
-    """The files of ours that a file may import."""
-    found = {file_of(name) for name in imports(path)}
-    return {other for other in found | found_by_name(path) if other not in (None, path)}
-
-
-def found_by_name(path: Path) -> set[Path]:
-    """The files that a file loads by the pattern of their names."""
-    return {
-        other
-        for finder, pattern in FINDERS.items()
-        if path == ROOT / finder
-        for other in path.parent.glob(pattern)
-    }

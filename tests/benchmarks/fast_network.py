@@ -6,7 +6,6 @@
 
 Fewer images than all are drawn from the training split and judged by other images of it: whoever
 looks for better constants does not look at the test split. All of them are judged by the latter.
-`fast_network_versus` sets it beside others.
 """
 
 import argparse

@@ -21,11 +21,6 @@ def with_part(name: str, part: str, text: str) -> str:
     return f"{before}{begin}\n{part}\n{end}{after}"
 
 
-def part_of(name: str, text: str) -> str:
-    """Return what is between the two marks of this name, which must be there."""
-    return text.partition(f"<!-- begin: {name} -->")[2].partition(f"<!-- end: {name} -->")[0]
-
-
 def table_of(report: dict[str, Any]) -> str:
     """Return machine and table."""
     machine, rates, rows = report["machine"], report["rates"], report["rows"]

@@ -12,7 +12,7 @@ from tests.faults.processes import wait_until
 from tests.faults.small_sweep import EPOCHS, RELEASES, SWEEP, TRIALS
 from tests.faults.sweep_runs import Driver, Ending, check_tracking, records, run_here
 
-pytestmark = [pytest.mark.fault, pytest.mark.ray_cluster]
+pytestmark = pytest.mark.ray_cluster
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,6 @@ def test_an_actor_that_fits_nowhere_is_refused(cluster: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.ray_cluster
-@pytest.mark.fault
 def test_teachers_that_cannot_be_trained_are_named(cluster: Any, tmp_path: Path) -> None:
     results = tmp_path / "results"
     code, said = run_here(

@@ -18,7 +18,7 @@ from labeldp.platform.sweep import Resources, Sweep
 from tests.faults.small_sweep import SWEEP, TRIALS
 from tests.faults.sweep_runs import Ending, records, run_here
 
-pytestmark = [pytest.mark.fault, pytest.mark.ray_cluster]
+pytestmark = pytest.mark.ray_cluster
 
 QUICK = Sweep(
     name="quick",

@@ -17,8 +17,6 @@ from tests.faults.listening import Listening, is_loopback, listening
 from tests.faults.processes import Process, family
 from tests.faults.sweep_runs import Driver
 
-pytestmark = pytest.mark.fault
-
 #: What `ray start --head` needs: GCS, dashboard, Ray Client, agent, two exporters of metrics.
 DEFAULT_PORTS = {6379, 8265, 10001, 52365, 44217, 44227}
 

@@ -23,7 +23,7 @@ from labeldp.platform.vault_owner import VaultOwner
 from tests.faults.small_sweep import EPOCHS, SWEEP
 from tests.faults.sweep_runs import Ending
 
-pytestmark = [pytest.mark.fault, pytest.mark.ray_cluster]
+pytestmark = pytest.mark.ray_cluster
 
 CUT_OFF_AFTER = 12
 DRIVER = b"the driver's token"

@@ -17,8 +17,6 @@ from labeldp.platform.trusted.vault_store import SqliteStore, StoreUnusable
 from tests.faults.sweep_runs import own_environment
 from tests.platform.examples import a_record
 
-pytestmark = pytest.mark.fault
-
 KILLS = 20
 
 #: A writer of releases and records, forked and, once it has kept one of each, killed at a seeded

@@ -5,14 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
-from scipy.stats import chisquare, dlaplace
 
 from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.vault import LabelVault
-from tests.mechanisms.privacy_loss import RUNS, assert_private
 
 
 def test_counts_are_exact_without_noise_and_cover_empty_clusters() -> None:
@@ -20,37 +17,6 @@ def test_counts_are_exact_without_noise_and_cover_empty_clusters() -> None:
     labels, clusters = np.array([0, 0, 2, 1, 2]), np.array([0, 0, 0, 2, 2])
     counts = mechanism.release(labels, clusters, generator=np.random.default_rng(1))
     np.testing.assert_array_equal(counts, [[2, 0, 1], [0, 0, 0], [0, 1, 1]])
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 3.0])
-def test_noise_is_discrete_laplace_of_scale_two_over_epsilon(epsilon: float) -> None:
-    mechanism = ClusterHistograms(epsilon=epsilon, num_classes=2)
-    zeros = np.zeros(100_000, int)  # every example a cluster of its own: 100,000 histograms
-    counts = mechanism.release(zeros, np.arange(100_000), generator=np.random.default_rng(2))
-    noise = np.clip(counts - [1, 0], -10, 10)
-    values = np.arange(-10, 11)
-    expected = dlaplace.pmf(values, epsilon / 2)
-    expected[[0, -1]] = dlaplace.cdf(-10, epsilon / 2)
-    enough = expected * noise.size > 5
-    observed = np.array([(noise == value).sum() for value in values])[enough]
-    share = expected[enough] / expected[enough].sum()
-    assert chisquare(observed, share * observed.sum()).pvalue > 1e-4
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_privacy_loss_over_a_million_runs(epsilon: float) -> None:
-    def runs(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        mechanism = ClusterHistograms(epsilon=epsilon, num_classes=2)
-        generator = np.random.default_rng(3)
-        samples = []
-        for label in (0, 1):
-            counts = mechanism.release(
-                np.full(RUNS, label), np.arange(RUNS), generator=generator
-            ).clip(-1, 2)
-            samples.append((counts[:, 0] + 1) * 4 + counts[:, 1] + 1)
-        return samples[0], samples[1]
-
-    assert_private(runs, epsilon=epsilon)
 
 
 def test_priors_are_probabilities_of_each_example_s_cluster() -> None:

@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.accounting import (
     GaussianEvent,
     PureEvent,
-    RandomizedResponseEvent,
     epsilon_of,
 )
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.pate.releases import PublishedCost
 from labeldp.mechanisms.randomized_response import PublishedClasses, RandomizedResponse
-from labeldp.mechanisms.release_store import Charge
 from labeldp.mechanisms.vault import LabelVault
 from tests.source_tree import named, sources
 
@@ -184,16 +182,3 @@ def test_the_budget_takes_failures_off_its_delta() -> None:
     with pytest.raises(BudgetExceeded, match="would make it inf"):
         home.release(Declared(missed=7e-6))
     assert len(home.charges()) == 1
-
-
-def test_lines_from_before_declarations_are_read_as_they_were_meant() -> None:
-    def line(event: Any, **mechanism: Any) -> Charge:
-        return Charge.undeclared(key="a", event=event, indices=None, mechanism=mechanism)
-
-    gaussian, pure = GaussianEvent(noise_multiplier=2.0), PureEvent(epsilon=1.0)
-    published = line(gaussian, name="PublishedCost", tail=1e-7)
-    assert (published.event, published.failure_probability) == (gaussian, 1e-7)
-    assert line(gaussian, name="GaussianNoise").failure_probability == 0.0
-    rr = line(pure, name="RandomizedResponse", epsilon=1.0, num_classes=10)
-    assert rr.event == RandomizedResponseEvent(epsilon=1.0, num_classes=10)
-    assert line(pure, name="LaplaceNoise", epsilon=1.0, num_classes=10).event == pure

@@ -5,14 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.label_moments import L2_SENSITIVITY, ROUNDING, LabelMoments
 from labeldp.mechanisms.randomness import AnyGenerator, SecureEntropy
-from labeldp.mechanisms.vault import LabelVault
 
 WEIGHTS = np.random.default_rng(0).normal(size=(40, 6))
 WEIGHTS /= np.linalg.norm(WEIGHTS, axis=1).max()
@@ -38,14 +36,6 @@ def test_many_rows_are_summed_block_by_block() -> None:
     weights: NDArray[Any] = np.full((40_000, 2), 0.7, dtype=np.float32)
     moments = QUIET.release(labels, weights, generator=np.random.default_rng(2))
     np.testing.assert_allclose(moments[0], 0.7 * np.bincount(labels), rtol=1e-5)
-
-
-def test_tensors() -> None:
-    moments = QUIET.release(
-        torch.from_numpy(LABELS), torch.from_numpy(WEIGHTS), generator=torch.Generator()
-    )
-    assert isinstance(moments, torch.Tensor)
-    np.testing.assert_allclose(moments.numpy(), sums_by_hand(LABELS), rtol=1e-5, atol=1e-7)
 
 
 def test_no_label_moves_the_sums_further_than_the_noise_is_made_for() -> None:
@@ -77,14 +67,6 @@ def test_the_noise_is_gaussian_with_the_standard_deviation_that_is_said() -> Non
     assert abs(noise.mean()) < 5 * 3.0 / math.sqrt(noise.size)
     assert abs(noise.std() / 3.0 - 1) < 5 / math.sqrt(2 * noise.size)
     assert abs((noise**4).mean() / 3.0**4 - 3) < 5 * math.sqrt(96 / noise.size)
-
-
-def test_a_vault_charges_it_once() -> None:
-    vault = LabelVault(labels=LABELS, num_classes=3)
-    mechanism = LabelMoments(noise_std=5.0, num_classes=3)
-    first, again = (vault.release(mechanism, WEIGHTS) for _ in range(2))
-    assert np.array_equal(first.values, again.values)
-    assert vault.epsilon(delta=1e-5) == epsilon_of([mechanism.event], delta=1e-5)
 
 
 def longer(row: int, factor: float) -> NDArray[np.float64]:
@@ -130,9 +112,3 @@ def test_a_row_longer_by_rounding_moves_the_sums_no_further_and_any_longer_is_re
     assert 0.9999 * L2_SENSITIVITY < moved <= L2_SENSITIVITY
     with pytest.raises(ValueError, match="row 1 has length"):
         QUIET.release(labels, rows * [[1], [1 + ROUNDING], [1]], generator=generator)
-
-
-@pytest.mark.parametrize("noise_std", [0.0, -1.0, float("nan"), float("inf")])
-def test_bad_noise(noise_std: float) -> None:
-    with pytest.raises(ValueError, match="noise_std is"):
-        LabelMoments(noise_std=noise_std, num_classes=3)

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from tests.mechanisms.privacy_loss import (
     RUNS,
     assert_private,
-    events_of,
     privacy_loss_lower_bound,
 )
 
@@ -23,26 +21,6 @@ def randomized_response_runs(epsilon: float) -> tuple[NDArray[np.int64], NDArray
         mechanism.release(np.full(RUNS, label), generator=generator) for label in (0, 1)
     )
     return first, second
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-def test_randomized_response_is_private_and_half_its_noise_is_not(epsilon: float) -> None:
-    assert_private(randomized_response_runs, epsilon=epsilon)
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_laplace_noise_is_private_and_half_its_noise_is_not(epsilon: float) -> None:
-    def runs(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        mechanism = LaplaceNoise(epsilon=epsilon, num_classes=2)
-        generator = np.random.default_rng(2)
-        samples = []
-        for label in (0, 1):
-            noisy = mechanism.release(np.full(RUNS, label), generator=generator)
-            loss = np.subtract(*mechanism.log_likelihood(noisy).T)
-            samples.append(events_of(loss, edges=np.linspace(-0.999, 0.999, 16) * epsilon))
-        return samples[0], samples[1]
-
-    assert_private(runs, epsilon=epsilon)
 
 
 def test_the_bound_is_close_to_the_truth_and_below_it() -> None:

@@ -40,49 +40,6 @@ CONFIDENT = ConfidentGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0)
 INTERACTIVE = InteractiveGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0, confidence=0.9)
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "fresh", "seeded"),
-    [
-        (
-            RRWithPrior(epsilon=2),
-            "e94f7768d1b522b40df33f5d98966389",
-            "29a07826debeac286008b84abcfa3f11",
-        ),
-        (
-            ClusterHistograms(epsilon=0.1, num_classes=2),
-            "89b4cd2d5783f88d8f974da3020bd344",
-            "5f83a73f91424f01356b66a196ccca7b",
-        ),
-        (
-            answers(LNMax(scale=20.0)),
-            "42d46efe05957070119d2f022d6a938b",
-            "2e9eb71601438dbd62c1faa44105ba80",
-        ),
-        (
-            answers(GNMax(noise_std=40)),
-            "62a6ad738caaa65e5dcf8eae0f892f69",
-            "2052547a9283a5987cf56eda43781b73",
-        ),
-        (
-            answers(CONFIDENT),
-            "80d71c71de22e4ac9cc8dc58a16f94f9",
-            "37f00e84fb57971197ce7c970cb6b859",
-        ),
-        (
-            answers(INTERACTIVE),
-            "a4f9b396870b40311c0ae64f42a2332f",
-            "69ff29f6aa994524822721f264c5ee5e",
-        ),
-    ],
-)
-def test_stored_releases_are_found_and_seeded_noise_is_the_same(
-    mechanism: object, fresh: str, seeded: str
-) -> None:
-    """Addresses as the vault before this module wrote them (at 7e5f390)."""
-    assert address_of(mechanism, OsEntropy()) == fresh
-    assert address_of(mechanism, SeededNoise(seed=3, draw=1)) == seeded
-
-
 def test_types_that_are_not_recorded_are_told_by_their_fields() -> None:
     known: tuple[Any, ...] = (LNMax, GNMax, ConfidentGNMax, InteractiveGNMax)
     assert set(known) == {kind for kind in kinds_of_ours() if "recorded_without_type" in vars(kind)}

@@ -289,21 +289,6 @@ def test_noise_on_labels_of_the_users_own_is_secure_unless_stated(
     assert trial.config.noise.kind is kind
 
 
-def test_trials_from_before_secure_noise_keep_their_hash() -> None:
-    """The hash of the defaults as it was at 7e5f390; secure noise makes another trial."""
-    assert config_hash(TrialConfig(), data_fingerprint="a") == "cb4b9e8c4c46c5d4"
-    secure = with_changes(TrialConfig(), {"noise.secure": True})
-    assert config_hash(secure, data_fingerprint="a") != "cb4b9e8c4c46c5d4"
-
-
-def test_settings_that_came_later_leave_older_trials_what_they_were() -> None:
-    # Measured before there was a `data.hold_out`.
-    assert config_hash(TrialConfig(), data_fingerprint="f") == "de109d069c06635f"
-    for said in ({"data.hold_out": "none"}, {"data.classes": "2"}, {"trainer.recipe.crop": 2}):
-        other = with_changes(TrialConfig(), said)
-        assert config_hash(other, data_fingerprint="f") != "de109d069c06635f"
-
-
 def test_no_piece_of_the_recipe_counts_at_its_default() -> None:
     for config in (TrialConfig(), TrialConfig(method="pate", trainer=PateConfig())):
         pieces = {key: value for key, value in flatten(config).items() if ".recipe." in key}

@@ -1,6 +1,5 @@
 """The handle of the vault's home: it says what the home says, in time or not at all."""
 
-import ast
 import inspect
 from typing import Any
 
@@ -10,7 +9,6 @@ import ray
 from labeldp.platform import home_handle
 from labeldp.platform.home_handle import HomeHandle, VaultLost, ask
 from labeldp.platform.trusted.vault_home import VaultHome
-from tests.source_tree import named, sources
 
 CALLS = sorted(name for name in vars(HomeHandle) if not name.startswith("_"))
 HERE = {"end"}  # of the actor itself
@@ -32,23 +30,6 @@ def test_every_call_is_the_homes_own() -> None:
 def test_every_question_that_the_home_answers_can_be_asked() -> None:
     answers = {name for name in vars(VaultHome) if not name.startswith("_")}
     assert answers == set(CALLS) - HERE - {"actor"}
-
-
-def test_actors_are_called_by_their_own_handles_alone() -> None:
-    callers = {
-        named(path)
-        for path in sources("platform")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr == "remote"
-        if not (isinstance(node.value, ast.Name) and node.value.id == "ray")
-    }
-    assert callers == {
-        "platform/home_handle.py",
-        "platform/records/checkpoints.py",
-        "platform/search/early_stops.py",  # the board of those that stop, and its handle
-        "platform/trusted/pool_members.py",
-        "platform/trusted/vault_home.py",  # makes the actor
-    }
 
 
 def raising(error: Exception) -> Any:

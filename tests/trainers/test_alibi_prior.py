@@ -1,8 +1,6 @@
 """ALIBI with a prior, and a prior alone: what they cost, how the weight moves, exact resume."""
 
-import io
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +21,7 @@ from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.settings.feature_set import FeatureSet
 from labeldp.trainers.settings.model_name import ModelName
 from labeldp.trainers.targets import Noise, label_mechanism
-from labeldp.trainers.trainer import LabelSource, Trainer, TrainerConfig
+from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 
 ON_CPU = Performance(device=Device.CPU)
@@ -47,13 +45,6 @@ def vault_of_digits() -> LabelVault:
     return LabelVault(labels=load("digits").train_labels, num_classes=10)
 
 
-@pytest.mark.parametrize("config", [QUICK, LABELS])
-def test_they_are_trainers(config: TrainerConfig) -> None:
-    data, labels = digits()
-    trainer: Trainer = config.start(data=data, labels=labels, seed=0, performance=ON_CPU)
-    assert trainer.epoch().epoch == 1
-
-
 @pytest.mark.parametrize("prior", [CLUSTERS, MOMENTS])
 @pytest.mark.parametrize("noise", [Noise.LAPLACE, Noise.RANDOMIZED_RESPONSE, Noise.GAUSSIAN])
 def test_prior_and_labels_together_cost_epsilon(prior: PriorSettings, noise: Noise) -> None:
@@ -68,13 +59,6 @@ def test_prior_and_labels_together_cost_epsilon(prior: PriorSettings, noise: Noi
     events = [charge.event for charge in plan.chain()]
     assert epsilon_of(events, delta=1e-5) == pytest.approx(paid, rel=1e-12)
     assert len(vault.charges()) == 2
-
-
-def test_a_prior_alone_costs_epsilon_and_one_release() -> None:
-    vault = vault_of_digits()
-    trained(replace(LABELS, epochs=1), vault)
-    assert vault.epsilon(delta=0.0) == 2.0
-    assert len(vault.charges()) == 1
 
 
 def test_networks_on_images_share_the_release_of_a_prior_on_patches() -> None:
@@ -145,47 +129,6 @@ def test_at_first_the_target_is_the_posterior_under_the_prior_alone() -> None:
         trainer._learner.epoch_number = epoch
         expected = -((likelihood + under).softmax(1) * log_p).sum(1).mean()
         torch.testing.assert_close(trainer._loss(logits, rows), expected)
-
-
-@pytest.mark.parametrize("config", [QUICK, LABELS])
-def test_a_resumed_training_is_the_same_to_the_bit(
-    config: AlibiPriorConfig | PriorLabelsConfig,
-) -> None:
-    vault, (data, _) = vault_of_digits(), digits()
-    config = replace(config, dropout=0.3)
-    whole = trained(config, vault)
-    part, resumed = (
-        config.start(data=data, labels=vault, seed=0, performance=ON_CPU) for _ in range(2)
-    )
-    for _ in range(3):
-        part.epoch()
-    file = io.BytesIO()
-    torch.save(part.state_dict(), file)
-    resumed.load_state_dict(torch.load(io.BytesIO(file.getvalue()), weights_only=True))
-    for _ in range(3):
-        resumed.epoch()
-    features = data.test_features
-    assert np.array_equal(whole.predict(features), resumed.predict(features))
-    assert whole.figures() == resumed.figures()
-
-
-@pytest.mark.parametrize(
-    ("config", "changes", "message"),
-    [
-        (QUICK, {"noise": Noise.NONE}, "noise is none"),
-        (QUICK, {"epsilon": 0.0}, "epsilon is 0.0"),
-        (QUICK, {"delta": 0.0}, "delta is 0.0"),
-        (QUICK, {"prior_weight": 1.5}, "prior_weight is 1.5"),
-        (QUICK, {"prior_weight": float("nan")}, "prior_weight is NaN"),
-        (LABELS, {"prior_weight": -0.1}, "prior_weight is -0.1"),
-        (LABELS, {"prior": PriorSettings()}, "nothing to learn from"),
-    ],
-)
-def test_bad_settings(
-    config: AlibiPriorConfig | PriorLabelsConfig, changes: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(config, **changes)
 
 
 def test_more_clusters_than_examples() -> None:

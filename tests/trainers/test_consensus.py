@@ -1,6 +1,5 @@
 """Consensus retraining: free of charge, on cleaner labels, stackable, resumed to the bit."""
 
-import io
 from dataclasses import replace
 from typing import Any
 
@@ -8,13 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.consensus import Consensus, ConsensusConfig
 from labeldp.trainers.data import load
 from labeldp.trainers.lp_mst import LpMstConfig
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.targets import Noise
-from labeldp.trainers.trainer import LabelSource, Trainer, TrainerConfig
+from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 
 ON_CPU = Performance(device=Device.CPU)
@@ -28,19 +26,6 @@ def started(config: ConsensusConfig | LpMstConfig, labels: LabelSource | None = 
     trainer = config.start(data=data, labels=labels or seeded, seed=0, performance=ON_CPU)
     assert isinstance(trainer, Consensus)
     return trainer
-
-
-def vault_of_digits() -> LabelVault:
-    return LabelVault(labels=load("digits").train_labels, num_classes=10)
-
-
-@pytest.mark.parametrize("config", [QUICK, RESPONSE, STAGED])
-def test_it_costs_nothing_more(config: ConsensusConfig | LpMstConfig) -> None:
-    vault = vault_of_digits()
-    trainer = started(config, vault)
-    epochs = [trainer.epoch().epoch for _ in range(config.epochs)]
-    assert epochs == list(range(1, config.epochs + 1))
-    assert vault.epsilon(delta=0.0) == 2.0
 
 
 @pytest.mark.parametrize("config", [QUICK, RESPONSE, STAGED])
@@ -64,13 +49,6 @@ def test_figures_of_the_first_round_stay() -> None:
     for _ in range(STAGED.epochs):
         trainer.epoch()
     assert {"mean_top_k", "stage_1_accuracy", "consensus_share"} <= trainer.figures().keys()
-
-
-def test_it_is_a_trainer() -> None:
-    config: TrainerConfig = QUICK
-    data, labels = digits(train=100)
-    trainer: Trainer = config.start(data=data, labels=labels, seed=0, performance=ON_CPU)
-    assert trainer.epoch().epoch == 1
 
 
 def test_the_network_of_the_second_round_is_a_fresh_one() -> None:
@@ -102,44 +80,3 @@ def test_a_model_that_agrees_with_nothing_drops_nothing() -> None:
     trainer._agree()
     assert np.array_equal(trainer._rows, rows)
     assert trainer.figures()["consensus_share"] == 0.0
-
-
-@pytest.mark.parametrize("config", [QUICK, STAGED])
-@pytest.mark.parametrize("cut", [2, 5, 7])
-def test_a_resumed_training_is_the_same_to_the_bit(
-    config: ConsensusConfig | LpMstConfig, cut: int
-) -> None:
-    vault = vault_of_digits()
-    whole, part, resumed = (started(config, vault) for _ in range(3))
-    for _ in range(config.epochs):
-        whole.epoch()
-    for _ in range(cut):
-        part.epoch()
-    file = io.BytesIO()
-    torch.save(part.state_dict(), file)
-    resumed.load_state_dict(torch.load(io.BytesIO(file.getvalue()), weights_only=True))
-    for _ in range(config.epochs - cut):
-        resumed.epoch()
-    features = digits()[0].test_features
-    assert np.array_equal(whole.predict(features), resumed.predict(features))
-    assert whole.figures() == resumed.figures()
-    assert vault.epsilon(delta=0.0) == 2.0
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"retrain_epochs": 0}, "retrain_epochs is 0"),
-        ({"retrain_epochs": 8}, "retrain_epochs is 8 of 8 epochs"),
-        ({"noise": Noise.NONE}, "noise is none"),
-        ({"epsilon": -1.0}, "epsilon is -1.0"),
-    ],
-)
-def test_bad_settings(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(QUICK, **changes)
-
-
-def test_stages_and_the_last_round_need_epochs() -> None:
-    with pytest.raises(ValueError, match="epochs is 9, 8 of them to retrain, for 2 stages"):
-        replace(STAGED, retrain_epochs=8)

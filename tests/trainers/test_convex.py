@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from torch.nn import functional
 
-from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
 from labeldp.mechanisms.additive_noise import GaussianNoise
-from labeldp.mechanisms.vault import LabelVault, Release
+from labeldp.mechanisms.vault import Release
 from labeldp.trainers.convex import (
     Convex,
     ConvexConfig,
@@ -26,9 +25,8 @@ from labeldp.trainers.convex import (
 from labeldp.trainers.data import PublicData
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.targets import Noise
-from labeldp.trainers.trainer import Trainer, TrainerConfig
 from tests.trainers.logistic import excess_risk, logistic_data, slope
-from tests.trainers.tiny_data import SeededSource, digits, table
+from tests.trainers.tiny_data import SeededSource, digits
 
 ON_CPU = Performance(device=Device.CPU)
 PRIVATE = [Noise.RANDOMIZED_RESPONSE, Noise.GAUSSIAN, Noise.LAPLACE]
@@ -191,19 +189,6 @@ def test_labels_cost_accuracy_by_epsilon_and_features_by_no_dimension() -> None:
     assert wide < 1.2 * risks[2]
 
 
-def test_it_is_a_trainer_that_learns() -> None:
-    config: TrainerConfig = ConvexConfig(noise=Noise.NONE)
-    data, labels = digits()
-    trainer: Trainer = config.start(data=data, labels=labels, seed=0, performance=ON_CPU)
-    metrics = trainer.epoch()
-    assert metrics.epoch == 1 and metrics.val_accuracy == trainer.evaluate() > 0.92
-    probabilities = trainer.predict(data.test_features)
-    assert probabilities.shape == (359, 10) and probabilities.dtype == np.float32
-    np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
-    assert started(ConvexConfig(epsilon=4.0), (data, labels)).epoch().val_accuracy > 0.90
-    assert started(ConvexConfig(epsilon=2.0), table(train=2000)).epoch().val_accuracy > 0.9
-
-
 @pytest.mark.parametrize("iterate", list(Iterate))
 def test_resuming_continues_to_the_bit(iterate: Iterate) -> None:
     given = digits(train=160)
@@ -221,20 +206,6 @@ def test_resuming_continues_to_the_bit(iterate: Iterate) -> None:
         again = [resumed.epoch() for _ in range(2)]
         assert [replace(m, seconds=0) for m in again] == [replace(m, seconds=0) for m in metrics]
         np.testing.assert_array_equal(resumed.weights, whole.weights)
-
-
-def test_the_planned_charge_is_what_the_vault_charges() -> None:
-    data, source = digits()
-    for noise, kind in ((Noise.RANDOMIZED_RESPONSE, PureEvent), (Noise.GAUSSIAN, GaussianEvent)):
-        config = ConvexConfig(noise=noise)
-        planned = config.planned_charge(num_classes=10, seed=0)
-        vault = LabelVault(labels=source.labels, num_classes=10)
-        for seed in (0, 1):  # two trials, one release
-            config.start(data=data, labels=vault, seed=seed, performance=ON_CPU)
-        (charge,) = vault.charges()
-        assert isinstance(charge.event, kind) and charge.event == planned.event
-        assert replace(config, diameter=3.0).planned_charge(num_classes=10, seed=3) == planned
-        assert vault.epsilon(delta=config.delta) <= 1.0
 
 
 @pytest.mark.parametrize(

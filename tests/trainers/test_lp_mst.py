@@ -1,12 +1,10 @@
 """LP-MST on digits: stages cost what one costs, learn, are filtered, resume and refuse."""
 
-import io
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import PureEvent
@@ -18,7 +16,7 @@ from labeldp.trainers.lp_mst import LpMst, LpMstConfig
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.schedules import Schedule
-from labeldp.trainers.trainer import LabelSource, Trainer, TrainerConfig
+from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 
 ON_CPU = Performance(device=Device.CPU)
@@ -41,13 +39,6 @@ def trained(config: LpMstConfig, labels: LabelSource | None = None, *, seed: int
 
 def vault_of_digits(**limits: Any) -> LabelVault:
     return LabelVault(labels=load("digits").train_labels, num_classes=10, **limits)
-
-
-def test_it_is_a_trainer() -> None:
-    config: TrainerConfig = QUICK
-    data, labels = digits(train=100)
-    trainer: Trainer = config.start(data=data, labels=labels, seed=0, performance=ON_CPU)
-    assert trainer.epoch().epoch == 1
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
@@ -183,27 +174,6 @@ def test_every_loss_learns(loss: RobustLoss) -> None:
     assert trained(config).evaluate() > 0.85
 
 
-@pytest.mark.parametrize("cut", [2, 4, 7])
-def test_a_resumed_training_is_the_same_to_the_bit(cut: int) -> None:
-    """Also across a stage, and without asking for anything a second time."""
-    config = replace(QUICK, mixup=2.0, dropout=0.2)
-    whole = trained(config, vault := vault_of_digits(), seed=3)
-    part = started(config, vault, seed=3)
-    for _ in range(cut):
-        part.epoch()
-    file = io.BytesIO()
-    torch.save(part.state_dict(), file)
-    resumed = started(config, vault, seed=3)
-    resumed.load_state_dict(torch.load(io.BytesIO(file.getvalue()), weights_only=True))
-    for _ in range(config.epochs - cut):
-        resumed.epoch()
-    features = digits()[0].test_features
-    assert np.array_equal(whole.predict(features), resumed.predict(features))
-    assert whole.figures() == resumed.figures()
-    assert len(vault.charges()) == 2
-    assert vault.epsilon(delta=0.0) == 2.0
-
-
 def test_epochs_are_counted_through_all_stages() -> None:
     config = replace(QUICK, epochs=5, stages=3, schedule=Schedule.LINEAR)
     assert [config.stage_epochs(stage) for stage in range(3)] == [2, 2, 1]
@@ -220,26 +190,6 @@ def test_a_prior_for_the_first_stage_is_used_and_public() -> None:
     assert set(trainer.noisy_labels()[1].tolist()) == {3}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"splits": (0.5, 0.4)}, "sum to 0.9"),
-        ({"splits": (0.5, 0.3, 0.2)}, "3 shares"),
-        ({"splits": ()}, "0 shares"),
-        ({"temperature": 0.0}, "temperature is 0.0"),
-        ({"temperature": -1.0}, "temperature is -1.0"),
-        ({"epsilon": 0.0}, "epsilon is 0.0"),
-        ({"stages": 0}, "stages is 0"),
-        ({"stages": 9}, "epochs is 8, 0 of them to retrain, for 9 stages"),
-        ({"later_mixup": -1.0}, "later_mixup is -1.0"),
-        ({"loss": "forward?"}, "loss is 'forward"),
-    ],
-)
-def test_bad_settings(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(QUICK, **changes)
-
-
 @pytest.mark.parametrize("bad", [float("nan"), -0.1])
 def test_a_bad_first_prior_names_its_row(bad: float) -> None:
     data, labels = digits()
@@ -247,21 +197,3 @@ def test_a_bad_first_prior_names_its_row(bad: float) -> None:
     prior[:, 4] = bad
     with pytest.raises(ValueError, match="prior row 0"):
         LpMst(QUICK, data=data, labels=labels, seed=0, first_prior=prior)
-
-
-def test_the_state_holds_releases_and_weights_but_no_true_labels() -> None:
-    trainer = trained(QUICK)
-    state = trainer.state_dict()
-    assert set(state) == {"released", "figures", "learner"}
-    assert set(state["learner"]) == {"epoch", "network", "optimizer", "generator"}
-    assert all(torch.is_tensor(value) for value in state["learner"]["network"].values())
-    _, noisy = trainer.noisy_labels()
-    kept = np.concatenate([part["noisy"].numpy() for part in state["released"]])
-    np.testing.assert_array_equal(kept, noisy)
-    for part in state["released"]:
-        assert set(part) == {"rows", "noisy", "evidence", "mean_top_k"}
-        # Cross-entropy's evidence is the noisy label itself, as a row of zeros and a one.
-        np.testing.assert_array_equal(part["evidence"].numpy().argmax(1), part["noisy"].numpy())
-    labels = digits()[1].labels
-    rows = np.concatenate([part["rows"].numpy() for part in state["released"]])
-    assert 0 < (kept != labels[rows]).mean() < 1  # what was released is not the truth

@@ -1,7 +1,6 @@
 """Recommender: stars are learned under privacy, each is released once, and errors are in stars."""
 
 from dataclasses import replace
-from io import BytesIO
 
 import numpy as np
 import pytest
@@ -92,20 +91,6 @@ def test_place_0_never_learns() -> None:
         assert isinstance(table, torch.nn.Embedding) and table.weight.grad is not None
         assert not table.weight[0].any() and not table.weight.grad[0].any()
         assert table.weight.grad.any()
-
-
-def test_resuming_continues_to_the_bit(ratings: LabelledData) -> None:
-    whole = started(QUICK, ratings)
-    whole.epoch()
-    file = BytesIO()
-    torch.save(whole.state_dict(), file)
-    metrics = [whole.epoch() for _ in range(3)]
-    file.seek(0)
-    resumed = started(QUICK, ratings)
-    resumed.load_state_dict(torch.load(file, weights_only=True))
-    again = [resumed.epoch() for _ in range(3)]
-    assert [replace(m, seconds=0) for m in again] == [replace(m, seconds=0) for m in metrics]
-    assert resumed.figures() == whole.figures()
 
 
 def test_other_methods_learn_ratings_too(ratings: LabelledData) -> None:

@@ -36,7 +36,6 @@ from labeldp.trainers.trained_model import Origin, TrainedModel
 from labeldp.trainers.trainer import Trainer
 from tests.trainers.ratings import write_ratings
 from tests.trainers.small_data import small_images
-from tests.trainers.tiny_data import digits
 
 ON_CPU = Performance(device=Device.CPU)
 BY_CLUSTERS = PriorSettings(source=PriorSource.CLUSTERS, clusters=10)
@@ -248,9 +247,3 @@ def small_model() -> tuple[TrainedModel, pd.DataFrame]:
         origin=an_origin(data.public),
     )
     return model, pd.DataFrame(rows)
-
-
-def digit_images() -> NDArray[np.uint8]:
-    """Return some raw images."""
-    data, _ = digits(train=20)
-    return data.test_features[:7].numpy()

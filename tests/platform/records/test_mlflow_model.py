@@ -86,12 +86,3 @@ def test_predictions_as_columns() -> None:
     columns = prediction_columns(model, rows[:4])
     stacked = np.column_stack([columns[f"probability_{name}"] for name in model.classes])
     assert columns["prediction"].tolist() == model.classes[stacked.argmax(1)].tolist()
-
-
-def test_an_old_model_under_seeded_noise_is_not_called_private(tmp_path: Path) -> None:
-    small_model()[0].save(tmp_path)
-    path = tmp_path / "model.json"
-    old = {**json.loads(path.read_text()), "noise": "seeded", "private": True}
-    path.write_text(json.dumps(old))
-    told = json.loads(describing_files(path)["MLmodel"])["metadata"]
-    assert (told["private"], told["epsilon"]) == (False, None)

@@ -15,7 +15,6 @@ import pytest
 from labeldp.platform.records.results import (
     ResultsFolder,
     ResultsFolderError,
-    TrialRecord,
     dumps,
     write_json,
     write_text,
@@ -34,26 +33,6 @@ def test_a_record_comes_back_as_it_was_kept(tmp_path: Path) -> None:
         folder.keep(record)
     found = ResultsFolder(tmp_path / "results", sweep="small").records()
     assert found == {record.hash: record for record in kept}
-
-
-@pytest.mark.parametrize(
-    ("reason", "over"),
-    [
-        ("BudgetExceeded: the budget is epsilon 2.5", True),
-        ("TrainingDiverged: BudgetExceeded: it is not", False),
-        ("", False),
-    ],
-)
-def test_old_records_say_in_their_reason_whether_the_budget_was_spent(
-    reason: str, over: bool, tmp_path: Path
-) -> None:
-    fields = asdict(a_record(finished=False, reason=reason))
-    del fields["over_budget"]
-    path = tmp_path / f"{fields['hash']}.json"
-    write_json(path, fields)
-    assert TrialRecord.read(path).over_budget is over
-    write_json(path, {**fields, "over_budget": not over})
-    assert TrialRecord.read(path).over_budget is not over
 
 
 def test_a_record_does_not_finish_over_the_budget() -> None:

@@ -36,13 +36,6 @@ def test_every_fact_comes_back_and_what_is_unknown_stays() -> None:
     assert kept.to_json() == written and kept.choose_by is ChooseBy.ESTIMATED
 
 
-def test_what_an_old_folder_lacks_is_none_and_is_not_written() -> None:
-    kept = SweepIdentity.from_json({"sweep": "small", "vault": "v"})
-    assert kept and kept.to_json() == {"sweep": "small", "vault": "v"}
-    assert kept.num_labels is kept.all_labels is kept.learned_releases is None
-    assert not SweepIdentity() and not SweepIdentity.from_json({})
-
-
 def test_the_vault_has_the_labels_that_are_held_out_too() -> None:
     assert SweepIdentity(num_labels=40, held_out_labels=10).all_labels == 50
     assert SweepIdentity(num_labels=40).all_labels == 40

@@ -15,7 +15,6 @@ from labeldp.platform.trusted.teacher_pool import (
     train_ensemble,
 )
 from labeldp.platform.trusted.vote_store import VoteJournal
-from tests.benchmarks.pool_model import Machines, Policy, TaskTimes, _Chance, simulate
 from tests.platform.simulated_teachers import (
     CLASSES,
     QUERIES,
@@ -61,27 +60,6 @@ def most_at_once(virtual: VirtualRay) -> int:
         for actor in virtual.actors
         for sent, _ in actor.batches
     )
-
-
-@pytest.mark.parametrize(("teachers", "actors", "seed"), [(100, 7, 0), (64, 64, 1), (300, 20, 2)])
-def test_the_pool_takes_as_long_as_its_model(
-    teachers: int, actors: int, seed: int, monkeypatch: pytest.MonkeyPatch, folder: Path
-) -> None:
-    times = TaskTimes(each=60.0, spread=(0.5, 0.9, 1.0, 1.6), stragglers=0.05, slower=8.0)
-    drawn = _Chance(times, 0.0, np.random.default_rng(seed))
-    virtual = VirtualRay(lambda ids: 60.0 * drawn.factor())
-    train(virtual, monkeypatch, folder, teachers=teachers, actors=actors)
-    model = simulate(
-        teachers,
-        1,
-        times=times,
-        machines=Machines(workers=actors),
-        policy=Policy(ahead=1),
-        seed=seed,
-    )
-    assert virtual.now == pytest.approx(model.makespan)
-    ended = [virtual.now if a.ended is None else a.ended for a in virtual.actors]
-    assert sum(ended) == pytest.approx(model.paid)
 
 
 def test_short_batches_are_sent_ahead_and_long_ones_are_not(

@@ -46,14 +46,6 @@ def problem(
     return data, labels, vault.partition(teachers, seed=3)
 
 
-def test_what_came_later_leaves_the_address_of_older_votes_alone() -> None:
-    facts = CONFIG.facts()
-    assert "recipe" not in facts["network"] and facts["network"]["epochs"] == 20
-    smooth = replace(NETWORK, recipe=Recipe(label_smoothing=0.1))
-    other = replace(CONFIG, network=smooth).facts()
-    assert other["network"]["recipe"]["label_smoothing"] == 0.1
-
-
 @pytest.mark.parametrize("images", [False, True])
 def test_a_network_with_a_recipe_is_trained_on_its_own(images: bool) -> None:
     data, labels = small_images() if images else small_table()

@@ -12,8 +12,6 @@ from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.self_supervised.image_encoder import (
     EncoderFileRefused,
     read_encoder,
-    read_whole,
-    write_whole,
 )
 from labeldp.trainers.self_supervised.kept_pretraining import (
     PretrainRequest,
@@ -104,11 +102,3 @@ def test_a_loss_that_does_not_fall_is_told_by_every_later_call(
     assert warnings[2] is not None and "20 in epoch 1" in warnings[2]
     assert "18 at its lowest in epoch 2, and is 21 in epoch 3" in warnings[2]
     assert warnings[3] == warnings[2], "all is done, and it is no better for it"
-
-
-def test_a_state_of_an_older_version_is_gone_on_from(tmp_path: Path) -> None:
-    pretrain(a_request(tmp_path, seconds=1e-9), told=silent)
-    state = tmp_path / "encoder.pt.state"
-    kept = read_whole(state)
-    write_whole(state, {name: kept[name] for name in kept if name != "losses"})
-    assert pretrain(a_request(tmp_path), told=silent).finished

@@ -1,0 +1,436 @@
+"""Numbers that a change of the code must not change: small seeded sweeps, frozen in one table.
+
+    python -m tests.frozen              compare the table with the code
+    python -m tests.frozen --write      write the table anew, after a change that is meant to
+    python -m tests.frozen --ray        the same, with every sweep on a Ray cluster
+
+Every sweep goes through the public interface (`labeldp.run` and `load`, a file of `sweeps/`, the
+command line, `LabelPrivateClassifier`). All noise is seeded. Sweeps without teachers run in this
+process (`without_cluster`), which takes a second each; PATE needs Ray, started once for all.
+
+Hashes, addresses, times and folders are left out: they may change. Prices, ledger lines and every
+figure of a trial are kept at full precision.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import math
+import os
+import runpy
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+import labeldp
+from tests.faults.without_cluster import without_cluster
+from tests.trainers.ratings import write_ratings
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = Path(__file__).with_suffix(".json")
+#: What every small sweep has. Accuracy is on the 359 test images of the digits.
+DIGITS: Mapping[str, Any] = {
+    "noise.seed": 7,
+    "data.limit": 300,
+    "audit.canaries": 20,
+    "audit.coin_canaries": 20,
+}
+LEARNER: Mapping[str, Any] = {
+    **DIGITS,
+    "trainer.epsilon": 4.0,
+    "trainer.epochs": 6,
+    "trainer.batch_size": 32,
+    "trainer.learning_rate": 0.05,
+}
+PATE: Mapping[str, Any] = {
+    **DIGITS,
+    "method": "pate",
+    "data.limit": 600,
+    "trainer.ensemble.teachers": 20,
+    "trainer.ensemble.queries": 60,
+    "trainer.answers": 20,
+    "trainer.threshold": 12.0,
+    "trainer.sigma1": 8.0,
+    "trainer.sigma2": 4.0,
+    "trainer.students": 2,
+}
+TINY_FIXMATCH = {
+    "model": "small_cnn",
+    "width": 4,
+    "epochs": 1,
+    "steps_per_epoch": 3,
+    "batch_size": 16,
+    "unlabeled_ratio": 2,
+}
+COMMANDS = (
+    "epsilon laplace --scale 0.7",
+    "epsilon gaussian --noise-std 3 --delta 1e-5",
+    "epsilon rr --keep-probability 0.7 --classes 10",
+    "epsilon select --epsilon 0.5 --delta 1e-6 --mean-trials 20 --distribution logarithmic",
+    "calibrate laplace --epsilon 3",
+    "calibrate gaussian --epsilon 1.5 --delta 1e-6",
+    "calibrate rr --epsilon 2 --classes 7",
+    "audit one-run --canaries 1000 --guesses 300 --correct 250 --delta 1e-5",
+    "audit one-run --canaries 500 --guesses 500 --correct 330 --delta 0 --family laplace",
+    "plan sweeps/quickstart.py",
+    "plan sweeps/compare_mnist.py --smoke",
+)
+#: Of the keys that commands print: these alone are numbers that must stay.
+PLANNED = ("trials", "epsilons", "releases", "epsilon_total")
+#: Of the columns of `labeldp.load(...).table()`: no figures, or a clock's.
+LEFT_OUT = frozenset({"trial", "train_seconds", "variant", "league"})
+LEDGER_KEYS = ("what", "noise", "epsilon", "delta", "labels", "who_may_see_it", "counted")
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A sweep of the table.
+
+    Attributes:
+        settings: Dotted key -> value, for `labeldp.run`; or none, with `file`.
+        axes: Dotted key -> values.
+        then: Axes of a second start in the same folder, which has to read what is there.
+        file: A file of `sweeps/`, run as a command in place of `settings`.
+        arguments: Of its command line.
+        ray: It needs a cluster.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    axes: Mapping[str, Any] = field(default_factory=dict)
+    then: Mapping[str, Any] = field(default_factory=dict)
+    file: str = ""
+    arguments: tuple[str, ...] = ()
+    ray: bool = False
+
+
+def _prefixed(prefix: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{prefix}.{name}": value for name, value in settings.items()}
+
+
+SWEEPS: Mapping[str, Frozen] = {
+    "alibi": Frozen(
+        {**LEARNER, "method": "alibi"},
+        {"trainer.noise": ["laplace", "gaussian", "randomized_response"]},
+    ),
+    "bit flips": Frozen({**LEARNER, "method": "bit_flip"}, {"trainer.epsilon": [1.0, 8.0]}),
+    "priors": Frozen(
+        {**LEARNER, "method": "prior_labels", "trainer.prior.clusters": 20},
+        {"trainer.prior.source": ["clusters", "moments"]},
+    ),
+    "alibi with a prior": Frozen(
+        {**LEARNER, "method": "alibi_prior", "trainer.prior.clusters": 20},
+        {"trainer.prior.source": ["clusters", "moments"]},
+    ),
+    "staged moments": Frozen({**LEARNER, "method": "staged_moments", "trainer.earlier_epochs": 2}),
+    "lp-mst": Frozen(
+        {**LEARNER, "method": "lp_mst", "trainer.retrain_epochs": 2}, {"trainer.stages": [1, 2]}
+    ),
+    "consensus": Frozen({**LEARNER, "method": "consensus", "trainer.retrain_epochs": 2}),
+    "convex": Frozen(
+        {**DIGITS, "method": "convex", "trainer.epsilon": 4.0},
+        {"trainer.noise": ["randomized_response", "laplace"]},
+    ),
+    "recommender": Frozen(
+        {
+            **LEARNER,
+            "method": "recommender",
+            "data.name": "movielens_1m",
+            "data.root": "ratings",
+            "data.limit": None,
+            "trainer.learning_rate": 0.1,
+        }
+    ),
+    "own file, held-out count": Frozen(
+        {
+            **LEARNER,
+            "method": "alibi",
+            "data.limit": None,
+            "data.name": "own",
+            "data.path": "own.csv",
+            "data.hold_out": "public",
+            "data.classes": "3",
+            "evaluation.held_out_share": 0.25,
+            "evaluation.epsilon": 0.5,
+        }
+    ),
+    "resumed quickstart": Frozen(
+        file="quickstart.py",
+        arguments=(
+            *("noise.seed=7", "data.limit=300", "trainer.epochs=2", "trainer.epsilon=[1,4]"),
+            *("audit.canaries=20", "audit.coin_canaries=20"),
+        ),
+        then={"seed": "[0,1]"},
+    ),
+    "search": Frozen(
+        file="search_quickstart.py",
+        arguments=("--smoke", "noise.seed=7", "evaluation.epsilon=0.5", "audit.canaries=20"),
+    ),
+    "pate": Frozen(
+        {**PATE, "data.features": "patches"},
+        {"trainer.aggregator": ["confident", "gnmax", "lnmax", "interactive"]},
+        ray=True,
+    ),
+    "pate of forests": Frozen(
+        {
+            **PATE,
+            "trainer.ensemble.kind": "forest",
+            "trainer.ensemble.forest.trees": 5,
+            "trainer.student.forest.trees": 10,
+            "trainer.student.network.epochs": 3,
+        },
+        {"trainer.student.kind": ["forest", "network"]},
+        ray=True,
+    ),
+    "pate-fm": Frozen(
+        {
+            **PATE,
+            "trainer.ensemble.teachers": 3,
+            "trainer.threshold": 2.0,
+            "trainer.sigma1": 2.0,
+            "trainer.sigma2": 1.0,
+            "trainer.students": 1,
+            "trainer.ensemble.kind": "fixmatch",
+            "trainer.student.kind": "fixmatch",
+            **_prefixed("trainer.ensemble.fixmatch", TINY_FIXMATCH),
+            **_prefixed("trainer.student.fixmatch", TINY_FIXMATCH),
+        },
+        ray=True,
+    ),
+}
+
+
+def write_own_file(path: Path) -> None:
+    """Write a table of 300 rows: four numbers, a text, and three classes that follow from them."""
+    random = np.random.default_rng(5)
+    numbers = random.normal(size=(300, 4)).round(6)
+    kinds = random.choice(["red", "green", "blue"], size=300)
+    score = numbers[:, 0] + (kinds == "red") + 0.3 * random.normal(size=300)
+    labels = np.digitize(score, [-0.3, 0.8])
+    rows = [
+        ",".join([*(f"{each:.6f}" for each in row), kind, str(label)])
+        for row, kind, label in zip(numbers, kinds, labels, strict=True)
+    ]
+    path.write_text("\n".join(["a,b,c,d,color,label", *rows]) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it, which has neither NumPy's numbers nor infinity."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _rows(frame: Any, keys: Callable[[str], bool]) -> list[dict[str, Any]]:
+    rows = [
+        {name: _plain(value) for name, value in row.items() if keys(str(name))}
+        for row in frame.to_dict("records")
+    ]
+    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+
+
+def _command(file: str, arguments: tuple[str, ...], results: Path) -> dict[str, Any]:
+    """Run a file of `sweeps/` as `python` does, and return the totals that `--json` printed."""
+    path = str(ROOT / "sweeps" / file)
+    printed = io.StringIO()
+    words = [path, *arguments, "--results", str(results), "--json"]
+    with (
+        patch.object(sys, "argv", words),
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(io.StringIO()) as said,
+    ):
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except SystemExit as end:
+            assert end.code in (0, None), said.getvalue()
+    found = json.loads(printed.getvalue().splitlines()[-1])
+    kept = ("trials", "finished", "failed", "skipped", "ledger")
+    return {name: found[name] for name in kept}
+
+
+def measured(sweep: Frozen, folder: Path) -> dict[str, Any]:
+    """Run a sweep in a folder and return what is frozen of it."""
+    results, starts = folder / "results", []
+    for axes in (sweep.axes, sweep.then) if sweep.then else (sweep.axes,):
+        if sweep.file:
+            more = tuple(f"{key}={value}" for key, value in axes.items())
+            starts.append(_command(sweep.file, (*sweep.arguments, *more), results))
+        else:
+            labeldp.run(sweep.settings, results=results, overrides=axes, quiet=True)
+    result = labeldp.load(results)
+    epsilon, delta = result.total()
+    return {
+        "epsilon_total": epsilon,
+        "delta": delta,
+        "starts": starts,
+        "ledger": _rows(result.ledger(), LEDGER_KEYS.__contains__),
+        "trials": _rows(result.table(private=True), lambda name: name not in LEFT_OUT),
+    }
+
+
+def of_classifier() -> dict[str, Any]:
+    """Fit the scikit-learn classifier, and refit it on the same labels: nothing more is paid."""
+    random = np.random.default_rng(3)
+    rows = random.normal(size=(400, 5))
+    labels = (rows[:, 0] + rows[:, 1] > 0).astype(int)
+    found: dict[str, Any] = {}
+    for method in ("alibi", "agibi", "moment_labels", "lp_mst"):
+        model = labeldp.LabelPrivateClassifier(
+            method, epsilon=2.0, classes=2, random_state=0, noise_seed=11, settings={"epochs": 5}
+        )
+        model.fit(rows, labels)
+        model.fit(rows, labels)
+        found[method] = {
+            "epsilon": model.epsilon_,
+            "delta": model.delta_,
+            "epsilon_total": model.total_epsilon_,
+            "ledger": [[line.mechanism, line.epsilon, line.labels] for line in model.ledger_],
+            "right_answers": int((model.predict(rows) == labels).sum()),
+        }
+    return found
+
+
+def of_commands() -> dict[str, Any]:
+    """Return what verbs that price something print as JSON."""
+    from labeldp.platform.cli.command_line import main
+
+    found: dict[str, Any] = {}
+    for line in COMMANDS:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.chdir(ROOT):
+            main([*line.split(), "--json"])
+        answer = json.loads(printed.getvalue())
+        planned = line.startswith("plan")
+        found[line] = {key: answer[key] for key in PLANNED} if planned else answer
+    return found
+
+
+@contextlib.contextmanager
+def _cluster() -> Iterator[None]:
+    """One Ray cluster of our own for all sweeps that want one."""
+    import ray
+
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def table(*, all_on_ray: bool = False) -> dict[str, Any]:
+    """Return the whole table, measured now."""
+    import torch
+
+    threads, found = torch.get_num_threads(), dict[str, Any]()
+    torch.set_num_threads(1)
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "LABELDP_DATA")
+    }
+    here: tuple[Callable[[], AbstractContextManager[None]], bool] = (without_cluster, False)
+    with (
+        patch.dict(os.environ, environment, clear=True),
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place,
+        contextlib.chdir(place),
+    ):
+        write_own_file(Path("own.csv"))
+        write_ratings(Path("ratings"), users=40, movies=30, ratings=1500)
+        found["classifier"], found["commands"] = of_classifier(), of_commands()
+        for kind, on_ray in (here, (_cluster, True)):
+            with kind():
+                for name, sweep in SWEEPS.items():
+                    if (sweep.ray or all_on_ray) == on_ray:
+                        found[name] = measured(sweep, Path(place, name.replace(" ", "_")))
+    torch.set_num_threads(threads)
+    return {"machine": machine(), "numbers": _plain(found)}
+
+
+def machine() -> dict[str, str]:
+    """Return what the last digits of training depend on."""
+    import platform
+
+    import scipy
+    import torch
+
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    vectors = [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_tile") if name in flags]
+    model = next((line.split(":")[1].strip() for line in lines if "model name" in line), "")
+    return {
+        "processor": f"{platform.machine()} {model} {' '.join(vectors)}".strip(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+    }
+
+
+def differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> list[str]:
+    """Return one line for each number that is another one.
+
+    On the machine of the table every digit has to be the same, but for the total over a sweep's
+    releases: trials end in any order, and their charges are added up in that order. On another
+    processor, or with other versions, sums round differently: prices agree to 1e-9, and what was
+    measured on a trained model is compared by the rules of `_near`.
+    """
+    exact = now["machine"] == then["machine"]
+    return list(_differing(now["numbers"], then["numbers"], "", exact))
+
+
+def _differing(now: Any, then: Any, where: str, exact: bool) -> Iterator[str]:
+    if isinstance(now, Mapping) and isinstance(then, Mapping):
+        for key in sorted({*now, *then}):
+            yield from _differing(now.get(key), then.get(key), f"{where}/{key}", exact)
+    elif isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
+        for index, (one, other) in enumerate(zip(now, then, strict=True)):
+            yield from _differing(one, other, f"{where}/{index}", exact)
+    elif now != then and not _near(now, then, where.rpartition("/")[2], exact):
+        yield f"{where}: {then!r} became {now!r}"
+
+
+#: Figures of a trained model. A model that rounds otherwise answers a few images otherwise.
+MEASURED = ("accuracy", "epsilon_m", "private/", "loss", "score", "auc", "error", "right_answers")
+
+
+def _near(now: Any, then: Any, name: str, exact: bool) -> bool:
+    """Whether two numbers that are not the same agree as far as they have to."""
+    if not (isinstance(now, float | int) and isinstance(then, float | int)):
+        return False
+    if exact:
+        return name == "epsilon_total" and math.isclose(now, then, rel_tol=1e-13)
+    if any(part in name for part in MEASURED):
+        # Three of the hundred or more answers that each of these was measured on; an audit's
+        # figures are steps of a bound, and say nothing on another machine.
+        return "accuracy" not in name or abs(now - then) <= 0.03
+    return math.isclose(now, then, rel_tol=1e-9)
+
+
+def main() -> None:
+    """Write the table, or say what differs from it."""
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    arguments.add_argument("--write", action="store_true", help="write the table anew")
+    arguments.add_argument("--ray", action="store_true", help="run every sweep on Ray")
+    asked = arguments.parse_args()
+    now = table(all_on_ray=asked.ray)
+    if asked.write:
+        TABLE.write_text(json.dumps(now, indent=1, sort_keys=True) + "\n")
+        return
+    different = differences(now, json.loads(TABLE.read_text()))
+    print("\n".join(different) or "every number is the same")
+    sys.exit(bool(different))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""The contract of every mechanism on labels: what it costs, what it leaks, what it refuses.
+
+A new mechanism is a line of `MECHANISMS`. Its distribution and its own parameters are tested beside
+it.
+"""
+
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.vault import LabelVault
+from tests.mechanisms.privacy_loss import RUNS, assert_private, events_of
+
+CLASSES, DELTA = 3, 1e-3
+PRIOR = np.array([0.5, 0.3, 0.2])
+Outputs = NDArray[Any]
+
+
+def gaussian_std(epsilon: float) -> float:
+    return calibrate_gaussian(epsilon=epsilon, delta=DELTA).noise_std
+
+
+def no_public(count: int) -> tuple[NDArray[Any], ...]:
+    return ()
+
+
+def loss_of(mechanism: Any, outputs: Outputs) -> NDArray[np.int64]:
+    """How much an output speaks for class 0 against 1, in sixteen intervals."""
+    loss = np.subtract(*mechanism.log_likelihood(outputs).T[:2])
+    return events_of(loss, edges=np.linspace(-4, 4, 15))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism that costs epsilon, and how to look at it.
+
+    Attributes:
+        make: Epsilon -> the mechanism.
+        event_of: Outputs for single labels -> events, whole numbers.
+        public: How many labels -> what it takes beside them; each label's output its own.
+        outputs: All that can come out for one label, or a few of infinitely many.
+        delta: At which epsilon holds.
+        parameter: What its constructor refuses unless it is positive and finite.
+    """
+
+    make: Callable[[float], Any]
+    event_of: Callable[[Any, Outputs], NDArray[np.int64]]
+    public: Callable[[int], tuple[NDArray[Any], ...]] = no_public
+    outputs: Outputs | None = None
+    delta: float = 0.0
+    parameter: str = "epsilon"
+
+
+BITS = np.array(np.meshgrid(*[[0, 1]] * CLASSES)).reshape(CLASSES, -1).T.astype(np.uint8)
+MECHANISMS = {
+    "LaplaceNoise": Case(
+        lambda epsilon: LaplaceNoise(epsilon=epsilon, num_classes=CLASSES),
+        loss_of,
+        outputs=np.vstack([10.0 * np.eye(3), -10.0 * np.eye(3), [[0.3, 0.4, 0.9]]]),
+    ),
+    "GaussianNoise": Case(
+        lambda epsilon: GaussianNoise(noise_std=gaussian_std(epsilon), num_classes=CLASSES),
+        loss_of,
+        delta=DELTA,
+        parameter="noise_std",
+    ),
+    "RandomizedResponse": Case(
+        lambda epsilon: RandomizedResponse(epsilon=epsilon, num_classes=CLASSES),
+        lambda _, outputs: outputs,
+        outputs=np.arange(CLASSES),
+    ),
+    "RRWithPrior": Case(
+        lambda epsilon: RRWithPrior(epsilon=epsilon),
+        lambda _, outputs: outputs,
+        public=lambda count: (np.tile(PRIOR, (count, 1)),),
+    ),
+    "BitFlip": Case(
+        lambda epsilon: BitFlip(epsilon=epsilon, num_classes=CLASSES),
+        lambda _, outputs: outputs @ np.array([4, 2, 1]),
+        outputs=BITS,
+    ),
+    "ClusterHistograms": Case(
+        lambda epsilon: ClusterHistograms(epsilon=epsilon, num_classes=CLASSES),
+        lambda _, outputs: outputs.clip(-1, 2) @ np.array([16, 4, 1]) + 21,
+        public=lambda count: (np.arange(count),),  # a cluster for each label
+    ),
+    "LabelMoments": Case(
+        lambda epsilon: LabelMoments(noise_std=gaussian_std(epsilon), num_classes=CLASSES),
+        # Of [D, K] sums along the unit vectors, a row for each label.
+        lambda mechanism, outputs: events_of(
+            (outputs[:, 0] - outputs[:, 1]) / mechanism.noise_std**2, edges=np.linspace(-4, 4, 15)
+        ),
+        public=lambda count: (np.eye(count, dtype=np.float32),),
+        delta=DELTA,
+        parameter="noise_std",
+    ),
+}
+WITH_LIKELIHOOD = [name for name, case in MECHANISMS.items() if case.outputs is not None]
+
+
+@pytest.mark.parametrize("name", [name for name in MECHANISMS if name != "LabelMoments"])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_it_leaks_no_more_than_epsilon_and_half_its_noise_is_caught(
+    name: str, epsilon: float
+) -> None:
+    """A million labels each of two classes; LabelMoments has its sensitivity tested instead."""
+    case = MECHANISMS[name]
+
+    def runs(asked: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        mechanism, generator = case.make(asked), np.random.default_rng(2)
+        first, second = (
+            case.event_of(
+                mechanism,
+                mechanism.release(np.full(RUNS, label), *case.public(RUNS), generator=generator),
+            )
+            for label in (0, 1)
+        )
+        return first, second
+
+    assert_private(runs, epsilon=epsilon, delta=case.delta)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@given(epsilon=st.floats(0.01, 20.0))
+@settings(max_examples=25, deadline=None)
+def test_its_event_costs_epsilon(name: str, epsilon: float) -> None:
+    case = MECHANISMS[name]
+    mechanism = case.make(epsilon)
+    assert epsilon_of([mechanism.event], delta=case.delta) == pytest.approx(epsilon, rel=1e-6)
+    assert 0.0 <= mechanism.failure_probability < 1.0
+    again = pickle.loads(pickle.dumps(mechanism))
+    assert again == mechanism and again.event == mechanism.event
+
+
+@pytest.mark.parametrize("name", WITH_LIKELIHOOD)
+@given(epsilon=st.floats(0.01, 8.0))
+@settings(max_examples=25, deadline=None)
+def test_no_output_speaks_for_a_class_by_more_than_epsilon_and_one_does_by_epsilon(
+    name: str, epsilon: float
+) -> None:
+    case = MECHANISMS[name]
+    likelihood = case.make(epsilon).log_likelihood(case.outputs)
+    apart = likelihood.max(axis=1) - likelihood.min(axis=1)
+    assert apart.max() == pytest.approx(epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["RandomizedResponse", "BitFlip"])
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_outputs_come_as_often_as_their_likelihood_says(name: str, epsilon: float) -> None:
+    """Up to a constant for each output, which BitFlip leaves out: compared between classes."""
+    case, rows = MECHANISMS[name], 200_000
+    mechanism, generator = case.make(epsilon), np.random.default_rng(3)
+    events = case.event_of(mechanism, case.outputs)  # type: ignore[arg-type]
+    seen = np.stack(
+        [
+            np.bincount(
+                case.event_of(mechanism, mechanism.release(np.full(rows, c), generator=generator)),
+                minlength=int(events.max()) + 1,
+            )[events]
+            for c in range(CLASSES)
+        ],
+        axis=1,
+    )
+    likelihood = np.exp(mechanism.log_likelihood(case.outputs))
+    expected = likelihood / likelihood.sum(1, keepdims=True) * seen.sum(1, keepdims=True)
+    z = (seen - expected) / np.sqrt(np.maximum(expected, 1.0))
+    assert np.abs(z[expected > 20]).max() < 5
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_vault_draws_it_once_and_charges_its_event(name: str) -> None:
+    case, labels = MECHANISMS[name], np.arange(30) % CLASSES
+    mechanism, vault = case.make(1.0), LabelVault(labels=labels, num_classes=CLASSES)
+    for noise in (OsEntropy(), SecureEntropy()):
+        first, again = (vault.release(mechanism, *case.public(30), noise=noise) for _ in range(2))
+        assert first.key == again.key and np.array_equal(first.values, again.values)
+    assert [charge.event for charge in vault.charges()] == [mechanism.event] * 2
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_draws_repeat_and_tensors_come_back_as_tensors(name: str) -> None:
+    case, labels = MECHANISMS[name], np.arange(30) % CLASSES
+    mechanism, public = case.make(1.0), case.public(30)
+    first, again, other = (
+        mechanism.release(labels, *public, generator=np.random.default_rng(seed))
+        for seed in (7, 7, 8)
+    )
+    assert np.array_equal(first, again) and not np.array_equal(first, other)
+    tensor = mechanism.release(
+        torch.from_numpy(labels),
+        *map(torch.from_numpy, public),
+        generator=torch.Generator().manual_seed(7),
+    )
+    assert isinstance(tensor, torch.Tensor) and tensor.shape == first.shape
+    with pytest.raises(TypeError, match="generator"):
+        mechanism.release(labels, *public, generator=None)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_bad_parameters_and_labels_are_named(name: str) -> None:
+    case = MECHANISMS[name]
+    mechanism = case.make(1.0)
+    for bad in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match=f"{case.parameter} is"):
+            type(mechanism)(**{**vars(mechanism), case.parameter: bad})
+    if "num_classes" in vars(mechanism):
+        with pytest.raises(ValueError, match="num_classes is 1"):
+            type(mechanism)(**{**vars(mechanism), "num_classes": 1})
+    for labels in ([0, CLASSES], [-1, 0], [0.5, 1.0], [0.0, math.nan]):
+        with pytest.raises(ValueError, match="label"):
+            mechanism.release(np.array(labels), *case.public(2), generator=np.random.default_rng(0))
