@@ -17,7 +17,7 @@ from mkdocs.structure.files import File, Files
 import labeldp
 from labeldp.platform.cli.command_line import all_verbs
 from labeldp.platform.cli.verb import Verb
-from labeldp.platform.key_reference import KeyFacts, all_keys
+from labeldp.platform.sweep.key_reference import KeyFacts, all_keys
 
 #: Headings of a docstring.
 _SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Yields")
@@ -25,7 +25,7 @@ _SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Yields")
 #: What Python is promised: module -> names. Those of `labeldp` are all that it exports.
 _PROMISED = {
     "labeldp": tuple(name for name in labeldp.__all__ if not name.startswith("_")),
-    "labeldp.trainers.trained_model": ("load_model", "TrainedModel"),
+    "labeldp.trainers.models.trained_model": ("load_model", "TrainedModel"),
     "labeldp.mechanisms.vault": ("LabelVault",),
 }
 

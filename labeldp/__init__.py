@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from labeldp.platform.api.result import Result as Result
     from labeldp.platform.api.result import load as load
     from labeldp.platform.api.running import run as run
-    from labeldp.platform.trusted.shared_vault import SharedVault as SharedVault
+    from labeldp.platform.vault.shared_vault import SharedVault as SharedVault
 
 try:
     __version__ = version("labeldp")
@@ -36,7 +36,7 @@ _WHERE = {
     "PrivacyAddsUp": "labeldp.platform.api.classifier",
     "PrivacyNotCounted": "labeldp.platform.api.classifier",
     "Result": "labeldp.platform.api.result",
-    "SharedVault": "labeldp.platform.trusted.shared_vault",
+    "SharedVault": "labeldp.platform.vault.shared_vault",
     "epsilon": "labeldp.platform.api.prices",
     "load": "labeldp.platform.api.result",
     "plan": "labeldp.platform.api.planning",

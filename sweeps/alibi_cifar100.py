@@ -20,11 +20,11 @@ trial, seven minutes each on an Intel Xeon with AMX; one trial alone takes both 
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.space import Grid
 from labeldp.platform.studies.home_preset import EPOCHS, network_preset
 from labeldp.platform.studies.smoke_sizes import SMALL_CNN
-from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
+from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Resources, Smoke, Sweep, Variant
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.model_name import ModelName

@@ -11,10 +11,10 @@ Hardware: two cores; each trial takes minutes.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.schedules import Schedule
+from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
+from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.settings.alibi import AlibiConfig, Noise
 from labeldp.trainers.settings.model_name import ModelName
 

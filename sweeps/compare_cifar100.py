@@ -14,9 +14,9 @@ the network.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.configuration import FeatureSet
 from labeldp.platform.studies.comparison import LARGER_EPSILONS, comparison
 from labeldp.platform.studies.network_comparison import network_comparison
+from labeldp.platform.sweep.configuration import FeatureSet
 
 SWEEP = comparison(
     "compare_cifar100",

@@ -18,12 +18,12 @@ trial, 7 minutes a stage on an Intel Xeon with AMX; one trial alone takes both c
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.studies.home_preset import EPOCHS, network_preset
 from labeldp.platform.studies.smoke_sizes import SMALL_CNN
-from labeldp.platform.sweep import Resources, Smoke, Sweep, Variant
+from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.sweep.sweep import Resources, Smoke, Sweep, Variant
+from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.schedules import Schedule
 from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.settings.model_name import ModelName
 

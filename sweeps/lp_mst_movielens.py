@@ -23,10 +23,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.losses import RobustLoss
+from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
+from labeldp.trainers.models.losses import RobustLoss
 from labeldp.trainers.settings.recommender import RecommenderConfig
 
 REPETITIONS = 3

@@ -16,15 +16,15 @@ import sys
 from typing import TYPE_CHECKING
 
 from labeldp.platform.cli.sweep_command import run
-from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Smoke, Sweep, Variant
+from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
 from labeldp.trainers.settings.alibi import AlibiConfig, Noise
 from labeldp.trainers.settings.model_name import ModelName
 
 if TYPE_CHECKING:
-    from labeldp.platform.driver import SweepOptions
     from labeldp.platform.studies.block_check import BlockOutcome
+    from labeldp.platform.sweep.driver import SweepOptions
 
 BLOCKS = 10
 

@@ -14,11 +14,11 @@ for epsilon_m. Hardware: two cores; 60,000 vectors of 768 numbers take under thr
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.configuration import AuditSettings, TrialConfig
-from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.priors import PriorSettings, PriorSource
-from labeldp.trainers.schedules import Schedule
+from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
+from labeldp.trainers.methods.priors import PriorSettings, PriorSource
+from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.settings.alibi_prior import PriorLabelsConfig
 
 SWEEP = Sweep(

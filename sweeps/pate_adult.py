@@ -15,9 +15,9 @@ Hardware: two cores, two minutes.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Smoke, Sweep
+from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Smoke, Sweep
 from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
 from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.settings.student import StudentConfig, StudentKind

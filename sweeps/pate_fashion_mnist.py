@@ -9,10 +9,15 @@ Hardware: two cores, three minutes.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureSet, TrialConfig
-from labeldp.platform.space import Grid
 from labeldp.platform.studies.pate_probe_grids import VARIANTS, smoke
-from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep.configuration import (
+    AuditSettings,
+    DataSettings,
+    FeatureSet,
+    TrialConfig,
+)
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Sweep
 from labeldp.trainers.settings.ensemble import EnsembleConfig
 from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.settings.student import StudentConfig, StudentKind

@@ -16,10 +16,10 @@ hours a teacher, so 230 GPU-hours for both ensembles, once, and 6 for a trial's 
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.studies.home_preset import pate_preset
 from labeldp.platform.studies.pate_fm_levels import SMOKE, level
-from labeldp.platform.sweep import Resources, Sweep
+from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.sweep.sweep import Resources, Sweep
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
 from labeldp.trainers.settings.fixmatch import FixMatchConfig

@@ -18,9 +18,9 @@ Hardware: two cores, about a minute.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Smoke, Sweep, Variant
+from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
 from labeldp.trainers.settings.alibi import AlibiConfig, Noise
 
 EPSILONS = {"trainer.epsilon": Grid(0.5, 1.0, 2.0, 4.0, 8.0)}

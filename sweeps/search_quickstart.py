@@ -15,15 +15,15 @@ Hardware: two cores, about two minutes.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.configuration import (
+from labeldp.platform.sweep.configuration import (
     AuditSettings,
     DataSettings,
     EvaluationSettings,
     TrialConfig,
 )
-from labeldp.platform.search.search_settings import OptunaSearch
-from labeldp.platform.space import Choice, LogUniform
-from labeldp.platform.sweep import Smoke, Sweep
+from labeldp.platform.sweep.search_settings import OptunaSearch
+from labeldp.platform.sweep.space import Choice, LogUniform
+from labeldp.platform.sweep.sweep import Smoke, Sweep
 from labeldp.trainers.settings.alibi import AlibiConfig
 
 SWEEP = Sweep(

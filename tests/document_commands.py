@@ -11,8 +11,8 @@ import pandas as pd
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.platform.cli.command_line import all_verbs
 from labeldp.platform.records.results import ResultsFolder
-from tests.platform.examples import a_record
-from tests.platform.publishing.folders import a_folder, keep_a_model
+from tests.platform.report.folders import a_folder, keep_a_model
+from tests.platform.sweep.examples import a_record
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [

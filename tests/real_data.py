@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.trainers.data_sets.catalog import find
+from labeldp.trainers.data.catalog import find
 from tests.shared_material import shared_path
 
 

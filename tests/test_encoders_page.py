@@ -22,11 +22,11 @@ from torch import nn
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.kept_results import KeptResults, read_results
 from labeldp.platform.records.run_card import run_card
-from labeldp.trainers.data import load
+from labeldp.trainers.data.labelled_data import load
+from labeldp.trainers.data.preprocessing import RowsRefused
 from labeldp.trainers.encoders.provenance import League
-from labeldp.trainers.preprocessing import RowsRefused
-from labeldp.trainers.trained_model import load_model
-from tests.platform.examples import a_charge
+from labeldp.trainers.models.trained_model import load_model
+from tests.platform.sweep.examples import a_charge
 from tests.real_data import real_data_root
 
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(600)]

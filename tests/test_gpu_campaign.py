@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from labeldp.platform.trusted.vault_store import SqliteStore
+from labeldp.platform.vault.vault_store import SqliteStore
 from tests.benchmarks.gpu_campaign.small import small_campaign
 from tests.trainers.data_samples import images, write_cifar_binary
 

@@ -57,10 +57,10 @@ def test_the_classifier_loads_no_torch_before_it_fits_and_never_ray() -> None:
 
 def test_layers_stay_importable_beside_the_standard_library() -> None:
     code = (
-        "import labeldp, platform, labeldp.platform.private_files, labeldp.mechanisms\n"
-        "print(platform.system(), labeldp.platform.private_files.__name__)"
+        "import labeldp, platform, labeldp.platform.records.private_files, labeldp.mechanisms\n"
+        "print(platform.system(), labeldp.platform.records.private_files.__name__)"
     )
-    assert run_python(code).split()[1] == "labeldp.platform.private_files"
+    assert run_python(code).split()[1] == "labeldp.platform.records.private_files"
 
 
 def test_an_epsilon_is_priced_without_torch() -> None:

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.reports.report import write_report
-from tests.platform.reports.test_audit_report import audited
-from tests.platform.reports.test_page import comparison
+from labeldp.platform.report.report import write_report
+from tests.platform.report.test_audit_report import audited
+from tests.platform.report.test_page import comparison
 from tests.source_tree import ROOT
 
 AXE = Path(os.environ.get("LABELDP_AXE", ROOT / "node_modules" / "axe-core" / "axe.min.js"))

@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 
 import labeldp
 from labeldp.platform.cli.command_line import all_verbs
-from labeldp.platform.configuration import METHODS
+from labeldp.platform.sweep.configuration import METHODS
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.platform.publishing.folders import a_folder
+from tests.platform.report.folders import a_folder
 from tests.source_tree import ROOT, imports_when_loaded, sources
 
 #: What takes more than half a second each, and is of no use where nothing is trained or drawn.

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import Event
 from labeldp.mechanisms.vault import Mechanism, Release
+from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.schedules import EpochMetrics
 
 if TYPE_CHECKING:  # torch, which plans and prices have no use for
     from torch import Tensor
 
-    from labeldp.trainers.data import PublicData
-    from labeldp.trainers.predictors import Predictor
-    from labeldp.trainers.priors import PriorSettings
+    from labeldp.trainers.data.labelled_data import PublicData
+    from labeldp.trainers.methods.priors import PriorSettings
+    from labeldp.trainers.models.predictors import Predictor
     from labeldp.trainers.settings.ensemble import EnsembleConfig
 
 

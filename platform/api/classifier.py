@@ -63,10 +63,10 @@ from labeldp.platform.api.process_ledger import (
 
 if TYPE_CHECKING:
     from labeldp.platform.api.fitting import Fitted
-    from labeldp.platform.configuration import TrialConfig
-    from labeldp.platform.trusted.near_labels import NearLabels
-    from labeldp.platform.trusted.shared_vault import SharedVault
-    from labeldp.trainers.data import PublicData
+    from labeldp.platform.sweep.configuration import TrialConfig
+    from labeldp.platform.vault.near_labels import NearLabels
+    from labeldp.platform.vault.shared_vault import SharedVault
+    from labeldp.trainers.data.labelled_data import PublicData
 
 #: What scikit-learn lets through of a matrix.
 _TAKEN: Any = {"dtype": "numeric", "accept_sparse": "csr", "ensure_all_finite": "allow-nan"}
@@ -120,7 +120,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         ledger_: This fit's releases, a list of `PaidRelease`.
         classes_: The classes, sorted [K].
         method_, method_reason_: What was taken, and why.
-        model_: The trained model by itself (`labeldp.trainers.trained_model`).
+        model_: The trained model by itself (`labeldp.trainers.models.trained_model`).
         audit_: What attacks could have found at most, and how many labels were spoiled for it.
         private_: What they found (epsilon_m, ...), and other figures made of true labels; for their
             owner, not shown, and pickled only if its `pickled` is set.
@@ -237,7 +237,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return chosen
 
     def save(self, folder: str | os.PathLike[str], *, after: Any = None) -> None:
-        """Write the model for others: `labeldp.trainers.trained_model.load_model` reads it.
+        """Write the model for others: `labeldp.trainers.models.trained_model.load_model` reads it.
 
         Nothing private is in it: weights, preprocessing, classes, what it cost.
 
@@ -367,7 +367,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _opened(self) -> "SharedVault":
         """The vault that was given, or one for this fit alone."""
-        from labeldp.platform.trusted.shared_vault import SharedVault
+        from labeldp.platform.vault.shared_vault import SharedVault
 
         if isinstance(self.vault, SharedVault):
             return self.vault
@@ -432,9 +432,9 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         names: NDArray[Any] | None,
         vault: "SharedVault",
     ) -> "NearLabels":
-        from labeldp.platform.audit_settings import AuditSettings
-        from labeldp.platform.trusted.near_labels import NearLabels, NearSecrets
-        from labeldp.platform.trusted.shared_vault import PublicSide
+        from labeldp.platform.sweep.audit_settings import AuditSettings
+        from labeldp.platform.vault.near_labels import NearLabels, NearSecrets
+        from labeldp.platform.vault.shared_vault import PublicSide
 
         count = self.canaries
         return NearLabels(
@@ -456,7 +456,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _take(self, fitted: "Fitted", data: "PublicData", config: "TrialConfig") -> None:
         """Keep what came out of a fit."""
         from labeldp.platform.api.fitting import facts_of_audit, private_figures_of
-        from labeldp.trainers.trained_model import Origin, TrainedModel
+        from labeldp.trainers.models.trained_model import Origin, TrainedModel
 
         self.epsilon_, self.delta_ = fitted.epsilon, fitted.delta
         self._seed_of_noise = self.noise_seed

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from labeldp.platform.api.fit_settings import SMALLEST_PATCHED
 
 if TYPE_CHECKING:
-    from labeldp.trainers.data import PublicData
-    from labeldp.trainers.trained_model import TrainedModel
+    from labeldp.trainers.data.labelled_data import PublicData
+    from labeldp.trainers.models.trained_model import TrainedModel
 
 
 class RowKind(Enum):
@@ -54,11 +54,11 @@ def public_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> "Pu
         ValueError: Infinite values, columns of several types, or images that are not bytes; row and
             column are named.
     """
-    from labeldp.trainers.data import FeatureKind, PublicData
-    from labeldp.trainers.data_sets.own_data import read_arrays
-    from labeldp.trainers.features import described_by_features
-    from labeldp.trainers.mapped_features import as_tensor
-    from labeldp.trainers.preprocessing import Preprocessing
+    from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
+    from labeldp.trainers.data.own_data import read_arrays
+    from labeldp.trainers.data.preprocessing import Preprocessing
+    from labeldp.trainers.models.features import described_by_features
+    from labeldp.trainers.models.mapped_features import as_tensor
 
     # The reader wants labels beside; none of the true ones has a part in preparing rows.
     nobodys = np.zeros(np.shape(rows)[0], dtype=np.int64)
@@ -102,7 +102,7 @@ def names_of(rows: Any) -> NDArray[Any] | None:
 
 def used_columns(rows: Any, model: "TrainedModel") -> Any:
     """Return rows without the columns that the fit left out; rows without names as they are."""
-    from labeldp.trainers.data_sets.columns import Columns, by_name
+    from labeldp.trainers.data.columns import Columns, by_name
 
     step, named = model.preprocessing.steps[0], by_name(rows)
     if named is None or not isinstance(step, Columns):

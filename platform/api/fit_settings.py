@@ -15,7 +15,7 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.platform.api.method_names import NamedMethod
 
 if TYPE_CHECKING:
-    from labeldp.platform.configuration import TrialConfig
+    from labeldp.platform.sweep.configuration import TrialConfig
 
 #: Images at least so high and wide are described by patches; smaller ones are taken as they are.
 SMALLEST_PATCHED = 16
@@ -101,7 +101,7 @@ def configured(
     Raises:
         ConfigurationError: A key or value that can't be used; the near miss is named.
     """
-    from labeldp.platform.configuration import TrialConfig, with_changes
+    from labeldp.platform.sweep.configuration import TrialConfig, with_changes
 
     own = {
         key if key.startswith("trainer.") else f"trainer.{key}": settings[key] for key in settings
@@ -112,7 +112,7 @@ def configured(
 @cache
 def _keys(method: str) -> frozenset[str]:
     """Return the keys that a method has; pure ones have no delta, those of other packages any."""
-    from labeldp.platform.configuration import TrialConfig, flatten, with_changes
+    from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 
     return frozenset(flatten(with_changes(TrialConfig(), {"method": method})))
 

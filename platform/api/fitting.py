@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
 from labeldp.platform.api.ledger_lines import PaidRelease, line_of
 from labeldp.platform.api.private_figures import PrivateFigures
-from labeldp.platform.configuration import TrialConfig
-from labeldp.platform.figure_names import is_owners
-from labeldp.platform.trusted.near_labels import NearLabels
-from labeldp.trainers.data import PublicData
+from labeldp.platform.sweep.configuration import TrialConfig
+from labeldp.platform.sweep.figure_names import is_owners
+from labeldp.platform.vault.near_labels import NearLabels
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.models.predictors import Predictor
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.predictors import Predictor
 
 #: Off a terminal, progress is told at most so often.
 _TELL_SECONDS = 5.0

@@ -42,7 +42,7 @@ class PaidRelease:
 
     def __str__(self) -> str:
         """Return the line for people."""
-        from labeldp.platform.publishing.ledger_words import price, what_of
+        from labeldp.platform.report.ledger_words import price, what_of
 
         paid = "paid now" if self.new else "paid by an earlier fit and read again"
         seeded = "; noise from a seed: no guarantee for who knows it" if self.seeded else ""

@@ -143,7 +143,7 @@ def named(name: str) -> NamedMethod:
     found = NAMED.get(_ALSO.get(plain, plain))
     if found is not None:
         return found
-    from labeldp.platform.configuration import METHODS  # loads every trainer
+    from labeldp.platform.sweep.configuration import METHODS  # loads every trainer
 
     if plain in METHODS:
         return NamedMethod(name=plain, method=plain, says=f"the trainer {plain}")

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.api.trial_table import best_of, trial_table
 from labeldp.platform.records.kept_results import KeptResults, read_results
 from labeldp.platform.records.results import ResultsFolderError
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from labeldp.platform.records.trial_record import TrialRecord
-    from labeldp.trainers.trained_model import TrainedModel
+    from labeldp.trainers.models.trained_model import TrainedModel
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Result:
             ResultsFolderError: There is no such trial.
             ModelFileError: It kept no model, or one that can't be read.
         """
-        from labeldp.trainers.trained_model import load_model
+        from labeldp.trainers.models.trained_model import load_model
 
         named = trial if isinstance(trial, str) else str(trial["trial"])
         return load_model(self.folder / "models" / self._kept().trial(named).hash)
@@ -120,9 +120,9 @@ class Result:
         """
         import pandas as pd
 
-        from labeldp.platform.publishing.folder_ledger import read_folder
-        from labeldp.platform.publishing.ledger_words import rows
-        from labeldp.platform.publishing.total_ledger import account_of
+        from labeldp.platform.report.folder_ledger import read_folder
+        from labeldp.platform.report.ledger_words import rows
+        from labeldp.platform.report.total_ledger import account_of
 
         return pd.DataFrame(rows(account_of([read_folder(self.folder)])))
 
@@ -134,8 +134,8 @@ class Result:
         Raises:
             StoreUnusable: The vault can't be read.
         """
-        from labeldp.platform.publishing.folder_ledger import read_folder
-        from labeldp.platform.publishing.total_ledger import account_of
+        from labeldp.platform.report.folder_ledger import read_folder
+        from labeldp.platform.report.total_ledger import account_of
 
         total = account_of([read_folder(self.folder)]).together
         return total.epsilon, total.delta
@@ -157,8 +157,8 @@ class Result:
     def _within(self, at_epsilon: float) -> "list[TrialRecord]":
         """Finished trials that cost no more than that."""
         from labeldp.mechanisms.ledger import Budget
-        from labeldp.platform.publishing.folder_ledger import read_folder
-        from labeldp.platform.publishing.selection import price_of, within
+        from labeldp.platform.report.folder_ledger import read_folder
+        from labeldp.platform.report.selection import price_of, within
 
         folder = read_folder(self.folder)
         finished = [each for each in folder.results.records.values() if each.finished]

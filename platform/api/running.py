@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from labeldp.platform.api.result import Result
 
 if TYPE_CHECKING:
-    from labeldp.platform.configuration import TrialConfig
-    from labeldp.platform.sweep import Sweep
+    from labeldp.platform.sweep.configuration import TrialConfig
+    from labeldp.platform.sweep.sweep import Sweep
 
     Runnable = TrialConfig | Sweep | Mapping[str, Any] | str | os.PathLike[str]
 
@@ -46,8 +46,8 @@ def run(
         BudgetExceeded: It would cost more than `max_epsilon_total`.
         CannotFit: The cluster can't hold a trial.
     """
-    from labeldp.platform.driver import run_sweep
-    from labeldp.platform.sweep_options import SweepOptions
+    from labeldp.platform.sweep.driver import run_sweep
+    from labeldp.platform.sweep.sweep_options import SweepOptions
 
     sweep = sweep_of(what)
     folder = Path(results) if results is not None else Path("results", sweep.name)
@@ -64,8 +64,8 @@ def sweep_of(what: "Runnable") -> "Sweep":
         ValueError: Neither, or a file that holds no sweep.
     """
     from labeldp.platform.cli.sweep_plan import load_sweep
-    from labeldp.platform.configuration import TrialConfig, with_changes
-    from labeldp.platform.sweep import Sweep
+    from labeldp.platform.sweep.configuration import TrialConfig, with_changes
+    from labeldp.platform.sweep.sweep import Sweep
 
     if isinstance(what, Sweep):
         return what

@@ -1,19 +1,19 @@
 """Trials as a DataFrame: one row for each, what it was, how accurate, at what price.
 
-What only the labels' owner may see (`platform/figure_names.py`) is left out unless asked for. Only
-the interval of epsilon_m, which is the owner's too, stands in every row: as in a sweep's report, it
-is one of the three numbers that are shown side by side, and the table is for the owner.
+What only the labels' owner may see (`platform/sweep/figure_names.py`) is left out unless requested.
+Only the interval of epsilon_m, which is the owner's too, stands in every row: as in a sweep's
+report, it is one of the three numbers that are shown side by side, and the table is for the owner.
 """
 
 from collections.abc import Iterable, Sequence
 from statistics import stdev
 from typing import TYPE_CHECKING, Any
 
-from labeldp.platform.accuracy_figures import ChooseBy, chosen_by
 from labeldp.platform.api.method_names import name_of
-from labeldp.platform.choice_noise import refuse_lottery
-from labeldp.platform.figure_names import is_owners
 from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by
+from labeldp.platform.sweep.choice_noise import refuse_lottery
+from labeldp.platform.sweep.figure_names import is_owners
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _config(options: argparse.Namespace) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from labeldp.platform.key_reference import all_keys, keys_of
+    from labeldp.platform.sweep.key_reference import all_keys, keys_of
 
     found = all_keys() if options.method is None else keys_of(options.method)
     text = (options.match or "").lower()

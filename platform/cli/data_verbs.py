@@ -14,8 +14,8 @@ from labeldp.platform.cli.verb import Group, Verb, plain_text
 if TYPE_CHECKING:
     from labeldp.platform.cli.own_check import OwnCheck
     from labeldp.platform.cli.tables import Table
-    from labeldp.trainers.data_sets.data_set import DataSet
-    from labeldp.trainers.data_sets.own_files import OwnSource
+    from labeldp.trainers.data.data_set import DataSet
+    from labeldp.trainers.data.own_files import OwnSource
 
 DATA = Group(name="data", summary="data sets")
 
@@ -92,15 +92,15 @@ class SetFetched:
 
 def list_sets(root: str | Path | None) -> list[SetEntry]:
     """Return every data set, and whether its files are below `root` (see `data_root`)."""
-    from labeldp.trainers.data_sets.catalog import DATASETS
-    from labeldp.trainers.data_sets.files import data_root
+    from labeldp.trainers.data.catalog import DATASETS
+    from labeldp.trainers.data.files import data_root
 
     folder = data_root(root)
     return [_entry(name, folder) for name in DATASETS]
 
 
 def _entry(name: str, folder: Path) -> SetEntry:
-    from labeldp.trainers.data_sets.catalog import DATASETS
+    from labeldp.trainers.data.catalog import DATASETS
     from labeldp.trainers.extensions import ExtensionError
 
     try:
@@ -126,8 +126,8 @@ def check_set(name: str, *, root: str | Path | None = None) -> SetCheck:
     Raises:
         ValueError: There is no such data set.
     """
-    from labeldp.trainers.data_sets.catalog import find
-    from labeldp.trainers.data_sets.files import data_root
+    from labeldp.trainers.data.catalog import find
+    from labeldp.trainers.data.files import data_root
 
     if name == "own":
         raise ValueError("name the file itself: labeldp data check FILE.csv")
@@ -136,7 +136,7 @@ def check_set(name: str, *, root: str | Path | None = None) -> SetCheck:
     if not data_set.available(folder):
         return SetCheck(name=data_set.name, ok=False, path=path, problems=problems)
     # Here, for it loads torch, which all else does without.
-    from labeldp.trainers.data import load
+    from labeldp.trainers.data.labelled_data import load
 
     try:
         data = load(data_set.name, root=folder)
@@ -163,9 +163,9 @@ def fetch_set(name: str, *, root: str | Path | None = None) -> SetFetched:
     Raises:
         ValueError: There is no such set, it can't be downloaded, or it came damaged.
     """
-    from labeldp.trainers.data_sets.catalog import find
-    from labeldp.trainers.data_sets.fetch import fetch
-    from labeldp.trainers.data_sets.files import data_root
+    from labeldp.trainers.data.catalog import find
+    from labeldp.trainers.data.fetch import fetch
+    from labeldp.trainers.data.files import data_root
 
     fetch(name, root)
     return SetFetched(name=name, path=_place(find(name), data_root(root)))
@@ -179,7 +179,7 @@ def _place(data_set: "DataSet", root: Path) -> str:
 
 
 def _list(options: argparse.Namespace) -> SetList:
-    from labeldp.trainers.data_sets.files import data_root
+    from labeldp.trainers.data.files import data_root
 
     return SetList(root=str(data_root(options.root).absolute()), sets=list_sets(options.root))
 
@@ -204,7 +204,7 @@ def _listed(found: SetList) -> "list[Table | str]":
 
 
 def _check(options: argparse.Namespace) -> "SetCheck | OwnCheck":
-    from labeldp.trainers.data_sets.own_files import OWN_FILES
+    from labeldp.trainers.data.own_files import OWN_FILES
 
     name = options.name
     if options.features is not None:
@@ -221,8 +221,8 @@ def _check(options: argparse.Namespace) -> "SetCheck | OwnCheck":
 
 
 def _source(options: argparse.Namespace, path: str) -> "OwnSource":
-    from labeldp.platform.data_settings import DataSettings
-    from labeldp.trainers.data_sets.own_files import HoldOut
+    from labeldp.platform.sweep.data_settings import DataSettings
+    from labeldp.trainers.data.own_files import HoldOut
 
     return DataSettings(
         path=path,

@@ -111,8 +111,8 @@ def _packages() -> list[Check]:
 
 def _extensions() -> list[Check]:
     """What other packages add, and whether it can be used."""
-    from labeldp.platform.configuration import METHODS
-    from labeldp.trainers.data_sets.catalog import DATASETS
+    from labeldp.platform.sweep.configuration import METHODS
+    from labeldp.trainers.data.catalog import DATASETS
     from labeldp.trainers.extensions import ExtensionError
 
     checks = []
@@ -153,7 +153,7 @@ def _disk() -> list[Check]:
 
 
 def _ray() -> list[Check]:
-    from labeldp.platform.cluster import ClusterUnusable, connected
+    from labeldp.platform.sweep.cluster import ClusterUnusable, connected
 
     started = time.monotonic()
     try:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labeldp.platform.private_files import owner_only
-from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
-from labeldp.platform.publishing.ledger_words import sentences
-from labeldp.platform.publishing.sweep_totals import sweep_totals
-from labeldp.platform.reports.page import AroundTrials
-from labeldp.platform.reports.report import Report, write_report
-from labeldp.trainers.regular_files import FileRefused, open_regular
+from labeldp.platform.records.private_files import owner_only
+from labeldp.platform.report.folder_ledger import FolderLedger, read_folder
+from labeldp.platform.report.ledger_words import sentences
+from labeldp.platform.report.page import AroundTrials
+from labeldp.platform.report.report import Report, write_report
+from labeldp.platform.report.sweep_totals import sweep_totals
+from labeldp.trainers.data.regular_files import FileRefused, open_regular
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from labeldp.trainers.data_sets.own_description import ColumnSeen, FileSeen
-    from labeldp.trainers.data_sets.own_files import OwnSource
+    from labeldp.trainers.data.own_description import ColumnSeen, FileSeen
+    from labeldp.trainers.data.own_files import OwnSource
 
 #: More columns than that are not listed for people; JSON has all of them.
 _LISTED = 40
@@ -55,11 +55,11 @@ def check_own(source: "OwnSource") -> OwnCheck:
     Args:
         source: Which file, and what is said of it so far.
     """
-    from labeldp.trainers.data_sets.own_data import read_own
-    from labeldp.trainers.data_sets.own_description import describe
-    from labeldp.trainers.data_sets.own_features import ColumnsLeftOut
-    from labeldp.trainers.data_sets.own_files import read_table
-    from labeldp.trainers.data_sets.set_size import fingerprint_of, size_of
+    from labeldp.trainers.data.own_data import read_own
+    from labeldp.trainers.data.own_description import describe
+    from labeldp.trainers.data.own_features import ColumnsLeftOut
+    from labeldp.trainers.data.own_files import read_table
+    from labeldp.trainers.data.set_size import fingerprint_of, size_of
 
     assert source.path is not None
     path = str(Path(source.path).expanduser().absolute())

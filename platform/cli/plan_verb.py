@@ -24,7 +24,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _plan(options: argparse.Namespace) -> Any:
     sweep_file(options.sweep)  # the next line takes ten seconds
     from labeldp.platform.cli.sweep_plan import load_sweep, plan_of
-    from labeldp.platform.overrides import read_yaml
+    from labeldp.platform.sweep.overrides import read_yaml
 
     sweep = load_sweep(options.sweep)
     results = results_of(sweep, named=options.results, preset=options.preset, smoke=options.smoke)

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.platform.cli.raw_row_files import read_rows
-from labeldp.platform.private_files import replacing
 from labeldp.platform.records.kept_models import DESCRIPTION
 from labeldp.platform.records.mlflow_model import prediction_columns
+from labeldp.platform.records.private_files import replacing
 from labeldp.platform.records.trial_record import TrialRecord
-from labeldp.trainers.data_sets.columns import ColumnsIgnored
+from labeldp.trainers.data.columns import ColumnsIgnored
 from labeldp.trainers.encoders.embedding_record import checked_record
 from labeldp.trainers.encoders.provenance import FeatureProvenance
-from labeldp.trainers.trained_model import load_model
+from labeldp.trainers.models.trained_model import load_model
 
 _ENDINGS = (".parquet", ".csv")
 

@@ -35,9 +35,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _publish(options: argparse.Namespace) -> Any:
     if not Path(options.results).is_dir():  # the next lines take seconds
         raise ValueError(f"there is no folder {options.results}; name the results of a sweep")
-    from labeldp.platform.accuracy_figures import ChooseBy
-    from labeldp.platform.publishing.public_folder import PublishRequest, publish
-    from labeldp.platform.publishing.selection import Reservation
+    from labeldp.platform.report.public_folder import PublishRequest, publish
+    from labeldp.platform.report.selection import Reservation
+    from labeldp.platform.sweep.accuracy_figures import ChooseBy
 
     return publish(
         PublishRequest(

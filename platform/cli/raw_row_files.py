@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeldp.platform.cli.array_files import ArrayFileError, read_array
-from labeldp.trainers.data_sets.columns import Categories, Columns
-from labeldp.trainers.data_sets.files import DataFileError
-from labeldp.trainers.data_sets.own_files import csv_table
-from labeldp.trainers.preprocessing import Preprocessing
-from labeldp.trainers.regular_files import FileRefused, open_regular
+from labeldp.trainers.data.columns import Categories, Columns
+from labeldp.trainers.data.files import DataFileError
+from labeldp.trainers.data.own_files import csv_table
+from labeldp.trainers.data.preprocessing import Preprocessing
+from labeldp.trainers.data.regular_files import FileRefused, open_regular
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

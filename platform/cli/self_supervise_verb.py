@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from labeldp.platform.cli.verb import Verb, plain_text
 
 if TYPE_CHECKING:  # torch, which `labeldp --help` has no use for
-    from labeldp.trainers.self_supervised.kept_pretraining import Pretrained
-    from labeldp.trainers.self_supervised.pretraining import PretrainingMetrics
+    from labeldp.trainers.encoders.kept_pretraining import Pretrained
+    from labeldp.trainers.encoders.pretraining import PretrainingMetrics
 
 #: Networks that can be an encoder, by the name that people type.
 _MODELS = ("fast_cnn", "resnet18", "wide_resnet28", "small_cnn")
@@ -52,14 +52,14 @@ def _told(metrics: "PretrainingMetrics") -> None:
 
 
 def _self_supervise(options: argparse.Namespace) -> Any:
-    from labeldp.platform.endings import Unfinished
-    from labeldp.trainers.performance import Device, Performance, Precision
-    from labeldp.trainers.schedules import TrainingDiverged
-    from labeldp.trainers.self_supervised.kept_pretraining import (
+    from labeldp.platform.sweep.endings import Unfinished
+    from labeldp.trainers.encoders.kept_pretraining import (
         PretrainRequest,
         pretrain,
         training_images,
     )
+    from labeldp.trainers.models.schedules import TrainingDiverged
+    from labeldp.trainers.performance import Device, Performance, Precision
     from labeldp.trainers.settings.model_name import ModelName
     from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from labeldp.platform.search.search_settings import AshaStop, OptunaSearch
-    from labeldp.platform.sweep import Sweep
-    from labeldp.platform.sweep_options import SweepOptions
+    from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
+    from labeldp.platform.sweep.sweep import Sweep
+    from labeldp.platform.sweep.sweep_options import SweepOptions
 
 
 def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,10 +69,10 @@ def plan_options(sweep: "Sweep", options: argparse.Namespace, *, results: Path) 
     Raises:
         ValueError: An argument that can't be used.
     """
-    from labeldp.platform.accuracy_figures import ChooseBy
-    from labeldp.platform.line_choice import LineChoice
-    from labeldp.platform.overrides import parse_overrides
-    from labeldp.platform.sweep_options import SweepOptions
+    from labeldp.platform.sweep.accuracy_figures import ChooseBy
+    from labeldp.platform.sweep.line_choice import LineChoice
+    from labeldp.platform.sweep.overrides import parse_overrides
+    from labeldp.platform.sweep.sweep_options import SweepOptions
 
     return SweepOptions(
         smoke=options.smoke,
@@ -92,7 +92,7 @@ def _search(sweep: "Sweep", options: argparse.Namespace) -> "OptunaSearch | None
     """The search that is asked for, on top of the sweep's own."""
     from dataclasses import replace
 
-    from labeldp.platform.search.search_settings import OptunaSearch
+    from labeldp.platform.sweep.search_settings import OptunaSearch
 
     asked = {"trials": options.trials, "seed": options.search_seed}
     changes = {name: value for name, value in asked.items() if value is not None}
@@ -109,6 +109,6 @@ def _search(sweep: "Sweep", options: argparse.Namespace) -> "OptunaSearch | None
 
 
 def _stop(sweep: "Sweep", options: argparse.Namespace) -> "AshaStop | None":
-    from labeldp.platform.search.search_settings import AshaStop
+    from labeldp.platform.sweep.search_settings import AshaStop
 
     return sweep.stop or AshaStop() if options.stop else None

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, NoReturn
 from labeldp.platform.cli.exit_codes import ExitCode
 from labeldp.platform.cli.sweep_arguments import add_plan_arguments, plan_options
 from labeldp.platform.cli.verb import Verb, explained
-from labeldp.trainers.regular_files import FileRefused, read_bytes
+from labeldp.trainers.data.regular_files import FileRefused, read_bytes
 
 if TYPE_CHECKING:
-    from labeldp.platform.sweep import Sweep
-    from labeldp.platform.sweep_options import SweepOptions
-    from labeldp.platform.sweep_report import SweepOutcome
+    from labeldp.platform.sweep.sweep import Sweep
+    from labeldp.platform.sweep.sweep_options import SweepOptions
+    from labeldp.platform.sweep.sweep_report import SweepOutcome
 
     Runner = Callable[[Sweep, SweepOptions], SweepOutcome]
 
@@ -47,7 +47,7 @@ def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None)
     results = results_of(sweep, named=options.results, preset=options.preset, smoke=options.smoke)
 
     def carry_out(options: argparse.Namespace) -> "SweepOutcome":
-        from labeldp.platform.driver import run_sweep
+        from labeldp.platform.sweep.driver import run_sweep
 
         return (runner or run_sweep)(sweep, _sweep_options(sweep, options, results=results))
 
@@ -82,7 +82,7 @@ def results_of(
 
 
 def _sweep_options(sweep: "Sweep", options: argparse.Namespace, *, results: Path) -> "SweepOptions":
-    from labeldp.platform.earlier_starts import Resume
+    from labeldp.platform.sweep.earlier_starts import Resume
 
     return replace(
         plan_options(sweep, options, results=results),

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
-from labeldp.platform.beforehand import notes_of
 from labeldp.platform.cli.sweep_command import results_of, sweep_file
-from labeldp.platform.configuration import ConfigurationError
-from labeldp.platform.cost import check_priors, releases_of
-from labeldp.platform.data_size import DataSize, size_of_data
-from labeldp.platform.overrides import parse_overrides, read_yaml
-from labeldp.platform.planned_minutes import planned_minutes
-from labeldp.platform.search.stand_ins import DataFacts, Search
-from labeldp.platform.sweep import PlannedTrial, Sweep, ensembles_of
-from labeldp.platform.sweep_options import SweepOptions, prepare
-from labeldp.platform.sweep_price import audited, priced
+from labeldp.platform.sweep.beforehand import notes_of
+from labeldp.platform.sweep.configuration import ConfigurationError
+from labeldp.platform.sweep.cost import check_priors, releases_of
+from labeldp.platform.sweep.data_size import DataSize, size_of_data
+from labeldp.platform.sweep.overrides import parse_overrides, read_yaml
+from labeldp.platform.sweep.planned_minutes import planned_minutes
+from labeldp.platform.sweep.stand_ins import DataFacts, Search
+from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, ensembles_of
+from labeldp.platform.sweep.sweep_options import SweepOptions, prepare
+from labeldp.platform.sweep.sweep_price import audited, priced
 from labeldp.trainers.performance import Device
 
 

@@ -12,11 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.cli.folder_report import ReportFiles
-from labeldp.platform.private_files import owner_only
-from labeldp.platform.publishing.folder_ledger import FolderLedger, read_folder
-from labeldp.platform.publishing.ledger_words import sentences
+from labeldp.platform.records.private_files import owner_only
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking_address import (
     FEATURE_TAG,
@@ -25,8 +22,11 @@ from labeldp.platform.records.tracking_address import (
     default_uri,
     shown,
 )
-from labeldp.platform.reports.page import AroundTrials
-from labeldp.platform.reports.report import write_report
+from labeldp.platform.report.folder_ledger import FolderLedger, read_folder
+from labeldp.platform.report.ledger_words import sentences
+from labeldp.platform.report.page import AroundTrials
+from labeldp.platform.report.report import write_report
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
 
 if TYPE_CHECKING:  # two seconds, which a mistyped name should not cost
     from mlflow.entities import Run

@@ -17,8 +17,8 @@ import ray
 from ray.exceptions import ActorUnavailableError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from labeldp.platform.private_files import inner_folder, replacing
 from labeldp.platform.records.kept_models import ModelNotKept, write_model
+from labeldp.platform.records.private_files import inner_folder, replacing
 
 #: A trial's state is kept at most so often: it is tens of megabytes for a large network.
 KEEP_SECONDS = 60.0

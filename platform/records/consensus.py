@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.platform.private_files import inner_folder
 from labeldp.platform.records.json_files import ResultsFolderError, read_json, write_json
+from labeldp.platform.records.private_files import inner_folder
 
 #: Equal parts of the shares from 0 to 1.
 BINS = 20

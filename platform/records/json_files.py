@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from labeldp.platform.private_files import NotOurs, replacing
-from labeldp.trainers.regular_files import read_bytes
+from labeldp.platform.records.private_files import NotOurs, replacing
+from labeldp.trainers.data.regular_files import read_bytes
 
 #: Records hold a number per metric and epoch: a few megabytes at the most.
 _RECORD_BYTES = 100_000_000

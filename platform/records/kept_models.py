@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from labeldp.platform.private_files import inner_folder, replacing
+from labeldp.platform.records.private_files import inner_folder, replacing
 
 if TYPE_CHECKING:  # torch comes with it, and whoever keeps models does without
-    from labeldp.trainers.trained_model import TrainedModel
+    from labeldp.trainers.models.trained_model import TrainedModel
 
 #: The description is written last, so that where it is, the model is whole.
 DESCRIPTION, ARRAYS = "model.json", "model.safetensors"

@@ -23,7 +23,7 @@ from labeldp.platform.records.kept_models import ARRAYS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from labeldp.trainers.trained_model import TrainedModel
+    from labeldp.trainers.models.trained_model import TrainedModel
 
 #: Below the folder that MLflow knows, where the two files of the model are.
 DATA = "data"
@@ -70,7 +70,7 @@ def prediction_columns(model: "TrainedModel", rows: Any) -> dict[str, Any]:
 
 def _load_pyfunc(path: str) -> RowsModel:
     """Return the model in a folder; MLflow calls it by this name."""
-    from labeldp.trainers.trained_model import load_model
+    from labeldp.trainers.models.trained_model import load_model
 
     return RowsModel(load_model(path))
 

@@ -7,8 +7,8 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from labeldp.platform.accuracy_figures import accuracy_text
 from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.sweep.accuracy_figures import accuracy_text
 
 #: Off a terminal, trials in training are spoken of this often.
 TELL_SECONDS = 60.0

@@ -16,7 +16,6 @@ from ray import tune
 
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.configuration import flatten, to_yaml
 from labeldp.platform.records.checkpoints import forget
 from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.kept_models import kept_model
@@ -26,8 +25,9 @@ from labeldp.platform.records.run_card import run_card
 from labeldp.platform.records.tracking import TRACKING_ERRORS, Tracker
 from labeldp.platform.records.tracking_address import FEATURE_TAG
 from labeldp.platform.records.tracking_page import run_names, whole_name
-from labeldp.platform.sweep import PlannedTrial
-from labeldp.platform.vault_owner import VaultOwner
+from labeldp.platform.sweep.configuration import flatten, to_yaml
+from labeldp.platform.sweep.sweep import PlannedTrial
+from labeldp.platform.vault.vault_owner import VaultOwner
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 
 #: Curves are sent at most this often; a tracking server serves many trials.

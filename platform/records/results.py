@@ -14,19 +14,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from labeldp.platform.private_files import (
-    DRAFT_ENDING,
-    NotOurs,
-    inner_folder,
-    open_private,
-    private_folder,
-)
 from labeldp.platform.records.json_files import (
     ResultsFolderError,
     dumps,
     read_json,
     write_json,
     write_text,
+)
+from labeldp.platform.records.private_files import (
+    DRAFT_ENDING,
+    NotOurs,
+    inner_folder,
+    open_private,
+    private_folder,
 )
 from labeldp.platform.records.sweep_identity import SweepIdentity
 from labeldp.platform.records.trial_record import TrialRecord

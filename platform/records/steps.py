@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TextIO
 
-from labeldp.trainers.telling import listening
+from labeldp.trainers.models.telling import listening
 
 #: A step that takes longer is spoken of again.
 PATIENCE_SECONDS = 15.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from types import NoneType
 from typing import Any, Self, get_args
 
-from labeldp.platform.accuracy_figures import ChooseBy
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote
 
-from labeldp.trainers.regular_files import FileRefused, open_regular
+from labeldp.trainers.data.regular_files import FileRefused, open_regular
 
 #: What tags begin with that say what made the features of a run.
 FEATURE_TAG = "features."

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from labeldp.platform.accuracy_figures import estimated_text
-from labeldp.platform.sweep import PlannedTrial
+from labeldp.platform.sweep.accuracy_figures import estimated_text
+from labeldp.platform.sweep.sweep import PlannedTrial
 
 #: Id of the saved view: part of a tag's name and of the link.
 VIEW = "labeldp"

@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms.auditing import EpsilonInterval, memorization_interval_from_pairs
-from labeldp.platform.accuracy_figures import chosen_by
-from labeldp.platform.cluster import connected
-from labeldp.platform.configuration import ConfigurationError
-from labeldp.platform.driver import run_sweep
-from labeldp.platform.private_files import owner_only, private_folder
+from labeldp.platform.records.private_files import owner_only, private_folder
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, write_text
 from labeldp.platform.records.tracking_address import default_uri
-from labeldp.platform.sweep import Sweep
-from labeldp.platform.sweep_options import SweepOptions, prepare
-from labeldp.platform.sweep_report import SweepOutcome
-from labeldp.platform.trusted.audits import AttackEvidence, evidence_path
+from labeldp.platform.sweep.accuracy_figures import chosen_by
+from labeldp.platform.sweep.cluster import connected
+from labeldp.platform.sweep.configuration import ConfigurationError
+from labeldp.platform.sweep.driver import run_sweep
+from labeldp.platform.sweep.sweep import Sweep
+from labeldp.platform.sweep.sweep_options import SweepOptions, prepare
+from labeldp.platform.sweep.sweep_report import SweepOutcome
+from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 
 TOGETHER = "together"
 

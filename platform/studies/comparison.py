@@ -15,11 +15,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from labeldp.platform.configuration import AuditSettings, DataSettings, FeatureSet, TrialConfig
-from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Preset, Smoke, Sweep, Variant
-from labeldp.trainers.priors import PriorSource
-from labeldp.trainers.schedules import Schedule
+from labeldp.platform.sweep.configuration import (
+    AuditSettings,
+    DataSettings,
+    FeatureSet,
+    TrialConfig,
+)
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Preset, Smoke, Sweep, Variant
+from labeldp.trainers.methods.priors import PriorSource
+from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.noise import Noise
 from labeldp.trainers.settings.pate import AggregatorKind

@@ -8,9 +8,9 @@ processors). Full width is `trainer.width=64`.
 from collections.abc import Mapping
 from typing import Any
 
-from labeldp.platform.space import Axis
-from labeldp.platform.sweep import Preset, Variant
-from labeldp.trainers.fast_training import LABEL_SMOOTHING, as_changes, fast_training
+from labeldp.platform.sweep.space import Axis
+from labeldp.platform.sweep.sweep import Preset, Variant
+from labeldp.trainers.models.fast_training import LABEL_SMOOTHING, as_changes, fast_training
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.ensemble import TeacherKind
 from labeldp.trainers.settings.fixmatch import WeakBranch

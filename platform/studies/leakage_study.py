@@ -24,10 +24,10 @@ from labeldp.mechanisms.pate.leakage_measurements import (
     measure_reconstruction,
 )
 from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities, reconstruct
-from labeldp.platform.private_files import private_folder
+from labeldp.platform.records.private_files import private_folder
 from labeldp.platform.records.results import dumps, write_text
-from labeldp.trainers.data_sets.files import DatasetMissing, data_root
-from labeldp.trainers.pate.attribute_inference import (
+from labeldp.trainers.data.files import DatasetMissing, data_root
+from labeldp.trainers.methods.pate.attribute_inference import (
     AdultEnsemble,
     AttributeInference,
     GroupVotes,

@@ -13,12 +13,12 @@ at half width, but for two lines that tell what full width is worth.
 from dataclasses import replace
 from typing import Any
 
-from labeldp.platform.configuration import FeatureSet
-from labeldp.platform.space import Grid
 from labeldp.platform.studies.home_preset import EPOCHS, network_preset
-from labeldp.platform.sweep import Preset, Variant
-from labeldp.trainers.fast_training import FULL_WIDTH, LABEL_SMOOTHING
-from labeldp.trainers.priors import PriorSource
+from labeldp.platform.sweep.configuration import FeatureSet
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Preset, Variant
+from labeldp.trainers.methods.priors import PriorSource
+from labeldp.trainers.models.fast_training import FULL_WIDTH, LABEL_SMOOTHING
 from labeldp.trainers.settings.noise import Noise
 
 #: Repetitions of moment labels in stages.

@@ -6,7 +6,7 @@ Malek et al., "Antipodes of Label Differential Privacy: PATE and ALIBI", NeurIPS
 from collections.abc import Mapping
 from typing import Any
 
-from labeldp.platform.sweep import Smoke, Variant
+from labeldp.platform.sweep.sweep import Smoke, Variant
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.model_name import ModelName
 

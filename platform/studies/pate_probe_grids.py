@@ -7,10 +7,10 @@ votes. Papernot et al., "Scalable Private Learning with PATE", ICLR 2018, has 25
 from collections.abc import Mapping
 from typing import Any
 
-from labeldp.platform.space import Axis, Grid
-from labeldp.platform.sweep import Smoke, Variant
-from labeldp.trainers.data_sets.catalog import find
-from labeldp.trainers.data_sets.files import data_root
+from labeldp.platform.sweep.space import Axis, Grid
+from labeldp.platform.sweep.sweep import Smoke, Variant
+from labeldp.trainers.data.catalog import find
+from labeldp.trainers.data.files import data_root
 
 #: 12 settings of 250 teachers, 24 of 800.
 VARIANTS = (

@@ -2,7 +2,7 @@
 
 import argparse
 
-from labeldp.trainers.data import LabelledData, load
+from labeldp.trainers.data.labelled_data import LabelledData, load
 
 
 def load_or_refuse(

@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.trainers.data import LabelledData, PublicData
-from labeldp.trainers.fast_training import HALF_WIDTH, LABEL_SMOOTHING, fast_training
-from labeldp.trainers.learner import Learner, LearnerConfig
-from labeldp.trainers.models import ModelName
+from labeldp.trainers.data.labelled_data import LabelledData, PublicData
+from labeldp.trainers.models.fast_training import HALF_WIDTH, LABEL_SMOOTHING, fast_training
+from labeldp.trainers.models.learner import Learner, LearnerConfig
+from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.models.schedules import EpochMetrics, Schedule
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
-from labeldp.trainers.schedules import EpochMetrics, Schedule
 from tests.benchmarks.data_at_hand import load_or_refuse
 from tests.benchmarks.interruption import ended
 

@@ -25,14 +25,14 @@ import numpy as np
 import torch
 
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.alibi import AlibiConfig
-from labeldp.trainers.augmentation import CropAndFlip
-from labeldp.trainers.fixmatch import FixMatch
-from labeldp.trainers.fixmatch.rand_augment import RandAugment
-from labeldp.trainers.fixmatch.views import ImageViews
-from labeldp.trainers.learner import LearnerConfig
-from labeldp.trainers.models import ModelName
-from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind, TeacherVotes
+from labeldp.trainers.methods.alibi import AlibiConfig
+from labeldp.trainers.methods.fixmatch import FixMatch
+from labeldp.trainers.methods.fixmatch.rand_augment import RandAugment
+from labeldp.trainers.methods.fixmatch.views import ImageViews
+from labeldp.trainers.methods.pate.teachers import EnsembleConfig, TeacherKind, TeacherVotes
+from labeldp.trainers.models.augmentation import CropAndFlip
+from labeldp.trainers.models.learner import LearnerConfig
+from labeldp.trainers.models.models import ModelName
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.fixmatch import FixMatchConfig
 from tests.benchmarks.gpu_measuring import (

@@ -18,9 +18,9 @@ from torch import Tensor
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import project_to_simplex
-from labeldp.trainers.data import LabelledData
-from labeldp.trainers.kernel_moments import kernel_directions, moment_query
-from labeldp.trainers.random_patches import RandomPatchFeatures
+from labeldp.trainers.data.labelled_data import LabelledData
+from labeldp.trainers.methods.kernel_moments import kernel_directions, moment_query
+from labeldp.trainers.models.random_patches import RandomPatchFeatures
 from tests.benchmarks.data_at_hand import load_or_refuse
 from tests.benchmarks.interruption import ended
 

@@ -13,8 +13,8 @@ import time
 import torch
 from torch import Tensor
 
+from labeldp.trainers.encoders.pretraining import Pretraining
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.self_supervised.pretraining import Pretraining
 from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
 from tests.benchmarks.data_at_hand import load_or_refuse
 from tests.benchmarks.interruption import ended

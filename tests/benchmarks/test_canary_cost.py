@@ -18,9 +18,9 @@ from sklearn.datasets import make_classification
 from labeldp.mechanisms.auditing import Canaries
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Release
-from labeldp.platform.audit_settings import LABELS_PER_CANARY
-from labeldp.trainers.alibi import AlibiConfig, Noise
-from labeldp.trainers.data import LabelledData, PublicData, load
+from labeldp.platform.sweep.audit_settings import LABELS_PER_CANARY
+from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
+from labeldp.trainers.methods.alibi import AlibiConfig, Noise
 from labeldp.trainers.performance import Performance
 from tests.real_data import real_data_root
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp.trainers.convex import ConvexConfig, Iterate, label_variance
-from labeldp.trainers.targets import Noise
+from labeldp.trainers.methods.convex import ConvexConfig, Iterate, label_variance
+from labeldp.trainers.methods.targets import Noise
 from tests.benchmarks.interruption import ended
 from tests.trainers.logistic import CLASSES, excess_risk, slope
 

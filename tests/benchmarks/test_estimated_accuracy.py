@@ -16,13 +16,13 @@ from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf
 from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.mechanisms.vault_part import VaultPart, divided
-from labeldp.platform.evaluation_settings import DEFAULT_SHARE, LEAST_EPSILON
-from labeldp.trainers.alibi import AlibiConfig
-from labeldp.trainers.data import LabelledData, load
-from labeldp.trainers.features import described_by_features
-from labeldp.trainers.held_out import set_aside
+from labeldp.platform.sweep.evaluation_settings import DEFAULT_SHARE, LEAST_EPSILON
+from labeldp.trainers.data.held_out import set_aside
+from labeldp.trainers.data.labelled_data import LabelledData, load
+from labeldp.trainers.methods.alibi import AlibiConfig
+from labeldp.trainers.models.features import described_by_features
+from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.schedules import Schedule
 from tests.real_data import real_data_root
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]

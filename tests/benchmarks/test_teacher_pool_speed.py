@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import ray
 
-from labeldp.platform.cluster import connected
-from labeldp.platform.sweep import Resources
-from labeldp.platform.trusted.teacher_pool import PoolSize, TeacherWork, train_ensemble
-from labeldp.platform.trusted.vote_store import VoteJournal
-from tests.platform.simulated_teachers import (
+from labeldp.platform.sweep.cluster import connected
+from labeldp.platform.sweep.sweep import Resources
+from labeldp.platform.vault.teacher_pool import PoolSize, TeacherWork, train_ensemble
+from labeldp.platform.vault.vote_store import VoteJournal
+from tests.platform.sweep.simulated_teachers import (
     CLASSES,
     QUERIES,
     Simulated,

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.data import PublicData, load
-from labeldp.trainers.features import label_free_features
-from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherVotes
+from labeldp.trainers.data.labelled_data import PublicData, load
+from labeldp.trainers.methods.pate.teachers import EnsembleConfig, TeacherVotes
+from labeldp.trainers.models.features import label_free_features
 from labeldp.trainers.performance import Device, Performance
 from tests.real_data import real_data_root
 

@@ -1,10 +1,10 @@
 """Two hundred trials of a fraction of a second, to measure what a sweep adds to its trials."""
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Sweep
-from labeldp.trainers.alibi import AlibiConfig
+from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Sweep
+from labeldp.trainers.methods.alibi import AlibiConfig
 
 TRIALS = 200
 

@@ -80,15 +80,15 @@ class Moments:
 def main() -> None:
     """Run the sweep, with its moments watched."""
     from labeldp.platform.cli import sweep_command
-    from labeldp.platform.configuration import (
+    from labeldp.platform.sweep.configuration import (
         AuditSettings,
         DataSettings,
         NoiseSettings,
         TrialConfig,
     )
-    from labeldp.platform.space import Grid
-    from labeldp.platform.sweep import Sweep
-    from labeldp.trainers.alibi import AlibiConfig
+    from labeldp.platform.sweep.space import Grid
+    from labeldp.platform.sweep.sweep import Sweep
+    from labeldp.trainers.methods.alibi import AlibiConfig
 
     sweep = Sweep(
         name="ending",

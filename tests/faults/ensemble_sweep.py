@@ -5,18 +5,18 @@ numbers of an undisturbed one, bit for bit.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.configuration import (
+from labeldp.platform.sweep.configuration import (
     AuditSettings,
     DataSettings,
     NoiseSettings,
     TrialConfig,
 )
-from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Sweep
-from labeldp.trainers.learner import LearnerConfig
-from labeldp.trainers.pate.pate_fm import PateConfig
-from labeldp.trainers.pate.students import StudentConfig, StudentKind
-from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Sweep
+from labeldp.trainers.methods.pate.pate_fm import PateConfig
+from labeldp.trainers.methods.pate.students import StudentConfig, StudentKind
+from labeldp.trainers.methods.pate.teachers import EnsembleConfig, TeacherKind
+from labeldp.trainers.models.learner import LearnerConfig
 
 TEACHERS, TRIALS = 24, 2
 

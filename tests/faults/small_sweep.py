@@ -5,10 +5,10 @@ bit. Two learning rates share each release: a release that is drawn again would 
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.configuration import AuditSettings, NoiseSettings, TrialConfig
-from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.alibi import AlibiConfig, Noise
+from labeldp.platform.sweep.configuration import AuditSettings, NoiseSettings, TrialConfig
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
+from labeldp.trainers.methods.alibi import AlibiConfig, Noise
 
 TRIALS, RELEASES, EPOCHS = 6, 3, 20
 

@@ -18,7 +18,7 @@ from typing import Any
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli import sweep_command
-from labeldp.platform.sweep import Sweep
+from labeldp.platform.sweep.sweep import Sweep
 from tests.faults.processes import Process, end_all, family, wait_until
 
 SMALL_SWEEP = Path(__file__).with_name("small_sweep.py")

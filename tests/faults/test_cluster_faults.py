@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform import watch
 from labeldp.platform.records import recorder
-from labeldp.platform.sweep import Resources
+from labeldp.platform.sweep import watch
+from labeldp.platform.sweep.sweep import Resources
 from tests.faults.mischief import Mischief
 from tests.faults.processes import Process, family, titled
 from tests.faults.small_sweep import SWEEP, TRIALS

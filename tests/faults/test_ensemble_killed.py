@@ -10,7 +10,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 from numpy.typing import NDArray
 
-from labeldp.platform.trusted.vote_store import VoteJournal
+from labeldp.platform.vault.vote_store import VoteJournal
 from tests.faults import ensemble_sweep
 from tests.faults.ensemble_sweep import SWEEP, TEACHERS, TRIALS
 from tests.faults.processes import Process, titled, wait_until

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import ray
 
-from labeldp.platform import open_sweep, sweep_price
-from labeldp.platform.cluster import connected
-from labeldp.platform.configuration import with_changes
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Resources, Sweep
+from labeldp.platform.sweep import open_sweep, sweep_price
+from labeldp.platform.sweep.cluster import connected
+from labeldp.platform.sweep.configuration import with_changes
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Resources, Sweep
 from tests.faults.small_sweep import SWEEP, TRIALS
 from tests.faults.sweep_runs import Ending, records, run_here
 

@@ -14,7 +14,7 @@ from mlflow.tracking import MlflowClient
 from labeldp.platform.records.tracking import TRACKING_ERRORS, Tracker
 from tests.faults.postgres import Postgres, binaries
 from tests.faults.tracking_server import TrackingServer
-from tests.platform.examples import a_record
+from tests.platform.sweep.examples import a_record
 
 pytestmark = pytest.mark.fault
 

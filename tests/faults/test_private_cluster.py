@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.platform import private_cluster
+from labeldp.platform.sweep import private_cluster
 from tests.faults.listening import Listening, is_loopback, listening
 from tests.faults.processes import Process, family
 from tests.faults.sweep_runs import Driver

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import torch
 
-from labeldp.platform.cluster import connected
-from labeldp.platform.data_loading import load_data
-from labeldp.platform.private_files import NotOurs
 from labeldp.platform.records.checkpoints import Checkpoints, Keeper, start_keeper
-from labeldp.platform.sweep import plan_trials, with_canaries
-from labeldp.platform.trial import TrialOutcome, run_trial
-from labeldp.platform.trusted import vault_home
-from labeldp.platform.trusted.vault_home import HomePlaces, SecretLabels
-from labeldp.platform.vault_client import VaultClient
-from labeldp.platform.vault_owner import VaultOwner
+from labeldp.platform.records.private_files import NotOurs
+from labeldp.platform.sweep.cluster import connected
+from labeldp.platform.sweep.data_loading import load_data
+from labeldp.platform.sweep.sweep import plan_trials, with_canaries
+from labeldp.platform.sweep.trial import TrialOutcome, run_trial
+from labeldp.platform.vault import vault_home
+from labeldp.platform.vault.vault_client import VaultClient
+from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels
+from labeldp.platform.vault.vault_owner import VaultOwner
 from tests.faults.small_sweep import EPOCHS, SWEEP
 from tests.faults.sweep_runs import Ending
 

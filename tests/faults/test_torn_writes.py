@@ -13,9 +13,9 @@ import pytest
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
-from labeldp.platform.trusted.vault_store import SqliteStore, StoreUnusable
+from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from tests.faults.sweep_runs import own_environment
-from tests.platform.examples import a_record
+from tests.platform.sweep.examples import a_record
 
 KILLS = 20
 
@@ -28,8 +28,8 @@ import numpy as np
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.trusted.vault_store import SqliteStore
-from tests.platform.examples import a_record
+from labeldp.platform.vault.vault_store import SqliteStore
+from tests.platform.sweep.examples import a_record
 
 folder, kills = Path(sys.argv[1]), int(sys.argv[2])
 moments = random.Random(1)

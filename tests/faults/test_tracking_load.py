@@ -9,7 +9,7 @@ import pytest
 from labeldp.platform.records.tracking import Tracker, shown
 from tests.faults.stub_server import StubServer
 from tests.faults.sweep_runs import run_here
-from tests.platform.examples import a_record, a_sweep
+from tests.platform.sweep.examples import a_record, a_sweep
 
 TEXTS = {name: "text" for name in ("config.yaml", "ledger.json", "run_card.md", "curves.json")}
 

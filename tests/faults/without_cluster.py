@@ -14,15 +14,15 @@ import ray
 from ray import tune
 from ray._private.dict import flatten_dict
 
-from labeldp.platform import home_handle, open_sweep, trial_runs, tune_adapter
-from labeldp.platform.cluster import Capacity
-from labeldp.platform.home_handle import HomeHandle
-from labeldp.platform.open_sweep import OpenSweep
 from labeldp.platform.records import checkpoints
-from labeldp.platform.search.early_stops import BoardHandle, StopBoard
-from labeldp.platform.search.tune_search import HandOut
-from labeldp.platform.trusted import vault_home
-from labeldp.platform.trusted.vault_home import SecretLabels
+from labeldp.platform.sweep import open_sweep, trial_runs, tune_adapter
+from labeldp.platform.sweep.cluster import Capacity
+from labeldp.platform.sweep.early_stops import BoardHandle, StopBoard
+from labeldp.platform.sweep.open_sweep import OpenSweep
+from labeldp.platform.sweep.tune_search import HandOut
+from labeldp.platform.vault import home_handle, vault_home
+from labeldp.platform.vault.home_handle import HomeHandle
+from labeldp.platform.vault.vault_home import SecretLabels
 
 
 class Here:

@@ -129,7 +129,12 @@ def test_a_job_s_upload_holds_code_and_nothing_else(tmp_path: Path) -> None:
     from ray._private.runtime_env.packaging import create_package
 
     work = tmp_path / "work"
-    code = {"sweeps/alibi_cifar100.py", "labeldp/__init__.py", "trainers/data.py", "pyproject.toml"}
+    code = {
+        "sweeps/alibi_cifar100.py",
+        "labeldp/__init__.py",
+        "trainers/data/labelled_data.py",
+        "pyproject.toml",
+    }
     kept_home = {
         "data/cifar100.npz",
         "results/alibi/vault.db",

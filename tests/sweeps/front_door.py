@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.platform import open_sweep
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records.results import ResultsFolder
-from tests.platform.examples import a_record
-from tests.platform.stores import new_store
+from labeldp.platform.sweep import open_sweep
+from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.stores import new_store
 
 QUICKSTART = str(Path(__file__).resolve().parents[2] / "sweeps" / "quickstart.py")
 

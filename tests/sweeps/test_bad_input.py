@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.platform import open_sweep
 from labeldp.platform.cli import sweep_command
-from labeldp.platform.configuration import DataSettings, TrialConfig
-from labeldp.platform.cost import check_priors
-from labeldp.platform.sweep import Sweep, plan_trials
-from labeldp.trainers.alibi_prior import PriorLabelsConfig
-from labeldp.trainers.priors import PriorSettings, PriorSource
+from labeldp.platform.sweep import open_sweep
+from labeldp.platform.sweep.configuration import DataSettings, TrialConfig
+from labeldp.platform.sweep.cost import check_priors
+from labeldp.platform.sweep.sweep import Sweep, plan_trials
+from labeldp.trainers.methods.alibi_prior import PriorLabelsConfig
+from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from tests.sweeps.front_door import Door
 
 

@@ -10,10 +10,10 @@ from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.records.results import ResultsFolder, write_json
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.trusted.vault_store import SqliteStore
-from labeldp.trainers.data import load
-from tests.platform.examples import METRICS, a_record
-from tests.platform.stores import new_store, of_newer_schema
+from labeldp.platform.vault.vault_store import SqliteStore
+from labeldp.trainers.data.labelled_data import load
+from tests.platform.sweep.examples import METRICS, a_record
+from tests.platform.sweep.stores import new_store, of_newer_schema
 from tests.sweeps.front_door import Door
 
 

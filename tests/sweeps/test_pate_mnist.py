@@ -11,7 +11,7 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.sweep_plan import load_sweep
-from labeldp.platform.sweep import plan_trials, smoke_sized
+from labeldp.platform.sweep.sweep import plan_trials, smoke_sized
 
 PATE_MNIST = str(Path(__file__).resolve().parents[2] / "sweeps" / "pate_mnist.py")
 TEACHERS = 250 + 800

@@ -21,10 +21,10 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.sweep_plan import plan
-from labeldp.platform.configuration import TrialConfig, config_hash, with_changes
-from labeldp.platform.overrides import read_yaml
 from labeldp.platform.records.kept_models import kept_model
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
+from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
+from labeldp.platform.sweep.overrides import read_yaml
 
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
 

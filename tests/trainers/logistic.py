@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from labeldp.trainers.convex import ConvexConfig
-from labeldp.trainers.data import PublicData
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.convex import ConvexConfig
 from labeldp.trainers.performance import Device, Performance
 from tests.trainers.tiny_data import SeededSource
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labeldp.trainers.alibi import AlibiConfig
-from labeldp.trainers.data_sets.data_set import DataSet, Layout
-from labeldp.trainers.data_sets.files import Splits
+from labeldp.trainers.methods.alibi import AlibiConfig
+from labeldp.trainers.data.data_set import DataSet, Layout
+from labeldp.trainers.data.files import Splits
 from labeldp.trainers.trainer import TrainerDefaults
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from labeldp.trainers.data import PublicData
+from labeldp.trainers.data.labelled_data import PublicData
 
 
 def small_images(

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from labeldp.mechanisms.bit_flip import BitFlip
-from labeldp.trainers.bit_flip import BitFlipConfig, BitFlipTrainer
+from labeldp.trainers.methods.bit_flip import BitFlipConfig, BitFlipTrainer
 from labeldp.trainers.performance import Device, Performance
 from tests.trainers.tiny_data import digits
 

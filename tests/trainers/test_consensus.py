@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from labeldp.trainers.consensus import Consensus, ConsensusConfig
-from labeldp.trainers.data import load
-from labeldp.trainers.lp_mst import LpMstConfig
+from labeldp.trainers.data.labelled_data import load
+from labeldp.trainers.methods.consensus import Consensus, ConsensusConfig
+from labeldp.trainers.methods.lp_mst import LpMstConfig
+from labeldp.trainers.methods.targets import Noise
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.targets import Noise
 from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 

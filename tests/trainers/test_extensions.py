@@ -13,7 +13,7 @@ import pytest
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.data_verbs import list_sets
 from labeldp.platform.cli.doctor_verb import _extensions
-from labeldp.platform.configuration import (
+from labeldp.platform.sweep.configuration import (
     METHODS,
     ConfigurationError,
     TrialConfig,
@@ -21,13 +21,13 @@ from labeldp.platform.configuration import (
     flatten,
     with_changes,
 )
-from labeldp.platform.key_reference import all_keys
-from labeldp.platform.space import Grid
-from labeldp.platform.sweep import Sweep, Variant, plan_trials
-from labeldp.trainers.alibi import AlibiConfig
-from labeldp.trainers.data import load
-from labeldp.trainers.data_sets.catalog import DATASETS, find
+from labeldp.platform.sweep.key_reference import all_keys
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
+from labeldp.trainers.data.catalog import DATASETS, find
+from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.extensions import ExtensionError
+from labeldp.trainers.methods.alibi import AlibiConfig
 from tests.trainers.other_package import install
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +35,7 @@ PAGE = (ROOT / "docs" / "extending.md").read_text()
 FIT = """
 import numpy as np
 from labeldp import LabelPrivateClassifier
-from labeldp.trainers.trained_model import load_model
+from labeldp.trainers.models.trained_model import load_model
 X = np.random.default_rng(0).normal(size=(400, 5))
 y = np.where(X[:, 0] > 0, "yes", "no")
 model = LabelPrivateClassifier("nearest_mean", epsilon=3.0, delta=0.0, classes=["no", "yes"])

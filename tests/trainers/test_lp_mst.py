@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.data import load
-from labeldp.trainers.losses import RobustLoss
-from labeldp.trainers.lp_mst import LpMst, LpMstConfig
+from labeldp.trainers.data.labelled_data import load
+from labeldp.trainers.methods.lp_mst import LpMst, LpMstConfig
+from labeldp.trainers.methods.priors import PriorSettings, PriorSource
+from labeldp.trainers.models.losses import RobustLoss
+from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.priors import PriorSettings, PriorSource
-from labeldp.trainers.schedules import Schedule
 from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 
@@ -58,7 +58,7 @@ def test_parts_that_overlap_cost_more(monkeypatch: pytest.MonkeyPatch) -> None:
     def overlapping(count: int, **_: Any) -> tuple[NDArray[np.intp], ...]:
         return np.arange(count - 100), np.arange(count - 101, count)
 
-    monkeypatch.setattr("labeldp.trainers.lp_mst.partition", overlapping)
+    monkeypatch.setattr("labeldp.trainers.methods.lp_mst.partition", overlapping)
     vault = vault_of_digits()
     trained(QUICK, vault)
     assert vault.epsilon(delta=0.0) == 4.0

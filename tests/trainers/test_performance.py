@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from labeldp.trainers.alibi import AlibiConfig
+from labeldp.trainers.methods.alibi import AlibiConfig
 from labeldp.trainers.performance import (
     Device,
     Performance,

@@ -7,17 +7,17 @@ import pytest
 import torch
 
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.alibi import AlibiConfig
-from labeldp.trainers.convex import ConvexConfig
-from labeldp.trainers.data import LabelledData, PublicData, load
-from labeldp.trainers.features import label_free_features
-from labeldp.trainers.models import ModelName, build_model
+from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
+from labeldp.trainers.methods.alibi import AlibiConfig
+from labeldp.trainers.methods.convex import ConvexConfig
+from labeldp.trainers.methods.priors import PriorSettings, PriorSource
+from labeldp.trainers.methods.targets import Noise
+from labeldp.trainers.models.features import label_free_features
+from labeldp.trainers.models.models import ModelName, build_model
+from labeldp.trainers.models.recommender import Recommender, RecommenderConfig, rmse, stars_of
+from labeldp.trainers.models.two_branch import TwoBranch
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.priors import PriorSettings, PriorSource
-from labeldp.trainers.recommender import Recommender, RecommenderConfig, rmse, stars_of
-from labeldp.trainers.targets import Noise
 from labeldp.trainers.trainer import LabelSource, TrainerConfig
-from labeldp.trainers.two_branch import TwoBranch
 from tests.trainers.ratings import write_ratings
 from tests.trainers.tiny_data import SeededSource, digits
 

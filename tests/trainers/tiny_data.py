@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, MemoryStore, Release
-from labeldp.trainers.data import PublicData, load
+from labeldp.trainers.data.labelled_data import PublicData, load
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,27 +12,27 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.pate.releases import PateAnswers
 from labeldp.mechanisms.randomness import NoiseKind, SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
-from labeldp.trainers.alibi import AlibiConfig
-from labeldp.trainers.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
-from labeldp.trainers.bit_flip import BitFlipConfig
-from labeldp.trainers.consensus import ConsensusConfig
-from labeldp.trainers.convex import ConvexConfig
-from labeldp.trainers.data import LabelledData, PublicData, labelled, load
-from labeldp.trainers.data_sets.columns import Columns
-from labeldp.trainers.data_sets.files import Splits
-from labeldp.trainers.features import PatchFeatures, described_by_features
-from labeldp.trainers.learner import LearnerConfig
-from labeldp.trainers.lp_mst import LpMstConfig
-from labeldp.trainers.models import ModelName
-from labeldp.trainers.pate.forests import ForestSettings
-from labeldp.trainers.pate.pate_fm import AggregatorKind, PateConfig
-from labeldp.trainers.pate.students import StudentConfig, StudentKind
-from labeldp.trainers.pate.teachers import EnsembleConfig
+from labeldp.trainers.data.columns import Columns
+from labeldp.trainers.data.files import Splits
+from labeldp.trainers.data.labelled_data import LabelledData, PublicData, labelled, load
+from labeldp.trainers.methods.alibi import AlibiConfig
+from labeldp.trainers.methods.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
+from labeldp.trainers.methods.bit_flip import BitFlipConfig
+from labeldp.trainers.methods.consensus import ConsensusConfig
+from labeldp.trainers.methods.convex import ConvexConfig
+from labeldp.trainers.methods.lp_mst import LpMstConfig
+from labeldp.trainers.methods.pate.forests import ForestSettings
+from labeldp.trainers.methods.pate.pate_fm import AggregatorKind, PateConfig
+from labeldp.trainers.methods.pate.students import StudentConfig, StudentKind
+from labeldp.trainers.methods.pate.teachers import EnsembleConfig
+from labeldp.trainers.methods.priors import PriorSettings, PriorSource
+from labeldp.trainers.models.features import PatchFeatures, described_by_features
+from labeldp.trainers.models.learner import LearnerConfig
+from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.models.recommender import RecommenderConfig
+from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.priors import PriorSettings, PriorSource
-from labeldp.trainers.recommender import RecommenderConfig
 from labeldp.trainers.settings.fixmatch import FixMatchConfig
-from labeldp.trainers.trained_model import Origin, TrainedModel
 from labeldp.trainers.trainer import Trainer
 from tests.trainers.ratings import write_ratings
 from tests.trainers.small_data import small_images

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import labeldp
+from labeldp.trainers.data.regular_files import FileRefused, open_regular, read_bytes
 from labeldp.trainers.encoders.provenance import FeatureProvenance
-from labeldp.trainers.regular_files import FileRefused, open_regular, read_bytes
 
 #: Of the record; counted up when an older version could not read it any more.
 FORMAT = 1

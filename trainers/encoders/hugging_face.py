@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from labeldp.trainers.data.regular_files import FileRefused, read_bytes
 from labeldp.trainers.encoders.encoder import (
     Encoder,
     EncoderRequest,
@@ -24,7 +25,6 @@ from labeldp.trainers.encoders.hub import silence
 from labeldp.trainers.encoders.libraries import library, seeded
 from labeldp.trainers.encoders.preparation import IMAGENET_MEAN, IMAGENET_STD, Preparation
 from labeldp.trainers.encoders.weights import WeightsRefused, digest_of, read_weights
-from labeldp.trainers.regular_files import FileRefused, read_bytes
 
 _FILES = "config.json, preprocessor_config.json and model.safetensors"
 #: Pillow's numbers of ways to change sizes, of those that are known here.

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data_sets.catalog import DATASETS, find
-from labeldp.trainers.data_sets.files import DataFileError, Splits, data_root
-from labeldp.trainers.data_sets.own_features import channels_first
-from labeldp.trainers.data_sets.own_files import npy_array, npz_arrays
-from labeldp.trainers.regular_files import FileRefused, open_regular
+from labeldp.trainers.data.catalog import DATASETS, find
+from labeldp.trainers.data.files import DataFileError, Splits, data_root
+from labeldp.trainers.data.own_features import channels_first
+from labeldp.trainers.data.own_files import npy_array, npz_arrays
+from labeldp.trainers.data.regular_files import FileRefused, open_regular
 
 if TYPE_CHECKING:  # looking into own files is quick without it
     from torch import Tensor

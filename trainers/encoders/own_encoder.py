@@ -12,13 +12,13 @@ from typing import Any
 
 from torch import nn
 
+from labeldp.trainers.data.regular_files import open_regular
 from labeldp.trainers.encoders.encoder import Encoder, EncoderRequest, WeightsKind, finished
 from labeldp.trainers.encoders.libraries import seeded
 from labeldp.trainers.encoders.preparation import Preparation
 from labeldp.trainers.encoders.weights import WeightsRefused, digest_of
-from labeldp.trainers.own_models import OwnModel
-from labeldp.trainers.own_modules import OwnModuleMissing, own_module
-from labeldp.trainers.regular_files import open_regular
+from labeldp.trainers.models.own_models import OwnModel
+from labeldp.trainers.models.own_modules import OwnModuleMissing, own_module
 
 
 def own_encoder(request: EncoderRequest) -> Encoder:

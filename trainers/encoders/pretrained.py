@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from labeldp.trainers.data import LabelledData, load
+from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.encoders.encoder import (
     Encoder,
     EncoderRequest,
@@ -28,7 +28,7 @@ from labeldp.trainers.encoders.public_training import (
     publicly_trained,
 )
 from labeldp.trainers.encoders.weights import digest_of
-from labeldp.trainers.fast_cnn import FastCnn
+from labeldp.trainers.models.fast_cnn import FastCnn
 
 #: Share of the images that may be in both sets. Collections from the web have a few images twice.
 _MOST_SHARED = 0.01

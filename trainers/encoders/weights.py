@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as read_safetensors
 from torch import Tensor, nn
 
-from labeldp.trainers.regular_files import open_regular
+from labeldp.trainers.data.regular_files import open_regular
 
 #: Where training scripts put the weights among other things.
 _INSIDE = ("state_dict", "model", "model_state_dict")

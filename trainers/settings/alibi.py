@@ -12,8 +12,8 @@ from labeldp.trainers.settings.noise import LabelMechanism, Noise, label_mechani
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
-    from labeldp.trainers.alibi import Alibi
-    from labeldp.trainers.data import PublicData
+    from labeldp.trainers.data.labelled_data import PublicData
+    from labeldp.trainers.methods.alibi import Alibi
 
 __all__ = ["AlibiConfig", "Noise"]
 
@@ -64,7 +64,7 @@ class AlibiConfig(LearnerConfig, TrainerDefaults):
             BudgetExceeded: The release would take a label over the budget.
             ValueError: Settings that do not fit the data.
         """
-        from labeldp.trainers.alibi import Alibi
+        from labeldp.trainers.methods.alibi import Alibi
 
         release = labels.release(self.mechanism(data.num_classes))
         return Alibi(self, data=data, release=release, seed=seed, performance=performance)

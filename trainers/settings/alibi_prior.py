@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.posterior import PostProcessing
+from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.settings.noise import LabelMechanism, Noise, label_mechanism
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
-    from labeldp.trainers.alibi_prior import AlibiPrior
-    from labeldp.trainers.data import PublicData
+    from labeldp.trainers.data.labelled_data import PublicData
+    from labeldp.trainers.methods.alibi_prior import AlibiPrior
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +67,8 @@ class AlibiPriorConfig(LearnerConfig, TrainerDefaults):
             BudgetExceeded: A release would take a label over the budget.
             ValueError: Settings that do not fit the data.
         """
-        from labeldp.trainers.alibi_prior import AlibiPrior
-        from labeldp.trainers.targets import BayesTargets, targets_of
+        from labeldp.trainers.methods.alibi_prior import AlibiPrior
+        from labeldp.trainers.methods.targets import BayesTargets, targets_of
 
         spent, _ = self.prior.split(self.epsilon)
         prior = self.prior.learn(data, labels, epsilon=spent, delta=self.delta)
@@ -132,7 +132,7 @@ class PriorLabelsConfig(LearnerConfig, TrainerDefaults):
             BudgetExceeded: The release would take a label over the budget.
             ValueError: Settings that do not fit the data.
         """
-        from labeldp.trainers.alibi_prior import AlibiPrior
+        from labeldp.trainers.methods.alibi_prior import AlibiPrior
 
         prior = self.prior.learn(data, labels, epsilon=self.epsilon, delta=self.delta)
         return AlibiPrior(

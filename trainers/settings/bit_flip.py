@@ -10,8 +10,8 @@ from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
-    from labeldp.trainers.bit_flip import BitFlipTrainer
-    from labeldp.trainers.data import PublicData
+    from labeldp.trainers.data.labelled_data import PublicData
+    from labeldp.trainers.methods.bit_flip import BitFlipTrainer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class BitFlipConfig(LearnerConfig, TrainerDefaults):
             BudgetExceeded: The release would take a label over the budget.
             ValueError: Settings that do not fit the data.
         """
-        from labeldp.trainers.bit_flip import BitFlipTrainer
+        from labeldp.trainers.methods.bit_flip import BitFlipTrainer
 
         mechanism = BitFlip(epsilon=self.epsilon, num_classes=data.num_classes)
         bits = labels.release(mechanism).values

@@ -14,8 +14,8 @@ from labeldp.trainers.settings.noise import Noise
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
-    from labeldp.trainers.consensus import Consensus
-    from labeldp.trainers.data import PublicData
+    from labeldp.trainers.data.labelled_data import PublicData
+    from labeldp.trainers.methods.consensus import Consensus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +65,8 @@ class ConsensusConfig(LearnerConfig, TrainerDefaults):
             BudgetExceeded: The release would take a label over the budget.
             ValueError: Settings that do not fit the data.
         """
-        from labeldp.trainers.alibi import Alibi
-        from labeldp.trainers.consensus import Consensus
+        from labeldp.trainers.methods.alibi import Alibi
+        from labeldp.trainers.methods.consensus import Consensus
 
         first = self.first()
         release = labels.release(first.mechanism(data.num_classes))

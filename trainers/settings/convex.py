@@ -11,8 +11,8 @@ from labeldp.trainers.settings.noise import LabelMechanism, Noise, label_mechani
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
-    from labeldp.trainers.convex import Convex
-    from labeldp.trainers.data import PublicData
+    from labeldp.trainers.data.labelled_data import PublicData
+    from labeldp.trainers.methods.convex import Convex
 
 
 class Iterate(StrEnum):
@@ -77,7 +77,7 @@ class ConvexConfig(TrainerDefaults):
         Raises:
             BudgetExceeded: The release would take a label over the budget.
         """
-        from labeldp.trainers.convex import Convex
+        from labeldp.trainers.methods.convex import Convex
 
         performance.limit_threads()
         return Convex(

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.recipe import Recipe
+from labeldp.trainers.models.recipe import Recipe
 from labeldp.trainers.settings.fixmatch import FixMatchConfig
 from labeldp.trainers.settings.forest import ForestSettings
 from labeldp.trainers.settings.learner import LearnerConfig
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
-    from labeldp.trainers.data import PublicData
+    from labeldp.trainers.data.labelled_data import PublicData
 
 
 class TeacherKind(StrEnum):
@@ -66,7 +66,7 @@ class EnsembleConfig:
     def batch(self) -> int:
         """Teachers that an actor trains together, and that are lost together when it dies."""
         if self.kind is TeacherKind.NETWORK:
-            from labeldp.trainers.pate.network_batch import fits_one_batch
+            from labeldp.trainers.methods.pate.network_batch import fits_one_batch
 
             return 25 if fits_one_batch(self.network) else 1
         return {TeacherKind.PROBE: 100, TeacherKind.FOREST: 5, TeacherKind.FIXMATCH: 1}[self.kind]
@@ -101,9 +101,9 @@ class EnsembleConfig:
             ValueError: More teachers or queries than examples, more classes than a vote can name,
                 or probes of images.
         """
-        from labeldp.trainers.data import FeatureKind
-        from labeldp.trainers.pate.probes import MOST_CLASSES
-        from labeldp.trainers.predictors import NetworkSettings
+        from labeldp.trainers.data.labelled_data import FeatureKind
+        from labeldp.trainers.methods.pate.probes import MOST_CLASSES
+        from labeldp.trainers.models.predictors import NetworkSettings
 
         self.check_count(len(data.train_features))
         if data.num_classes > MOST_CLASSES:

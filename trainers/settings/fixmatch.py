@@ -11,11 +11,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.own_models import OwnModel, chosen_model
+from labeldp.trainers.models.own_models import OwnModel, chosen_model
 from labeldp.trainers.settings.model_name import ModelName
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
-    from labeldp.trainers.fixmatch.views import TableViews
+    from labeldp.trainers.methods.fixmatch.views import TableViews
 
 
 class WeakBranch(StrEnum):
@@ -110,7 +110,7 @@ class FixMatchConfig:
 
     def table_views(self) -> "TableViews":
         """Return the views of examples that are no images."""
-        from labeldp.trainers.fixmatch.views import TableViews
+        from labeldp.trainers.methods.fixmatch.views import TableViews
 
         return TableViews(
             weak_noise_std=self.weak_noise_std,

@@ -4,13 +4,13 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.own_models import OwnModel, chosen_model
-from labeldp.trainers.recipe import Recipe
-from labeldp.trainers.schedules import WARMUP_FRACTION, Schedule
+from labeldp.trainers.models.own_models import OwnModel, chosen_model
+from labeldp.trainers.models.recipe import Recipe
+from labeldp.trainers.models.schedules import WARMUP_FRACTION, Schedule
 from labeldp.trainers.settings.model_name import ModelName
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
-    from labeldp.trainers.data import PublicData
+    from labeldp.trainers.data.labelled_data import PublicData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class LearnerConfig:
         Raises:
             ValueError: Says why.
         """
-        from labeldp.trainers.predictors import NetworkSettings
+        from labeldp.trainers.models.predictors import NetworkSettings
 
         NetworkSettings.check_own(data, model=self.model, width=self.width)
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
-from labeldp.trainers.losses import RobustLoss
-from labeldp.trainers.partition import checked_shares
+from labeldp.trainers.data.partition import checked_shares
+from labeldp.trainers.methods.priors import PriorSettings, PriorSource
+from labeldp.trainers.models.losses import RobustLoss
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, Trainer, TrainerDefaults
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
-    from labeldp.trainers.data import PublicData
+    from labeldp.trainers.data.labelled_data import PublicData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +106,8 @@ class LpMstConfig(LearnerConfig, TrainerDefaults):
             BudgetExceeded: A release would take a label over the budget.
             ValueError: Settings that do not fit the data.
         """
-        from labeldp.trainers.consensus import Consensus
-        from labeldp.trainers.lp_mst import LpMst
+        from labeldp.trainers.methods.consensus import Consensus
+        from labeldp.trainers.methods.lp_mst import LpMst
 
         spent, left = self.prior.split(self.epsilon)
         prior = None

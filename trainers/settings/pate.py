@@ -17,15 +17,15 @@ from labeldp.mechanisms.pate.aggregators import (
 )
 from labeldp.mechanisms.pate.calibration import MOST_NOISE, least_noise
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, composed
+from labeldp.trainers.methods.priors import PriorSettings
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.priors import PriorSettings
 from labeldp.trainers.settings.ensemble import EnsembleConfig
 from labeldp.trainers.settings.student import StudentConfig
 from labeldp.trainers.trainer import PlannedCharge, TrainerDefaults
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
-    from labeldp.trainers.data import PublicData
-    from labeldp.trainers.pate.pate_fm import AnswerSource, Pate
+    from labeldp.trainers.data.labelled_data import PublicData
+    from labeldp.trainers.methods.pate.pate_fm import AnswerSource, Pate
 
 
 class AggregatorKind(StrEnum):
@@ -245,7 +245,7 @@ class PateConfig(TrainerDefaults):
             BudgetExceeded: A release would take a label over the budget.
             ValueError: Nothing was answered, or settings that don't fit the data.
         """
-        from labeldp.trainers.pate.pate_fm import started
+        from labeldp.trainers.methods.pate.pate_fm import started
 
         return started(self, data=data, labels=labels, seed=seed, performance=performance)
 

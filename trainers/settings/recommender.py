@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labeldp.trainers.losses import RobustLoss
+from labeldp.trainers.models.losses import RobustLoss
+from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.schedules import Schedule
 from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.settings.model_name import ModelName
 from labeldp.trainers.trainer import LabelSource
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
-    from labeldp.trainers.data import PublicData
-    from labeldp.trainers.recommender import Recommender
+    from labeldp.trainers.data.labelled_data import PublicData
+    from labeldp.trainers.models.recommender import Recommender
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class RecommenderConfig(LpMstConfig):
             BudgetExceeded: The release would take a label over the budget.
             ValueError: Settings that do not fit the data, or classes that are no numbers.
         """
-        from labeldp.trainers.recommender import Recommender, stars_of
+        from labeldp.trainers.models.recommender import Recommender, stars_of
 
         stars_of(data)
         trainer = super().start(data=data, labels=labels, seed=seed, performance=performance)

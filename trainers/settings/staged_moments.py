@@ -8,14 +8,14 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.priors import PriorSettings, PriorSource
 from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
-    from labeldp.trainers.data import PublicData
-    from labeldp.trainers.staged_moments import StagedMoments
+    from labeldp.trainers.data.labelled_data import PublicData
+    from labeldp.trainers.methods.staged_moments import StagedMoments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +93,6 @@ class StagedMomentsConfig(LearnerConfig, TrainerDefaults):
             BudgetExceeded: The release would take a label over the budget.
             ValueError: Settings that do not fit the data.
         """
-        from labeldp.trainers.staged_moments import StagedMoments
+        from labeldp.trainers.methods.staged_moments import StagedMoments
 
         return StagedMoments(self, data=data, labels=labels, seed=seed, performance=performance)

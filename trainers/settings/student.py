@@ -10,7 +10,7 @@ from labeldp.trainers.settings.forest import ForestSettings
 from labeldp.trainers.settings.learner import LearnerConfig
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
-    from labeldp.trainers.data import PublicData
+    from labeldp.trainers.data.labelled_data import PublicData
 
 
 class StudentKind(StrEnum):
@@ -70,8 +70,8 @@ class StudentConfig:
         Raises:
             ValueError: A probe of images.
         """
-        from labeldp.trainers.data import FeatureKind
-        from labeldp.trainers.predictors import NetworkSettings
+        from labeldp.trainers.data.labelled_data import FeatureKind
+        from labeldp.trainers.models.predictors import NetworkSettings
 
         if self.kind in (StudentKind.NETWORK, StudentKind.FIXMATCH):
             trained = self.network if self.kind is StudentKind.NETWORK else self.fixmatch

@@ -4,16 +4,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from labeldp.platform.private_files import replacing
-from labeldp.trainers.encoders.provenance import League
-from labeldp.trainers.performance import Performance
-from labeldp.trainers.self_supervised.image_encoder import read_encoder
-from labeldp.trainers.self_supervised.kept_pretraining import (
+from labeldp.platform.records.private_files import replacing
+from labeldp.trainers.encoders.image_encoder import read_encoder
+from labeldp.trainers.encoders.kept_pretraining import (
     Pretrained,
     PretrainRequest,
     pretrain,
 )
-from labeldp.trainers.self_supervised.pretraining import PretrainingMetrics, described
+from labeldp.trainers.encoders.pretraining import PretrainingMetrics, described
+from labeldp.trainers.encoders.provenance import League
+from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
 from tests.benchmarks.gpu_campaign.clock import Clock
 from tests.benchmarks.gpu_campaign.machine import machine_facts

@@ -7,8 +7,8 @@ for a call that has so long left.
 from dataclasses import dataclass
 
 from labeldp.trainers.encoders.provenance import League
+from labeldp.trainers.methods.priors import PriorSettings
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.priors import PriorSettings
 from tests.benchmarks.gpu_campaign.clock import Clock
 from tests.benchmarks.gpu_campaign.machine import machine_facts
 from tests.benchmarks.gpu_campaign.place import Place

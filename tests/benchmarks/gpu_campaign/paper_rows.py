@@ -5,7 +5,7 @@ The sweeps' own files need the platform, which the accelerator's machine has not
 
 from collections.abc import Iterator
 
-from labeldp.trainers.schedules import Schedule
+from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
 from labeldp.trainers.settings.fixmatch import FixMatchConfig

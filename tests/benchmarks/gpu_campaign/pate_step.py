@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.vault import Shard
-from labeldp.platform.private_files import replacing
-from labeldp.trainers.data import PublicData
-from labeldp.trainers.fixmatch import FixMatch
-from labeldp.trainers.pate.teachers import TeacherVotes
+from labeldp.platform.records.private_files import replacing
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.fixmatch import FixMatch
+from labeldp.trainers.methods.pate.teachers import TeacherVotes
 from labeldp.trainers.settings.pate import PateConfig
 from tests.benchmarks.gpu_campaign.clock import Clock
 from tests.benchmarks.gpu_campaign.labels import StepLabels

@@ -24,9 +24,9 @@ from typing import Any
 import torch
 
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.private_files import private_folder, replacing
-from labeldp.platform.trusted.vault_store import SqliteStore
-from labeldp.trainers.data import LabelledData, PublicData, load
+from labeldp.platform.records.private_files import private_folder, replacing
+from labeldp.platform.vault.vault_store import SqliteStore
+from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from tests.benchmarks.gpu_campaign.labels import NoiseChoice, StepLabels
 
 

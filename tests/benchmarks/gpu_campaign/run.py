@@ -4,8 +4,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from labeldp.platform.trusted.vault_identity import StoreUnusable
-from labeldp.trainers.data_sets.files import DatasetMissing
+from labeldp.platform.vault.vault_identity import StoreUnusable
+from labeldp.trainers.data.files import DatasetMissing
 from tests.benchmarks.gpu_campaign.clock import Clock
 from tests.benchmarks.gpu_campaign.place import Place
 from tests.benchmarks.gpu_campaign.step import Step

@@ -8,9 +8,9 @@ papers' rows, whose last take days.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from labeldp.trainers.fast_training import LABEL_SMOOTHING, fast_training
-from labeldp.trainers.priors import PriorSettings, PriorSource
-from labeldp.trainers.schedules import Schedule
+from labeldp.trainers.methods.priors import PriorSettings, PriorSource
+from labeldp.trainers.models.fast_training import LABEL_SMOOTHING, fast_training
+from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.settings.alibi import AlibiConfig, Noise
 from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
 from labeldp.trainers.settings.feature_set import FeatureSet

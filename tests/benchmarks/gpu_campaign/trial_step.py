@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from labeldp.trainers.data import PublicData
+from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.encoders.provenance import League
-from labeldp.trainers.features import ScaledStep
+from labeldp.trainers.models.features import ScaledStep
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.settings.pate import PateConfig

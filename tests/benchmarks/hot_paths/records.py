@@ -11,12 +11,12 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
-from labeldp.platform.earlier_starts import Resume, finished_before
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
-from labeldp.platform.reports.report import write_report
+from labeldp.platform.report.report import write_report
+from labeldp.platform.sweep.earlier_starts import Resume, finished_before
 from tests.benchmarks.benchmark import Benchmark, Clock, Work
 from tests.benchmarks.floor import Least
-from tests.platform.examples import a_record
+from tests.platform.sweep.examples import a_record
 
 _WRITTEN, _READ, _REPORTED = 100, 5000, 1000
 

@@ -16,9 +16,9 @@ _READY = """
 import json, runpy, sys
 from pathlib import Path
 from typing import Any
-from labeldp.platform.driver import run_sweep
-from labeldp.platform.sweep_check import check
-from labeldp.platform.sweep_options import SweepOptions
+from labeldp.platform.sweep.driver import run_sweep
+from labeldp.platform.sweep.sweep_check import check
+from labeldp.platform.sweep.sweep_options import SweepOptions
 sweep = runpy.run_path("sweeps/quickstart.py")["SWEEP"]
 checked = check(sweep, SweepOptions(results=Path(sys.argv[1])))
 print(json.dumps({"trials": len(checked.trials), "heavy": HEAVY}))

@@ -10,11 +10,11 @@ from sklearn.linear_model import Ridge
 from torch.nn import functional
 
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.data import load
-from labeldp.trainers.learner import Learner, LearnerConfig
-from labeldp.trainers.models import ModelName
-from labeldp.trainers.pate.probes import train_probes, vote
-from labeldp.trainers.pate.teachers import EnsembleConfig, TeacherKind, TeacherVotes
+from labeldp.trainers.data.labelled_data import load
+from labeldp.trainers.methods.pate.probes import train_probes, vote
+from labeldp.trainers.methods.pate.teachers import EnsembleConfig, TeacherKind, TeacherVotes
+from labeldp.trainers.models.learner import Learner, LearnerConfig
+from labeldp.trainers.models.models import ModelName
 from labeldp.trainers.performance import Device, Performance
 from tests.benchmarks.benchmark import Benchmark, Work
 from tests.benchmarks.floor import Least

@@ -10,8 +10,8 @@ from mlflow.tracking import MlflowClient
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.trial_record import TrialRecord
 from tests.benchmarks.benchmark import Benchmark, Clock, Work
-from tests.platform.examples import a_record
-from tests.platform.stores import new_store
+from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.stores import new_store
 
 _TRIALS, _EPOCHS = 10, 20
 _TEXTS = {"config.yaml": "seed: 0\n", "run_card.md": "# A trial\n", "ledger.json": "[]\n"}

@@ -15,11 +15,11 @@ from torch.utils.data import DataLoader, TensorDataset
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.alibi import Alibi
-from labeldp.trainers.data import PublicData, load
-from labeldp.trainers.models import build_model
+from labeldp.trainers.data.labelled_data import PublicData, load
+from labeldp.trainers.methods.alibi import Alibi
+from labeldp.trainers.models.models import build_model
+from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.schedules import Schedule
 from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.model_name import ModelName
 from tests.benchmarks.benchmark import Benchmark, Work

@@ -14,7 +14,7 @@ from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.trusted.vault_store import SqliteStore
+from labeldp.platform.vault.vault_store import SqliteStore
 from tests.benchmarks.benchmark import Benchmark, Work
 from tests.benchmarks.floor import Least
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import torch
 
-from labeldp.trainers.augmentation import CropAndFlip
-from labeldp.trainers.fixmatch.rand_augment import RandAugment
-from labeldp.trainers.fixmatch.views import ImageViews
+from labeldp.trainers.methods.fixmatch.rand_augment import RandAugment
+from labeldp.trainers.methods.fixmatch.views import ImageViews
+from labeldp.trainers.models.augmentation import CropAndFlip
 from tests.benchmarks.benchmark import Benchmark, Work
 from tests.benchmarks.floor import Least
 from tests.benchmarks.hot_paths.pillow_views import PillowViews, photographs_of

@@ -10,7 +10,7 @@ from labeldp.platform.api.fit_settings import (
     refuse_prices,
 )
 from labeldp.platform.api.method_names import NAMED
-from labeldp.platform.configuration import ConfigurationError
+from labeldp.platform.sweep.configuration import ConfigurationError
 
 
 @pytest.mark.parametrize("rows", [10, 1000, 300_000])

@@ -9,7 +9,7 @@ import torch
 
 from labeldp.platform.api import fitting
 from labeldp.platform.api.fit_settings import configured
-from labeldp.platform.configuration import TrialConfig
+from labeldp.platform.sweep.configuration import TrialConfig
 
 
 def config(**changes: Any) -> TrialConfig:

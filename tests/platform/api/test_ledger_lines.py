@@ -8,7 +8,7 @@ import numpy as np
 from labeldp.mechanisms.accounting import GaussianEvent
 from labeldp.mechanisms.release_store import Charge
 from labeldp.platform.api.ledger_lines import guarantee, line_of
-from tests.platform.examples import a_charge
+from tests.platform.sweep.examples import a_charge
 
 
 def test_a_line_says_what_when_paid_and_for_how_many() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from labeldp.platform.api.method_names import NAMED, name_of, named
-from labeldp.platform.configuration import METHODS, TrialConfig, flatten, with_changes
+from labeldp.platform.sweep.configuration import METHODS, TrialConfig, flatten, with_changes
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -6,8 +6,8 @@ import pytest
 
 import labeldp
 from labeldp.platform.cli.sweep_plan import plan as plan_of_the_verb
-from labeldp.platform.configuration import TrialConfig
-from tests.platform.examples import a_sweep
+from labeldp.platform.sweep.configuration import TrialConfig
+from tests.platform.sweep.examples import a_sweep
 
 QUICKSTART = Path(__file__).resolve().parents[3] / "sweeps" / "quickstart.py"
 

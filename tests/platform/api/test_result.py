@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from labeldp import load
-from labeldp.platform.publishing.folder_ledger import read_folder
-from labeldp.platform.publishing.selection import BEST, selected
 from labeldp.platform.records.kept_results import read_results
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
-from labeldp.trainers.trained_model import ModelFileError
-from tests.platform.publishing.folders import a_folder, keep_a_model
+from labeldp.platform.report.folder_ledger import read_folder
+from labeldp.platform.report.selection import BEST, selected
+from labeldp.trainers.models.trained_model import ModelFileError
+from tests.platform.report.folders import a_folder, keep_a_model
 
 
 @pytest.fixture

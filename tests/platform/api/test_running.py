@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 import labeldp
-from labeldp.platform import driver
 from labeldp.platform.api.running import sweep_of
-from labeldp.platform.configuration import TrialConfig
-from labeldp.platform.sweep import Sweep
-from labeldp.platform.sweep_options import SweepOptions
-from tests.platform.examples import a_sweep
-from tests.platform.publishing.folders import a_folder
+from labeldp.platform.sweep import driver
+from labeldp.platform.sweep.configuration import TrialConfig
+from labeldp.platform.sweep.sweep import Sweep
+from labeldp.platform.sweep.sweep_options import SweepOptions
+from tests.platform.report.folders import a_folder
+from tests.platform.sweep.examples import a_sweep
 
 QUICKSTART = Path(__file__).resolve().parents[3] / "sweeps" / "quickstart.py"
 

@@ -3,10 +3,10 @@
 import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.platform.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.api.trial_table import best_of, trial_table
 from labeldp.platform.records.trial_record import TrialRecord
-from tests.platform.examples import a_record
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
+from tests.platform.sweep.examples import a_record
 
 
 def trial(

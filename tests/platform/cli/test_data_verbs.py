@@ -10,8 +10,8 @@ import pytest
 
 from labeldp.platform.cli import data_verbs
 from labeldp.platform.cli.command_line import main
-from labeldp.trainers.data import load
-from labeldp.trainers.data_sets.catalog import DATASETS
+from labeldp.trainers.data.catalog import DATASETS
+from labeldp.trainers.data.labelled_data import load
 from tests.real_data import real_data_root
 from tests.trainers.data_samples import write_mnist
 

@@ -11,7 +11,7 @@ from labeldp.platform.cli.doctor_verb import Check, Examination
 from labeldp.platform.cli.tables import shown
 from labeldp.platform.records.tracking import default_uri
 from labeldp.trainers import performance
-from tests.platform.stores import of_newer_schema
+from tests.platform.sweep.stores import of_newer_schema
 
 
 @pytest.fixture(autouse=True)

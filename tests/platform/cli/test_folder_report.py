@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.platform.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from tests.platform.cli.asked import answer, refusal
-from tests.platform.examples import a_record
-from tests.platform.publishing.folders import a_folder, keep
-from tests.platform.reports.reading import Page
+from tests.platform.report.folders import a_folder, keep
+from tests.platform.report.reading import Page
+from tests.platform.sweep.examples import a_record
 
 
 def test_a_folder_is_reported_where_it_lies(

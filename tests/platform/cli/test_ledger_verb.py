@@ -6,7 +6,7 @@ import pytest
 
 from labeldp.platform.cli.command_line import main
 from tests.platform.cli.asked import answer, refusal
-from tests.platform.publishing.folders import a_folder
+from tests.platform.report.folders import a_folder
 
 
 def test_words_and_keys(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.own_check import check_own, text_of
-from labeldp.platform.configuration import TrialConfig, with_changes
-from labeldp.platform.overrides import parse_overrides
-from labeldp.trainers.data import load_own
-from labeldp.trainers.data_sets.own_files import HoldOut, OwnSource
+from labeldp.platform.sweep.configuration import TrialConfig, with_changes
+from labeldp.platform.sweep.overrides import parse_overrides
+from labeldp.trainers.data.labelled_data import load_own
+from labeldp.trainers.data.own_files import HoldOut, OwnSource
 
 CLASSES = ("healthy", "HIV positive")
 ROWS = 1200

@@ -12,9 +12,9 @@ from pyarrow import parquet
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.kept_models import write_model
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.trainers.trained_model import TrainedModel
+from labeldp.trainers.models.trained_model import TrainedModel
 from tests.platform.cli.asked import answer, refusal
-from tests.platform.examples import a_record
+from tests.platform.sweep.examples import a_record
 from tests.trainers.trained_examples import Example, examples, small_model
 
 

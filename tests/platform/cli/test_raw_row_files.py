@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from labeldp.platform.cli.raw_row_files import read_rows
-from labeldp.trainers.data import load_own
-from labeldp.trainers.data_sets.columns import Numbers
-from labeldp.trainers.data_sets.own_files import HoldOut, OwnSource
-from labeldp.trainers.preprocessing import Preprocessing
+from labeldp.trainers.data.columns import Numbers
+from labeldp.trainers.data.labelled_data import load_own
+from labeldp.trainers.data.own_files import HoldOut, OwnSource
+from labeldp.trainers.data.preprocessing import Preprocessing
 
 MATRIX = np.array([[1.0, 2.5], [3.0, -4.0]])
 PREPROCESSING = Preprocessing(steps=(Numbers.fit(MATRIX),))

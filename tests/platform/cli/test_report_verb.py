@@ -9,8 +9,8 @@ from labeldp.platform.cli.folder_report import ReportFiles
 from labeldp.platform.cli.report_verb import is_results
 from labeldp.platform.cli.tables import shown
 from tests.platform.cli.asked import answer, refusal
-from tests.platform.publishing.folders import a_folder
-from tests.platform.stores import new_store
+from tests.platform.report.folders import a_folder
+from tests.platform.sweep.stores import new_store
 
 
 def test_an_experiment_that_is_not_there(

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from labeldp.platform.cli.command_line import main
-from labeldp.trainers.self_supervised.pretraining import Pretraining, PretrainingMetrics
+from labeldp.trainers.encoders.pretraining import Pretraining, PretrainingMetrics
 from tests.platform.cli.asked import answer, refusal
 from tests.trainers.encoders.small_encoders import some_images
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "encoders.md"
 TRAIN = ("self-supervise", "images.npz", "-o", "encoder.pt", "--width", "2", "--device", "cpu")
 SMALL = ("--epochs", "2", "--batch-size", "8")
-ENCODER = ("--encoder", "labeldp.trainers.self_supervised.image_encoder:build")
+ENCODER = ("--encoder", "labeldp.trainers.encoders.image_encoder:build")
 
 
 @pytest.fixture(autouse=True)

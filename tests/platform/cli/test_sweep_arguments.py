@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.cli.sweep_arguments import add_plan_arguments, plan_options
-from labeldp.platform.line_choice import LineChoice
-from labeldp.platform.search.search_settings import AshaStop, OptunaSearch
-from labeldp.platform.space import Choice, LogUniform, Uniform
-from labeldp.platform.sweep import Sweep
-from labeldp.platform.sweep_options import SweepOptions
-from tests.platform.examples import a_sweep
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.sweep.line_choice import LineChoice
+from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
+from labeldp.platform.sweep.space import Choice, LogUniform, Uniform
+from labeldp.platform.sweep.sweep import Sweep
+from labeldp.platform.sweep.sweep_options import SweepOptions
+from tests.platform.sweep.examples import a_sweep
 
 
 def asked(*arguments: str, sweep: Sweep | None = None) -> SweepOptions:

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from labeldp.platform.cli import sweep_command
-from labeldp.platform.cluster import CannotFit
-from labeldp.platform.sweep import Preset, Sweep
-from labeldp.platform.sweep_options import SweepOptions
-from labeldp.platform.sweep_report import SweepOutcome
-from labeldp.platform.trusted.teacher_pool import EnsembleIncomplete
-from labeldp.platform.vault_client import VaultLost
-from labeldp.trainers.data_sets.files import DatasetMissing
+from labeldp.platform.sweep.cluster import CannotFit
+from labeldp.platform.sweep.sweep import Preset, Sweep
+from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep_report import SweepOutcome
+from labeldp.platform.vault.teacher_pool import EnsembleIncomplete
+from labeldp.platform.vault.vault_client import VaultLost
+from labeldp.trainers.data.files import DatasetMissing
 from tests.platform.cli.asked import OVER_BUDGET
-from tests.platform.examples import a_sweep
+from tests.platform.sweep.examples import a_sweep
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ import pytest
 
 from labeldp.platform.cli import tracking_server
 from labeldp.platform.records.tracking import Tracker, TrackingUnusable, default_uri
-from tests.platform.examples import a_record
-from tests.platform.stores import new_store
+from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.stores import new_store
 
 #: Answers on a port, starts a process of its own, and does not listen to Ctrl-C.
 PLAYED = """

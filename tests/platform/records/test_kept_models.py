@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import ray
 
-from labeldp.platform.private_files import NotOurs
 from labeldp.platform.records import checkpoints
 from labeldp.platform.records.checkpoints import Keeper, KeeperHandle
 from labeldp.platform.records.kept_models import (
@@ -18,7 +17,8 @@ from labeldp.platform.records.kept_models import (
     kept_model,
     write_model,
 )
-from labeldp.trainers import trained_model
+from labeldp.platform.records.private_files import NotOurs
+from labeldp.trainers.models import trained_model
 
 FILES = {DESCRIPTION: b"{}", ARRAYS: b"arrays"}
 

@@ -7,7 +7,7 @@ import pytest
 
 from labeldp.platform.records.kept_results import read_results
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
-from tests.platform.examples import a_record
+from tests.platform.sweep.examples import a_record
 
 
 def a_folder(path: Path, *digests: str) -> Path:

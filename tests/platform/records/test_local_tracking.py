@@ -16,8 +16,8 @@ from labeldp.platform.records import local_tracking
 from labeldp.platform.records.local_tracking import file_of, one_at_a_time
 from labeldp.platform.records.tracking import Tracker, TrackingUnusable, default_uri
 from tests.faults.sweep_runs import own_environment
-from tests.platform.examples import a_record
-from tests.platform.stores import new_store
+from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.stores import new_store
 
 #: Opens one store when it is told to, together with others.
 TOGETHER = """

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from labeldp.platform.records.mlflow_model import DATA, describing_files, prediction_columns
-from labeldp.trainers.preprocessing import AsTheyAre, Preprocessing, Step
-from labeldp.trainers.trained_model import TrainedModel
+from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing, Step
+from labeldp.trainers.models.trained_model import TrainedModel
 from tests.trainers.trained_examples import Example, examples, small_model
 
 #: MLflow's own, of its own types, when its loader is imported.

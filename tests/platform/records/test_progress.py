@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from labeldp.platform.records.progress import SweepProgress, outcome
-from tests.platform.examples import a_record
+from tests.platform.sweep.examples import a_record
 
 
 class Terminal(io.StringIO):

@@ -12,16 +12,16 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.cli.tracked_report import _record
-from labeldp.platform.home_handle import HomeHandle
 from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.recorder import RecordedData, Recorder
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.sweep import PlannedTrial, plan_trials
-from labeldp.platform.vault_owner import VaultOwner
-from tests.platform.examples import METRICS, a_charge, a_record, a_sweep
-from tests.platform.stores import new_store
+from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials
+from labeldp.platform.vault.home_handle import HomeHandle
+from labeldp.platform.vault.vault_owner import VaultOwner
+from tests.platform.sweep.examples import METRICS, a_charge, a_record, a_sweep
+from tests.platform.sweep.stores import new_store
 from tests.trainers.encoders.test_provenance import MADE
 
 

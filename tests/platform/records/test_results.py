@@ -19,7 +19,7 @@ from labeldp.platform.records.results import (
     write_json,
     write_text,
 )
-from tests.platform.examples import METRICS, a_record
+from tests.platform.sweep.examples import METRICS, a_record
 
 
 def test_a_record_comes_back_as_it_was_kept(tmp_path: Path) -> None:

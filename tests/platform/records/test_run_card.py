@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.platform.accuracy_figures import figures_of
 from labeldp.platform.records.run_card import run_card
-from tests.platform.examples import a_charge, a_record
+from labeldp.platform.sweep.accuracy_figures import figures_of
+from tests.platform.sweep.examples import a_charge, a_record
 
 
 def test_a_pure_trial() -> None:

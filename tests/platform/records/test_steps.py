@@ -7,7 +7,7 @@ import pytest
 
 from labeldp.platform.records import steps
 from labeldp.platform.records.steps import Steps
-from labeldp.trainers.telling import counted, tell
+from labeldp.trainers.models.telling import counted, tell
 
 
 def test_a_step_is_said_once_if_it_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:

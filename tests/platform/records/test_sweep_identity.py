@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.accuracy_figures import ChooseBy
 from labeldp.platform.records.sweep_identity import SweepIdentity
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
 
 FACTS: dict[str, Any] = {
     "sweep": "small",

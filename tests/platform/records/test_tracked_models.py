@@ -18,8 +18,8 @@ from labeldp.platform.records.kept_models import ARRAYS, DESCRIPTION, write_mode
 from labeldp.platform.records.mlflow_model import DATA
 from labeldp.platform.records.tracked_models import log_model
 from labeldp.platform.records.tracking import Tracker
-from tests.platform.examples import a_record
-from tests.platform.stores import new_store
+from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.stores import new_store
 from tests.source_tree import ROOT
 from tests.trainers.trained_examples import small_model
 

@@ -12,8 +12,8 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records.tracking import Tracker, TrackingUnusable, default_uri
-from tests.platform.examples import METRICS, a_record
-from tests.platform.stores import new_store, of_newer_schema
+from tests.platform.sweep.examples import METRICS, a_record
+from tests.platform.sweep.stores import new_store, of_newer_schema
 
 
 @pytest.fixture

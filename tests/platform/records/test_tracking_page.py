@@ -8,7 +8,6 @@ from typing import Any
 from mlflow.environment_variables import MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT
 from mlflow.tracking import MlflowClient
 
-from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_page import (
     NOTE,
@@ -18,8 +17,9 @@ from labeldp.platform.records.tracking_page import (
     links,
     run_names,
 )
-from labeldp.platform.sweep import PlannedTrial
-from tests.platform.stores import new_store
+from labeldp.platform.sweep.configuration import TrialConfig
+from labeldp.platform.sweep.sweep import PlannedTrial
+from tests.platform.sweep.stores import new_store
 
 
 def names(*trials: tuple[str, dict[str, Any]]) -> list[str]:

@@ -8,8 +8,8 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records.tracking import Tracker, TrackingUnusable, default_uri
 from labeldp.platform.records.tracking_view import store_to_show
-from tests.platform.examples import a_record
-from tests.platform.stores import new_store
+from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.stores import new_store
 
 
 def a_folder(root: Path, name: str, *, experiment: str = "small") -> Path:

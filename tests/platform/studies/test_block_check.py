@@ -18,15 +18,15 @@ from labeldp.mechanisms.auditing.memorization import memorization_interval_from_
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.sweep_plan import load_sweep
-from labeldp.platform.configuration import ConfigurationError
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.studies import block_check
 from labeldp.platform.studies.block_check import TOGETHER, compare, run_blocks, table
-from labeldp.platform.sweep import Sweep
-from labeldp.platform.sweep_options import SweepOptions
-from labeldp.platform.sweep_report import SweepOutcome
-from labeldp.platform.trusted.audits import AttackEvidence, evidence_path
-from tests.platform.examples import a_record, a_sweep
+from labeldp.platform.sweep.configuration import ConfigurationError
+from labeldp.platform.sweep.sweep import Sweep
+from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep_report import SweepOutcome
+from labeldp.platform.vault.audits import AttackEvidence, evidence_path
+from tests.platform.sweep.examples import a_record, a_sweep
 from tests.source_tree import ROOT
 
 PARTS = [TOGETHER, "block-0", "block-1"]

@@ -3,8 +3,6 @@
 import pytest
 
 from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, PureEvent, epsilon_of
-from labeldp.platform.configuration import ConfigurationError, FeatureSet, flatten
-from labeldp.platform.cost import cost_of
 from labeldp.platform.studies.comparison import (
     EPSILONS,
     LARGER_EPSILONS,
@@ -13,7 +11,9 @@ from labeldp.platform.studies.comparison import (
     SHARED,
     comparison,
 )
-from labeldp.platform.sweep import (
+from labeldp.platform.sweep.configuration import ConfigurationError, FeatureSet, flatten
+from labeldp.platform.sweep.cost import cost_of
+from labeldp.platform.sweep.sweep import (
     PlannedTrial,
     lines,
     plan_trials,

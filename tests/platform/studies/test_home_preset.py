@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from labeldp.platform.cli.sweep_plan import load_sweep
-from labeldp.platform.configuration import TrialConfig
 from labeldp.platform.studies.home_preset import EPOCHS, network_preset
-from labeldp.platform.sweep import plan_trials, preset_sized
-from labeldp.trainers.fast_training import as_changes, fast_training
-from labeldp.trainers.models import ModelName
-from labeldp.trainers.pate.students import StudentKind
-from labeldp.trainers.pate.teachers import TeacherKind
+from labeldp.platform.sweep.configuration import TrialConfig
+from labeldp.platform.sweep.sweep import plan_trials, preset_sized
+from labeldp.trainers.methods.pate.students import StudentKind
+from labeldp.trainers.methods.pate.teachers import TeacherKind
+from labeldp.trainers.models.fast_training import as_changes, fast_training
+from labeldp.trainers.models.models import ModelName
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.noise import Noise
 from tests.source_tree import ROOT

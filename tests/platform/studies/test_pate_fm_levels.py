@@ -1,10 +1,10 @@
 """PATE-FM's levels: a row of the paper's table is what a trial runs with, and smoke is small."""
 
-from labeldp.platform.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.studies.pate_fm_levels import SMOKE, level
-from labeldp.platform.sweep import Sweep, plan_trials, smoke_sized
-from labeldp.trainers.models import ModelName
-from labeldp.trainers.pate.pate_fm import PateConfig
+from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.sweep.sweep import Sweep, plan_trials, smoke_sized
+from labeldp.trainers.methods.pate.pate_fm import PateConfig
+from labeldp.trainers.models.models import ModelName
 
 SWEEP = Sweep(
     name="levels",

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.configuration import DataSettings, FeatureSet, TrialConfig
-from labeldp.platform.space import Grid
 from labeldp.platform.studies.pate_probe_grids import VARIANTS, smoke
-from labeldp.platform.sweep import Sweep, ensembles_of, plan_trials, smoke_sized
-from labeldp.trainers.pate.pate_fm import PateConfig
+from labeldp.platform.sweep.configuration import DataSettings, FeatureSet, TrialConfig
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Sweep, ensembles_of, plan_trials, smoke_sized
+from labeldp.trainers.methods.pate.pate_fm import PateConfig
 
 
 def sweep(**changes: Any) -> Sweep:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from labeldp.trainers.data import load
+from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.encoders.image_sources import (
     ArraySource,
     FolderSource,

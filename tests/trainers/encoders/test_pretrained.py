@@ -18,22 +18,22 @@ from PIL import Image
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.exit_codes import ExitCode
-from labeldp.platform.data_loading import load_data
-from labeldp.platform.data_settings import DataSettings
 from labeldp.platform.records.run_card import run_card
-from labeldp.platform.reports.page import PageContent, page
-from labeldp.trainers.alibi_prior import PriorLabelsConfig
-from labeldp.trainers.data import LabelledData, load
-from labeldp.trainers.data_sets.files import fixed_order
+from labeldp.platform.report.page import PageContent, page
+from labeldp.platform.sweep.data_loading import load_data
+from labeldp.platform.sweep.data_settings import DataSettings
+from labeldp.trainers.data.files import fixed_order
+from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.encoders.encoder import EncoderRequest, Surroundings, load_encoder
 from labeldp.trainers.encoders.image_sources import ArraySource, image_source
 from labeldp.trainers.encoders.pretrained import MirroredFeatures, shared_images
 from labeldp.trainers.encoders.public_training import CACHE
-from labeldp.trainers.fast_cnn import FastCnn
+from labeldp.trainers.methods.alibi_prior import PriorLabelsConfig
+from labeldp.trainers.methods.priors import PriorSettings, PriorSource
+from labeldp.trainers.models.fast_cnn import FastCnn
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.priors import PriorSettings, PriorSource
 from tests.platform.cli.asked import refusal
-from tests.platform.examples import a_record
+from tests.platform.sweep.examples import a_record
 from tests.real_data import real_data_root
 from tests.trainers.data_samples import write_cifar_binary
 
@@ -144,7 +144,7 @@ def test_a_second_call_trains_nothing(
     small: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _ = embedded(capsys, "x.npy")
-    monkeypatch.delattr("labeldp.trainers.learner.Learner.epoch")
+    monkeypatch.delattr("labeldp.trainers.models.learner.Learner.epoch")
     again, progress = embedded(capsys, "x.npy")
     assert len(progress) == 1 and progress[0].startswith("weights of an earlier call: ")
     other, _ = embedded(capsys, "other.npy")
@@ -155,7 +155,7 @@ def test_a_second_call_trains_nothing(
 def test_who_stops_the_training_leaves_nothing(
     small: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labeldp.trainers.learner.Learner.epoch", stop)
+    monkeypatch.setattr("labeldp.trainers.models.learner.Learner.epoch", stop)
     assert main(["embed", "cifar10", *PUBLIC, "-o", "x.npy"]) == ExitCode.INTERRUPTED
     assert capsys.readouterr().err.endswith("interrupted\n")
     assert sorted(str(path) for path in Path().iterdir()) == ["data", "kept"]
@@ -206,7 +206,7 @@ def test_a_few_images_in_both_sets_are_told(small: None, monkeypatch: pytest.Mon
     copy, told = copied(5), list[str]()
     assert shared_images(load("cifar100"), copy) == 5
     request = EncoderRequest(address="pretrained:cifar100", public_labels=True)
-    monkeypatch.setattr("labeldp.trainers.learner.Learner.epoch", stop)
+    monkeypatch.setattr("labeldp.trainers.models.learner.Learner.epoch", stop)
     with pytest.raises(KeyboardInterrupt):
         load_encoder(request, Surroundings(images=copy, name="copy.npy", told=told.append))
     assert told[0] == "5 of the images are in cifar100 too, with a label"
@@ -216,7 +216,7 @@ def test_secret_images_without_color_are_known_again_in_color(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As files, which are read in color, and as an array of three equal channels."""
-    monkeypatch.delattr("labeldp.trainers.learner.Learner.epoch")
+    monkeypatch.delattr("labeldp.trainers.models.learner.Learner.epoch")
     images = load("digits").public.train_features.numpy()[:20]
     for number, image in enumerate(images):
         Image.fromarray(image[0]).save(tmp_path / f"{number:02}.png")

@@ -10,8 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from labeldp.trainers.data import LabelledData, labelled
-from labeldp.trainers.data_sets.files import Splits
+from labeldp.trainers.data.files import Splits
+from labeldp.trainers.data.labelled_data import LabelledData, labelled
 from labeldp.trainers.encoders.public_training import (
     CACHE,
     PublicTraining,

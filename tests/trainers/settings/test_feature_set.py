@@ -1,7 +1,7 @@
 """FeatureSet: one list of features for data and for priors, under the names that people write."""
 
-from labeldp.platform import data_settings
-from labeldp.trainers.features import PatchFeatures, RandomPatchFeatures, image_features
+from labeldp.platform.sweep import data_settings
+from labeldp.trainers.models.features import PatchFeatures, RandomPatchFeatures, image_features
 from labeldp.trainers.settings.feature_set import FeatureSet
 
 

@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
-from labeldp.platform.configuration import TrialConfig, flatten, with_calibration, with_changes
-from labeldp.trainers.priors import PriorSettings, PriorSource
+from labeldp.platform.sweep.configuration import (
+    TrialConfig,
+    flatten,
+    with_calibration,
+    with_changes,
+)
+from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.settings.ensemble import EnsembleConfig
 from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
 

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from labeldp.platform.configuration import METHODS
+from labeldp.platform.sweep.configuration import METHODS
 from tests.source_tree import sources
 
 MODULES = sorted(

@@ -1,0 +1,185 @@
+"""The Pareto front of accuracy against provable epsilon, over the trials of a sweep.
+
+Accuracy is that on the public test split, or that which was estimated on held-out labels.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.records.results import TrialRecord, dumps
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by, estimate_of
+from labeldp.trainers.encoders.provenance import League
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """Trials that differ in nothing but their seeds.
+
+    Attributes:
+        variant: The line of the comparison.
+        point: Values of the axes, but for seeds.
+        accuracy: What points are compared by, by `accuracy_by`: mean over the trials.
+        accuracy_std: Standard deviation over them; 0 for a single one.
+        epsilon: The largest of them.
+        delta: The largest of them.
+        epsilon_m_low: The smallest lower end of the attack's interval. Each one fails with
+            probability 1 - confidence; the largest of several fails more often, the smallest not,
+            however the trials depend on each other. Proven at delta 0.
+        epsilon_m_high: The largest upper end, for the same reason.
+        epsilon_m_ceiling: The most that the attack could have proved, of each of them; 0 where
+            there was no attack, or nothing for it to compare.
+        hashes: The trials.
+        noise: Where the trials' noise came from, each kind once.
+        accuracy_by: Whether `accuracy` is measured on the test split or estimated.
+        accuracy_test: On the public test split, mean over the trials; None where there is none.
+        league: Of the features, in words; points of different leagues are not compared.
+        estimate: Of the accuracy, on held-out labels; None where none are held out. Of several
+            trials the mean with mean errors, for they share the held-out examples.
+    """
+
+    variant: str
+    point: tuple[tuple[str, Any], ...]
+    accuracy: float
+    accuracy_std: float
+    epsilon: float
+    delta: float
+    epsilon_m_low: float
+    epsilon_m_high: float
+    hashes: tuple[str, ...]
+    epsilon_m_ceiling: float = 0.0
+    noise: str = ""
+    accuracy_by: ChooseBy = ChooseBy.TEST
+    accuracy_test: float | None = None
+    league: str = League.NONE.words
+    estimate: AccuracyEstimate | None = None
+
+
+def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None) -> list[Point]:
+    """Group finished trials that differ in seeds only, in order of epsilon, method and accuracy.
+
+    Args:
+        records: Trials of one sweep.
+        choose_by: Which accuracy they are compared by; the test split's, where there is one, if
+            not given.
+
+    Raises:
+        ValueError: Trials that lack that accuracy.
+    """
+    finished = [record for record in records if record.finished]
+    by = chosen_by((record.metrics for record in finished), choose_by)
+    groups: dict[tuple[str, str, str], list[TrialRecord]] = defaultdict(list)
+    for record in finished:
+        league = record.features_from.league.words
+        groups[record.variant, dumps(_axes(record)), league].append(record)
+    found = [_point(members, by) for members in groups.values()]
+    return sorted(found, key=_order)
+
+
+def settings_beside_epsilon(found: Sequence[Point]) -> list[str]:
+    """Return axes of the search space in order, but for one that says again what epsilon is."""
+    keys = dict.fromkeys(key for point in found for key, _ in point.point)
+    return [key for key in keys if not _is_epsilon(key, found)]
+
+
+def _is_epsilon(key: str, found: Sequence[Point]) -> bool:
+    asked = [(dict(point.point).get(key), point.epsilon) for point in found]
+    return key.endswith("epsilon") and all(
+        isinstance(value, int | float) and same_epsilon(value) == same_epsilon(epsilon)
+        for value, epsilon in asked
+        if value is not None
+    )
+
+
+def _order(point: Point) -> tuple[float, str, str, float]:
+    """Methods follow each other alike within every epsilon, so that columns can be compared."""
+    return (same_epsilon(point.epsilon), point.variant.casefold(), point.variant, -point.accuracy)
+
+
+def same_epsilon(epsilon: float) -> float:
+    """Nine digits of epsilon: those that are to be equal, composed in other ways, then are."""
+    return float(f"{epsilon:.9g}")
+
+
+def front(candidates: Iterable[Point]) -> list[Point]:
+    """Points that no other of their league beats: none costs no more and is more accurate."""
+    best: dict[str, list[Point]] = defaultdict(list)
+    for point in sorted(candidates, key=lambda each: (same_epsilon(each.epsilon), -each.accuracy)):
+        own = best[point.league]
+        if not own or point.accuracy > own[-1].accuracy:
+            own.append(point)
+    return [point for own in best.values() for point in own]
+
+
+def leagues_of(found: Iterable[Point]) -> list[str]:
+    """Return the leagues of some points, each once."""
+    return sorted({point.league for point in found})
+
+
+def front_rows(
+    records: Iterable[TrialRecord], *, choose_by: ChooseBy | None, run_id: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    """Return the front as a sweep's JSON has it; what was not measured is absent.
+
+    Args:
+        records: Trials of one sweep.
+        choose_by: As in `points`.
+        run_id: Hash of a trial -> its run in tracking.
+    """
+    rows = []
+    for point in front(points(records, choose_by=choose_by)):
+        row: dict[str, Any] = {"run_id": run_id(point.hashes[0]), "variant": point.variant}
+        row["league"] = point.league
+        if point.accuracy_test is not None:
+            row["accuracy"] = point.accuracy_test
+        if point.estimate is not None:
+            row["accuracy_estimated"] = point.estimate.accuracy
+            row["accuracy_estimated_error"] = point.estimate.error
+        for name in ("epsilon", "epsilon_m_low", "epsilon_m_high"):
+            row[name] = getattr(point, name)
+        rows.append(row)
+    return rows
+
+
+def _axes(record: TrialRecord) -> tuple[tuple[str, Any], ...]:
+    seeds = ("seed", "draw")
+    return tuple((k, v) for k, v in record.point.items() if k.rpartition(".")[2] not in seeds)
+
+
+def _mean_estimate(members: list[TrialRecord]) -> AccuracyEstimate | None:
+    found = [each for each in (estimate_of(record.metrics) for record in members) if each]
+    if not found:
+        return None
+    return AccuracyEstimate(
+        accuracy=fmean(each.accuracy for each in found),
+        sampling_error=fmean(each.sampling_error for each in found),
+        count_scale=fmean(each.count_scale for each in found),
+    )
+
+
+def _point(members: list[TrialRecord], by: ChooseBy) -> Point:
+    def column(name: str) -> list[float]:
+        return [record.metrics[name] for record in members]
+
+    accuracies = column(by.metric)
+    measured = all("accuracy" in record.metrics for record in members)
+    return Point(
+        variant=members[0].variant,
+        point=_axes(members[0]),
+        accuracy=fmean(accuracies),
+        accuracy_std=stdev(accuracies) if len(accuracies) > 1 else 0.0,
+        epsilon=max(column("epsilon")),
+        delta=max(column("delta")),
+        epsilon_m_low=min(column("epsilon_m_low")),
+        epsilon_m_high=max(column("epsilon_m_high")),
+        epsilon_m_ceiling=min(r.metrics.get("epsilon_m_ceiling", 0.0) for r in members),
+        hashes=tuple(record.hash for record in members),
+        noise=", ".join(sorted({record.noise.value for record in members})),
+        accuracy_by=by,
+        accuracy_test=fmean(column("accuracy")) if measured else None,
+        league=members[0].features_from.league.words,
+        estimate=_mean_estimate(members),
+    )

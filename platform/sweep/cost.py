@@ -1,0 +1,365 @@
+"""What a sweep will cost, known before anything starts: trials, epsilons, releases, the total."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.ledger import (
+    Budget,
+    BudgetExceeded,
+    Priced,
+    delta_of_total,
+    epsilon_at,
+    epsilon_of_prices,
+)
+from labeldp.mechanisms.release_address import describe
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.sweep.evaluation import mechanism_of, planned_evaluation
+from labeldp.platform.sweep.evaluation_settings import Estimate
+from labeldp.platform.sweep.sweep import PlannedTrial
+from labeldp.trainers.settings.feature_set import FeatureSet
+from labeldp.trainers.trainer import PlannedCharge
+
+if TYPE_CHECKING:  # torch, which plans have no use for
+    from labeldp.trainers.data.labelled_data import PublicData
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepCost:
+    """What a list of trials will pay.
+
+    Attributes:
+        epsilons: Per trial.
+        releases: How many different releases the trials read.
+        epsilon_total: Of a label that all releases touch: all of them composed.
+        delta: At which the total holds; 0 where every release is pure.
+        trials: How many there are.
+        epsilon_estimates: Of a held-out label, which pays for estimates of accuracy alone.
+        trained: What a label to train on pays for.
+        estimated: What a held-out one pays for.
+    """
+
+    epsilons: tuple[float, ...]
+    releases: int
+    epsilon_total: float
+    delta: float
+    trials: int
+    epsilon_estimates: float = 0.0
+    trained: Sequence[Priced] = field(default=(), repr=False)
+    estimated: Sequence[Priced] = field(default=(), repr=False)
+
+    def epsilon_at(self, delta: float) -> float:
+        """Epsilon of the label that pays most, at another delta than the total is stated at."""
+        parts = (self.trained, self.estimated)
+        return max(epsilon_of_prices(part, delta=delta) for part in parts)
+
+
+def cost_of(
+    trials: Sequence[PlannedTrial], *, num_classes: int, with_estimates: bool = False
+) -> SweepCost:
+    """Compose what `trials` will ask of one vault.
+
+    Held-out labels pay for estimates of accuracy and for nothing else: what the dearest label pays
+    is the larger of the two sums, and not both.
+
+    Args:
+        trials: Planned trials.
+        num_classes: K of their data set.
+        with_estimates: Whether labels are held out, and each trial asks how accurate it is.
+
+    Raises:
+        ConfigurationError: An estimate that a trial's releases can't give.
+    """
+    epsilons: list[float] = []
+    charges: dict[tuple[object, ...], PlannedCharge] = {}
+    estimates: dict[tuple[object, ...], PlannedCharge] = {}
+    for number, trial in enumerate(trials):
+        config = trial.config
+        copies: list[object] = [0]
+        if trial.own_releases:
+            copies = [(number, copy) for copy in range(trial.own_releases)]
+        own = releases_of(trial, num_classes=num_classes)
+        # Where much may fail that is a larger delta, as in the trial's record, and never the sum's.
+        at = delta_of_total(own.values(), delta=config.trainer.delta)
+        epsilon = epsilon_of_prices(own.values(), delta=at)
+        charges |= {(*key, copy): part for key, part in own.items() for copy in copies}
+        if with_estimates:
+            asked = planned_evaluation(config, num_classes=num_classes)
+            each = 1
+            if config.evaluation.estimate is Estimate.COUNT:
+                copies, each = list(range(trial.estimates)), trial.estimates_each
+            estimates |= {(asked.release, config.noise, copy): asked for copy in copies}
+            shown = epsilon_of_prices([asked] * each, delta=config.trainer.delta)
+            epsilon = max(epsilon, shown)
+        epsilons.append(epsilon)
+    trained, estimated = tuple(charges.values()), tuple(estimates.values())
+    every = [*trained, *estimated]
+    delta = delta_of_total(every, delta=max(trial.config.trainer.delta for trial in trials))
+    epsilon_estimates = epsilon_of_prices(estimated, delta=delta)
+    return SweepCost(
+        epsilons=tuple(epsilons),
+        releases=sum(charge.releases for charge in every),
+        epsilon_total=max(epsilon_of_prices(trained, delta=delta), epsilon_estimates),
+        delta=delta,
+        trials=sum(trial.stands_for for trial in trials),
+        epsilon_estimates=epsilon_estimates,
+        trained=trained,
+        estimated=estimated,
+    )
+
+
+def releases_of(
+    trial: PlannedTrial, *, num_classes: int
+) -> dict[tuple[Hashable, ...], PlannedCharge]:
+    """Return what a trial will ask of labels to train on; equal keys are one release.
+
+    Args:
+        trial: Planned, or a stand-in.
+        num_classes: K of its data set.
+    """
+    config = trial.config
+    charge = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
+    if charge is None:
+        return {}
+    # Another device or precision trains another model, and so asks for a release of its own
+    # wherever a model has a say in the release; where none has, one too many is planned.
+    how = config.performance
+    return {(part.release, config.noise, how): part for part in charge.chain()}
+
+
+def check_priors(trials: Sequence[PlannedTrial], *, examples: int, num_classes: int) -> None:
+    """Refuse priors that can't be made of these data, each once, before the first trial.
+
+    Args:
+        trials: Planned trials.
+        examples: N, to train on.
+        num_classes: K.
+
+    Raises:
+        ValueError: More clusters than examples, a file that holds no prior of them, or features to
+            be computed of features.
+    """
+    asked = {(trial.config.trainer.prior, trial.config.data.features) for trial in trials}
+    for prior, seen in asked:
+        if prior is None:
+            continue
+        prior.check_size(examples=examples, num_classes=num_classes)
+        if FeatureSet.AS_THEY_ARE not in (prior.features, seen):
+            raise ValueError(
+                f"trainer.prior.features is {prior.features}, but data.features={seen} leaves no "
+                "images to compute them of; set data.features=as_they_are for a network that sees "
+                "the images, or leave trainer.prior.features out for a prior on what it sees"
+            )
+
+
+def check_prior_features(trials: Sequence[PlannedTrial], data: "PublicData") -> None:
+    """Refuse data that priors can't be learned of; what they need of it is there afterwards.
+
+    Args:
+        trials: Planned trials.
+        data: Public features.
+
+    Raises:
+        ValueError: A prior's features are of images, and the data are not images, or too small.
+    """
+    for prior in {trial.config.trainer.prior for trial in trials}:
+        if prior is not None:
+            prior.check_features(data)
+
+
+def delta_with_earlier(earlier: Sequence[Charge], *, planned: float, delta: float) -> float:
+    """Return the delta of a budget that names none, earlier starts' releases included.
+
+    Args:
+        earlier: Lines of the ledger.
+        planned: At which the plan's total holds.
+        delta: At which it is asked for where a release is not pure.
+    """
+    return max(planned, delta_of_total(earlier, delta=max(planned, delta)))
+
+
+def budget_of(
+    stated: Budget | None, max_epsilon_total: float | None, *, delta: float
+) -> Budget | None:
+    """Return the most that a label may pay: the sweep's own budget, and the command line's.
+
+    The smaller epsilon counts. The command line names no delta: beside a sweep's budget that one's
+    stands, and alone it takes `delta`.
+
+    Args:
+        stated: The sweep's own.
+        max_epsilon_total: The command line's.
+        delta: At which releases hold, those of earlier starts included.
+
+    Raises:
+        ValueError: `max_epsilon_total` is no budget.
+    """
+    if max_epsilon_total is None:
+        return stated
+    asked = Budget(epsilon=max_epsilon_total, delta=delta)
+    if stated is None:
+        return asked
+    return replace(stated, epsilon=min(stated.epsilon, asked.epsilon))
+
+
+def check_budget(
+    cost: SweepCost, budget: Budget | None, *, trials: Sequence[PlannedTrial] = ()
+) -> None:
+    """Refuse a plan that the budget can't pay, before its first trial.
+
+    Args:
+        cost: Of the plan.
+        budget: The most that any label may pay.
+        trials: Of the plan, in the order of `cost.epsilons`.
+
+    Raises:
+        BudgetExceeded: Names the budget, what the plan would cost, and a baseline among its lines.
+    """
+    if budget is None:
+        return
+    bare = {
+        trial.variant
+        for trial, epsilon in zip(trials, cost.epsilons, strict=False)
+        if math.isinf(epsilon)
+    }
+    fix = ""
+    if bare:
+        named = " ".join(f'--without "{name}"' for name in sorted(bare))
+        fix = (
+            f"the line {' and '.join(map(repr, sorted(bare)))} trains on labels without noise, "
+            f"which makes the total infinite; leave it out with {named}"
+        )
+    request = f"a sweep of {cost.trials} trials with {cost.releases} releases"
+    _hold(budget, spent=0.0, requested=cost.epsilon_at(budget.delta), request=request, fix=fix)
+
+
+def _hold(budget: Budget, *, spent: float, requested: float, request: str, fix: str = "") -> None:
+    """Refuse what the budget does not allow; both epsilons hold at its delta, as a vault's."""
+    if not budget.allows(requested):
+        raise BudgetExceeded(
+            budget=budget, spent=spent, requested=requested, request=request, fix=fix
+        )
+
+
+def check_what_is_left(
+    trials: Sequence[PlannedTrial],
+    earlier: Sequence[Charge],
+    *,
+    num_classes: int,
+    num_labels: int,
+    held_out: int = 0,
+    read: Collection[str] = (),
+    budget: Budget | None,
+) -> None:
+    """Refuse a plan that the budget can't pay beside what earlier starts have spent.
+
+    A release that the ledger may hold already counts as paid. Whether it does depends on labels and
+    on public inputs, so the vault has the last word; here nothing is refused that it would grant.
+
+    Args:
+        trials: Planned trials that no earlier start has finished.
+        earlier: Lines of the ledger.
+        num_classes: K of the data set.
+        num_labels: N, training examples of the data set.
+        held_out: H, labels that are held out, which no training pays with.
+        read: Keys of the releases that finished trials have read.
+        budget: The most that any label may pay, earlier starts included.
+
+    Raises:
+        BudgetExceeded: Names the budget, what is spent, and what the plan would add.
+    """
+    if budget is None:
+        return
+    apart = [charge for charge in earlier if charge.is_beyond(num_labels)]
+    paid = {_line(each.mechanism) for each in earlier if not each.is_beyond(num_labels)}
+    planned: dict[str, Charge] = {}
+    unforeseen: list[Charge] = []
+    labels = np.arange(num_labels)
+    for trial in trials:
+        for part in releases_of(trial, num_classes=num_classes).values():
+            if trial.own_releases:
+                kind = {"stands_for": repr(part.release)}
+                first = len(unforeseen)
+                numbers = range(first, first + trial.own_releases)
+                unforeseen += [_planned(part, kind, labels, number=each) for each in numbers]
+            elif is_dataclass(part.release) and not isinstance(part.release, type):
+                mechanism = describe(part.release, trial.config.noise.source())
+                planned[_line(mechanism)] = _planned(part, mechanism, labels)
+    new = unforeseen + [charge for line, charge in planned.items() if line not in paid]
+    every = num_labels + held_out
+    if held_out:
+        rows = np.arange(num_labels, every)
+        unread = [charge for charge in apart if charge.key not in read]
+        new += _new_estimates(trials, apart, unread, num_classes=num_classes, rows=rows)
+    requested = epsilon_at([*earlier, *new], num_labels=every, delta=budget.delta)
+    if new:
+        left = sum(trial.stands_for for trial in trials)
+        spent = epsilon_at(earlier, num_labels=every, delta=budget.delta)
+        request = f"a sweep with {left} trials left and {len(new)} releases that are new"
+        fix = ""
+        if any(charge.hands_out for charge in earlier):
+            fix = (
+                "a baseline without noise has read the labels in this results folder; choose "
+                "another folder with --results DIR"
+            )
+        _hold(budget, spent=spent, requested=requested, request=request, fix=fix)
+
+
+def _new_estimates(
+    trials: Sequence[PlannedTrial],
+    stored: Sequence[Charge],
+    unread: Sequence[Charge],
+    *,
+    num_classes: int,
+    rows: NDArray[np.intp],
+) -> list[Charge]:
+    """What estimates of accuracy will add on held-out labels, at `rows` [H].
+
+    A release of theirs that is stored serves every trial. A count is of one trial's predictions,
+    which nobody knows yet: those that no finished trial has read may be of trials that ended too
+    early for a record, one each; every further trial asks for a new one.
+    """
+    known = {_line(charge.mechanism) for charge in stored}
+    begun = Counter(_line(charge.mechanism) for charge in unread)
+    new: list[Charge] = []
+    for trial in trials:
+        asked = planned_evaluation(trial.config, num_classes=num_classes)
+        mechanism = mechanism_of(trial.config, num_classes=num_classes)
+        description = describe(mechanism, trial.config.noise.source())
+        line = _line(description)
+        if trial.config.evaluation.estimate is Estimate.COUNT:
+            begun[line] -= trial.estimates
+            fresh = min(max(-begun[line], 0), trial.estimates)
+        elif trial.own_releases:
+            fresh = trial.own_releases
+        else:
+            fresh = int(line not in known)
+            known.add(line)
+        first = len(new)
+        numbers = range(first, first + fresh)
+        new += [_planned(asked, description, rows, number=each) for each in numbers]
+    return new
+
+
+def _planned(
+    part: PlannedCharge, mechanism: dict[str, Any], rows: NDArray[np.intp], *, number: int = 0
+) -> Charge:
+    """A planned charge as the ledger would write it; several of one mechanism have numbers."""
+    return Charge(
+        key=f"{number} {_line(mechanism)}",
+        event=part.event,
+        indices=rows,
+        mechanism=mechanism,
+        failure_probability=part.failure_probability,
+    )
+
+
+def _line(description: Mapping[str, Any]) -> str:
+    """A mechanism as the ledger writes it, to compare by."""
+    return json.dumps(description, sort_keys=True, default=str)

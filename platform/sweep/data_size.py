@@ -1,0 +1,84 @@
+"""How large a sweep's data are, for whoever starts nothing: read from disk, without torch."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from labeldp.platform.sweep.data_settings import OWN_KEYS, DataSettings
+from labeldp.platform.sweep.evaluation_settings import EvaluationSettings
+from labeldp.trainers.data.catalog import find
+from labeldp.trainers.data.embedded import with_embeddings
+from labeldp.trainers.data.files import Splits, data_root
+from labeldp.trainers.data.held_out import held_out_count
+from labeldp.trainers.data.own_data import read_own
+from labeldp.trainers.data.set_size import size_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSize:
+    """What a plan knows of data.
+
+    Attributes:
+        num_classes: K.
+        num_labels: N, to train on.
+        held_out: H, labels that nobody trains on.
+        has_test_split: Whether test labels are public.
+        shape: Of an example's features, before others are computed of them.
+    """
+
+    num_classes: int
+    num_labels: int
+    held_out: int
+    has_test_split: bool
+    shape: tuple[int, ...]
+
+
+def size_of_data(settings: DataSettings, *, evaluation: EvaluationSettings) -> DataSize:
+    """Read what the settings name and count; features that they ask for are not computed.
+
+    Args:
+        settings: Which data set.
+        evaluation: Which labels are held out.
+
+    Raises:
+        ValueError: It is not there or damaged; the message says what to do.
+    """
+    size = size_of(settings.name, as_on_disk(settings), limit=settings.limit)
+    share = evaluation.share(has_test_split=size.has_test_split)
+    held_out = 0 if share is None else held_out_count(size.num_labels, share=share)
+    return DataSize(
+        num_classes=size.num_classes,
+        num_labels=size.num_labels - held_out,
+        held_out=held_out,
+        has_test_split=size.has_test_split,
+        shape=size.shape,
+    )
+
+
+def as_on_disk(settings: DataSettings, *, cache: Path | None = None) -> Splits:
+    """Return the arrays of the data set that the settings name, before anything is checked.
+
+    Args:
+        settings: Which data set.
+        cache: Where features go that are too large for memory; a temporary folder if not given.
+
+    Raises:
+        ValueError: It is not there or damaged; the message says what to do.
+    """
+    if settings.name == "own":
+        if settings.embeddings is not None:
+            raise ValueError(
+                f"data.embeddings is {settings.embeddings}, but data.name is own: embeddings of "
+                "your own images are your features; set data.path to them, and data.labels to the "
+                "file of their labels"
+            )
+        return read_own(settings.own_source, folder=cache)
+    said = [f"data.{key}" for key in OWN_KEYS if getattr(settings, key)]
+    if said:
+        raise ValueError(
+            f"{', '.join(said)}: for data of your own, but data.name is {settings.name}; set "
+            "data.name=own, or leave them out"
+        )
+    splits = find(settings.name).read(data_root(settings.root))
+    if settings.embeddings is None:
+        return splits
+    return with_embeddings(settings.name, splits, settings.embeddings, folder=cache)

@@ -1,0 +1,370 @@
+"""Second step of a sweep: hold its folder, go on from earlier starts, open tracking and the vault.
+
+What is refused here, is refused before the first label is released.
+"""
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, wait
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labeldp.mechanisms.ledger import Budget
+from labeldp.platform.records.environment import Provenance
+from labeldp.platform.records.progress import SweepProgress
+from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.records.steps import Steps
+from labeldp.platform.records.sweep_identity import SweepIdentity
+from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, shown
+from labeldp.platform.sweep.audit_settings import spoiled_text
+from labeldp.platform.sweep.cluster import Capacity, connected, place
+from labeldp.platform.sweep.cost import budget_of, check_what_is_left, delta_with_earlier
+from labeldp.platform.sweep.earlier_starts import finished_before, known_ledger, other_code
+from labeldp.platform.sweep.meanwhile import load, meanwhile
+from labeldp.platform.sweep.search_book import SearchBook
+from labeldp.platform.sweep.sweep import PlannedTrial, Resources, ensembles_of
+from labeldp.platform.sweep.sweep_check import CheckedSweep, beside, learned_facts
+from labeldp.platform.vault import vault_home
+from labeldp.platform.vault.home_handle import HomeHandle
+from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels
+from labeldp.platform.vault.vault_owner import VaultOwner
+from labeldp.platform.vault.vault_store import SqliteStore
+from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA
+from labeldp.trainers.performance import Device
+
+if TYPE_CHECKING:  # they load MLflow and Tune, for which Ray's start leaves time
+    from labeldp.platform.records.recorder import Recorder
+    from labeldp.platform.records.tracking import Tracker
+
+#: What is loaded while Ray starts, and what while the vault does.
+_FIGURES = ("labeldp.platform.report.report", "matplotlib.backends.backend_agg")
+_TRIALS = ("labeldp.platform.sweep.trial_runs", "labeldp.platform.sweep.sweep_report")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenSweep:
+    """A sweep whose folder is held, whose tracking, cluster and vault are open.
+
+    Attributes:
+        checked: What is to be run.
+        skipped: Records of trials that an earlier start has finished, by hash.
+        capacity: What the cluster has.
+        sizes: What a trial and a teacher's actor occupy there.
+        home: The vault's home.
+        recorder: Keeps records, and mirrors them to tracking.
+        progress: Told how it goes.
+        book: Of a search: what it has suggested.
+    """
+
+    checked: CheckedSweep
+    skipped: Mapping[str, TrialRecord]
+    capacity: Capacity
+    sizes: "Sizes"
+    home: HomeHandle
+    recorder: "Recorder"
+    progress: SweepProgress
+    book: SearchBook | None = None
+
+    @property
+    def left(self) -> dict[str, PlannedTrial]:
+        """The trials that are still to be run, by hash; of a search those that it has suggested."""
+        plans = self.recorder.plans
+        return {digest: plans[digest] for digest in plans if digest not in self.skipped}
+
+    @property
+    def unfinished(self) -> int:
+        """How many trials are still to be run."""
+        return self.checked.total - len(self.skipped)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """What a trial, and an actor that trains teachers, occupy."""
+
+    trial: Resources
+    teacher: Resources
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Earlier:
+    """What earlier starts left: finished trials, the folder's facts, the vault's id, the budget.
+
+    And what a search has suggested.
+    """
+
+    done: Mapping[str, TrialRecord]
+    identity: SweepIdentity
+    vault: str | None
+    budget: Budget | None
+    book: SearchBook | None
+
+
+@contextmanager
+def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[OpenSweep]:
+    """Open a sweep; folder and cluster are let go at the end, however it comes.
+
+    Args:
+        checked: What is to be run.
+        steps: Told what is being done meanwhile.
+
+    Raises:
+        ValueError: A results folder, tracking store, cluster or labels that can't be used.
+        CannotFit: The cluster can't hold a trial.
+        BudgetExceeded: What is left would cost more than the budget has left.
+    """
+    with checked.folder.held():
+        steps = steps or Steps(quiet=True)
+        earlier = _earlier(checked)
+        opening = _tracking(checked, earlier, steps=steps)
+        with _waited_for(opening), _cluster(checked, opening, steps=steps) as capacity:
+            sizes = _sizes(checked, capacity)
+            plans = checked.plans if earlier.book is None else earlier.book.plans
+            skipped = {digest: earlier.done[digest] for digest in plans if digest in earlier.done}
+            steps.say("opening the vault and the tracking store")
+            tracker = opening.result()
+            check_one_writer(tracker.uri, capacity)
+            loading = meanwhile(lambda: load(*_TRIALS))
+            owner = _owner(checked, budget=earlier.budget)
+            provenance = Provenance.now()
+            _identify(checked, earlier, tracker, commit=provenance.git_commit)
+            progress = SweepProgress(
+                total=checked.total, skipped=len(skipped), quiet=checked.options.quiet
+            )
+            for line in _beginning(checked, skipped, commit=provenance.git_commit):
+                progress.say(line)
+            recorder = _recorder(checked, plans, tracker, owner, progress, provenance=provenance)
+            wait([loading])
+            yield OpenSweep(
+                checked=checked,
+                skipped=skipped,
+                capacity=capacity,
+                sizes=sizes,
+                home=owner.home,
+                recorder=recorder,
+                progress=progress,
+                book=earlier.book,
+            )
+            owner.home.end()  # another sweep may follow on this cluster
+
+
+def _beginning(
+    checked: CheckedSweep, skipped: Mapping[str, TrialRecord], *, commit: str
+) -> Iterator[str]:
+    """What a person is told before the first trial, line by line."""
+    yield (
+        f"{checked.sweep.name}: {checked.total} trials ({len(skipped)} finished before), "
+        f"{checked.cost.releases} releases, results in {checked.folder.path}"
+    )
+    told = spoiled_text(
+        canaries=checked.audit.canaries or 0,
+        coin_canaries=checked.audit.coin_canaries or 0,
+        num_labels=checked.num_labels,
+    )
+    yield f"labels: {told}"
+    yield from checked.notes
+    features = checked.data.public.provenance
+    if features != NO_OUTSIDE_DATA:
+        yield f"league: {features.words}"
+    warning = other_code(skipped.values(), commit=commit)
+    if warning:
+        yield warning
+
+
+@contextmanager
+def _cluster(
+    checked: CheckedSweep, opening: "Future[Tracker]", *, steps: Steps
+) -> Iterator[Capacity]:
+    """Start Ray or connect to it, and say so."""
+    address = checked.options.address
+    named = address or os.environ.get("RAY_ADDRESS")
+    text = f"connecting to Ray at {named}" if named else "starting Ray on this machine"
+    with ExitStack() as stack:
+        with steps.during(text, hint="; a busy machine takes a minute or two"):
+            figures = meanwhile(lambda: load(*_FIGURES), after=[opening])
+            capacity = stack.enter_context(connected(address))
+            wait([figures])
+        yield capacity
+
+
+@contextmanager
+def _waited_for(opening: "Future[Tracker]") -> Iterator[None]:
+    """Leave no thread at work in a folder that is let go."""
+    try:
+        yield
+    finally:
+        wait([opening])
+
+
+def _earlier(checked: CheckedSweep) -> _Earlier:
+    """Find what earlier starts left, and refuse a plan that can't be paid beside it."""
+    folder, options, budget = checked.folder, checked.options, checked.budget
+    public = checked.data.public
+    done = finished_before(folder, options.resume, public.fingerprint)
+    known = known_ledger(folder, moved=options.moved)
+    later = delta_with_earlier(known.charges, planned=checked.cost.delta, delta=checked.delta)
+    if later > checked.cost.delta:
+        budget = budget_of(checked.sweep.budget, options.max_epsilon_total, delta=later)
+    book = None
+    left = [trial for digest, trial in checked.plans.items() if digest not in done]
+    if checked.search is not None:
+        book = SearchBook(folder.path / "search.json", checked.search)
+        suggested = [trial for digest, trial in book.plans.items() if digest not in done]
+        left = [*suggested, *book.rest]
+    check_what_is_left(
+        left,
+        known.charges,
+        num_classes=public.num_classes,
+        num_labels=len(checked.data.train_labels),
+        held_out=checked.held_out,
+        read={key for record in done.values() for key in record.release_keys},
+        budget=budget,
+    )
+    return _Earlier(
+        done=done, identity=folder.identity(), vault=known.vault, budget=budget, book=book
+    )
+
+
+def _tracking(checked: CheckedSweep, earlier: _Earlier, *, steps: Steps) -> "Future[Tracker]":
+    """Open tracking: a store that is there before Ray is started, a new one beside its start.
+
+    MLflow takes seconds to make one, and can't refuse a file of its own in a folder that is held.
+    """
+    store = checked.folder.path / "mlflow.db"
+    if checked.options.tracking_uri is None and not earlier.identity and not os.path.lexists(store):
+        return meanwhile(lambda: _tracker(checked, earlier))
+    opening: Future[Tracker] = Future()
+    with steps.during("opening the tracking store"):
+        opening.set_result(_tracker(checked, earlier))
+    return opening
+
+
+def _tracker(checked: CheckedSweep, earlier: _Earlier) -> "Tracker":
+    from labeldp.platform.records.tracking import Tracker
+
+    folder, identity = checked.folder, earlier.identity
+    tracker = Tracker(
+        uri=checked.options.tracking_uri or default_uri(folder.path),
+        experiment=checked.sweep.name,
+        artifacts=folder.path / "artifacts",
+        formerly=None if identity.path is None else Path(identity.path, "artifacts"),
+    )
+    if not identity:
+        tracker.refuse_doubles(list(folder.records()), sweep_id=earlier.vault)
+    return tracker
+
+
+def check_one_writer(uri: str, capacity: Capacity) -> None:
+    """Refuse a tracking store that is a file where there are several machines.
+
+    Raises:
+        TrackingUnusable: Says how to start a server.
+    """
+    if uri.startswith("sqlite:") and capacity.nodes > 1:
+        raise TrackingUnusable(
+            f"tracking store {uri} is one file on one machine, but the cluster has "
+            f"{capacity.nodes} nodes; start a server (infra/mlflow, or `mlflow server --host "
+            "127.0.0.1 --backend-store-uri ...`) and name it with MLFLOW_TRACKING_URI"
+        )
+
+
+def _sizes(checked: CheckedSweep, capacity: Capacity) -> Sizes:
+    """What the sweep asks for, as this cluster can hold it."""
+    trials, sweep = checked.trials, checked.sweep
+    required = any(trial.config.performance.device is Device.CUDA for trial in trials)
+    asked = sweep.resources
+    alone = checked.total == 1 and checked.options.preset and not asked.gpus
+    if alone and not (checked.options.address or os.environ.get("RAY_ADDRESS")):
+        # A trial that has this machine to itself takes all of it. By the plan, and not by what is
+        # left of it: threads change the last digits of a model, and a resumed one must be the same.
+        asked = replace(asked, cpus=max(asked.cpus, *(cpus for cpus, _ in capacity.largest)))
+    each = place(asked, capacity, gpu_required=required)
+    teacher = sweep.teacher
+    if ensembles_of(trials):
+        what = "an actor that trains teachers"
+        teacher = place(teacher, capacity, gpu_required=required, what=what)
+    return Sizes(trial=each, teacher=teacher)
+
+
+def _owner(checked: CheckedSweep, *, budget: Budget | None) -> VaultOwner:
+    """Start the vault's home; its owner alone has the token."""
+    data, trials = checked.data, checked.trials
+    authority = secrets.token_bytes(32)
+    home = vault_home.start(
+        SecretLabels(
+            training=data.train_labels,
+            held_out=data.held_out_labels,
+            num_classes=data.public.num_classes,
+        ),
+        audit=trials[0].config.audit,
+        coin_seed=_coin_seed(trials),
+        places=HomePlaces(
+            store=checked.folder.store,
+            votes=beside(checked.options.results) / "votes",
+            shared_coins=bool(ensembles_of(trials)),
+        ),
+        fingerprint=data.public.fingerprint,
+        budget=budget,
+        authority=authority,
+    )
+    return VaultOwner(home=home, authority=authority)
+
+
+def _recorder(
+    checked: CheckedSweep,
+    plans: Mapping[str, PlannedTrial],
+    tracker: "Tracker",
+    owner: VaultOwner,
+    progress: SweepProgress,
+    *,
+    provenance: Provenance,
+) -> "Recorder":
+    """What keeps the records of the trials that run now, and mirrors them to tracking."""
+    from labeldp.platform.records.recorder import RecordedData, Recorder
+
+    return Recorder(
+        folder=checked.folder,
+        tracker=tracker,
+        plans=plans,
+        provenance=provenance,
+        progress=progress,
+        vault=owner,
+        data=RecordedData(num_labels=checked.num_labels, features=checked.data.public.provenance),
+    )
+
+
+def _coin_seed(trials: list[PlannedTrial]) -> int | None:
+    """Seed of the coin canaries: none, and so a secret of the vault, unless all noise is seeded."""
+    seeds = [trial.config.noise.seed for trial in trials]
+    return None if None in seeds else min(seed for seed in seeds if seed is not None)
+
+
+def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: "Tracker", *, commit: str) -> None:
+    """Write down which vault and which run are the folder's, and open that run."""
+    folder, sweep, public = checked.folder, checked.sweep, checked.data.public
+    # Written before tracking hears of it, and before the first release: a start that is killed in
+    # between finds its run, and a vault that is lost later is missed. The vault finds the run as
+    # well, where this file was lost.
+    vault = SqliteStore(folder.store).id
+    sweep_id = earlier.identity.sweep_id or vault
+    folder.identify(
+        fingerprint=public.fingerprint,
+        sweep_id=sweep_id,
+        vault=vault,
+        path=str(folder.path),
+        num_labels=len(checked.data.train_labels),
+        held_out_labels=checked.held_out,
+        choose_by=checked.choose_by,
+        count_epsilon=checked.count_epsilon,
+        **learned_facts(checked, earlier.identity),
+    )
+    facts = {"dataset": public.name, "sweep": sweep.name, "sweep_id": sweep_id}
+    facts["choose_by"] = checked.choose_by.value
+    parent = tracker.open_parent(
+        sweep.name,
+        tags={"git_commit": commit, **facts},
+        run_id=folder.identity().parent_run_id,
+    )
+    folder.identify(parent_run_id=parent, tracking_uri=shown(tracker.uri))

@@ -1,0 +1,170 @@
+"""Last step of a sweep: its report, its own run in tracking, and what is said of it as JSON."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from labeldp.platform.records.recorder import ledger_json
+from labeldp.platform.records.tracking import TRACKING_ERRORS, shown
+from labeldp.platform.records.tracking_page import LOCAL_SERVER, description, links
+from labeldp.platform.report.finding import finding
+from labeldp.platform.report.folder_ledger import read_folder
+from labeldp.platform.report.ledger_words import sentences
+from labeldp.platform.report.page import AroundTrials
+from labeldp.platform.report.pareto import front_rows
+from labeldp.platform.report.report import Report, write_report
+from labeldp.platform.report.sweep_totals import OF_ALL, OF_PRIVATE, sweep_totals
+from labeldp.platform.sweep.open_sweep import OpenSweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOutcome:
+    """What a sweep left behind; the JSON that `--json` prints.
+
+    Of its `trials`, so many were `skipped` (finished before), `finished` now, `failed` (of which so
+    many asked for releases `over_budget`), and so many are `left` for the next run. `private` has
+    what the trials with noise paid by themselves, `labels` how many there are to train on and how
+    many of them were spoiled for audits; `finding`, `cost` and `spoiled` say it in words, `league`
+    what made the features. `links` lead into the tracking pages: of its server, or of the one that
+    `labeldp ui` starts.
+    """
+
+    experiment: str
+    tracking_uri: str
+    parent_run_id: str
+    trials: int
+    finished: int
+    failed: int
+    skipped: int
+    over_budget: int
+    left: int
+    results_dir: str
+    pareto: list[dict[str, Any]]
+    ledger: dict[str, Any]
+    report: str
+    tracked: bool
+    private: dict[str, float] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+    finding: tuple[str, ...] = ()
+    cost: str = ""
+    spoiled: str = ""
+    links: dict[str, str] = field(default_factory=dict)
+    league: str = ""
+
+
+def report(sweep: OpenSweep) -> SweepOutcome:
+    """Report on all trials of a sweep's folder, those of earlier commands too, and close its run.
+
+    Raises:
+        ResultsFolderError: The report can't be written.
+        VaultLost: The vault is gone.
+    """
+    checked, recorder = sweep.checked, sweep.recorder
+    charges = sweep.home.ledger()
+    totals = sweep_totals(charges, checked.folder.identity(), delta=checked.delta)
+    facts = {**totals, **_labels(sweep)}
+    # The ledger has releases of lines that this command leaves out: the folder has their trials.
+    records, counts = checked.folder.records(), _counts(sweep)
+    found = finding(list(records.values()), ledger=facts, choose_by=checked.choose_by)
+    page = write_report(
+        list(records.values()),
+        folder=checked.folder.path,
+        title=checked.sweep.name,
+        ledger=facts,
+        results=checked.folder.path,
+        choose_by=checked.choose_by,
+        around=AroundTrials(releases=_releases(checked.folder.path), left=counts["left"]),
+    )
+    tracker = recorder.tracker
+    complete = recorder.replay({**sweep.skipped, **recorder.records})
+    rows = front_rows(records.values(), choose_by=checked.choose_by, run_id=tracker.run_id)
+    note = description(found.text, rows=rows, run_id=tracker.parent_run_id)
+    tracked = complete and _close(sweep, page, facts, ledger_json(charges), note=note)
+    return SweepOutcome(
+        **counts,
+        **_places(sweep, rows),
+        pareto=rows,
+        ledger={name: totals[name] for name in OF_ALL},
+        report=str(page.html),
+        tracked=tracked,
+        private={name: totals[name] for name in OF_PRIVATE},
+        finding=found.sentences,
+        cost=found.cost,
+        labels=_labels(sweep),
+        spoiled=found.spoiled,
+        league=checked.data.public.provenance.words,
+    )
+
+
+def _counts(sweep: OpenSweep) -> dict[str, Any]:
+    """How many of the trials ended how."""
+    now = sweep.recorder.records
+    failed = [record for record in now.values() if not record.finished]
+    return {
+        "trials": sweep.checked.total,
+        "finished": len(now) - len(failed),
+        "failed": len(failed),
+        "skipped": len(sweep.skipped),
+        "over_budget": sum(record.over_budget for record in failed),
+        "left": sweep.checked.total - len({**sweep.skipped, **now}),
+    }
+
+
+def _places(sweep: OpenSweep, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Where the sweep and the runs of its front are to be found."""
+    tracker = sweep.recorder.tracker
+    return {
+        "experiment": sweep.checked.sweep.name,
+        "tracking_uri": shown(tracker.uri),
+        "parent_run_id": tracker.parent_run_id,
+        "results_dir": str(sweep.checked.folder.path),
+        "links": links(
+            shown(tracker.uri) if tracker.uri.startswith("http") else LOCAL_SERVER,
+            experiment=tracker.experiment_id,
+            runs=[row["run_id"] for row in rows],
+        ),
+    }
+
+
+def _releases(folder: Path) -> list[str]:
+    """The ledger in words; the sweep ends without them where it can't be read from the disk."""
+    try:
+        return sentences(read_folder(folder).lines)
+    except ValueError:
+        return []
+
+
+def _labels(sweep: OpenSweep) -> dict[str, int]:
+    """How many labels there are to train on, and how many of them are wrong on purpose."""
+    checked = sweep.checked
+    return {"num_labels": checked.num_labels, "spoiled_labels": checked.audit.spoiled}
+
+
+def _close(
+    sweep: OpenSweep, page: Report, facts: Mapping[str, Any], charged: str, *, note: str
+) -> bool:
+    """Write the sweep's own run; returns whether tracking took it."""
+    records = {**sweep.skipped, **sweep.recorder.records}
+    planned = sweep.checked.total
+    finished = sum(record.finished for record in records.values())
+    identity = sweep.checked.folder.identity()
+    try:
+        sweep.recorder.tracker.close_parent(
+            metrics={
+                "trials": planned,
+                "finished": finished,
+                "teachers_trained": identity.teachers_trained or 0,
+                "teachers_reused": identity.teachers_reused or 0,
+                **{key: float(value) for key, value in facts.items()},
+            },
+            files=(page.html, page.pareto_png, page.pareto_csv),
+            private=page.private,
+            texts={"ledger.json": charged},
+            finished=finished == planned,
+            note=note,
+        )
+    except TRACKING_ERRORS as error:
+        sweep.recorder.lost(error)
+        return False
+    return True

@@ -1,0 +1,396 @@
+"""Every audit of every trained model, and the truth about the canaries that audits need.
+
+Two kinds of canaries are planted before labels are locked away: wrong labels for the memorization
+attack, and labels chosen by coins for the one-run audit. A model's confidences on both come in;
+figures go out. Figures that depend on the canaries' labels are the owner's alone and begin with
+`private/`, except the `epsilon_m_*`, which the contract names (`platform/sweep/figure_names.py`).
+
+>>> labels = np.arange(600) % 10
+>>> settings = AuditSettings(canaries=100, coin_canaries=100)
+>>> planted = PlantedCanaries.draw(labels, num_classes=10, settings=settings, secret=b"key")
+>>> planted.positions.size, np.unique(planted.positions).size
+(200, 200)
+>>> int((planted.plant(labels) != labels).sum())
+200
+"""
+
+import hmac
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, RandomizedResponseEvent
+from labeldp.mechanisms.auditing import (
+    Canaries,
+    CoinCanaries,
+    GaussianCurve,
+    PureCurve,
+    RandomizedResponseCurve,
+    advantage_bound,
+    candidate_scores,
+    f_dp_lower_bound,
+    guess_counts,
+    memorization_interval_from_pairs,
+    one_run_audit,
+    right_guesses,
+)
+from labeldp.mechanisms.auditing.one_run_curves import Curve
+from labeldp.mechanisms.ledger import all_pure
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.records.private_files import inner_folder, replacing
+from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.vault.release_figures import ReleasedByItself
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttackEvidence:
+    """What attacks saw, sorted by the truth: for the owner of the labels, who may pool and draw it.
+
+    No label is in it, only which confidences were in a planted one.
+
+    Attributes:
+        own: Confidence in each memorization canary's label [M].
+        others: Confidences in the other wrong labels [M, K - 2].
+        coin_margins: How much the attacker preferred the side that a coin chose, as a difference of
+            log-probabilities [C]; above 0 the guess is right. Empty without coins.
+    """
+
+    own: NDArray[np.float64]
+    others: NDArray[np.float64]
+    coin_margins: NDArray[np.float64]
+
+    def pairs(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Confidence of the attacker's guesses [M * (K - 2)], and which of them are right."""
+        confidence = np.maximum(self.own[:, None], self.others)
+        return confidence.ravel(), (self.own[:, None] > self.others).ravel()
+
+    def write(self, path: Path) -> None:
+        """Keep it in a file that only its owner may read."""
+        for folder in (path.parent.parent, path.parent):
+            inner_folder(folder)
+        with replacing(path) as file:
+            np.savez(file, own=self.own, others=self.others, coin_margins=self.coin_margins)
+
+    @classmethod
+    def read(cls, path: Path) -> "AttackEvidence | None":
+        """Return what is kept at `path`; None where there is nothing, or nothing readable."""
+        try:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:
+                return cls(**{name: kept[name] for name in ("own", "others", "coin_margins")})
+        except Exception:  # damaged files raise many kinds; a report goes without its violin
+            return None
+
+    @classmethod
+    def pooled(cls, runs: Iterable["AttackEvidence"]) -> "AttackEvidence":
+        """Return several runs' evidence as one, as if their canaries had been one run's."""
+        every = list(runs)
+        return cls(
+            own=np.concatenate([run.own for run in every]),
+            others=np.concatenate([run.others for run in every]),
+            coin_margins=np.concatenate([run.coin_margins for run in every]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AuditFindings:
+    """What audits of one model say.
+
+    Attributes:
+        figures: Name -> number, for tracking.
+        evidence: What they rest on; it stays with the owner of the labels.
+    """
+
+    figures: Mapping[str, float]
+    evidence: AttackEvidence
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlantedCanaries:
+    """The canaries of a sweep and the truth about them; it never leaves the vault's home.
+
+    Attributes:
+        mislabeled: For the memorization attack; None if it is off.
+        coins: For the one-run audit, on other examples; None if it is off.
+        num_classes: K.
+    """
+
+    mislabeled: Canaries | None
+    coins: CoinCanaries | None
+    num_classes: int
+
+    @classmethod
+    def draw(
+        cls,
+        labels: NDArray[np.int64],
+        *,
+        num_classes: int,
+        settings: AuditSettings,
+        secret: bytes,
+    ) -> "PlantedCanaries":
+        """Draw both kinds.
+
+        Args:
+            labels: True labels [N].
+            num_classes: K.
+            settings: How many, and which block; numbers that nobody stated are settled.
+            secret: Decides the coins and their examples: the same secret, the same coins. Who knows
+                it knows the coins.
+
+        Raises:
+            ValueError: More canaries than examples; labels out of range.
+        """
+        settings = settings.settled(num_labels=len(labels), num_classes=num_classes)
+        check_room(settings, num_labels=len(labels))
+        mislabeled = _mislabeled(labels, num_classes, settings)
+        coins = None
+        if settings.coin_canaries:
+            free = np.arange(len(labels))
+            if mislabeled is not None:
+                free = np.setdiff1d(free, mislabeled.positions)
+            drawn = CoinCanaries.draw(
+                labels[free],
+                num_classes=num_classes,
+                num_canaries=settings.coin_canaries,
+                generator=_keyed_generator(secret, b"places"),
+            )
+            # Places and candidates are no secret, so the coins come from a stream of their own.
+            tossed = _keyed_generator(secret, b"coins").integers(2, size=settings.coin_canaries)
+            coins = CoinCanaries(
+                positions=free[drawn.positions], candidates=drawn.candidates, coins=tossed
+            )
+        return cls(mislabeled=mislabeled, coins=coins, num_classes=num_classes)
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """Which training examples are canaries [M + C], the mislabeled ones first."""
+        kinds = [kind.positions for kind in (self.mislabeled, self.coins) if kind is not None]
+        return np.concatenate([np.empty(0, dtype=np.int64), *kinds])
+
+    def plant(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return a copy of the labels [N] with both kinds in their places."""
+        planted = labels.copy()
+        for kind in (self.mislabeled, self.coins):
+            planted = planted if kind is None else np.asarray(kind.plant(planted))
+        return planted
+
+    def audit(
+        self,
+        confidences: NDArray[Any],
+        *,
+        confidence: float,
+        epsilon: float,
+        delta: float,
+        curve: Curve | None,
+        released: ReleasedByItself | None = None,
+    ) -> AuditFindings:
+        """Audit one model, and the release that it was made of.
+
+        Args:
+            confidences: Its probabilities on `positions` [M + C, K].
+            confidence: Of every bound, each by itself.
+            epsilon: What is proven of the run, with `delta`.
+            delta: In [0, 1).
+            curve: The family that its mechanism belongs to, if one is known.
+            released: All that it was made of, if that is one release of each label by itself.
+
+        Raises:
+            ValueError: Rows that are no probabilities, or not one for each canary.
+        """
+        if len(self.positions) == len(confidences) == 0:
+            nobody = np.empty(0)
+            evidence = AttackEvidence(own=nobody, others=nobody[:, None], coin_margins=nobody)
+            return AuditFindings(figures=dict(_NO_ATTACK), evidence=evidence)
+        rows = _validate.probabilities(
+            confidences, name="confidences", num_classes=self.num_classes
+        )
+        if len(rows) != len(self.positions):
+            raise ValueError(
+                f"confidences has {len(rows)} rows for {len(self.positions)} canaries; one each"
+            )
+        own, others = self._pairs(rows)
+        size = len(own)
+        figures = _memorization(own, others, confidence)
+        figures["label_inference_bound"] = advantage_bound(
+            epsilon=epsilon, candidates=self._candidates, delta=delta
+        )
+        figures |= self._label_inference(rows)
+        margins = np.empty(0)
+        if self.coins is not None:
+            scores = candidate_scores(rows[size:], self.coins.candidates)
+            margins = np.where(self.coins.coins == 0, scores, -scores)
+            figures |= _one_run(scores, self.coins.coins, delta, confidence, curve)
+            if released is not None:
+                figures |= released.figures(scores, self.coins, delta=delta, confidence=confidence)
+        evidence = AttackEvidence(own=own, others=others, coin_margins=margins)
+        return AuditFindings(figures=figures, evidence=evidence)
+
+    @property
+    def _candidates(self) -> int:
+        """From how many labels one that is guessed was drawn: K - 1 wrong ones, or 2 by a coin."""
+        return 2 if self.mislabeled is None else max(2, self.num_classes - 1)
+
+    def _pairs(self, rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Confidences in the planted labels [M], and in the other wrong ones [M, K - 2]."""
+        if self.mislabeled is None:
+            return np.empty(0), np.empty((0, self.num_classes - 2))
+        rows = rows[: len(self.mislabeled.positions)]
+        every = np.arange(len(rows))
+        other = np.ones(rows.shape, dtype=bool)
+        other[every, self.mislabeled.labels] = other[every, self.mislabeled.true_labels] = False
+        return rows[every, self.mislabeled.labels], rows[other].reshape(len(rows), -1)
+
+    def _label_inference(self, rows: NDArray[np.float64]) -> dict[str, float]:
+        """How much better labels are guessed by who sees the model, told what they are not.
+
+        Labels that were drawn at random are the only ones for which the best guess without the
+        model is known: no stand-in for it is needed, and the advantage has no bias.
+        """
+        size = 0 if self.mislabeled is None else len(self.mislabeled.positions)
+        if self.num_classes > 2 and self.mislabeled is not None:
+            wrong = rows[:size].copy()
+            wrong[np.arange(size), self.mislabeled.true_labels] = -1.0
+            guesses, planted = wrong.argmax(axis=1), self.mislabeled.labels
+        elif self.coins is not None:  # of two classes one is wrong: nothing is left to guess
+            both = np.full_like(rows[size:], -1.0)
+            candidates = self.coins.candidates
+            np.put_along_axis(both, candidates, np.take_along_axis(rows[size:], candidates, 1), 1)
+            guesses, planted = both.argmax(axis=1), self.coins.labels
+        else:
+            return {}
+        # Any guess without the model is as good as the next, on average.
+        chance = 1 / self._candidates
+        accuracy = float((guesses == planted).mean())
+        return {
+            "private/label_inference_accuracy": accuracy,
+            "private/label_inference_advantage": accuracy - chance,
+        }
+
+
+def evidence_path(results: Path, trial: str) -> Path:
+    """Where a sweep's results folder keeps what the audits of a trial rest on."""
+    return results / "private" / "evidence" / f"{trial}.npz"
+
+
+def curve_of(charges: Iterable[Charge], *, delta: float) -> Curve | None:
+    """Family of trade-off curves that a run's releases belong to; None where none is known."""
+    lines = list(charges)
+    if not lines or any(line.failure_probability for line in lines):
+        return None  # families are what releases are that never fail
+    events = [line.event for line in lines]
+    if len(events) == 1 and isinstance(events[0], RandomizedResponseEvent):
+        return RandomizedResponseCurve(num_classes=events[0].num_classes)
+    if all_pure(events):
+        return PureCurve()
+    # What decisions leave of noisy counts has no Gaussian's curve, though the counts have.
+    if any(isinstance(event, DecisionEvent) for event in events):
+        return None
+    # Gaussians compose to a Gaussian.
+    if all(isinstance(event, GaussianEvent) for event in events):
+        return GaussianCurve(delta=delta)
+    return None
+
+
+def check_room(settings: AuditSettings, *, num_labels: int) -> None:
+    """Refuse more canaries than there are examples to be canaries.
+
+    Raises:
+        ValueError: The message says how many there can be.
+    """
+    if settings.spoiled > num_labels:
+        raise ValueError(
+            f"audit.canaries is {settings.canaries} and audit.coin_canaries is "
+            f"{settings.coin_canaries}, but there are {num_labels} training examples; each canary "
+            f"takes one of its own, so ask for at most {num_labels} in all"
+        )
+
+
+def _mislabeled(
+    labels: NDArray[np.int64], num_classes: int, settings: AuditSettings
+) -> Canaries | None:
+    size, seed, block = settings.canaries, settings.canary_seed, settings.canary_block
+    if not size:
+        return None
+    if block is None:
+        return Canaries.draw(labels, num_classes=num_classes, num_canaries=size, seed=seed)
+    blocks = Canaries.draw_blocks(
+        labels, num_classes=num_classes, num_blocks=block + 1, num_canaries=size, seed=seed
+    )
+    return blocks[block]
+
+
+def _keyed_generator(secret: bytes, stream: bytes) -> np.random.Generator:
+    # PCG64, though its state can be recovered: nothing secret hangs on that here. Who knows all
+    # places and candidates may find the state of their stream, which a keyed hash made and which
+    # leads neither to the secret nor to the stream of the coins; who knows coins may find the other
+    # coins, which are labels made up here and nobody's. And a vault is bound to its labels, coins
+    # included: other coins would shut every results folder that is there.
+    digest = hmac.digest(secret, b"coin canaries: " + stream, "sha256")
+    return np.random.default_rng(int.from_bytes(digest, "big"))
+
+
+#: What is known of epsilon_m where there was no attack, or none that could have found anything.
+_NO_ATTACK = {
+    "epsilon_m_low": 0.0,
+    "epsilon_m_high": math.inf,
+    "epsilon_m_ceiling": 0.0,
+    "epsilon_m_paper_low": 0.0,
+    "epsilon_m_paper_high": math.inf,
+}
+
+
+def _memorization(
+    own: NDArray[np.float64], others: NDArray[np.float64], confidence: float
+) -> dict[str, float]:
+    # Of two classes one is wrong: there is no other wrong label to compare it with.
+    if own.size == 0 or others.shape[1] == 0:
+        return dict(_NO_ATTACK)
+    interval = memorization_interval_from_pairs(own, others, confidence)
+    return {
+        "epsilon_m_low": interval.corrected.epsilon_low,
+        "epsilon_m_high": interval.corrected.epsilon_high,
+        "epsilon_m_ceiling": interval.ceiling,
+        "epsilon_m_paper_low": interval.paper.epsilon_low,
+        "epsilon_m_paper_high": interval.paper.epsilon_high,
+    }
+
+
+def _one_run(
+    scores: NDArray[np.float64],
+    coins: NDArray[np.int64],
+    delta: float,
+    confidence: float,
+    curve: Curve | None,
+) -> dict[str, float]:
+    found = one_run_audit(scores, coins, delta=delta, confidence=confidence)
+    figures = {
+        "private/epsilon_one_run": found.epsilon_low,
+        "private/one_run_guesses": float(found.guesses),
+        "private/one_run_correct": float(found.correct),
+        "epsilon_one_run_ceiling": found.ceiling,
+    }
+    if curve is None:
+        return figures
+    right = right_guesses(scores, coins)
+    # As for the one-run audit, each number of guesses that is tried pays its share of the error.
+    counts = guess_counts(scores.size)
+    each = 1 - (1 - confidence) / len(counts)
+    figures["private/epsilon_f_dp"] = max(
+        f_dp_lower_bound(
+            canaries=scores.size,
+            guesses=guesses,
+            correct=int(right[:guesses].sum()),
+            curve=curve,
+            confidence=each,
+        )
+        for guesses in set(counts)
+    )
+    everything = {"canaries": scores.size, "guesses": scores.size, "correct": scores.size}
+    ceiling = f_dp_lower_bound(**everything, curve=curve, confidence=confidence)
+    figures["epsilon_f_dp_ceiling"] = ceiling
+    return figures

@@ -1,0 +1,294 @@
+"""One ledger for many fits in one process or several: who paid for what, and what that is together.
+
+A fit is told by its public side: its rows and its classes. Fits on the same rows have one vault, so
+that what one has released the next one reads, and pays nothing. Their labels must be equal: a fit
+with others is refused until `relabel` says for all to see that labels may have changed, so that no
+total depends on whether any did. All else is charged anew, and what fits have cost adds up
+(`mechanisms/joint_ledger.py`): label by label where fits say which label each row is, and as if one
+label had been in all of them where none do.
+
+Rows count as the same to the last bit, and in the same order: a row that was left out or features
+that were scaled otherwise make another fit. The very same features under other names are taken for
+the same people, whatever their names are: that is charged, and a mistake in the names costs nobody
+their privacy.
+"""
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import USUAL_DELTA
+from labeldp.mechanisms.joint_ledger import LedgerPart, joint_delta, joint_epsilon
+from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
+from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.records.private_files import inner_folder, private_folder, replacing
+from labeldp.platform.vault.vault_identity import StoreUnusable, refuse_if_gone
+from labeldp.platform.vault.vault_store import SqliteStore
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicSide:
+    """What everybody may know of the labels of a fit.
+
+    Attributes:
+        rows: Digest of the features.
+        classes: Digest of the classes, in order.
+        num_labels: N.
+        people: Which label each row is, in words or numbers that mean the same in every fit [N];
+            None where nobody says.
+        planted: What an audit plants among the labels; empty for nothing.
+    """
+
+    rows: str
+    classes: str
+    num_labels: int
+    people: NDArray[Any] | None = None
+    planted: str = ""
+
+    def __post_init__(self) -> None:
+        """Check `people`."""
+        if self.people is None:
+            return
+        if self.people.shape != (self.num_labels,) or self.people.dtype.kind not in "iuU":
+            raise ValueError(
+                f"rows has shape {self.people.shape} and type {self.people.dtype} for "
+                f"{self.num_labels} labels; it must name each of them by a whole number or a text, "
+                "the same one in every fit"
+            )
+        if len(np.unique(self.people)) < self.num_labels:
+            raise ValueError("rows names one label twice; every row has a label of its own")
+
+    @property
+    def names(self) -> NDArray[np.str_]:
+        """`people` as texts [N]: a number and its digits are one name."""
+        assert self.people is not None
+        return self.people.astype(str)
+
+    @property
+    def key(self) -> str:
+        """A name for files."""
+        people = None if self.people is None else self.names.tolist()
+        facts = [self.rows, self.classes, self.num_labels, people, self.planted]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
+
+
+@dataclass(kw_only=True)
+class _Place:
+    """Where one vault is."""
+
+    side: PublicSide
+    store: ReleaseStore
+
+
+class SharedVault:
+    """The ledger of all fits that were given it, and the releases that they share.
+
+    Give it, or the name of its folder, to `LabelPrivateClassifier(vault=...)`.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str] | None = None, *, moved: bool = False
+    ) -> None:
+        """Open it.
+
+        Args:
+            folder: Where it lies, for its owner alone, for good and for several processes; in
+                memory, for this process only, if not given.
+            moved: You say that the folder was moved or restored, and that no other copy of it
+                will be used.
+
+        Raises:
+            NotOurs: The folder belongs to somebody else.
+            ValueError: There is a file in its place.
+        """
+        self.folder = None if folder is None else Path(folder).expanduser().absolute()
+        self._memory: dict[str, _Place] = {}
+        self._relabeled = 0
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._moved = moved
+        if self.folder is None:
+            return
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(f"{self.folder} is a file; a vault takes a folder of its own")
+        private_folder(self.folder)
+        inner_folder(self.folder / "fits")
+
+    def __repr__(self) -> str:
+        """Say where it is."""
+        return "SharedVault()" if self.folder is None else f"SharedVault({str(self.folder)!r})"
+
+    def __deepcopy__(self, memo: Any) -> "SharedVault":
+        """Stay one: scikit-learn copies what an estimator is given, and a copy would forget."""
+        return self
+
+    def __reduce__(self) -> Any:
+        """Travel as the name of a folder, or not at all."""
+        if self.folder is None:
+            raise TypeError(
+                "a SharedVault in memory can't go to another process, where it would be a second "
+                "one that knows nothing of this one's ledger: give it a folder, SharedVault(FOLDER)"
+            )
+        return (SharedVault, (str(self.folder),))
+
+    @property
+    def votes(self) -> Path | None:
+        """Where ensembles' votes are kept; None for a vault in memory."""
+        return None if self.folder is None else self.folder / "votes"
+
+    def lock_away(self, side: PublicSide, lock: Callable[[ReleaseStore], LabelVault]) -> LabelVault:
+        """Return the vault of a fit's labels: the one that is there, or a new one.
+
+        Args:
+            side: What is public of the fit.
+            lock: Puts the labels into a vault on a store.
+
+        Raises:
+            OtherLabels: An earlier fit on these rows had other labels, and nobody called `relabel`.
+            StoreUnusable: A store that is damaged, or a copy.
+            TypeError: The process is a fork, and the vault lies in the other one's memory.
+        """
+        self._refuse_a_fork()
+        with self._lock:
+            try:
+                return lock(self._store(side, self._edition()))
+            except OtherLabels as error:
+                raise OtherLabels(
+                    "an earlier fit with this vault had other labels on these very rows; nothing "
+                    "was released. If labels were corrected, call vault.relabel(): later fits draw "
+                    "and pay anew. Other targets of the same rows take a SharedVault each, whose "
+                    "totals add up. (It is not done unasked: a total that grows only if labels "
+                    "changed would publish that they did.)"
+                ) from error
+
+    def relabel(self) -> None:
+        """Say publicly that labels may have changed: from now on every release is drawn anew.
+
+        Nothing paid before is forgotten. Call it on a schedule, or with each delivery of labels,
+        rather than only if one changed: who sees the totals sees that it was called.
+        """
+        self._refuse_a_fork()
+        with self._lock:
+            edition = self._edition() + 1
+            if self.folder is None:
+                self._relabeled = edition
+                return
+            with replacing(self.folder / "edition") as file:
+                file.write(str(edition).encode())
+
+    def _edition(self) -> int:
+        """How often labels may have changed."""
+        if self.folder is None:
+            return self._relabeled
+        file = self.folder / "edition"
+        return int(file.read_text()) if file.exists() else 0
+
+    def parts(self) -> list[LedgerPart]:
+        """Return the ledger of every fit that released something, over people numbered alike."""
+        places = [place for place in self._places() if place.store.charges()]
+        named = [place.side.names for place in places if place.side.people is not None]
+        everybody = np.unique(np.concatenate(named)) if named else np.empty(0, dtype=str)
+        doubted = _under_other_names(place.side for place in places)
+        return [
+            LedgerPart(
+                charges=place.store.charges(),
+                num_labels=place.side.num_labels,
+                people=None
+                if place.side.people is None or place.side.rows in doubted
+                else np.searchsorted(everybody, place.side.names),
+            )
+            for place in places
+        ]
+
+    def charges(self) -> list[Charge]:
+        """Return every line of every fit's ledger."""
+        return [charge for part in self.parts() for charge in part.charges]
+
+    def total(self, *, delta: float = USUAL_DELTA) -> tuple[float, float]:
+        """Epsilon of the label that has paid most over all fits, and the delta at which it holds.
+
+        Args:
+            delta: At which it is asked for; 0 is enough where every release is pure.
+        """
+        parts = self.parts()
+        at = joint_delta(parts, delta=delta)
+        return joint_epsilon(parts, delta=at), at
+
+    def epsilon(self, *, delta: float = USUAL_DELTA) -> float:
+        """Epsilon of the label that has paid most over all fits, at this delta and no larger one.
+
+        Infinite where none holds there; `total` has one, and the delta that it takes.
+        """
+        return joint_epsilon(self.parts(), delta=delta)
+
+    def _store(self, side: PublicSide, number: int) -> ReleaseStore:
+        name = f"{side.key}-{number}"
+        if self.folder is None:
+            place = self._memory.setdefault(name, _Place(side=side, store=MemoryStore()))
+            return place.store
+        folder = self.folder / "fits" / name
+        inner_folder(folder)
+        if not (folder / "fit.json").exists():
+            if side.people is not None:
+                with replacing(folder / "people.npy") as file:
+                    np.save(file, side.people, allow_pickle=False)
+            names = ("rows", "classes", "num_labels", "planted")
+            facts = {name: getattr(side, name) for name in names}
+            with replacing(folder / "fit.json") as file:
+                file.write(json.dumps(facts).encode())
+        return self._opened(folder)
+
+    def _opened(self, folder: Path) -> SqliteStore:
+        """The store of a fit on disk."""
+        try:
+            return SqliteStore(folder / "vault.db", moved=self._moved)
+        except StoreUnusable as error:
+            raise StoreUnusable(
+                f"{error} (of a SharedVault: SharedVault({str(self.folder)!r}, moved=True) in "
+                "place of --moved, and another folder for it in place of --results)"
+            ) from error
+
+    def _places(self) -> Iterator[_Place]:
+        if self.folder is None:
+            yield from list(self._memory.values())
+            return
+        for folder in sorted((self.folder / "fits").iterdir()):
+            if not (folder / "vault.db").exists():
+                refuse_if_gone(folder / "vault.db")
+                continue  # a fit that was cut off before it asked for anything
+            people = folder / "people.npy"
+            known = np.load(people, allow_pickle=False) if people.exists() else None
+            side = PublicSide(**json.loads((folder / "fit.json").read_text()), people=known)
+            if side.key != folder.name.rpartition("-")[0]:
+                raise StoreUnusable(
+                    f"{folder} is not what it was when its labels were locked away: fit.json or "
+                    "people.npy there was changed or is gone, and says whose labels paid; restore "
+                    "them from a copy"
+                )
+            yield _Place(side=side, store=self._opened(folder))
+
+    def _refuse_a_fork(self) -> None:
+        """Refuse a copy of this process's memory: what it charges, this one would never know."""
+        if self.folder is None and os.getpid() != self._process:
+            raise TypeError(
+                f"this SharedVault lies in the memory of process {self._process}, and process "
+                f"{os.getpid()} is a fork of it, whose releases its ledger would not know: give "
+                "the vault a folder, SharedVault(FOLDER)"
+            )
+
+
+def _under_other_names(sides: Iterable[PublicSide]) -> set[str]:
+    """Features that came under several lists of names: they are the same people's, or may be."""
+    lists: dict[str, set[tuple[str, ...]]] = {}
+    for side in sides:
+        if side.people is not None:
+            lists.setdefault(side.rows, set()).add(tuple(side.names.tolist()))
+    return {rows for rows, different in lists.items() if len(different) > 1}

@@ -1,0 +1,237 @@
+"""private_files: nobody but the owner, whatever was there, and nothing of others."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from labeldp.platform.records.private_files import (
+    NotOurs,
+    inner_folder,
+    open_private,
+    owner_only,
+    private_file,
+    private_folder,
+    replacing,
+)
+from labeldp.platform.vault.vote_store import VoteStore, VoteStoreUnusable
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_everything_below_is_closed_and_the_owner_keeps_what_he_could(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    (folder / "b" / "c").mkdir(parents=True)
+    modes = {
+        "b": 0o755,
+        "b/c": 0o2775,
+        "b/text": 0o644,
+        "b/c/script": 0o755,
+        "b/c/read-only": 0o444,
+    }
+    for name, before in modes.items():
+        if not (folder / name).exists():
+            (folder / name).write_text("")
+        (folder / name).chmod(before)
+    private_folder(folder)
+    after = {name: mode(folder / name) for name in modes}
+    assert after == {
+        "b": 0o700,
+        "b/c": 0o700,
+        "b/text": 0o600,
+        "b/c/script": 0o700,
+        "b/c/read-only": 0o400,
+    }
+
+
+def test_what_links_point_at_is_left_alone(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("")
+    other.chmod(0o644)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "link").symlink_to(other)
+    (tmp_path / "a" / "loop").symlink_to(tmp_path / "a")
+    private_folder(tmp_path / "a")
+    assert mode(other) == 0o644
+
+
+def test_folders_that_hold_more_than_results_are_refused_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared, home = tmp_path / "shared", tmp_path / "users" / "me"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    home.mkdir(parents=True)
+    home.chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    for folder in (shared, home, home.parent):
+        before = mode(folder)
+        with pytest.raises(NotOurs, match="choose a folder of its own"):
+            private_folder(folder)
+        assert mode(folder) == before
+    private_folder(home / "results")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can give files away")
+def test_a_file_of_another_user_is_refused_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "votes" / "salt"
+    file.parent.mkdir()
+    file.write_bytes(b"x" * 32)
+    file.chmod(0o644)
+    os.chown(file, 12345, -1)
+    with pytest.raises(NotOurs, match=r"votes/salt belongs to user 12345, and this is user 0"):
+        private_folder(file.parent)
+    with pytest.raises(NotOurs, match="12345"):
+        private_file(file)
+    with pytest.raises(VoteStoreUnusable, match=r"12345.*--results"):
+        VoteStore(file.parent)
+    assert mode(file) == 0o644
+
+
+def test_votes_that_others_could_read_are_closed(tmp_path: Path) -> None:
+    VoteStore(tmp_path / "votes")
+    journal = tmp_path / "votes" / "a.votes"
+    journal.write_bytes(b"")
+    journal.chmod(0o644)
+    (tmp_path / "votes").chmod(0o755)
+    VoteStore(tmp_path / "votes")
+    assert (mode(tmp_path / "votes"), mode(journal)) == (0o700, 0o600)
+
+
+def test_what_is_made_meanwhile_is_the_owners_alone_and_the_umask_comes_back(
+    tmp_path: Path,
+) -> None:
+    before = os.umask(0o022)
+    try:
+        with owner_only():
+            (tmp_path / "a").mkdir()
+            (tmp_path / "a" / "b").write_text("")
+        (tmp_path / "c").write_text("")
+    finally:
+        os.umask(before)
+    assert (mode(tmp_path / "a"), mode(tmp_path / "a" / "b")) == (0o700, 0o600)
+    assert mode(tmp_path / "c") == 0o644
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["driver.lock", "vault.db", "trials", "private", "artifacts", "salt", "a.votes", "trials/a"],
+)
+def test_links_where_our_own_files_would_lie_are_refused(name: str, tmp_path: Path) -> None:
+    """Also one that points at nothing: what is written would be made there."""
+    for target in (tmp_path / "other", tmp_path / "nothing"):
+        link = tmp_path / "results" / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "other").mkdir(exist_ok=True)
+        (tmp_path / "other").chmod(0o755)
+        link.symlink_to(target)
+        with pytest.raises(NotOurs, match=rf"{name} is a link to {target}.*remove the link"):
+            private_folder(tmp_path / "results")
+        link.unlink()
+        assert mode(tmp_path / "other") == 0o755 and not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can give links away")
+def test_any_link_of_another_user_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    link = tmp_path / "results" / "notes"
+    link.symlink_to(tmp_path)
+    private_folder(tmp_path / "results")
+    os.chown(link, 12345, -1, follow_symlinks=False)
+    with pytest.raises(NotOurs, match=r"notes, a link to .*belongs to user 12345.*remove it"):
+        private_folder(tmp_path / "results")
+    (tmp_path / "way").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+    os.chown(tmp_path / "way", 12345, -1, follow_symlinks=False)
+    with pytest.raises(NotOurs, match=r"way, a link to .*belongs to user 12345"):
+        private_folder(tmp_path / "way")
+
+
+def test_the_folder_itself_may_be_a_link_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "large-disk").mkdir()
+    (tmp_path / "large-disk").chmod(0o755)
+    (tmp_path / "results").symlink_to(tmp_path / "large-disk")
+    private_folder(tmp_path / "results")
+    assert mode(tmp_path / "large-disk") == 0o700
+
+
+def test_files_are_opened_through_no_link_and_as_nothing_but_files(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("do not lose me")
+    precious.chmod(0o644)
+    (tmp_path / "soft").symlink_to(precious)
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    os.link(precious, tmp_path / "hard")
+    os.mkfifo(tmp_path / "pipe")
+    for name, words in {
+        "soft": "soft is a link to .*precious",
+        "dangling": "dangling is a link to .*nothing",
+        "hard": "hard is a hard link: the same file has 2 names",
+        "pipe": "pipe is no regular file",
+    }.items():
+        with pytest.raises(NotOurs, match=words):
+            private_file(tmp_path / name)
+    assert precious.read_text() == "do not lose me" and mode(precious) == 0o644
+    assert not (tmp_path / "nothing").exists()
+    (tmp_path / "hard").unlink()
+    os.close(open_private(precious, os.O_RDONLY))
+    assert mode(precious) == 0o600
+
+
+def test_a_folder_within_is_no_link(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other").chmod(0o755)
+    (tmp_path / "inner").symlink_to(tmp_path / "other")
+    with pytest.raises(NotOurs, match="inner is a link"):
+        inner_folder(tmp_path / "inner")
+    assert mode(tmp_path / "other") == 0o755
+    for _ in range(2):
+        inner_folder(tmp_path / "made")
+        assert mode(tmp_path / "made") == 0o700
+        (tmp_path / "made").chmod(0o755)
+
+
+def test_drafts_can_not_be_foreseen_and_take_no_link_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, victim = tmp_path / "page", tmp_path / "victim"
+    victim.write_text("mine")
+    drafts = []
+    for content in (b"one", b"two"):
+        with replacing(page) as file:
+            (draft,) = tmp_path.glob(".*")
+            drafts.append(draft.name)
+            assert mode(draft) == 0o600 and not (page.exists() and page.read_bytes() == content)
+            file.write(content)
+        assert page.read_bytes() == content and not list(tmp_path.glob(".*"))
+    assert len(set(drafts)) == 2
+    # Somebody foresaw it all the same.
+    monkeypatch.setattr("secrets.token_hex", lambda size: "0" * 2 * size)
+    (tmp_path / f".page.{'0' * 16}.draft").symlink_to(victim)
+    with pytest.raises(FileExistsError), replacing(page) as file:
+        file.write(b"three")
+    (tmp_path / "link").symlink_to(victim)
+    with pytest.raises(NotOurs, match="link is a link"), replacing(tmp_path / "link") as file:
+        file.write(b"three")
+    assert (victim.read_text(), page.read_bytes()) == ("mine", b"two")
+
+
+def test_a_draft_that_fails_is_gone_and_the_file_is_what_it_was(tmp_path: Path) -> None:
+    (tmp_path / "page").write_text("old")
+    with pytest.raises(ZeroDivisionError), replacing(tmp_path / "page") as file:
+        file.write(b"half")
+        _ = 1 / 0
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("page", "old")]
+
+
+def test_a_secret_that_somebody_else_chose_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "chosen").write_bytes(b"A" * 32)
+    for plant in (os.symlink, os.link):
+        votes = tmp_path / plant.__name__
+        votes.mkdir()
+        plant(tmp_path / "chosen", votes / "salt")
+        with pytest.raises(VoteStoreUnusable, match=r"salt is a (hard )?link.*--results"):
+            VoteStore(votes)

@@ -1,0 +1,126 @@
+"""Results folders for tests: a vault that has released, a sweep that knows it, trials that read it.
+
+No Ray and no training: what a folder holds is written as a driver would.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.randomness import NoiseSource
+from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
+from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.report.folder_ledger import FolderLedger
+from labeldp.platform.vault.vault_store import SqliteStore
+from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing, Step
+from labeldp.trainers.methods.closed_forms import LinearPredictor
+from labeldp.trainers.models.trained_model import Origin, TrainedModel
+from tests.platform.sweep.examples import a_record
+
+FINGERPRINT = "f" * 64
+LABELS = np.arange(60) % 10
+LAPLACE = LaplaceNoise(epsilon=2.0, num_classes=10)
+
+
+def a_vault(
+    folder: Path, *, labels: NDArray[Any] = LABELS, salt: bytes | None = None
+) -> LabelVault:
+    """Return the vault of a results folder."""
+    ResultsFolder(folder, sweep="small")
+    store = SqliteStore(folder / "vault.db", salt=salt)
+    return LabelVault(labels=labels, num_classes=10, store=store)
+
+
+def a_folder(
+    path: Path,
+    *,
+    releases: Sequence[Mechanism] = (LAPLACE,),
+    noise: NoiseSource | None = None,
+    readers: int = 1,
+    fingerprint: str = FINGERPRINT,
+    labels: NDArray[Any] = LABELS,
+    **facts: Any,
+) -> list[str]:
+    """Make a results folder whose trials have all read all releases, and return the releases' keys.
+
+    Args:
+        path: Where.
+        releases: Of all labels.
+        noise: Of all releases.
+        readers: How many trials there are.
+        fingerprint: Of the public data.
+        labels: True ones.
+        **facts: What is to be different in the trials' records.
+    """
+    vault = a_vault(path, labels=labels)
+    keys = [vault.release(mechanism, noise=noise).key for mechanism in releases]
+    folder = ResultsFolder(path, sweep="small")
+    folder.identify(
+        fingerprint=fingerprint,
+        vault=SqliteStore(folder.store).id,
+        path=str(path),
+        num_labels=len(labels),
+        held_out_labels=0,
+    )
+    for number in range(readers):
+        folder.keep(a_record(f"{number:016x}", release_keys=tuple(keys), **facts))
+    return keys
+
+
+def keep(path: Path, record: TrialRecord, **changes: Any) -> TrialRecord:
+    """Put a changed record into a results folder and return it."""
+    changed = replace(record, **changes)
+    ResultsFolder(path, sweep="small").keep(changed)
+    return changed
+
+
+def an_impostors(folder: FolderLedger, *, secret: float = 4711.0) -> FolderLedger:
+    """Return a ledger whose lines are of a user's own class that is called as one of ours.
+
+    Such releases are refused today; stores of before that may hold some.
+    """
+    settings = {"name": "LaplaceNoise", "epsilon": 1.0, "scale": secret}
+
+    def renamed(charge: Charge) -> Charge:
+        return replace(charge, mechanism={**settings, "noise": charge.mechanism["noise"]})
+
+    lines = (replace(line, charge=renamed(line.charge)) for line in folder.lines)
+    return replace(folder, lines=tuple(lines))
+
+
+def keep_a_model(
+    results: Path,
+    record: TrialRecord,
+    *,
+    steps: Sequence[Step] = (AsTheyAre(columns=64),),
+    inputs: int = 64,
+    **changes: Any,
+) -> Path:
+    """Put a model of ten classes into a results folder, as a trial keeps it; return its folder."""
+    origin = Origin(
+        method=str(record.config["method"]),
+        epsilon=record.metrics["epsilon"],
+        delta=record.metrics["delta"],
+        num_classes=10,
+        classes=tuple(f"class {number}" for number in range(10)),
+        data_name=str(record.config["data.name"]),
+        fingerprint=FINGERPRINT,
+        trial=record.hash,
+        seed=int(record.config["seed"]),
+        noise=record.noise,
+    )
+    weights = np.random.default_rng(0).normal(size=(inputs + 1, 10))
+    model = TrainedModel(
+        predictor=LinearPredictor(weights=weights, pixels=None),
+        preprocessing=Preprocessing(steps=tuple(steps)),
+        origin=replace(origin, **changes),
+    )
+    folder = results / "models" / record.hash
+    model.save(folder)
+    return folder

@@ -1,0 +1,164 @@
+"""finding: what is said of a sweep follows from its records, whatever is missing from them."""
+
+import math
+from typing import Any
+
+import pytest
+
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.report.finding import cost_sentence, finding
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
+from tests.platform.sweep.examples import a_record
+
+LEDGER = {
+    "releases": 3,
+    "epsilon_total": math.inf,
+    "delta": 1e-5,
+    "epsilon_private": 46.2,
+    "delta_private": 1e-5,
+}
+
+
+def trial(digest: str, variant: str, **metrics: Any) -> TrialRecord:
+    point = metrics.pop("point", None) or {"trainer.epsilon": metrics.get("epsilon", 1.0)}
+    return a_record(digest * 16, variant=variant, point=point, **metrics)
+
+
+def baseline(**metrics: Any) -> TrialRecord:
+    figures = {"accuracy": 0.956, "epsilon_m_low": 1.78, "epsilon_m_ceiling": 3.49, **metrics}
+    return trial("a", "no privacy", epsilon=math.inf, point={"x": 1}, **figures)
+
+
+def private(digest: str = "b", variant: str = "ALIBI", /, **metrics: Any) -> TrialRecord:
+    figures = {"epsilon_m_low": 0.0, "epsilon_m_ceiling": 3.49, **metrics}
+    return trial(digest, variant, **figures)
+
+
+def test_both_sides_of_the_story() -> None:
+    said = finding([baseline(), private(accuracy=0.903)], ledger=LEDGER)
+    assert said.sentences == (
+        "Without privacy the model is 95.6% accurate, and the attack proves that it leaks labels: "
+        "its epsilon is at least 1.78.",
+        "At epsilon 1 ALIBI is 90.3% accurate, and the attack proves no leak, though it could have "
+        "proven 3.49.",
+    )
+    assert said.cost == (
+        "The one private trial cost epsilon 46.2 at delta 1e-05; the baseline without noise "
+        "publishes its labels."
+    )
+    assert said.text == " ".join([*said.sentences, said.cost])
+
+
+def test_of_several_at_the_epsilon_nearest_one_the_most_accurate_is_told() -> None:
+    records = [
+        private("b", "ALIBI", accuracy=0.90),
+        private("c", "RR", accuracy=0.93),
+        private("d", "AGIBI", accuracy=0.91, epsilon=1 + 1e-13, delta=1e-5),
+        private("e", "ALIBI", accuracy=0.99, epsilon=8.0),
+        private("f", "ALIBI", accuracy=0.99, epsilon=0.25),
+    ]
+    (sentence,) = finding(records).sentences
+    assert sentence.startswith("At epsilon 1 the best of 3 lines (RR) is 93.0% accurate")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "words"),
+    [
+        ({"epsilon_m_low": 0.4}, "proves an epsilon of at least 0.40."),
+        ({"epsilon_m_low": 1.4}, "at least 1.40, which is above the guarantee"),
+        ({"epsilon_m_low": 1.4, "delta": 1e-5}, "at epsilon 1 and delta 1e-05 ALIBI"),
+        ({"epsilon_m_low": 1.4, "delta": 1e-5}, "at least 1.40 at delta 0."),
+        ({"epsilon_m_ceiling": 0.0}, "; no attack was made that could prove a leak."),
+    ],
+)
+def test_what_the_attack_proved_is_said_as_it_is(metrics: dict[str, float], words: str) -> None:
+    (sentence,) = finding([private(**metrics)]).sentences
+    assert words.lower() in sentence.lower()
+
+
+def test_a_baseline_that_leaks_nothing_that_can_be_proven() -> None:
+    (sentence,) = finding([baseline(epsilon_m_low=0.0)]).sentences
+    assert sentence.endswith("and the attack proves no leak, though it could have proven 3.49.")
+
+
+def test_without_the_attack_nothing_of_it_is_said() -> None:
+    said = finding([baseline(), private()], with_attack=False)
+    assert "attack" not in said.text and "1.78" not in said.text and len(said.sentences) == 2
+
+
+def test_seeds_are_told_as_mean_and_spread() -> None:
+    records = [
+        private(digest, accuracy=accuracy, point={"seed": seed})
+        for digest, accuracy, seed in (("b", 0.90, 0), ("c", 0.92, 1))
+    ]
+    (sentence,) = finding(records).sentences
+    assert "91.0% (standard deviation 1.4, 2 seeds) accurate" in sentence
+
+
+def test_an_estimated_accuracy_is_called_one() -> None:
+    estimated = {
+        "accuracy_estimated": 0.8,
+        "accuracy_estimated_error": 0.01,
+        "accuracy_estimated_sampling_error": 0.01,
+        "accuracy_estimated_count_scale": 0.0,
+    }
+    (sentence,) = finding([private(**estimated)], choose_by=ChooseBy.ESTIMATED).sentences
+    assert "is about 80.0% accurate" in sentence
+
+
+def test_failed_trials_are_no_finding() -> None:
+    failed = a_record("b" * 16, finished=False, reason="out of memory")
+    assert finding([failed]).sentences == ("The one trial failed, so there is nothing to tell.",)
+    assert finding([failed, failed]).text.startswith("All 2 trials failed")
+    assert len(finding([failed, private("c")]).sentences) == 1
+    assert finding([]).text == "No trial has finished, so there is nothing to tell yet."
+
+
+def test_the_cost_of_private_trials_alone() -> None:
+    pure = {"releases": 2, "epsilon_total": 3.0, "delta": 0.0}
+    two = [private("b"), private("c", epsilon=2.0)]
+    assert cost_sentence(two, pure) == "The 2 private trials together cost epsilon 3."
+    assert cost_sentence([], pure) == ""
+    nothing = {**LEDGER, "epsilon_private": 0.0}
+    assert (
+        cost_sentence([baseline()], nothing) == "The baseline without noise publishes its labels."
+    )
+    older = {"releases": 3, "epsilon_total": math.inf, "delta": 1e-5}
+    assert "epsilon inf" in cost_sentence(two, older)
+
+
+def test_how_many_labels_were_spoiled_is_said_with_it() -> None:
+    def said(canaries: int, coins: int, **facts: int) -> str:
+        changes = {"audit.canaries": canaries, "audit.coin_canaries": coins}
+        record = a_record("b" * 16, changes=changes)
+        return finding([record], ledger={"epsilon_total": 1.0, "delta": 0.0, **facts}).spoiled
+
+    assert said(14, 0, num_labels=1437).startswith("Labels: 14 of 1,437 labels were made wrong")
+    assert "none of 800 labels" in said(0, 0, num_labels=800)
+    assert said(14, 0).startswith("Labels: 14 were made wrong")
+    assert finding([private()]).spoiled == "", "a record that does not tell"
+
+
+def test_a_lottery_among_lines_is_called_one() -> None:
+    def estimated(digest: str, variant: str, accuracy: float, noise: float) -> TrialRecord:
+        found = AccuracyEstimate(accuracy=accuracy, sampling_error=0.03, count_scale=noise)
+        return trial(digest, variant, **figures_of(found))
+
+    loud = [estimated("b", "ALIBI", 1.06, 0.2), estimated("c", "AGIBI", 0.7, 0.2)]
+    (sentence,) = finding(loud, choose_by=ChooseBy.ESTIMATED).sentences
+    assert "is about 100% (106.0% with its noise) accurate" in sentence
+    assert "Which of them is best, noise decides: " in sentence and "28.3 points" in sentence
+    clear = [estimated("b", "ALIBI", 0.9, 0.02), estimated("c", "AGIBI", 0.7, 0.02)]
+    assert "noise" not in finding(clear, choose_by=ChooseBy.ESTIMATED).text
+    assert "noise decides" not in finding(loud, choose_by=ChooseBy.TEST).text
+
+
+def test_a_model_that_always_answering_the_largest_class_would_beat_says_so() -> None:
+    figures = {"accuracy": 0.728, "majority_share": 0.771}
+    (sentence,) = finding([a_record("a", epsilon=1.0, figures=figures)]).sentences
+    assert sentence.endswith(
+        "no better than always answering the largest class (77.1% of the public test split)."
+    )
+    good = {"accuracy": 0.9, "majority_share": 0.771}
+    assert "largest class" not in finding([a_record("a", epsilon=1.0, figures=good)]).text

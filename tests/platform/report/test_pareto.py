@@ -1,0 +1,214 @@
+"""pareto: trials that differ in seeds are one point; the front is what no other point beats."""
+
+import itertools
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.report.edition import Edition
+from labeldp.platform.report.figures import matplotlib_style, pareto_figure
+from labeldp.platform.report.method_styles import MethodStyle, styles_of
+from labeldp.platform.report.pareto import Point, front, front_rows, leagues_of, points
+from labeldp.platform.report.result_table import result_table
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
+from labeldp.trainers.encoders.provenance import FeatureProvenance, League
+from tests.platform.sweep.examples import a_record
+
+
+def a_point(epsilon: float, accuracy: float) -> Point:
+    (found,) = points([a_record(epsilon=epsilon, accuracy=accuracy)])
+    return found
+
+
+def test_seeds_are_averaged_and_the_worst_epsilons_kept() -> None:
+    records = [
+        a_record(
+            str(seed),
+            point={"seed": seed, "noise.draw": seed, "trainer.epsilon": 1.0},
+            figures=figures,
+        )
+        for seed, figures in enumerate(
+            [
+                {"accuracy": 0.8, "epsilon": 1.0, "epsilon_m_low": 0.5, "epsilon_m_high": 2.0},
+                {"accuracy": 0.9, "epsilon": 1.5, "epsilon_m_low": 0.1, "epsilon_m_high": 4.0},
+            ]
+        )
+    ]
+    (found,) = points(records)
+    assert found.accuracy == pytest.approx(0.85)
+    assert found.accuracy_std == pytest.approx(0.1 / math.sqrt(2))
+    assert (found.epsilon, found.epsilon_m_low, found.epsilon_m_high) == (1.5, 0.1, 4.0)
+    assert found.point == (("trainer.epsilon", 1.0),)
+    assert found.hashes == ("0", "1")
+
+
+def test_bounds_of_several_seeds_keep_their_confidence() -> None:
+    """2,000 points of three seeds, each end wrong once in 20: 6.5% and more once in a thousand.
+
+    Of the largest lower end 1 - .95^3 = 14% are wrong, and as many of the smallest upper end.
+    """
+    generator, truth = np.random.default_rng(5), 1.0
+    false = {"low": 0, "high": 0}
+    for _ in range(2000):
+        # Bounds that are exactly as often wrong as they may be: uniform ones, 5% beyond the truth.
+        lows, highs = truth * generator.random((2, 3)) / 0.95
+        (point,) = points(
+            a_record(
+                str(seed),
+                point={"seed": seed},
+                figures={"epsilon_m_low": low, "epsilon_m_high": 2 * truth - high},
+            )
+            for seed, (low, high) in enumerate(zip(lows, highs, strict=True))
+        )
+        false["low"] += point.epsilon_m_low > truth
+        false["high"] += point.epsilon_m_high < truth
+    assert max(false.values()) < 0.065 * 2000
+
+
+def test_other_axes_and_variants_are_points_of_their_own() -> None:
+    records = [
+        a_record("a", point={"trainer.epsilon": 2.0}, epsilon=2.0),
+        a_record("b", point={"trainer.epsilon": 1.0}, epsilon=1.0),
+        a_record("c", variant="AGIBI", point={"trainer.epsilon": 1.0}, epsilon=1.0, accuracy=0.95),
+        a_record("d", finished=False, reason="no"),
+    ]
+    assert [(p.variant, p.epsilon) for p in points(records)] == [
+        ("AGIBI", 1.0),
+        ("ALIBI", 1.0),
+        ("ALIBI", 2.0),
+    ]
+
+
+def test_a_list_as_the_value_of_an_axis_is_one_value() -> None:
+    assert len(points([a_record(point={"x": [1, 2]}), a_record(point={"x": [1, 2]})])) == 1
+
+
+def test_front_is_what_no_other_point_beats() -> None:
+    generator = np.random.default_rng(0)
+    candidates = [
+        a_point(float(e), float(a))
+        for e, a in zip(
+            generator.integers(1, 9, 60) / 2, generator.integers(1, 40, 60) / 40, strict=True
+        )
+    ]
+
+    def beaten(point: Point) -> bool:
+        return any(
+            other.epsilon <= point.epsilon
+            and other.accuracy >= point.accuracy
+            and (other.epsilon, other.accuracy) != (point.epsilon, point.accuracy)
+            for other in candidates
+        )
+
+    expected = {(p.epsilon, p.accuracy) for p in candidates if not beaten(p)}
+    found = front(candidates)
+    assert {(p.epsilon, p.accuracy) for p in found} == expected
+    assert len(found) == len(expected)
+    assert all(
+        a.epsilon < b.epsilon and a.accuracy < b.accuracy for a, b in itertools.pairwise(found)
+    )
+
+
+def test_epsilons_that_differ_in_their_last_digits_are_one_on_the_front() -> None:
+    better, worse = a_point(0.2, 0.9), a_point(0.2 - 1e-15, 0.8)
+    assert front([worse, better]) == [better]
+    cheaper = a_point(0.2 - 1e-6, 0.8)
+    assert front([cheaper, better]) == [cheaper, better]
+
+
+def test_sixteen_variants_can_be_told_apart_in_a_figure(tmp_path: Path) -> None:
+    styles = [tuple(matplotlib_style(MethodStyle(number=number)).values()) for number in range(16)]
+    assert len(set(styles)) == 16
+    found = [
+        replace(a_point(epsilon, accuracy), variant=f"method {number}")
+        for number, (epsilon, accuracy) in enumerate(itertools.product((0.5, 1), (0.7, 0.8, 0.9)))
+    ]
+    sizes = []
+    for shown in (found, [*found, replace(found[0], variant="method 7")]):
+        with open(tmp_path / "pareto.png", "wb") as file:
+            pareto_figure(shown, file, title="methods")
+        sizes.append(matplotlib.image.imread(tmp_path / "pareto.png").shape)
+    assert sizes[1][1] > sizes[0][1]  # the legend of so many has a place of its own
+
+
+def test_a_baseline_is_on_the_front_only_if_it_is_the_best() -> None:
+    private, baseline = a_point(1.0, 0.9), a_point(math.inf, 0.9)
+    assert front([baseline, private]) == [private]
+    better = a_point(math.inf, 0.95)
+    assert front([better, private]) == [private, better]
+    assert front([]) == []
+
+
+def estimated(digest: str, accuracy: float | None, estimate: float, epsilon: float) -> TrialRecord:
+    """A record whose accuracy is estimated, and measured only if that is given."""
+    found = AccuracyEstimate(accuracy=estimate, sampling_error=0.01)
+    record = a_record(digest, point={"x": digest}, epsilon=epsilon, figures=figures_of(found))
+    metrics = {key: value for key, value in record.metrics.items() if key != "accuracy"}
+    measured = {} if accuracy is None else {"accuracy": accuracy}
+    return replace(record, metrics={**metrics, **measured})
+
+
+def test_the_front_goes_by_what_it_is_asked_to_go_by() -> None:
+    records = [estimated("a", 0.9, 0.7, 1.0), estimated("b", 0.8, 0.8, 2.0)]
+    assert [point.hashes for point in front(points(records))] == [("a",)]
+    by_estimate = front(points(records, choose_by=ChooseBy.ESTIMATED))
+    assert [point.hashes for point in by_estimate] == [("a",), ("b",)]
+    assert [point.accuracy for point in by_estimate] == [0.7, 0.8]
+    assert [point.accuracy_test for point in by_estimate] == [0.9, 0.8]
+
+
+def test_leagues_are_not_compared_with_each_other() -> None:
+    plain = [
+        a_record("a", accuracy=0.6, point={"trainer.epsilon": 1.0}),
+        a_record("b", accuracy=0.8, epsilon=2.0, point={"trainer.epsilon": 2.0}),
+    ]
+    made = FeatureProvenance(league=League.PUBLIC_ENCODER, encoder="timm:net").described()
+    strong = replace(a_record("c", accuracy=0.95), features=made)
+    found = points([*plain, strong])
+    assert {point.hashes for point in front(found)} == {("a",), ("b",), ("c",)}
+    assert leagues_of(found) == ["no outside data", "public encoder"]
+    rows = front_rows([*plain, strong], choose_by=None, run_id=str)
+    assert {row["run_id"]: row["league"] for row in rows}["c"] == "public encoder"
+    # Equal but for the league is not a seed of the same.
+    assert len(points([plain[0], replace(plain[0], hash="d", features=made)])) == 2
+    mixed = result_table(found, best=set(), styles=styles_of(found), edition=Edition.OWNER)
+    assert mixed.columns[-1].title == "league" and "several leagues" in mixed.remarks[0]
+    assert all(len(row.cells) == len(mixed.columns) for row in mixed.rows)
+    pure = points(plain)
+    alone = result_table(pure, best=set(), styles=styles_of(pure), edition=Edition.OWNER)
+    assert alone.columns[-1].title == "noise"
+
+
+def test_rows_of_the_front_hold_what_was_measured_and_nothing_else() -> None:
+    records = [estimated("a", None, 0.7, 1.0)]
+    (row,) = front_rows(records, choose_by=None, run_id=str.upper)
+    assert set(row) == {
+        "run_id",
+        "variant",
+        "league",
+        "accuracy_estimated",
+        "accuracy_estimated_error",
+        "epsilon",
+        "epsilon_m_low",
+        "epsilon_m_high",
+    }
+    assert (row["run_id"], row["accuracy_estimated"]) == ("A", 0.7)
+    (row,) = front_rows([a_record()], choose_by=None, run_id=str.upper)
+    assert row["accuracy"] == 0.9 and "accuracy_estimated" not in row
+    with pytest.raises(ValueError, match="no public test split"):
+        points(records, choose_by=ChooseBy.TEST)
+
+
+def test_errors_of_several_seeds_are_not_averaged_away() -> None:
+    records = [estimated("a", None, 0.7, 1.0), estimated("b", None, 0.8, 1.0)]
+    seeds = [replace(r, point={"seed": number}) for number, r in enumerate(records)]
+    (point,) = points(seeds)
+    assert point.estimate is not None
+    assert point.estimate.accuracy == pytest.approx(0.75)
+    assert point.estimate.error == pytest.approx(0.01)  # they share the held-out examples

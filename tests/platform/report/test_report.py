@@ -1,0 +1,265 @@
+"""report: one page that stands alone, a table, a figure; and the same from the tracking store."""
+
+import csv
+import math
+import re
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow.tracking import MlflowClient
+
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.cli.tracked_report import report
+from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.records.tracking import Tracker, TrackingUnusable, default_uri
+from labeldp.platform.report.report import write_report
+from labeldp.platform.sweep.accuracy_figures import figures_of
+from tests.platform.report.reading import Page
+from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.stores import new_store, of_newer_schema
+
+LEDGER = {"releases": 2, "epsilon_total": 3.0, "delta": 0.0}
+
+
+def some_records() -> list[TrialRecord]:
+    return [
+        a_record(
+            "a", point={"trainer.epsilon": 1.0}, accuracy=0.8, figures={"private/epsilon_x": 0.123}
+        ),
+        a_record("b", point={"trainer.epsilon": 2.0}, accuracy=0.9, epsilon=2.0),
+        a_record("c", point={"trainer.epsilon": 4.0}, accuracy=0.85, epsilon=4.0),
+        a_record(
+            "d", variant="no <privacy>", accuracy=0.97, epsilon=math.inf, epsilon_m_high=math.inf
+        ),
+        a_record("e", variant="AGIBI", finished=False, reason="loss <is> not finite"),
+    ]
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_table_has_a_row_per_point(tmp_path: Path) -> None:
+    written = write_report(some_records(), folder=tmp_path, title="small", ledger=LEDGER)
+    rows = rows_of(written.pareto_csv)
+    assert written.rows == len(rows) == 4
+    assert [(row["variant"], row["trainer.epsilon"], row["pareto"]) for row in rows] == [
+        ("ALIBI", "1.0", "1"),
+        ("ALIBI", "2.0", "1"),
+        ("ALIBI", "4.0", "0"),
+        ("no <privacy>", "", "1"),
+    ]
+    assert [float(row["epsilon"]) for row in rows] == [1, 2, 4, math.inf]
+    assert [float(row["accuracy"]) for row in rows] == [0.8, 0.9, 0.85, 0.97]
+
+
+@pytest.mark.parametrize("name", ["$x", "$x^$", r"\$\frac$", "a_$_b", "_hidden"])
+def test_any_name_can_be_shown(name: str, tmp_path: Path) -> None:
+    """Between dollar signs matplotlib reads formulas, and fails at what is none."""
+    figures = {"label_inference_bound": 0.5, "epsilon_m_paper_low": 0.1}
+    records = [
+        a_record("a", variant=name, figures=figures),
+        a_record("b", variant=f"{name} $", epsilon=math.inf, epsilon_m_high=math.inf),
+    ]
+    written = write_report(records, folder=tmp_path, title=name)
+    assert rows_of(written.pareto_csv)[0]["variant"] == name
+
+
+def test_reports_are_their_owners_alone_whatever_was_there(tmp_path: Path) -> None:
+    names = ("report.html", "pareto.png", "pareto.csv", "private/audits.html", "private/audits.png")
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private").chmod(0o755)
+    for name in names:
+        (tmp_path / name).write_text("old")
+        (tmp_path / name).chmod(0o644)
+    figures = {"label_inference_bound": 0.5, "epsilon_m_paper_low": 0.1}
+    write_report([a_record("a", figures=figures)], folder=tmp_path, title="small")
+    for name in names:
+        assert (tmp_path / name).read_bytes() != b"old"
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600, name
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("report.html", "pareto.png", "pareto.csv"),
+        *("private", "private/audits.html", "private/audits.png"),
+    ],
+)
+def test_reports_are_not_written_through_links(name: str, tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim").chmod(0o755)
+    link = tmp_path / "report" / name
+    link.parent.mkdir(parents=True)
+    figures = {"label_inference_bound": 0.5, "epsilon_m_paper_low": 0.1}
+    for target in (tmp_path / "victim", tmp_path / "nothing"):
+        link.symlink_to(target)
+        with pytest.raises(ValueError, match=f"{link.name} is a link to {target}"):
+            write_report([a_record("a", figures=figures)], folder=tmp_path / "report", title="x")
+        link.unlink()
+    assert not list((tmp_path / "victim").iterdir()) and not (tmp_path / "nothing").exists()
+    assert stat.S_IMODE((tmp_path / "victim").stat().st_mode) == 0o755
+
+
+def test_the_page_stands_alone(tmp_path: Path) -> None:
+    written = write_report(some_records(), folder=tmp_path, title="small & fine", ledger=LEDGER)
+    page = written.html.read_text()
+    assert "<h1>small &amp; fine</h1>" in page
+    assert "4 trials finished, 1 failed" in page
+    fetched = r"""(src|href|action|data)=['"](?!data:|#)|url\(|@import|https?://|fetch\("""
+    assert not re.search(fetched, page), "something is fetched from elsewhere"
+    assert "no &lt;privacy&gt;" in page and "<privacy>" not in page
+    assert "loss &lt;is&gt; not finite" in page
+    assert "2 releases" in page and "epsilon 3 at delta 0" in page
+    assert page.count('<tr class="front">') == 3
+    assert written.pareto_png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_row_says_where_its_noise_came_from(tmp_path: Path) -> None:
+    kinds: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "secure": {"noise.secure": True},
+        "seeded": {"noise.seed": 0},
+    }
+    records = [
+        a_record(f"{number:016x}", variant=kind, changes=changes)
+        for number, (kind, changes) in enumerate(kinds.items())
+    ]
+    # Tracking gives every value back as text, and records from before have no such key.
+    as_text = [
+        replace(record, config={key: str(value) for key, value in record.config.items()})
+        for record in records
+    ]
+    before = {key: value for key, value in records[0].config.items() if key != "noise.secure"}
+    for group in (records, as_text, [replace(records[0], config=before)]):
+        written = write_report(group, folder=tmp_path, title="small")
+        rows = rows_of(written.pareto_csv)
+        assert len(rows) == len(group)
+        assert all(row["noise"] == row["variant"] for row in rows)
+        for record in group:
+            assert record.variant in Page(written.html.read_text()).column("noise")
+
+
+def test_private_numbers_stay_out(tmp_path: Path) -> None:
+    written = write_report(some_records(), folder=tmp_path, title="small")
+    for path in (written.html, written.pareto_csv):
+        text = re.sub(r"base64,[^']*", "", path.read_text())
+        assert "private/" not in text and "0.123" not in text
+
+
+@pytest.mark.parametrize("which", [slice(0, 0), slice(3, 4), slice(4, 5), slice(0, 1)])
+def test_any_trials_make_a_report(which: slice, tmp_path: Path) -> None:
+    """None at all, a baseline alone, failures alone, a single point."""
+    records = some_records()[which]
+    written = write_report(records, folder=tmp_path, title="few", ledger=LEDGER)
+    assert written.rows == len(rows_of(written.pareto_csv)) == sum(r.finished for r in records)
+
+
+def test_an_infinite_total_reads_well(tmp_path: Path) -> None:
+    ledger = {"releases": 1, "epsilon_total": math.inf, "delta": 0.0}
+    written = write_report(some_records(), folder=tmp_path, title="x", ledger=ledger)
+    assert "epsilon ∞ at delta 0" in written.html.read_text()
+
+
+@pytest.fixture
+def tracked(tmp_path: Path) -> str:
+    """A store with a finished sweep in it."""
+    uri = new_store(tmp_path / "store")
+    tracker = Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
+    tracker.open_parent("small", tags={}, run_id=None)
+    for record in some_records():
+        tags = {"variant": record.variant, "point": '{"trainer.epsilon": 1.0}'}
+        if record.point:
+            tags["point"] = str(dict(record.point)).replace("'", '"')
+        run_id = tracker.open_child(record.hash, name="trial", tags=tags)
+        tracker.close_child(record, run_id=run_id, texts={})
+    tracker.close_parent(metrics=LEDGER, files=(), texts={}, finished=True)
+    return uri
+
+
+def test_the_store_gives_the_same_report(tracked: str, tmp_path: Path) -> None:
+    direct = write_report(some_records(), folder=tmp_path, title="small", ledger=LEDGER)
+    found = report("small", tracking_uri=tracked, out=str(tmp_path / "out" / "deep"))
+    assert found.rows == direct.rows
+    rebuilt = rows_of(Path(found.html).with_name("pareto.csv"))
+    assert [float(row["epsilon"]) for row in rebuilt] == [1, 2, 4, math.inf]
+    assert [row["pareto"] for row in rebuilt] == [
+        row["pareto"] for row in rows_of(direct.pareto_csv)
+    ]
+    page = Path(found.html).read_text()
+    assert "4 trials finished, 1 failed" in page and "2 releases" in page
+    assert Path(found.pareto_png).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_latest_sweep_is_reported(tracked: str, tmp_path: Path) -> None:
+    tracker = Tracker(uri=tracked, experiment="small", artifacts=tmp_path / "artifacts")
+    tracker.open_parent("small", tags={}, run_id=None)
+    run_id = tracker.open_child("f", name="trial", tags={"variant": "newer", "point": "{}"})
+    tracker.close_child(a_record("f"), run_id=run_id, texts={})
+    MlflowClient(tracking_uri=tracked).set_terminated(tracker.parent_run_id)
+    assert report("small", tracking_uri=tracked, out=str(tmp_path / "out")).rows == 1
+
+
+def test_what_cannot_be_reported(
+    tracked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    out = str(tmp_path / "out")
+    with pytest.raises(TrackingUnusable, match="has no experiment 'smal'; it has small"):
+        report("smal", tracking_uri=tracked, out=out)
+    with pytest.raises(TrackingUnusable, match=r"no results/small/mlflow\.db here"):
+        report("small", tracking_uri=None, out=out)
+    with pytest.raises(TrackingUnusable, match=r"there is no file .*nowhere"):
+        report("small", tracking_uri=default_uri(tmp_path / "nowhere"), out=out)
+    newer = of_newer_schema(tmp_path / "newer")
+    with pytest.raises(TrackingUnusable, match="can't be read"):
+        report("small", tracking_uri=default_uri(newer.parent), out=out)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"can't be written .*--out DIR"):
+        report("small", tracking_uri=tracked, out=str(tmp_path / "file" / "out"))
+    assert not (tmp_path / "nowhere").exists() and not Path(out).exists()
+
+
+def test_a_table_without_a_test_split_has_estimates(tmp_path: Path) -> None:
+    records = []
+    for digest, accuracy in (("a", 0.7), ("b", 0.8)):
+        found = figures_of(AccuracyEstimate(accuracy=accuracy, sampling_error=0.01))
+        record = a_record(digest, point={"x": digest}, figures=found)
+        metrics = {key: value for key, value in record.metrics.items() if key != "accuracy"}
+        records.append(replace(record, metrics=metrics))
+    written = write_report(records, folder=tmp_path, title="own", ledger=LEDGER)
+    rows = {row["x"]: row for row in rows_of(written.pareto_csv)}
+    assert rows["b"]["accuracy"] == "" and rows["b"]["accuracy_estimated"] == "0.8"
+    assert (rows["a"]["pareto"], rows["b"]["pareto"]) == ("0", "1")
+    page = Page(written.html.read_text())
+    assert page.column("estimated, %") == ["80.00 error 1.00", "70.00 error 1.00"]
+    assert "accuracy, %" not in page.tables[0][0]
+    # 2.24 standard errors on both sides, for the better one of two.
+    assert "between 77.76 and 82.24 with 95% confidence" in page.text
+    assert "nan" not in page.text.lower().split()
+
+
+def test_numbers_are_rounded_and_methods_keep_their_order(tmp_path: Path) -> None:
+    """Epsilons that are composed in other ways differ in their last digits, and are one epsilon."""
+    records = [
+        a_record("a", variant="B", epsilon=3.9999999999999276, delta=1e-5, accuracy=0.9),
+        a_record("b", variant="a", epsilon=4.0, accuracy=0.8000000000000002),
+        a_record("c", variant="B", epsilon=0.4999999999999921, point={"x": 1}, accuracy=0.1),
+        a_record("d", variant="a", epsilon=0.5, point={"x": 1}, accuracy=0.2),
+    ]
+    written = write_report(records, folder=tmp_path, title="small")
+    rows = rows_of(written.pareto_csv)
+    assert [(row["variant"], row["epsilon"]) for row in rows] == [
+        ("a", "0.5"),
+        ("B", "0.5"),
+        ("a", "4.0"),
+        ("B", "4.0"),
+    ]
+    assert rows[2]["accuracy"] == "0.8"
+    assert Page(written.html.read_text()).column("epsilon") == ["0.5", "0.5", "4", "4"]

@@ -1,0 +1,263 @@
+"""selection: the best of what is private, what the choice costs, and who is refused at first."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.randomized_response import NoNoise
+from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.report.folder_ledger import FolderLedger, read_folder
+from labeldp.platform.report.public_report import public_report
+from labeldp.platform.report.selection import (
+    BEST,
+    NotPublishable,
+    Reservation,
+    cost_of,
+    reservations,
+    selected,
+)
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from tests.platform.report.folders import LAPLACE, a_folder, a_vault, keep
+from tests.platform.sweep.examples import a_record
+
+ESTIMATE = {
+    "accuracy_estimated_error": 0.01,
+    "accuracy_estimated_sampling_error": 0.01,
+    "accuracy_estimated_count_scale": 0.0,
+}
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> FolderLedger:
+    """Four trials that finished: epsilon .5, 2, again 2, none at all; and one that failed."""
+    a_folder(tmp_path, releases=[], readers=0)
+    vault, folder = a_vault(tmp_path), ResultsFolder(tmp_path, sweep="small")
+    cheap, dear, bare = (
+        vault.release(each).key
+        for each in (LaplaceNoise(epsilon=0.5, num_classes=10), LAPLACE, NoNoise(num_classes=10))
+    )
+
+    def keep(digest: str, key: str, epsilon: float, accuracy: float, estimate: float) -> None:
+        figures = {**ESTIMATE, "accuracy": accuracy, "accuracy_estimated": estimate}
+        folder.keep(a_record(digest, release_keys=(key,), epsilon=epsilon, figures=figures))
+
+    keep("0a", cheap, 0.5, 0.7, 0.9)
+    keep("1a", dear, 2.0, 0.8, 0.5)
+    keep("1b", dear, 2.0, 0.85, 0.6)
+    keep("2a", bare, math.inf, 0.99, 0.99)
+    folder.keep(a_record("3a", finished=False, reason="it diverged", release_keys=(dear,)))
+    return read_folder(tmp_path)
+
+
+def test_the_best_is_the_most_accurate_that_is_private(sweep: FolderLedger) -> None:
+    found = selected(sweep, BEST)
+    assert (found.record.hash, found.cost.epsilon) == ("1b", 2.0)
+    assert found.choice.by == "accuracy on the public test split"
+    # Of three and a failed one: two releases, each read and paid for once, no baseline's.
+    assert (found.choice.among, found.choice.cost.epsilon) == (4, 2.5)
+
+
+def test_whether_another_trial_failed_changes_nothing_of_what_the_choice_costs(
+    tmp_path: Path,
+) -> None:
+    """A at .5, B at 6: A is published at 6.5 whether B finishes badly, fails or is cut off."""
+    found = []
+    for ending in ("finished", "failed", "cut off"):
+        place = tmp_path / ending
+        a_folder(place, releases=[], readers=0)
+        vault, folder = a_vault(place), ResultsFolder(place, sweep="small")
+        first, second, bare, seeded = (
+            vault.release(mechanism, noise=noise).key
+            for mechanism, noise in (
+                (replace(LAPLACE, epsilon=0.5), None),
+                (replace(LAPLACE, epsilon=6.0), None),
+                (NoNoise(num_classes=10), None),
+                (replace(LAPLACE, epsilon=3.0), SeededNoise(seed=7)),
+            )
+        )
+        assert bare and seeded  # of trials that are never chosen: these cost the choice nothing
+        folder.keep(a_record("0a", release_keys=(first,), epsilon=0.5, accuracy=0.9))
+        if ending != "cut off":
+            facts = {"accuracy": 0.2} if ending == "finished" else {"reason": "it diverged"}
+            finished = ending == "finished"
+            folder.keep(
+                a_record("1a", release_keys=(second,), epsilon=6.0, finished=finished, **facts)
+            )
+        chosen = selected(read_folder(place), BEST)
+        assert (chosen.record.hash, chosen.cost.epsilon) == ("0a", 0.5)
+        found.append(chosen.choice.cost.epsilon)
+        # Neither could have been chosen at an epsilon that it exceeds.
+        alone = selected(read_folder(place), BEST, at_epsilon=1.0).choice
+        assert (alone.among, alone.cost.epsilon) == (1, 0.5)
+        page = public_report(place, to=tmp_path / f"{ending}-public")
+        assert page.epsilon == 6.5
+    assert found == [6.5, 6.5, 6.5]
+
+
+def test_the_best_within_an_epsilon_is_compared_with_those_alone(sweep: FolderLedger) -> None:
+    found = selected(sweep, BEST, at_epsilon=0.5)
+    assert (found.record.hash, found.choice.among, found.choice.cost.epsilon) == ("0a", 1, 0.5)
+    with pytest.raises(ValueError, match=r"costs 0\.1 at most.*that there are: 0\.5, 2$"):
+        selected(sweep, BEST, at_epsilon=0.1)
+
+
+def test_the_accuracy_that_decides_may_be_the_estimated_one(sweep: FolderLedger) -> None:
+    found = selected(sweep, BEST, choose_by=ChooseBy.ESTIMATED)
+    assert found.record.hash == "0a" and "held-out" in found.choice.by
+
+
+def test_what_the_sweep_was_told_decides_unless_somebody_says_otherwise(
+    sweep: FolderLedger,
+) -> None:
+    ResultsFolder(sweep.path, sweep="small").identify(choose_by=ChooseBy.ESTIMATED)
+    told = read_folder(sweep.path)
+    assert selected(told, BEST).record.hash == "0a"
+    assert selected(told, BEST, choose_by=ChooseBy.TEST).record.hash == "1b"
+
+
+def test_a_trial_that_is_named_tells_of_the_others_too(sweep: FolderLedger) -> None:
+    found = selected(sweep, "0a")
+    assert (found.cost.epsilon, found.choice.by) == (0.5, "")
+    assert (found.choice.among, found.choice.cost.epsilon) == (4, 2.5)
+    with pytest.raises(ValueError, match="2 trials"):
+        selected(sweep, "1")
+    with pytest.raises(ValueError, match="no trial"):
+        selected(sweep, "ff")
+    with pytest.raises(ValueError, match="go with --trial best"):
+        selected(sweep, "0a", at_epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("trial", "needed", "words"),
+    [
+        ("2a", Reservation.NON_PRIVATE, "not private"),
+        ("3a", Reservation.FAILED, "it failed"),
+    ],
+)
+def test_who_is_not_private_or_failed_is_asked_for_twice(
+    trial: str, needed: Reservation, words: str, sweep: FolderLedger
+) -> None:
+    with pytest.raises(NotPublishable, match=f"{words}.*second time: --accept {needed.value}$"):
+        selected(sweep, trial)
+    others = frozenset(Reservation) - {needed}
+    with pytest.raises(NotPublishable):
+        selected(sweep, trial, accepted=others)
+    found = selected(sweep, trial, accepted={needed})
+    assert found.record.hash == trial
+    assert math.isinf(found.choice.cost.epsilon) == (needed is Reservation.NON_PRIVATE)
+
+
+def test_seeded_noise_is_asked_for_twice_and_is_never_the_best(tmp_path: Path) -> None:
+    a_folder(tmp_path, noise=SeededNoise(seed=7), changes={"noise.seed": 7}, epsilon=2.0)
+    folder = read_folder(tmp_path)
+    with pytest.raises(NotPublishable, match=r"seed.*--accept seeded"):
+        selected(folder, "0")
+    assert selected(folder, "0", accepted={Reservation.SEEDED}).cost.epsilon == 2.0
+    with pytest.raises(ValueError, match="noise without a seed"):
+        selected(folder, BEST, accepted={Reservation.SEEDED})
+
+
+def test_noise_that_the_ledger_calls_seeded_is_seeded_whatever_the_record_says(
+    tmp_path: Path,
+) -> None:
+    a_folder(tmp_path, noise=SeededNoise(seed=7), epsilon=2.0)
+    with pytest.raises(NotPublishable, match="--accept seeded"):
+        selected(read_folder(tmp_path), "0")
+
+
+def test_a_record_that_says_less_than_the_ledger_is_refused(tmp_path: Path) -> None:
+    a_folder(tmp_path, epsilon=1.0)
+    with pytest.raises(NotPublishable, match=r"says epsilon 1, and by the ledger .* cost 2"):
+        selected(read_folder(tmp_path), "0")
+
+
+def test_a_record_that_says_more_than_the_ledger_is_believed(tmp_path: Path) -> None:
+    a_folder(tmp_path, epsilon=3.0)
+    assert selected(read_folder(tmp_path), "0").cost.epsilon == 3.0
+
+
+def test_a_ledger_with_holes_publishes_nothing(tmp_path: Path) -> None:
+    a_folder(tmp_path, epsilon=2.0)
+    (tmp_path / "vault.db").unlink()
+    with pytest.raises(NotPublishable, match="is not whole"):
+        selected(read_folder(tmp_path), "0", accepted=frozenset(Reservation))
+
+
+def test_reservations_add_up(sweep: FolderLedger) -> None:
+    baseline = sweep.results.records["2a"].release_keys
+    failed = a_record("4a", finished=False, changes={"noise.seed": 3}, release_keys=tuple(baseline))
+    assert set(reservations(sweep, failed, cost_of(sweep, [failed]))) == set(Reservation)
+
+
+def test_a_record_that_names_no_release_is_refused(sweep: FolderLedger) -> None:
+    """Whoever takes the keys out of a record may write any epsilon beside them."""
+    keep(sweep.path, sweep.results.records["1a"], release_keys=[])
+    folder = read_folder(sweep.path)
+    for named in ("1a", "0a"):  # as one of those that it is chosen among, too
+        with pytest.raises(NotPublishable, match="trial 1a names no release"):
+            selected(folder, named)
+
+
+def test_a_trial_costs_what_it_does_at_its_own_delta(tmp_path: Path) -> None:
+    """A neighbor with a generous delta makes nobody else cheaper."""
+    a_folder(tmp_path, releases=[], readers=0)
+    vault, folder = a_vault(tmp_path), ResultsFolder(tmp_path, sweep="small")
+    std = calibrate_gaussian(epsilon=2.0, delta=1e-5).noise_std
+    for digest, times, figures in (
+        ("0a", 1, {"epsilon": 2.0, "delta": 1e-5, "accuracy": 0.9}),
+        ("1a", 3, {"epsilon": 0.2, "delta": 0.2, "accuracy": 0.5}),
+    ):
+        key = vault.release(GaussianNoise(noise_std=times * std, num_classes=10)).key
+        changes = {"trainer.noise": "GAUSSIAN", "trainer.delta": figures["delta"]}
+        folder.keep(a_record(digest, release_keys=(key,), figures=figures, changes=changes))
+    found = read_folder(tmp_path)
+    cost = selected(found, "0a").cost
+    assert cost.epsilon == pytest.approx(2.0) and cost.delta == 1e-5
+    assert selected(found, BEST, at_epsilon=1.0).record.hash == "1a"
+
+
+def test_a_trial_of_a_search_costs_what_that_has_looked_at(tmp_path: Path) -> None:
+    a_folder(tmp_path, epsilon=2.0, readers=2)
+    ResultsFolder(tmp_path, sweep="small").identify(
+        learned_epsilon=3.0, learned_counts=3.0, learned_delta=0.0, learned_releases=False
+    )
+    found = selected(read_folder(tmp_path), BEST)
+    assert (found.own.epsilon, found.cost.epsilon, found.choice.cost.epsilon) == (2.0, 3.0, 3.0)
+    assert found.choice.learned and len(found.keys) == 1
+    with pytest.raises(ValueError, match=r"epsilons that there are: 3$"):
+        selected(read_folder(tmp_path), BEST, at_epsilon=2.0)
+
+
+def noisy(folder: FolderLedger, scale: float) -> FolderLedger:
+    """The same trials, estimated by counts of this scale of noise."""
+    kept = ResultsFolder(folder.path, sweep="small")
+    for record in kept.records().values():
+        if record.finished:
+            figures = {**record.metrics, "accuracy_estimated_count_scale": scale}
+            kept.keep(replace(record, metrics=figures))
+    return read_folder(folder.path)
+
+
+def test_nothing_is_chosen_by_noise(sweep: FolderLedger) -> None:
+    loud = noisy(sweep, 0.2)
+    with pytest.raises(ValueError, match=r"noise is too large.*luckiest of 3.*evaluation\.epsilon"):
+        selected(loud, BEST, choose_by=ChooseBy.ESTIMATED)
+    # By name, among one, or by the test split noise has no say.
+    assert selected(loud, "0a").choice.doubt == ""
+    assert selected(loud, BEST, choose_by=ChooseBy.ESTIMATED, at_epsilon=0.5).record.hash == "0a"
+    assert selected(loud, BEST).record.hash == "1b"
+
+
+def test_a_choice_that_may_be_luck_says_so(sweep: FolderLedger) -> None:
+    assert selected(sweep, BEST, choose_by=ChooseBy.ESTIMATED).choice.doubt == ""
+    close = noisy(sweep, 0.06)
+    record = close.results.trial("0a")
+    figures = {**record.metrics, "accuracy_estimated": 0.61}
+    ResultsFolder(close.path, sweep="small").keep(replace(record, metrics=figures))
+    found = selected(read_folder(close.path), BEST, choose_by=ChooseBy.ESTIMATED)
+    assert found.record.hash == "0a" and "the next is 1.0 points behind" in found.choice.doubt

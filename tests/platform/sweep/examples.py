@@ -1,0 +1,85 @@
+"""What several tests of platform need: records of trials, lines of a ledger, a small sweep."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
+from labeldp.trainers.methods.alibi import Noise
+
+METRICS = {
+    "accuracy": 0.9,
+    "epsilon": 1.0,
+    "delta": 0.0,
+    "epsilon_m_low": 0.25,
+    "epsilon_m_high": 1.5,
+    "epsilon_m_ceiling": 3.0,
+    "train_seconds": 2.0,
+}
+
+
+def a_record(
+    digest: str = "0123456789abcdef",
+    *,
+    variant: str = "ALIBI",
+    point: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    finished: bool = True,
+    reason: str = "",
+    release_keys: tuple[str, ...] = ("r1",),
+    figures: Mapping[str, float] | None = None,
+    **metrics: float,
+) -> TrialRecord:
+    """Return the record of a trial with these differences from an ordinary one."""
+    return TrialRecord(
+        hash=digest,
+        variant=variant,
+        config=flatten(with_changes(TrialConfig(), changes or {})),
+        point=dict(point or {}),
+        finished=finished,
+        reason=reason,
+        metrics={**METRICS, **(figures or {}), **metrics} if finished else {},
+        curves=[
+            {"epoch": 1, "loss": 2.0, "val_accuracy": 0.5, "seconds": 0.1},
+            {"epoch": 2, "loss": 1.0, "val_accuracy": 0.9, "seconds": 0.1},
+        ],
+        release_keys=list(release_keys),
+        seconds=2.5,
+    )
+
+
+def a_charge(key: str = "r1", *, epsilon: float = 1.0) -> Charge:
+    """Return a line of a ledger: Laplace noise on all labels."""
+    mechanism = {
+        "name": "LaplaceNoise",
+        "epsilon": epsilon,
+        "num_classes": 10,
+        "noise": {"name": "OsEntropy", "draw": 0},
+    }
+    return Charge(
+        key=key,
+        event=PureEvent(epsilon=epsilon),
+        indices=None,
+        mechanism=mechanism,
+        failure_probability=0.0,
+    )
+
+
+def a_sweep(**changes: Any) -> Sweep:
+    """Return a sweep of two variants over two epsilons each, and a baseline: five trials."""
+    epsilons = {"trainer.epsilon": Grid(0.5, 2.0)}
+    settings: dict[str, Any] = {
+        "name": "small",
+        "base": with_changes(TrialConfig(), {"trainer.epochs": 2, "audit.canaries": 20}),
+        "variants": [
+            Variant(name="ALIBI", space=epsilons),
+            Variant(name="AGIBI", changes={"trainer.noise": Noise.GAUSSIAN}, space=epsilons),
+            Variant(name="no privacy", changes={"trainer.noise": Noise.NONE}),
+        ],
+        "smoke": Smoke(changes={"trainer.epochs": 1}, space={"trainer.epsilon": Grid(8.0)}),
+    }
+    return Sweep(**{**settings, **changes})

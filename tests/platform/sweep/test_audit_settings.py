@@ -1,0 +1,85 @@
+"""audit_settings: settings that would prove nothing are refused, and a share costs little."""
+
+from typing import Any
+
+import pytest
+
+from labeldp.platform.sweep.audit_settings import AuditSettings, refuse_useless, spoiled_text
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"canaries": 4}, ["canaries is 4", "takes 5", "to prove 3"]),
+        ({"canaries": -1}, ["canaries is -1"]),
+        ({"coin_canaries": 6}, ["coin_canaries is 6", "takes 7", "or 0"]),
+        ({"coin_canaries": -1}, ["coin_canaries is -1"]),
+        ({"canary_block": -1}, ["canary_block is -1"]),
+    ],
+)
+def test_settings_that_prove_nothing_are_refused(
+    settings: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(ValueError) as caught:
+        AuditSettings(**settings)
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "canaries", "coins"),
+    [
+        (800, 10, 0, 0),
+        (999, 10, 0, 0),
+        (1_000, 10, 10, 0),
+        (1_000, 2, 0, 0),
+        (1_400, 2, 0, 14),  # of two classes the attack can tell nothing
+        (1_437, 10, 14, 0),
+        (2_800, 10, 14, 14),
+        (60_000, 10, 300, 300),
+        (1_000_000, 10, 1_000, 1_000),
+        (1_000_000, 2, 0, 1_000),
+    ],
+)
+def test_a_share_of_the_labels_is_spoiled_where_nobody_says(
+    labels: int, classes: int, canaries: int, coins: int
+) -> None:
+    found = AuditSettings().settled(num_labels=labels, num_classes=classes)
+    assert (found.canaries, found.coin_canaries) == (canaries, coins)
+    assert found.spoiled <= labels / 100
+    assert found.settled(num_labels=5, num_classes=2) == found, "settled once and for all"
+
+
+def test_what_is_stated_stays_and_the_rest_is_what_the_share_leaves() -> None:
+    def settled(**stated: int) -> tuple[int | None, int | None]:
+        found = AuditSettings(**stated).settled(num_labels=10_000, num_classes=10)
+        return found.canaries, found.coin_canaries
+
+    assert settled(canaries=1_000) == (1_000, 0)
+    assert settled(canaries=60) == (60, 40)
+    assert settled(coin_canaries=70) == (30, 70)
+    assert settled(canaries=0, coin_canaries=0) == (0, 0)
+    assert settled(canaries=0) == (0, 0), "0 switches audits off"
+    assert settled(canaries=0, coin_canaries=50) == (0, 50)
+
+
+def test_what_was_spoiled_is_said_and_why_nothing_was() -> None:
+    said = spoiled_text(canaries=14, coin_canaries=0, num_labels=1_437)
+    assert said.startswith("14 of 1,437 labels were made wrong on purpose for the audits (0.97%)")
+    nothing = spoiled_text(canaries=0, coin_canaries=0, num_labels=800)
+    for words in ("none of 800 labels", "no epsilon_m", "from 1,000 labels on", "from 1,400 on"):
+        assert words in nothing
+    # Both numbers are what is planted.
+    for classes, enough in ((3, 1_000), (2, 1_400)):
+        for size, some in ((enough - 1, False), (enough, True)):
+            found = AuditSettings().settled(num_labels=size, num_classes=classes)
+            assert bool(found.spoiled) is some
+    assert "of" not in spoiled_text(canaries=5, coin_canaries=7).split(" were ")[0]
+
+
+def test_canaries_that_can_prove_nothing_are_refused() -> None:
+    refuse_useless(AuditSettings(canaries=50), num_classes=3)
+    refuse_useless(AuditSettings(canaries=0, coin_canaries=50), num_classes=2)
+    refuse_useless(AuditSettings(), num_classes=2)
+    with pytest.raises(ValueError, match=r"audit\.canaries is 50, and there are 2 classes: .*=0"):
+        refuse_useless(AuditSettings(canaries=50), num_classes=2)

@@ -1,0 +1,333 @@
+"""configuration: overrides, YAML, near misses, wrong types and values, hashes."""
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy, SeededNoise
+from labeldp.platform.sweep.configuration import (
+    _LATER_KEYS,
+    METHODS,
+    AuditSettings,
+    ConfigurationError,
+    DataSettings,
+    EvaluationSettings,
+    NoiseSettings,
+    TrialConfig,
+    config_hash,
+    flatten,
+    to_yaml,
+    with_changes,
+)
+from labeldp.platform.sweep.overrides import parse_overrides, read_yaml
+from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
+from labeldp.trainers.methods.alibi import AlibiConfig, Noise
+from labeldp.trainers.methods.pate.pate_fm import PateConfig
+from labeldp.trainers.methods.pate.teachers import EnsembleConfig
+from labeldp.trainers.methods.priors import PriorSettings
+from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.trainer import TrainerConfig
+from tests.trainers.tiny_data import table
+
+
+def test_defaults_run_as_they_are() -> None:
+    config = TrialConfig()
+    assert config.data.name == "digits"
+    assert config.noise.source() == OsEntropy(draw=0)
+    assert isinstance(config.trainer, AlibiConfig)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_flat_settings_are_those_that_yaml_shows(method: str) -> None:
+    config = TrialConfig(method=method, seed=3, trainer=METHODS[method]())
+    shown = OmegaConf.create(to_yaml(config))
+    assert isinstance(shown, DictConfig)
+    by_yaml, by_hand = flatten(shown), flatten(config)
+    assert list(by_hand) == list(by_yaml)
+    assert by_hand == by_yaml
+
+
+def test_one_and_one_point_nought_are_the_same_setting() -> None:
+    whole = TrialConfig(trainer=AlibiConfig(epsilon=1))
+    assert config_hash(whole, data_fingerprint="") == config_hash(
+        TrialConfig(trainer=AlibiConfig(epsilon=1.0)), data_fingerprint=""
+    )
+
+
+def test_changes_reach_every_section_and_leave_the_rest() -> None:
+    base = TrialConfig(seed=7)
+    changed = with_changes(
+        base,
+        {
+            "trainer.epsilon": 2,
+            "trainer.noise": "gaussian",
+            "trainer.model": ModelName.SMALL_CNN,
+            "data.limit": 100,
+            "audit.canaries": 10,
+            "noise.seed": 3,
+            "performance.device": "cpu",
+        },
+    )
+    assert changed == TrialConfig(
+        seed=7,
+        trainer=AlibiConfig(epsilon=2.0, noise=Noise.GAUSSIAN, model=ModelName.SMALL_CNN),
+        data=DataSettings(limit=100),
+        audit=AuditSettings(canaries=10),
+        noise=NoiseSettings(seed=3),
+        performance=Performance(device=Device.CPU),
+    )
+    assert base == TrialConfig(seed=7)
+    assert isinstance(changed.trainer.epsilon, float)
+
+
+@pytest.mark.parametrize("spelling", ["gaussian", "GAUSSIAN", Noise.GAUSSIAN])
+def test_enums_are_read_by_name_and_by_value(spelling: object) -> None:
+    config = with_changes(TrialConfig(), {"trainer.noise": spelling})
+    assert config.trainer.noise is Noise.GAUSSIAN
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"trainer.epsilonn": 1}, ["'trainer.epsilonn'", "did you mean trainer.epsilon"]),
+        ({"epsilon": 1}, ["'epsilon'", "did you mean trainer.epsilon"]),
+        ({"trainer.learning_rte": 1}, ["did you mean trainer.learning_rate"]),
+        ({"audit.canary": 1}, ["did you mean audit.canar"]),
+        ({"qqqqqqqq": 1}, ["'qqqqqqqq'", "known are method, seed"]),
+        ({"trainer": 5}, ["trainer is a section", "trainer.epsilon"]),
+        ({"data": {"name": "mnist"}}, ["data is a section", "data.name"]),
+        ({"data.name": {"x": 1}}, ["data.name"]),
+        ({"trainer.epsilon": "many"}, ["trainer.epsilon is 'many'", "Float"]),
+        ({"trainer.epochs": 2.5}, ["trainer.epochs is 2.5"]),
+        ({"trainer.epochs": "ten"}, ["trainer.epochs is 'ten'"]),
+        ({"trainer.epochs": None}, ["trainer.epochs is None"]),
+        ({"trainer.augment": "perhaps"}, ["trainer.augment is 'perhaps'"]),
+        ({"trainer.noise": "lapalce"}, ["trainer.noise is 'lapalce'", "laplace, gaussian"]),
+        ({"trainer.epsilon": 0}, ["epsilon is 0", "above 0"]),
+        ({"trainer.epsilon": -1.0}, ["epsilon is -1.0", "above 0"]),
+        ({"trainer.epsilon": math.nan}, ["epsilon is NaN", "number"]),
+        ({"trainer.epsilon": math.inf}, ["epsilon is inf", "finite"]),
+        ({"trainer.epsilon": "inf"}, ["epsilon is inf", "finite"]),
+        ({"trainer.delta": 1.0}, ["delta is 1.0", "between 0 and 1"]),
+        ({"trainer.epochs": 0}, ["epochs is 0", "at least 1"]),
+        ({"trainer.learning_rate": math.inf}, ["learning_rate is inf"]),
+        ({"trainer.momentum": 1.0}, ["momentum is 1.0", "below 1"]),
+        ({"data.limit": 0}, ["limit is 0", "at least 1"]),
+        ({"audit.confidence": 95}, ["confidence is 95", "between 0 and 1"]),
+        ({"noise.seed": -1}, ["seed is -1", "at least 0"]),
+        ({"noise.draw": -1}, ["draw is -1", "at least 0"]),
+        ({"seed": -1}, ["seed is -1", "at least 0"]),
+        ({"performance.threads": 0}, ["threads is 0", "at least 1"]),
+        ({"method": "alibbi"}, ["method is 'alibbi'", "alibi"]),
+        ({"method": None}, ["method is None"]),
+        ({"method": ["alibi"]}, ["method is ['alibi']"]),
+    ],
+)
+def test_bad_changes_are_refused_by_name(changes: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        with_changes(TrialConfig(), changes)
+    for word in words:
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_trainer_settings_must_belong_to_the_method() -> None:
+    with pytest.raises(ConfigurationError, match="takes AlibiConfig, not DataSettings"):
+        TrialConfig(trainer=DataSettings())
+    with pytest.raises(ConfigurationError, match="method is 'pat'"):
+        TrialConfig(method="pat")
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_method_says_what_it_needs_by_the_protocol(method: str) -> None:
+    config: TrainerConfig = METHODS[method]()
+    assert config.ensemble is None or isinstance(config.ensemble, EnsembleConfig)
+    assert config.prior is None or isinstance(config.prior, PriorSettings)
+    data, _ = table(train=3500)  # PATE asks 3,000 of them, by default
+    config.check_data(data)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_method_is_built_changed_and_written(method: str, tmp_path: Path) -> None:
+    config = with_changes(TrialConfig(), {"method": method, "seed": 3})
+    assert type(config.trainer) is METHODS[method]
+    assert config.seed == 3 and config.trainer == METHODS[method]()
+    file = tmp_path / "config.yaml"
+    file.write_text(to_yaml(config))
+    assert with_changes(TrialConfig(), read_yaml(file)) == config
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("trainer.epsilon=0.5", 0.5),
+        ("trainer.epsilon=1e-3", 1e-3),
+        ("trainer.epsilon=[0.5,1,2]", [0.5, 1, 2]),
+        ("trainer.noise=gaussian", "gaussian"),
+        ("trainer.augment=true", True),
+        ("data.limit=null", None),
+        ("data.path=/a/b=c.npz", "/a/b=c.npz"),
+        ("trainer.epsilon=inf", "inf"),
+        ("trainer.epsilon=.inf", math.inf),
+    ],
+)
+def test_arguments_are_typed_as_in_yaml(argument: str, expected: object) -> None:
+    (value,) = parse_overrides([argument]).values()
+    assert value == expected
+    assert type(value) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("argument", "word"),
+    [
+        ("trainer.epsilon", "'trainer.epsilon' is not of the form key=value"),
+        ("=3", "'=3' is not of the form key=value"),
+        ("trainer.epsilon=[1", "'trainer.epsilon=[1' has a value that can't be read"),
+        ("trainer.epsilon={a: 1", "has a value that can't be read"),
+    ],
+)
+def test_arguments_that_cannot_be_read(argument: str, word: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_overrides([argument])
+    assert word in str(caught.value)
+
+
+def test_yaml_may_be_nested_or_dotted(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("seed: 3\ntrainer:\n  epsilon: 2\n  noise: gaussian\naudit.canaries: 5\n")
+    changes = read_yaml(file)
+    assert changes == {
+        "seed": 3,
+        "trainer.epsilon": 2,
+        "trainer.noise": "gaussian",
+        "audit.canaries": 5,
+    }
+    assert with_changes(TrialConfig(), changes).trainer.noise is Noise.GAUSSIAN
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (None, "can't be read: No such file"),
+        ("a: [1", "is no YAML"),
+        ("- 1\n- 2\n", "holds no mapping"),
+        ("\x00\x01", "is no YAML"),
+    ],
+)
+def test_yaml_that_cannot_be_used(text: str | None, word: str, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        read_yaml(file)
+    assert word in str(caught.value) and str(file) in str(caught.value)
+
+
+def test_flat_values_are_plain() -> None:
+    flat = flatten(TrialConfig())
+    assert flat["trainer.noise"] == "LAPLACE"
+    assert flat["data.limit"] is None
+    assert all(value is None or isinstance(value, str | int | float) for value in flat.values())
+
+
+def test_hash_sees_what_decides_the_numbers_and_nothing_else() -> None:
+    base = TrialConfig()
+    digest = config_hash(base, data_fingerprint="a")
+    assert len(digest) == 16 and set(digest) <= set("0123456789abcdef")
+    same = [
+        with_changes(base, {"data.root": "/elsewhere"}),
+        with_changes(base, {"trainer.epsilon": 1}),  # 1.0 it is already
+        with_changes(base, {"models.keep": False}),
+    ]
+    assert {config_hash(config, data_fingerprint="a") for config in same} == {digest}
+    changes: list[dict[str, Any]] = [
+        {"seed": 1},
+        {"trainer.epsilon": 1.5},
+        {"trainer.noise": "gaussian"},
+        {"noise.draw": 1},
+        {"noise.seed": 0},
+        {"audit.canary_seed": 1},
+        {"data.limit": 10},
+    ]
+    others = {config_hash(with_changes(base, c), data_fingerprint="a") for c in changes}
+    others.add(config_hash(base, data_fingerprint="b"))
+    assert len(others | {digest}) == len(changes) + 2
+
+
+def test_seeded_draws_are_different_seeds() -> None:
+    assert NoiseSettings(seed=5, draw=2).source() == SeededNoise(seed=5, draw=2)
+    assert NoiseSettings(draw=2).source() == OsEntropy(draw=2)
+
+
+def test_secure_noise_is_asked_for_by_a_key_and_never_with_a_seed() -> None:
+    config = with_changes(TrialConfig(), parse_overrides(["noise.secure=true", "noise.draw=3"]))
+    assert config.noise.source() == SecureEntropy(draw=3)
+    with pytest.raises(ConfigurationError, match=r"noise\.secure is true and noise\.seed is 0"):
+        with_changes(TrialConfig(), {"noise.secure": True, "noise.seed": 0})
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"data.name": "own"}, NoiseKind.SECURE),
+        ({"data.name": "own", "noise.secure": False}, NoiseKind.PLAIN),
+        ({"data.name": "own", "noise.seed": 3}, NoiseKind.SEEDED),
+        ({}, NoiseKind.PLAIN),
+    ],
+)
+def test_noise_on_labels_of_the_users_own_is_secure_unless_stated(
+    changes: dict[str, Any], kind: NoiseKind
+) -> None:
+    variants = (Variant(name="one", changes=changes),)
+    (trial,) = plan_trials(Sweep(name="own", base=TrialConfig(), variants=variants))
+    assert trial.config.noise.kind is kind
+
+
+def test_no_piece_of_the_recipe_counts_at_its_default() -> None:
+    for config in (TrialConfig(), TrialConfig(method="pate", trainer=PateConfig())):
+        pieces = {key: value for key, value in flatten(config).items() if ".recipe." in key}
+        assert len(pieces) in (7, 14)
+        assert all(_LATER_KEYS[key] == value for key, value in pieces.items())
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [("trainer.lambda", "epsilon = 2 / lambda"), ("trainer.lr", "trainer.learning_rate")],
+)
+def test_what_papers_call_a_setting_is_known(key: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(words)):
+        with_changes(TrialConfig(), {"method": "lp_mst", key: 1.0})
+
+
+def test_the_papers_lambda_sets_the_epsilon_of_laplace_noise() -> None:
+    assert with_changes(TrialConfig(), {"trainer.lambda": 0.5}).trainer.epsilon == 4.0
+    for changes, words in {
+        ("trainer.noise", "gaussian"): "scale of Laplace noise",
+        ("trainer.epsilon", 4.0): "set one of them",
+        ("trainer.lambda", 0): "must be a finite number above 0",
+    }.items():
+        with pytest.raises(ConfigurationError, match=words):
+            with_changes(TrialConfig(), {"trainer.lambda": 0.5, changes[0]: changes[1]})
+
+
+def test_members_are_named_as_they_are_typed() -> None:
+    with pytest.raises(ValueError, match="did you mean mlp") as refused:
+        AlibiConfig(model="mlpp")
+    assert "ModelName.MLP" not in str(refused.value)
+
+
+def test_a_price_of_counts_that_nobody_states_is_hashed_as_the_one_it_was() -> None:
+    """Whoever settles another one makes another trial, and a whole number is that number."""
+    default = config_hash(TrialConfig(), data_fingerprint="a")
+    stated = with_changes(TrialConfig(), {"evaluation.epsilon": 0.05})
+    assert config_hash(stated, data_fingerprint="a") == default == "cb4b9e8c4c46c5d4"
+    dearer = with_changes(TrialConfig(), {"evaluation.epsilon": 1.0})
+    assert config_hash(dearer, data_fingerprint="a") != default
+    whole = replace(TrialConfig(), evaluation=EvaluationSettings(epsilon=1))
+    assert config_hash(whole, data_fingerprint="a") == config_hash(dearer, data_fingerprint="a")

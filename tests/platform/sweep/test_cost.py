@@ -1,0 +1,288 @@
+"""cost: what a sweep costs before it starts, against sums by hand, and the budget."""
+
+import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of, gaussian_epsilon
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
+from labeldp.platform.sweep.configuration import TrialConfig
+from labeldp.platform.sweep.cost import (
+    SweepCost,
+    budget_of,
+    check_budget,
+    check_what_is_left,
+    cost_of,
+    delta_with_earlier,
+)
+from labeldp.platform.sweep.sweep import plan_trials
+from labeldp.trainers.methods.alibi import Noise
+from labeldp.trainers.methods.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
+from labeldp.trainers.methods.lp_mst import LpMstConfig
+from labeldp.trainers.methods.priors import PriorSettings, PriorSource
+from labeldp.trainers.trainer import PlannedCharge
+from tests.platform.sweep.examples import a_sweep
+
+
+def cost(**overrides: object) -> SweepCost:
+    """Cost of one line of trials with these settings, `a__b` for `a.b`."""
+    named = {key.replace("__", "."): value for key, value in overrides.items()}
+    return cost_of(plan_trials(a_sweep(variants=()), named), num_classes=10)
+
+
+def test_one_release_for_any_learning_rate_and_weight_decay() -> None:
+    found = cost(
+        trainer__noise="laplace",
+        trainer__epsilon=1.5,
+        trainer__learning_rate=[0.01, 0.1],
+        trainer__weight_decay=[0.0, 1e-3, 1e-2],
+    )
+    assert found.epsilons == (1.5,) * 6
+    assert (found.releases, found.epsilon_total, found.delta) == (1, 1.5, 0.0)
+
+
+def test_epsilons_add_over_releases() -> None:
+    found = cost(trainer__noise="laplace", trainer__epsilon=[0.5, 1, 2], seed=[0, 1])
+    assert sorted(found.epsilons) == [0.5, 0.5, 1, 1, 2, 2]
+    assert (found.releases, found.epsilon_total, found.delta) == (3, 3.5, 0.0)
+
+
+def test_draws_of_the_noise_are_releases_of_their_own() -> None:
+    found = cost(trainer__noise="randomized_response", trainer__epsilon=1, noise__draw=[0, 1, 2])
+    assert found.releases == 3
+    assert found.epsilon_total == pytest.approx(3.0)
+
+
+def test_gaussian_releases_compose_exactly() -> None:
+    found = cost(
+        trainer__noise="gaussian", trainer__epsilon=1, trainer__delta=1e-5, noise__draw=[0, 1]
+    )
+    noise_std = calibrate_gaussian(epsilon=1.0, delta=1e-5).noise_std
+    # Two releases of noise s and an L2 sensitivity of sqrt 2 are one of noise s / sqrt 2.
+    both = gaussian_epsilon(noise_multiplier=noise_std / 2, delta=1e-5)
+    assert found.epsilons == pytest.approx((1.0, 1.0), rel=1e-9)
+    assert found.epsilon_total == pytest.approx(both, rel=1e-9)
+    assert 1 < both < 2
+    assert found.delta == 1e-5
+
+
+@pytest.mark.parametrize("failing", [4e-6, 8e-6, 2e-5])
+def test_a_trial_is_priced_at_the_delta_of_its_record(
+    failing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GaussianNoise, "failure_probability", failing)
+    found = cost(trainer__noise="gaussian", trainer__epsilon=1, trainer__delta=1e-5)
+    noise_std = calibrate_gaussian(epsilon=1.0, delta=1e-5).noise_std
+    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
+    vault.release(GaussianNoise(noise_std=noise_std, num_classes=10))
+    assert found.delta == max(1e-5, 2 * failing)
+    assert found.epsilons == pytest.approx((vault.epsilon(delta=found.delta),), rel=1e-9)
+
+
+def test_a_budget_without_a_delta_leaves_room_for_earlier_failures() -> None:
+    def line(event: PureEvent | GaussianEvent, failing: float = 0.0) -> Charge:
+        return Charge(key="r", event=event, indices=None, mechanism={}, failure_probability=failing)
+
+    pure, noise = PureEvent(epsilon=1.0), GaussianEvent(noise_multiplier=2.0)
+    assert delta_with_earlier([], planned=0.0, delta=1e-5) == 0.0
+    assert delta_with_earlier([line(pure)], planned=0.0, delta=1e-5) == 0.0
+    assert delta_with_earlier([line(noise)], planned=0.0, delta=1e-5) == 1e-5
+    assert delta_with_earlier([line(noise)], planned=3e-5, delta=1e-5) == 3e-5
+    assert delta_with_earlier([line(pure, 4e-6)] * 2, planned=0.0, delta=1e-5) == 1.6e-5
+    lines = [line(pure, 4e-6)] * 2
+    at = delta_with_earlier(lines, planned=0.0, delta=1e-5)
+    check_left(lines, Budget(epsilon=2.5, delta=at), trainer__epsilon=0.5)
+    with pytest.raises(BudgetExceeded, match=r"2 is spent and this would make it 2\.5"):
+        check_left(lines, Budget(epsilon=2.4, delta=at), trainer__epsilon=0.5)
+
+
+def test_mixed_releases_are_held_at_a_delta() -> None:
+    found = cost(trainer__noise=["laplace", "gaussian"], trainer__epsilon=1)
+    noise_std = calibrate_gaussian(epsilon=1.0, delta=1e-5).noise_std
+    pure, gaussian = PureEvent(epsilon=1), GaussianEvent(noise_multiplier=noise_std / math.sqrt(2))
+    assert found.epsilon_total == pytest.approx(epsilon_of([pure, gaussian], delta=1e-5))
+    assert found.releases == 2
+
+
+def test_a_baseline_has_no_privacy() -> None:
+    found = cost_of(plan_trials(a_sweep()), num_classes=10)
+    assert found.epsilons == pytest.approx((0.5, 2, 0.5, 2, math.inf))
+    assert (found.releases, found.epsilon_total) == (5, math.inf)
+
+
+def test_the_users_own_prior_alone_costs_nothing() -> None:
+    prior = PriorSettings(source=PriorSource.FILE, path="mine.npy")
+    base = TrialConfig(method="prior_labels", trainer=PriorLabelsConfig(prior=prior))
+    found = cost_of(plan_trials(a_sweep(base=base, variants=())), num_classes=10)
+    assert (found.epsilons, found.releases, found.epsilon_total) == ((0.0,), 0, 0.0)
+
+
+def test_what_a_release_builds_on_is_paid_too() -> None:
+    base = TrialConfig(method="alibi_prior", trainer=AlibiPriorConfig(epsilon=2.0))
+    found = cost_of(plan_trials(a_sweep(base=base, variants=())), num_classes=10)
+    assert found.epsilons == pytest.approx((2.0,)) and found.releases == 2
+    assert found.epsilon_total == pytest.approx(2.0)
+
+
+def test_every_stage_is_a_release_and_a_label_is_in_one() -> None:
+    base = TrialConfig(method="lp_mst", trainer=LpMstConfig(epsilon=2.0, stages=3))
+    found = cost_of(plan_trials(a_sweep(base=base, variants=())), num_classes=10)
+    assert (found.releases, found.epsilon_total) == (3, 2.0)
+
+
+def test_the_total_is_stated_at_the_largest_delta_of_a_trial() -> None:
+    found = cost(trainer__noise="gaussian", trainer__epsilon=1, trainer__delta=[1e-6, 1e-5, 1e-7])
+    assert found.delta == 1e-5
+
+
+def test_a_budget_that_is_met_exactly_is_enough() -> None:
+    found = cost(trainer__noise="laplace", trainer__epsilon=[0.1, 0.2, 0.3])
+    check_budget(found, Budget(epsilon=0.6))
+    check_budget(found, None)
+    check_budget(found, Budget(epsilon=math.inf))
+    with pytest.raises(BudgetExceeded) as caught:
+        check_budget(found, Budget(epsilon=0.59))
+    for word in ("3 trials", "3 releases", "epsilon 0.59", "0.6", "raise the budget"):
+        assert word in str(caught.value)
+
+
+def test_a_pure_budget_pays_for_pure_releases_only() -> None:
+    gaussian = cost(trainer__noise="gaussian", trainer__epsilon=1)
+    with pytest.raises(BudgetExceeded, match=r"at delta 0, .* would make it inf"):
+        check_budget(gaussian, Budget(epsilon=100.0))
+    check_budget(gaussian, Budget(epsilon=1.1, delta=1e-5))
+
+
+@pytest.mark.parametrize(
+    ("budget", "granted"),
+    [
+        (Budget(epsilon=1.0, delta=1e-7), False),
+        (Budget(epsilon=1.0, delta=1e-5), True),
+        (Budget(epsilon=0.9, delta=1e-3), True),
+        (Budget(epsilon=0.9, delta=1e-5), False),
+        (Budget(epsilon=100.0), False),
+    ],
+)
+def test_plan_start_and_vault_hold_a_budget_at_its_own_delta(budget: Budget, granted: bool) -> None:
+    """Whatever the delta of the trials: AGIBI of epsilon 1 at 1e-5."""
+    agibi: dict[str, object] = {"trainer__noise": "gaussian", "trainer__epsilon": 1.0}
+    (trial,) = plan_trials(
+        a_sweep(variants=()), {key.replace("__", "."): value for key, value in agibi.items()}
+    )
+    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10, budget=budget)
+    for ask in (
+        lambda: check_budget(cost(**agibi), budget),
+        lambda: check_left([], budget, **agibi),
+        lambda: vault.release(trial.config.trainer.mechanism(10)),
+    ):
+        with nullcontext() if granted else pytest.raises(BudgetExceeded, match=" 0 is spent"):
+            ask()
+
+
+def test_what_may_fail_is_taken_off_the_budgets_delta() -> None:
+    """A plan of PATE whose published bound fails more often than the budget's delta allows."""
+    paid = PlannedCharge(event=PureEvent(epsilon=1.0), failure_probability=1e-6, release="r")
+    planned = SweepCost(
+        epsilons=(1.0,), releases=1, epsilon_total=1.0, delta=2e-6, trials=1, trained=[paid]
+    )
+    check_budget(planned, Budget(epsilon=1.0, delta=1e-6))
+    with pytest.raises(BudgetExceeded, match="would make it inf"):
+        check_budget(planned, Budget(epsilon=1.0, delta=0.9e-6))
+
+
+def earlier(*mechanisms: Mechanism) -> Sequence[Charge]:
+    """Lines of a ledger: each of these mechanisms was asked once."""
+    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
+    for mechanism in mechanisms:
+        vault.release(mechanism)
+    return vault.charges()
+
+
+def check_left(charges: Sequence[Charge], budget: Budget | None, **overrides: object) -> None:
+    named = {key.replace("__", "."): value for key, value in overrides.items()}
+    trials = plan_trials(a_sweep(variants=()), named)
+    check_what_is_left(trials, charges, num_classes=10, num_labels=40, budget=budget)
+
+
+def test_what_was_spent_is_spent() -> None:
+    charges = earlier(LaplaceNoise(epsilon=1.0, num_classes=10))
+    check_left(charges, None, trainer__epsilon=0.5)
+    check_left(charges, Budget(epsilon=1.5), trainer__epsilon=0.5)
+    # The release that is there costs nothing more, for any learning rate.
+    check_left(charges, Budget(epsilon=1.0), trainer__epsilon=1, trainer__learning_rate=[0.1, 0.2])
+    with pytest.raises(BudgetExceeded, match=r"1 is spent and this would make it 1\.5"):
+        check_left(charges, Budget(epsilon=1.4), trainer__epsilon=[0.5, 1])
+    with pytest.raises(BudgetExceeded, match="1 releases that are new"):
+        check_left(charges, Budget(epsilon=1.4), trainer__epsilon=1, noise__draw=1)
+    with pytest.raises(BudgetExceeded, match="1 releases that are new"):
+        check_left(charges, Budget(epsilon=1.4), trainer__epsilon=1, noise__seed=0)
+
+
+def test_releases_that_nobody_knows_yet_are_counted_each() -> None:
+    """Of a search: what it will ask for depends on what it finds."""
+    charges = earlier(LaplaceNoise(epsilon=1.0, num_classes=10))
+    (trial,) = plan_trials(a_sweep(variants=()), {"trainer.epsilon": 0.5})
+    search = [replace(trial, own_releases=3), replace(trial, own_releases=2)]
+    asked: dict[str, Any] = {"num_classes": 10, "num_labels": 40}
+    check_what_is_left(search, charges, **asked, budget=Budget(epsilon=1.0 + 5 * 0.5))
+    with pytest.raises(BudgetExceeded, match=r"would make it 3\.5; .*") as caught:
+        check_what_is_left(search, charges, **asked, budget=Budget(epsilon=3.4))
+    assert "5 releases that are new" in str(caught.value)
+
+
+def test_what_may_fail_of_the_plan_is_taken_off_what_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(LaplaceNoise, "failure_probability", 4e-6)
+    wanted: dict[str, Any] = {"trainer__epsilon": 0.5, "noise__draw": [0, 1]}
+    check_left((), Budget(epsilon=1.0, delta=8.1e-6), **wanted)
+    with pytest.raises(BudgetExceeded, match="would make it inf"):
+        check_left((), Budget(epsilon=1.0, delta=7.9e-6), **wanted)
+
+
+def test_what_was_overspent_already_can_still_be_read() -> None:
+    charges = earlier(LaplaceNoise(epsilon=2.0, num_classes=10))
+    check_left(charges, Budget(epsilon=1.0), trainer__epsilon=2)
+
+
+def test_earlier_gaussian_releases_need_a_delta() -> None:
+    charges = earlier(GaussianNoise(noise_std=3.0, num_classes=10))
+    with pytest.raises(BudgetExceeded, match="inf is spent"):
+        check_left(charges, Budget(epsilon=9.0), trainer__epsilon=1)
+    check_left(charges, Budget(epsilon=9.0, delta=1e-5), trainer__epsilon=1)
+
+
+def test_labels_that_nobody_asked_about_have_paid_nothing() -> None:
+    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
+    mechanism = RandomizedResponse(epsilon=1.0, num_classes=10)
+    vault.release(mechanism, indices=np.arange(20))
+    vault.release(mechanism, indices=np.arange(20, 40))
+    check_left(vault.charges(), Budget(epsilon=1.5), trainer__epsilon=0.5)
+
+
+@pytest.mark.parametrize("noise", [noise for noise in Noise if noise is not Noise.NONE])
+def test_every_release_of_alibi_is_known_again(noise: Noise) -> None:
+    (trial,) = plan_trials(a_sweep(variants=()), {"trainer.noise": noise.value})
+    charges = earlier(trial.config.trainer.mechanism(10))
+    check_left(charges, Budget(epsilon=1e-3, delta=1e-5), trainer__noise=noise.value)
+
+
+def test_the_command_line_tightens_a_sweeps_budget_and_never_loosens_it() -> None:
+    stated = Budget(epsilon=2.0, delta=1e-7)
+    assert budget_of(None, None, delta=1e-5) is None
+    assert budget_of(stated, None, delta=1e-5) == stated
+    assert budget_of(None, 3.0, delta=1e-5) == Budget(epsilon=3.0, delta=1e-5)
+    assert budget_of(stated, 9.0, delta=1e-5) == stated
+    assert budget_of(stated, 1.0, delta=1e-5) == Budget(epsilon=1.0, delta=1e-7)
+    for bad in (math.nan, 0.0, -1.0):
+        with pytest.raises(ValueError, match="epsilon"):
+            budget_of(stated, bad, delta=1e-5)

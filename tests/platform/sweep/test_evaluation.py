@@ -1,0 +1,262 @@
+"""evaluation: what a trial asks of held-out labels, what it costs, and who is never held out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.correct_count import CorrectCount
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms.randomness import NoiseSource, OsEntropy
+from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism, Release
+from labeldp.mechanisms.vault_part import VaultPart, divided
+from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.sweep.configuration import (
+    ConfigurationError,
+    EvaluationSettings,
+    TrialConfig,
+    with_changes,
+)
+from labeldp.platform.sweep.cost import check_what_is_left, cost_of
+from labeldp.platform.sweep.evaluation import mechanism_of
+from labeldp.platform.sweep.evaluation_settings import DEFAULT_SHARE, Estimate
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, plan_trials
+from labeldp.platform.sweep.trial import run_trial
+from labeldp.platform.vault.home_handle import HomeHandle
+from labeldp.platform.vault.vault_client import VaultClient
+from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels, VaultHome
+from labeldp.trainers.data.held_out import set_aside
+from labeldp.trainers.data.labelled_data import LabelledData, PublicData
+from labeldp.trainers.methods.alibi import AlibiConfig, Noise
+from labeldp.trainers.performance import Device, Performance
+from tests.trainers.small_data import small_table
+
+BASE = TrialConfig(
+    trainer=AlibiConfig(
+        epochs=3, width=16, epsilon=2.0, noise=Noise.RANDOMIZED_RESPONSE, learning_rate=0.1
+    ),
+    evaluation=EvaluationSettings(epsilon=1.5),
+    performance=Performance(device=Device.CPU),
+)
+
+
+class NearParts(VaultClient):
+    """A client whose vault is in this process, its last labels held out."""
+
+    def __init__(self, data: LabelledData, budget: Budget | None = None) -> None:
+        super().__init__(home=HomeHandle(None), noise=OsEntropy())
+        assert data.held_out_labels is not None
+        every = np.append(data.train_labels, data.held_out_labels)
+        self.vault = LabelVault(labels=every, num_classes=3, budget=budget)
+        self.training, self.apart = divided(self.vault, training=len(data.train_labels))
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        *public: NDArray[Any],
+        indices: NDArray[np.integer[Any]] | None = None,
+    ) -> Release:
+        return self._noted(self.training.release(mechanism, *public, indices=indices))
+
+    def release_held_out(self, mechanism: Mechanism, *public: NDArray[Any]) -> Release:
+        assert isinstance(self.apart, VaultPart)
+        return self._noted(self.apart.release(mechanism, *public))
+
+    def _noted(self, release: Release) -> Release:
+        self.keys.append(release.key)
+        return release
+
+    def epsilon(self, *, delta: float) -> tuple[float, float]:
+        return self.vault.epsilon(delta=0.0, keys=self.keys), 0.0
+
+    def canary_positions(self) -> NDArray[np.intp]:
+        return np.arange(3)
+
+    def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:
+        self.keys_at_the_audit = list(self.keys)
+
+
+def no_test_split() -> LabelledData:
+    public, labels = small_table(examples=600)
+    bare = replace(public, test_features=public.test_features[:0], test_labels=np.empty(0, int))
+    return set_aside(LabelledData(public=bare, train_labels=labels), share=0.25)
+
+
+@pytest.mark.parametrize("estimate", list(Estimate))
+def test_a_trial_without_test_labels_says_about_how_accurate_it_is(estimate: Estimate) -> None:
+    data = no_test_split()
+    client = NearParts(data)
+    config = with_changes(BASE, {"evaluation.estimate": estimate})
+    outcome = run_trial(config, data=data.public, vault=client, on_epoch=lambda metrics: None)
+    metrics = outcome.metrics
+    assert "accuracy" not in metrics
+    assert not any(np.isnan(value) for value in metrics.values())
+    low, high = metrics["accuracy_estimated_low"], metrics["accuracy_estimated_high"]
+    assert low < 0.9 < high + 0.1 and metrics["accuracy_estimated_error"] < 0.15
+    # Held-out labels pay for the estimate and training labels for the training: not for both.
+    assert metrics["epsilon"] == 2.0
+    assert len(outcome.release_keys) == 2
+    assert client.keys_at_the_audit == outcome.release_keys[:1]
+
+
+def test_estimates_stand_beside_the_test_accuracy_where_there_is_a_test_split() -> None:
+    public, labels = small_table(examples=600)
+    data = set_aside(LabelledData(public=public, train_labels=labels), share=0.25)
+    config = with_changes(BASE, {"evaluation.epsilon": 8.0})
+    client = NearParts(data)
+    outcome = run_trial(config, data=data.public, vault=client, on_epoch=lambda metrics: None)
+    found, error = (outcome.metrics[f"accuracy_estimated{end}"] for end in ("", "_error"))
+    assert abs(found - outcome.metrics["accuracy"]) < 4.5 * np.hypot(error, 0.03)
+    assert outcome.metrics["epsilon"] == 8.0
+
+
+def test_an_estimate_over_the_budget_is_refused() -> None:
+    data = no_test_split()
+    client = NearParts(data, budget=Budget(epsilon=2.0))
+    config = with_changes(BASE, {"evaluation.epsilon": 2.5})
+    with pytest.raises(BudgetExceeded):
+        run_trial(config, data=data.public, vault=client, on_epoch=lambda metrics: None)
+
+
+def test_what_is_asked_of_held_out_labels() -> None:
+    assert mechanism_of(BASE, num_classes=3) == CorrectCount(epsilon=1.5)
+    release = with_changes(BASE, {"evaluation.estimate": "release"})
+    assert mechanism_of(release, num_classes=3) == RandomizedResponse(epsilon=2.0, num_classes=3)
+
+
+@pytest.mark.parametrize("method", ["prior_labels", "pate", "lp_mst"])
+def test_releases_that_say_nothing_of_single_labels_show_no_accuracy(method: str) -> None:
+    config = with_changes(TrialConfig(), {"method": method, "evaluation.estimate": "release"})
+    with pytest.raises(ConfigurationError, match=r"evaluation\.estimate=count"):
+        mechanism_of(config, num_classes=3)
+
+
+def test_a_tenth_is_held_out_where_there_is_no_test_split_and_nobody_says() -> None:
+    assert EvaluationSettings().share(has_test_split=True) is None
+    assert EvaluationSettings().share(has_test_split=False) == DEFAULT_SHARE
+    assert EvaluationSettings(held_out_share=0.3).share(has_test_split=True) == 0.3
+
+
+def planned(*epsilons: float, **changes: Any) -> list[PlannedTrial]:
+    space = {"trainer.epsilon": Grid(*epsilons)}
+    named = {key.replace("__", "."): value for key, value in changes.items()}
+    return plan_trials(Sweep(name="s", base=with_changes(BASE, named), space=space))
+
+
+def test_a_plan_prices_estimates_apart_from_the_training() -> None:
+    without = cost_of(planned(1.0, 2.0), num_classes=3)
+    assert (without.releases, without.epsilon_total) == (2, 3.0)
+    counts = cost_of(planned(1.0, 2.0), num_classes=3, with_estimates=True)
+    assert counts.releases == 4
+    assert counts.epsilons == (1.5, 2.0)  # a count of 1.5 is dearer than a training of 1
+    assert counts.epsilon_total == 3.0  # two counts of 1.5, or trainings of 1 and 2
+    dear = cost_of(planned(1.0, evaluation__epsilon=4.0), num_classes=3, with_estimates=True)
+    assert dear.epsilon_total == 4.0
+    shared = planned(1.0, 2.0, evaluation__estimate="release")
+    free = cost_of([*shared, *shared], num_classes=3, with_estimates=True)
+    assert (free.releases, free.epsilon_total) == (4, 3.0)
+
+
+def held_out_lines(*mechanisms: Mechanism, training: Sequence[Mechanism] = ()) -> Sequence[Charge]:
+    """Lines of a ledger of 40 labels to train on and 10 that are held out."""
+    vault = LabelVault(labels=np.arange(50) % 3, num_classes=3)
+    parts = divided(vault, training=40)
+    for number, mechanism in enumerate(mechanisms):
+        guesses = [np.full(10, number % 3)] if isinstance(mechanism, CorrectCount) else []
+        assert parts[1] is not None
+        parts[1].release(mechanism, *guesses)
+    for mechanism in training:
+        parts[0].release(mechanism)
+    return vault.charges()
+
+
+def check_left(
+    trials: Sequence[PlannedTrial], earlier: Sequence[Charge], epsilon: float, **read: Any
+) -> None:
+    budget = Budget(epsilon=epsilon)
+    check_what_is_left(
+        trials, earlier, num_classes=3, num_labels=40, held_out=10, budget=budget, **read
+    )
+
+
+def test_what_held_out_labels_have_paid_is_not_what_training_has() -> None:
+    earlier = held_out_lines(CorrectCount(epsilon=1.5))
+    check_left(planned(1.0), earlier, 1.6)
+    with pytest.raises(BudgetExceeded):
+        check_left(planned(2.0), earlier, 1.6)
+    # A release of held-out labels is none of the training's, whoever asks by the same mechanism.
+    apart = held_out_lines(RandomizedResponse(epsilon=1.0, num_classes=3))
+    again = held_out_lines(training=[RandomizedResponse(epsilon=2.0, num_classes=3)])
+    with pytest.raises(BudgetExceeded, match="2 releases that are new"):
+        check_left(planned(1.0), [*apart, *again], 2.9, read=[apart[0].key])
+
+
+def test_counts_that_are_still_to_be_asked_are_counted_before_the_start() -> None:
+    one = CorrectCount(epsilon=1.5)
+    check_left(planned(0.5, 1.0), [], 3.0)
+    with pytest.raises(BudgetExceeded, match=r"2 trials left and 4 releases.*would make it 3;"):
+        check_left(planned(0.5, 1.0), [], 2.9)
+    # Two that finished trials have read, and two trials with two more to ask.
+    earlier = held_out_lines(one, one)
+    read = {charge.key for charge in earlier}
+    check_left(planned(0.5, 1.0), earlier, 6.0, read=read)
+    with pytest.raises(BudgetExceeded, match="would make it 6"):
+        check_left(planned(0.5, 1.0), earlier, 5.9, read=read)
+    # One of the two is of a trial that ended after its count and before its record.
+    check_left(planned(0.5, 1.0), earlier, 4.5, read=[earlier[0].key])
+    with pytest.raises(BudgetExceeded, match=r"would make it 4\.5"):
+        check_left(planned(0.5, 1.0), earlier, 4.4, read=[earlier[0].key])
+    check_left([], earlier, 0.1, read=read)  # overspent, and nothing is left to ask
+
+
+def test_one_release_of_held_out_labels_serves_all_trials_that_are_left() -> None:
+    own = RandomizedResponse(epsilon=2.0, num_classes=3)
+    shared = planned(2.0, trainer__learning_rate=0.1, evaluation__estimate="release")
+    shared += planned(2.0, trainer__learning_rate=0.2, evaluation__estimate="release")
+    check_left(shared, [], 2.0)
+    with pytest.raises(BudgetExceeded, match="2 releases that are new"):
+        check_left(shared, [], 1.9)
+    check_left(shared, held_out_lines(own, training=[own]), 0.1)
+
+
+def a_home(folder: Path, *, held_out: NDArray[np.int64] | None) -> VaultHome:
+    return VaultHome(
+        SecretLabels(training=np.arange(300) % 3, held_out=held_out, num_classes=3),
+        audit=AuditSettings(canaries=60, coin_canaries=60),
+        coin_seed=None,
+        places=HomePlaces(store=None, votes=folder),
+        fingerprint="f",
+        budget=None,
+    )
+
+
+def test_no_canary_is_among_held_out_labels_and_training_never_touches_those(
+    tmp_path: Path,
+) -> None:
+    truth = np.full(50, 2)
+    home, noise = a_home(tmp_path, held_out=truth), OsEntropy()
+    bare = NoNoise(num_classes=3)
+    assert home.num_labels() == 300 and home.canary_positions().max() < 300
+    assert home.release_held_out(bare, (), noise).values.tolist() == truth.tolist()
+    trained = home.release(bare, (), None, noise)
+    assert trained.indices is None and len(trained.values) == 300
+    first, second = home.ledger()
+    assert first.indices is not None and second.indices is not None
+    assert first.indices.min() == 300 and second.indices.max() == 299
+
+
+def test_a_home_without_held_out_labels_says_so(tmp_path: Path) -> None:
+    noise: NoiseSource = OsEntropy()
+    with pytest.raises(ValueError, match=r"set evaluation\.held_out_share"):
+        a_home(tmp_path, held_out=None).release_held_out(CorrectCount(epsilon=1.0), (), noise)
+
+
+def test_public_data_say_what_is_in_them() -> None:
+    data: PublicData = no_test_split().public
+    assert repr(data).endswith("train=[450, 8], held_out=[150, 8])")

@@ -1,0 +1,199 @@
+"""search_book: a search in this process; cut off and gone on with, it runs the same trials."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labeldp import load
+from labeldp.platform.cli.folder_report import totals_of
+from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, TrialRecord
+from labeldp.platform.report.folder_ledger import read_folder
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig, with_changes
+from labeldp.platform.sweep.driver import SweepOptions, run_sweep
+from labeldp.platform.sweep.search_book import SearchBook
+from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
+from labeldp.platform.sweep.space import Choice, Grid, LogUniform
+from labeldp.platform.sweep.stand_ins import DataFacts, Search, priced
+from labeldp.platform.sweep.strands import strands_of
+from labeldp.platform.sweep.sweep import Sweep
+from labeldp.platform.sweep.sweep_report import SweepOutcome
+from tests.faults.without_cluster import without_cluster
+from tests.platform.sweep.examples import a_record
+
+BASE = with_changes(TrialConfig(), {"trainer.epochs": 3, "audit.canaries": 20, "data.limit": 300})
+SWEEP = Sweep(
+    name="searching",
+    base=BASE,
+    space={
+        "trainer.epsilon": Grid(2.0, 8.0),
+        "trainer.learning_rate": LogUniform(1e-3, 1.0),
+        "trainer.width": Choice(8, 16),
+    },
+    search=OptunaSearch(trials=4, seed=3),
+    choose_by=ChooseBy.TEST,
+)
+
+
+def run(folder: Path, sweep: Sweep = SWEEP, **options: Any) -> SweepOutcome:
+    with without_cluster():
+        return run_sweep(sweep, SweepOptions(results=folder, quiet=True, **options))
+
+
+def records(folder: Path) -> dict[str, TrialRecord]:
+    return ResultsFolder(folder, sweep=SWEEP.name).records()
+
+
+def found(folder: Path) -> dict[str, tuple[Any, float]]:
+    """What a folder holds of each trial, less its seconds."""
+    return {
+        digest: (record.point, record.metrics["accuracy"])
+        for digest, record in records(folder).items()
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole") / "results"
+    outcome = run(folder)
+    assert (outcome.trials, outcome.finished, outcome.left) == (8, 8, 0)
+    # Two epsilons are two releases; what was tried on each was chosen by what came before.
+    assert (outcome.ledger["releases"], outcome.ledger["epsilon_total"]) == (2, 10.0)
+    assert outcome.ledger["epsilon_selection"] == 0.0
+    return folder
+
+
+def test_a_search_has_its_trials_and_each_once(whole: Path) -> None:
+    points = [record.point for record in records(whole).values()]
+    assert sorted(point["trainer.epsilon"] for point in points) == [2.0] * 4 + [8.0] * 4
+    tried = {tuple(sorted(point.items())) for point in points}
+    assert len(tried) == 8 and all(1e-3 <= point["trainer.learning_rate"] <= 1 for point in points)
+
+
+def test_what_is_done_is_not_done_again(whole: Path, tmp_path: Path) -> None:
+    before = found(whole)
+    outcome = run(whole)
+    assert (outcome.skipped, outcome.finished, outcome.left) == (8, 0, 0)
+    assert found(whole) == before
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_a_search_that_was_killed_ends_with_the_same_trials(
+    whole: Path, tmp_path: Path, lost: int
+) -> None:
+    """The driver died before the last records, or before the last suggestions as well."""
+    folder = tmp_path / "results"
+    shutil.copytree(whole, folder)
+    kept = sorted((folder / "trials").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    for path in kept[-lost:]:
+        path.unlink()
+    if lost == 3:
+        suggested = json.loads((folder / "search.json").read_text())
+        for rows in suggested.values():
+            del rows[3:]
+        (folder / "search.json").write_text(json.dumps(suggested))
+    outcome = run(folder, moved=True)
+    assert (outcome.trials, outcome.skipped, outcome.finished) == (8, 8 - lost, lost)
+    assert found(folder) == found(whole)
+    assert outcome.ledger["releases"] == 2
+
+
+def test_more_trials_go_on_from_those_that_are_there(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    shutil.copytree(whole, folder)
+    outcome = run(folder, moved=True, search=OptunaSearch(trials=5, seed=3))
+    assert (outcome.trials, outcome.skipped, outcome.finished) == (10, 8, 2)
+
+
+def test_a_touching_axis_is_charged_as_the_dearest_way(tmp_path: Path) -> None:
+    space = {"trainer.epsilon": LogUniform(0.5, 2.0)}
+    sweep = replace(SWEEP, space=space, search=OptunaSearch(trials=2))
+    with pytest.raises(ConfigurationError, match="--max-epsilon-total"):
+        run(tmp_path / "none", sweep)
+    outcome = run(tmp_path / "results", sweep, max_epsilon_total=4.0)
+    assert (outcome.finished, outcome.ledger["releases"]) == (2, 2)
+    ledger = outcome.ledger
+    assert 1.0 < ledger["epsilon_releases"] < 4.0 == ledger["epsilon_total"]
+    assert ledger["epsilon_selection"] == pytest.approx(4.0 - ledger["epsilon_releases"])
+    # What was asked is an outcome: whoever says what the sweep cost says what it might have.
+    assert outcome.private["epsilon_private"] == 4.0
+    assert outcome.cost == "The 2 private trials together cost epsilon 4."
+    again = totals_of(read_folder(tmp_path / "results"))
+    assert again is not None
+    assert again["epsilon_total"] == again["epsilon_private"] == 4.0
+    assert load(tmp_path / "results").total() == (4.0, 0.0)
+
+
+def test_stopped_trials_are_whole_records(tmp_path: Path) -> None:
+    """Learning by charged counts: at the rung after one epoch, and at each trial's end."""
+    base = with_changes(BASE, {"evaluation.held_out_share": 0.3, "evaluation.epsilon": 4.0})
+    rates = Grid(0.1, 0.05, 1e-6, 1e-7, 1e-8)
+    sweep = Sweep(
+        name="searching",
+        base=base,
+        space={"trainer.epsilon": Grid(8.0), "trainer.learning_rate": rates},
+        stop=AshaStop(grace_epochs=1, keep_one_in=2),
+    )
+    outcome = run(tmp_path, sweep)
+    done = list(records(tmp_path).values())
+    stopped = [record for record in done if record.stopped_early]
+    assert outcome.finished == 5 and 1 <= len(stopped) <= 4
+    for record in done:
+        assert len(record.curves) == (record.stopped_early or 3)
+        assert "epsilon_m_low" in record.metrics and "accuracy_estimated" in record.curves[0]
+    # Nobody is stopped for a small rate alone: each rate is another trial on the same release.
+    assert not any(record.stopped_early for record in done if record.point == {})
+    # 5 trials ask at epochs 1 and 2 and at the end at the most: 15 counts of 4, apart from 8.
+    assert outcome.ledger["epsilon_total"] == 60.0 > outcome.ledger["epsilon_releases"]
+
+
+FACTS = DataFacts(num_classes=10, with_estimates=False)
+
+
+def a_search(sweep: Sweep = SWEEP) -> Search:
+    return priced(
+        strands_of(sweep),
+        FACTS,
+        by=ChooseBy.TEST,
+        stop=None,
+        budgeted=False,
+        fingerprint="f",
+    )
+
+
+def test_a_setting_is_not_tried_twice(tmp_path: Path) -> None:
+    space = {"trainer.width": Choice(4, 8, 16), "trainer.momentum": Choice(0.0, 0.9)}
+    book = SearchBook(tmp_path / "search.json", a_search(replace(SWEEP, space=space)))
+    ended: dict[str, TrialRecord] = {}
+    while (suggested := book.next(ended)) is not None:
+        ended[suggested.hash] = a_record(suggested.hash, accuracy=0.5)
+    assert len(ended) == 4
+    wide = replace(SWEEP, space=space, search=OptunaSearch(trials=40))
+    book = SearchBook(tmp_path / "all.json", a_search(wide))
+    ended = {}
+    while (suggested := book.next(ended)) is not None:
+        ended[suggested.hash] = a_record(suggested.hash, finished=False)
+    assert len(ended) == 6
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    path, search = tmp_path / "search.json", a_search()
+    strand = search.strands[0].id
+    for content in ('{"a": 3}', '{"a": [["x"]]}', json.dumps({strand: [[1.0]]})):
+        path.write_text(content)
+        with pytest.raises(ResultsFolderError, match=r"search\.json is damaged"):
+            SearchBook(path, search)
+
+
+def test_what_the_plan_did_not_foresee_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were a release to hang on a value between the probes, the suggestion would be refused."""
+    search = replace(a_search(), foreseen=[frozenset(), frozenset()])
+    with pytest.raises(ConfigurationError, match="another release of the labels than the plan"):
+        SearchBook(tmp_path / "search.json", search).next({})
+    assert not (tmp_path / "search.json").exists()

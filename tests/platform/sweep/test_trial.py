@@ -1,0 +1,296 @@
+"""trial: one that goes on from a state counts all its releases; what a new trainer has to say."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
+from labeldp.platform.records.checkpoints import Checkpoints
+from labeldp.platform.records.kept_models import ModelShelf
+from labeldp.platform.sweep.configuration import METHODS, DataSettings, TrialConfig, with_changes
+from labeldp.platform.sweep.cost import check_priors, cost_of
+from labeldp.platform.sweep.sweep import PlannedTrial, ensembles_of
+from labeldp.platform.sweep.trial import Rungs, TrialOutcome, run_trial
+from labeldp.platform.vault.home_handle import HomeHandle
+from labeldp.platform.vault.vault_client import VaultClient
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.lp_mst import LpMstConfig
+from labeldp.trainers.methods.one_network import OneNetwork
+from labeldp.trainers.models.learner import Learner, LearnerConfig
+from labeldp.trainers.models.trained_model import load_model
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
+from tests.trainers.tiny_data import digits
+
+TWO_STAGES = TrialConfig(
+    method="lp_mst",
+    data=DataSettings(name="digits"),
+    trainer=LpMstConfig(epochs=4, width=8, epsilon=2.0),
+    performance=Performance(device=Device.CPU),
+)
+
+
+class NearVault(VaultClient):
+    """A client whose vault is in this process."""
+
+    def __init__(self, vault: LabelVault) -> None:
+        super().__init__(home=HomeHandle(None), noise=SeededNoise(seed=0))
+        self._vault = vault
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        *public: NDArray[Any],
+        indices: NDArray[np.integer[Any]] | None = None,
+    ) -> Release:
+        release = self._vault.release(mechanism, *public, indices=indices, noise=self.noise)
+        self.keys.extend([release.key] if release.key not in self.keys else [])
+        return release
+
+    def epsilon(self, *, delta: float) -> tuple[float, float]:
+        return self._vault.epsilon(delta=0.0, keys=self.keys), 0.0
+
+    def canary_positions(self) -> NDArray[np.intp]:
+        return np.arange(3)
+
+    def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:
+        pass
+
+
+class Calibrated(NearVault):
+    """Its noise was calibrated to epsilon .5, and costs that but for the last bits."""
+
+    def epsilon(self, *, delta: float) -> tuple[float, float]:
+        return 0.4999999999999921, delta
+
+
+def test_a_trial_states_its_epsilon_without_the_tail_of_a_calibration() -> None:
+    data, _ = digits(train=200)
+    vault = LabelVault(labels=np.arange(200) % 10, num_classes=10)
+    config = with_changes(TWO_STAGES, {"trainer.stages": 1, "trainer.epochs": 1})
+    outcome = run_trial(config, data=data, vault=Calibrated(vault), on_epoch=lambda metrics: None)
+    assert outcome.metrics["epsilon"] == 0.5
+    counts = np.bincount(data.test_labels)
+    assert outcome.metrics["majority_share"] == counts.max() / counts.sum()
+
+
+class States(Checkpoints):
+    """Keeps every state in memory."""
+
+    def __init__(self) -> None:
+        self.kept: list[Mapping[str, Any]] = []
+
+    def find(self) -> Mapping[str, Any] | None:
+        return self.kept[-1] if self.kept else None
+
+    def due(self) -> bool:
+        return True
+
+    def keep(self, state: Mapping[str, Any]) -> None:
+        self.kept.append(state)
+
+
+class Killed(Exception):
+    """What a lost worker looks like from inside."""
+
+
+def test_a_trial_that_goes_on_in_a_later_stage_counts_the_releases_of_all_stages() -> None:
+    data, _ = digits(train=200)
+    labels = np.random.default_rng(0).integers(10, size=200)
+    vault = LabelVault(labels=labels, num_classes=10)
+    states, epochs = States(), []
+
+    def dies_in_the_second_stage(metrics: Any) -> None:
+        epochs.append(metrics)
+        if len(epochs) == 4:
+            raise Killed
+
+    def client() -> NearVault:
+        return NearVault(vault)
+
+    with pytest.raises(Killed):
+        run_trial(
+            TWO_STAGES,
+            data=data,
+            vault=client(),
+            on_epoch=dies_in_the_second_stage,
+            checkpoints=states,
+        )
+    outcome = run_trial(
+        TWO_STAGES, data=data, vault=client(), on_epoch=lambda metrics: None, checkpoints=states
+    )
+    assert len(vault.charges()) == 2
+    assert sorted(outcome.release_keys) == sorted(charge.key for charge in vault.charges())
+
+
+class Rarely(States):
+    """Would not keep a state yet."""
+
+    def due(self) -> bool:
+        return False
+
+
+def test_an_epoch_that_asked_is_kept_and_one_trained_otherwise_does_not_ask_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its worker dies before a state is due, and the next one adds up in another order."""
+    data, _ = digits(train=200)
+    vault = LabelVault(labels=np.arange(200) % 10, num_classes=10)
+    states, epochs = Rarely(), list[Any]()
+
+    def dies_in_the_second_stage(metrics: Any) -> None:
+        epochs.append(metrics)
+        if len(epochs) == 4:
+            raise Killed
+
+    def run(on_epoch: Callable[[Any], None]) -> TrialOutcome:
+        return run_trial(
+            TWO_STAGES, data=data, vault=NearVault(vault), on_epoch=on_epoch, checkpoints=states
+        )
+
+    with pytest.raises(Killed):
+        run(dies_in_the_second_stage)
+    assert len(vault.charges()) == 2
+    monkeypatch.setattr(Learner, "_rate", lambda learner, epoch, step: 0.01)
+    outcome = run(lambda metrics: None)
+    assert len(vault.charges()) == len(outcome.release_keys) == 2
+    assert len(states.kept) == 1
+
+
+def test_a_state_that_grew_from_releases_of_another_ledger_is_not_gone_on_from() -> None:
+    data, _ = digits(train=200)
+    states = States()
+    for shift in range(2):
+        vault = LabelVault(labels=(np.arange(200) + shift) % 10, num_classes=10)
+        outcome = run_trial(
+            TWO_STAGES,
+            data=data,
+            vault=NearVault(vault),
+            on_epoch=lambda metrics: None,
+            checkpoints=states,
+        )
+        assert outcome.release_keys == [charge.key for charge in vault.charges()]
+    assert len(states.kept) == 2 * TWO_STAGES.trainer.epochs
+
+
+def test_a_trial_stops_where_it_is_told_to_and_stays_stopped_when_it_starts_again() -> None:
+    """Its worker died after the word and before the end: it trains no further epoch."""
+    data, _ = digits(train=200)
+    vault = LabelVault(labels=np.arange(200) % 10, num_classes=10)
+    config = with_changes(TrialConfig(), {"trainer.epochs": 5, "trainer.width": 8})
+    told: list[float] = []
+
+    def rungs(*, stopped: bool) -> Rungs:
+        def judged(figures: Mapping[str, float]) -> bool:
+            told.append(figures["epoch"])
+            return figures["epoch"] == 3
+
+        return Rungs(epochs=(1, 3), estimated=False, judged=judged, stopped=lambda: stopped)
+
+    states, seen = States(), list[int]()
+
+    def run(*, stopped: bool) -> TrialOutcome:
+        return run_trial(
+            config,
+            data=data,
+            vault=NearVault(vault),
+            on_epoch=lambda metrics: seen.append(metrics.epoch),
+            checkpoints=states,
+            rungs=rungs(stopped=stopped),
+        )
+
+    first = run(stopped=False)
+    assert (first.stopped_early, told, seen) == (3, [1, 3], [2])
+    again = run(stopped=True)
+    assert (again.stopped_early, told, seen) == (3, [1, 3], [2, 1, 2, 3])
+    assert again.metrics["accuracy"] == first.metrics["accuracy"]
+
+
+class Shelf:
+    """Keeps models in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Mapping[str, bytes]] = {}
+
+    def keep_model(self, digest: str, files: Mapping[str, bytes]) -> None:
+        self.kept[digest] = files
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_model_that_was_measured_is_kept_unless_nobody_wants_it(
+    keep: bool, tmp_path: Path
+) -> None:
+    data, source = digits(train=200)
+    shelf, vault = Shelf(), LabelVault(labels=source.labels, num_classes=10)
+    outcome = run_trial(
+        with_changes(TWO_STAGES, {"models.keep": keep}),
+        data=data,
+        vault=NearVault(vault),
+        on_epoch=lambda metrics: None,
+        models=ModelShelf(keeper=shelf, digest="ab"),
+    )
+    assert list(shelf.kept) == ["ab"] * keep
+    if keep:
+        for name, content in shelf.kept["ab"].items():
+            (tmp_path / name).write_bytes(content)
+        model = load_model(tmp_path)
+        right = model.predict(data.test_features.numpy()) == data.test_labels
+        assert right.mean() == outcome.metrics["accuracy"]
+        assert (model.facts["epsilon"], model.facts["method"]) == (2.0, "lp_mst")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MineConfig(LearnerConfig, TrainerDefaults):
+    """All that a new trainer's settings have to say."""
+
+    delta: float = 1e-5
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        mechanism = RandomizedResponse(epsilon=1.0, num_classes=num_classes)
+        return PlannedCharge.of(mechanism)
+
+    def start(
+        self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
+    ) -> "Mine":
+        noisy = labels.release(RandomizedResponse(epsilon=1.0, num_classes=data.num_classes))
+        learner = Learner(self, data=data, seed=seed, performance=performance)
+        return Mine(learner, noisy.values)
+
+
+class Mine(OneNetwork):
+    """All that a new trainer has to say."""
+
+    def __init__(self, learner: Learner, noisy: NDArray[Any]) -> None:
+        super().__init__(learner)
+        self._noisy = torch.from_numpy(np.array(noisy)).long()
+
+    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(logits, self._noisy[rows])
+
+
+def test_a_trainer_is_its_settings_its_loss_and_a_line_of_the_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(METHODS, "mine", MineConfig)
+    config = with_changes(
+        TrialConfig(), {"method": "mine", "trainer.epochs": 2, "trainer.width": 8}
+    )
+    data, source = digits(train=200)
+    trial = PlannedTrial(variant="mine", config=config, point={})
+    cost = cost_of([trial], num_classes=data.num_classes)
+    check_priors([trial], examples=len(data.train_features), num_classes=data.num_classes)
+    assert ensembles_of([trial]) == {}
+    vault = LabelVault(labels=source.labels, num_classes=10)
+    client = NearVault(vault)
+    outcome = run_trial(config, data=data, vault=client, on_epoch=lambda _: None)
+    assert outcome.metrics["epsilon"] == cost.epsilon_total == 1.0
+    assert 0 <= outcome.metrics["accuracy"] <= 1

@@ -1,0 +1,400 @@
+"""audits: fair coins on free examples, figures against known epsilons, and no label gets out."""
+
+import dataclasses
+import io
+import math
+import pickle
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import (
+    DecisionEvent,
+    GaussianEvent,
+    PureEvent,
+    RandomizedResponseEvent,
+    RenyiEvent,
+)
+from labeldp.mechanisms.auditing import (
+    GaussianCurve,
+    PureCurve,
+    RandomizedResponseCurve,
+    memorization_interval,
+    one_run_ceiling,
+)
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomness import OsEntropy
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
+from labeldp.platform.sweep.trial import run_trial
+from labeldp.platform.vault.audits import (
+    PlantedCanaries,
+    check_room,
+    curve_of,
+    evidence_path,
+)
+from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels, VaultHome
+from labeldp.platform.vault.vault_store import StoreUnusable
+from labeldp.trainers.data.labelled_data import load
+from labeldp.trainers.methods.alibi import AlibiConfig, Noise
+
+DRIVER = b"the driver's token"
+LABELS = np.random.default_rng(1).integers(10, size=4000)
+HUNDREDS = AuditSettings(canaries=100, coin_canaries=100)
+
+
+def planted(
+    labels: NDArray[np.int64] = LABELS,
+    *,
+    num_classes: int = 10,
+    secret: bytes = b"a secret",
+    **settings: Any,
+) -> PlantedCanaries:
+    audit = AuditSettings(**{"canaries": 100, "coin_canaries": 100, **settings})
+    return PlantedCanaries.draw(labels, num_classes=num_classes, settings=audit, secret=secret)
+
+
+def audited(
+    canaries: PlantedCanaries, confidences: NDArray[Any], epsilon: float = math.inf, **extra: Any
+) -> dict[str, float]:
+    settings = {"confidence": 0.95, "delta": 0.0, "curve": None, **extra}
+    return dict(canaries.audit(confidences, epsilon=epsilon, **settings).figures)
+
+
+def confident_in(labels: NDArray[np.int64], num_classes: int, mass: float) -> NDArray[np.float64]:
+    """Rows that give `mass` to one label and share the rest."""
+    rows = np.full((len(labels), num_classes), (1 - mass) / (num_classes - 1))
+    rows[np.arange(len(labels)), labels] = mass
+    return rows
+
+
+def start(folder: Path | None, *, labels: NDArray[np.int64] = LABELS, **extra: Any) -> VaultHome:
+    settings: dict[str, Any] = {
+        "audit": HUNDREDS,
+        "coin_seed": None,
+        "places": HomePlaces(
+            store=None if folder is None else folder / "vault.db", votes=Path("votes")
+        ),
+        "fingerprint": "",
+        "budget": None,
+        "authority": DRIVER,
+    }
+    return VaultHome(SecretLabels(training=labels, num_classes=10), **{**settings, **extra})
+
+
+# What is planted
+
+
+def test_both_kinds_are_planted_on_different_examples() -> None:
+    canaries = planted(canaries=300, coin_canaries=500)
+    assert canaries.coins is not None and len(np.unique(canaries.positions)) == 800
+    labels = canaries.plant(LABELS)
+    changed = np.flatnonzero(labels != LABELS)
+    assert set(changed) == set(canaries.positions)  # of 10 classes no candidate is the true one
+    assert canaries.mislabeled is not None
+    assert (labels[canaries.mislabeled.positions] == canaries.mislabeled.labels).all()
+    chosen = canaries.coins.candidates[np.arange(500), canaries.coins.coins]
+    assert (labels[canaries.coins.positions] == chosen).all()
+
+
+def test_coins_are_fair_and_tell_nothing_about_anything_public() -> None:
+    """Pooled over 200 secrets: chi-square values that would exceed the bounds once in 10,000."""
+    sides = np.zeros((2, 2))  # by which candidate is the smaller label
+    hits = np.zeros(len(LABELS))
+    for number in range(200):
+        drawn = planted(secret=b"%d" % number).coins
+        assert drawn is not None
+        smaller = (drawn.candidates[:, 0] < drawn.candidates[:, 1]).astype(int)
+        np.add.at(sides, (smaller, drawn.coins), 1)
+        hits[drawn.positions] += 1
+    total = sides.sum()
+    assert total == 20_000
+    heads = sides.sum(axis=0)
+    assert ((heads - total / 2) ** 2 / (total / 2)).sum() < 15.1
+    expected = np.outer(sides.sum(axis=1), heads) / total
+    assert ((sides - expected) ** 2 / expected).sum() < 15.1
+    mislabeled = planted().mislabeled
+    assert mislabeled is not None
+    free = np.setdiff1d(np.arange(len(LABELS)), mislabeled.positions)
+    assert hits[free].sum() == total
+    spread = ((hits[free] - total / len(free)) ** 2 / (total / len(free))).sum()
+    assert abs(spread - len(free)) < 5 * math.sqrt(2 * len(free))
+
+
+def test_the_secret_decides_the_coins_and_the_published_canaries_stay() -> None:
+    first, again, other = planted(), planted(), planted(secret=b"another secret")
+    assert first.coins is not None and again.coins is not None and other.coins is not None
+    assert (first.coins.coins == again.coins.coins).all()
+    assert (first.coins.positions == again.coins.positions).all()
+    assert (first.coins.positions != other.coins.positions).any()
+    assert first.mislabeled is not None and other.mislabeled is not None
+    assert (first.mislabeled.positions == other.mislabeled.positions).all()
+    without = planted(coin_canaries=0)
+    assert without.coins is None and len(without.positions) == 100
+
+
+def test_blocks_share_no_canary() -> None:
+    settings: dict[str, Any] = {"canaries": 30, "coin_canaries": 0}
+    blocks = [planted(canary_block=block, **settings).positions for block in range(10)]
+    assert len(np.unique(np.concatenate(blocks))) == 300
+    assert (blocks[0] == planted(**settings).positions).all()
+
+
+# Figures
+
+
+def test_oracle_attacker_on_randomized_response_never_proves_more_than_epsilon() -> None:
+    """30 runs, audits of 95% each: 5 or more false ones have a chance of 1.6 in 100 at most."""
+    epsilon, false = 2.0, {"private/epsilon_one_run": 0, "private/epsilon_f_dp": 0}
+    proven = []
+    for run in range(30):
+        canaries = planted(secret=b"%d" % run, coin_canaries=400, canary_seed=run)
+        mechanism = RandomizedResponse(epsilon=epsilon, num_classes=10)
+        noisy = mechanism.release(canaries.plant(LABELS), generator=np.random.default_rng(run))
+        found = audited(
+            canaries,
+            confident_in(noisy[canaries.positions], 10, 0.99),
+            epsilon,
+            curve=RandomizedResponseCurve(num_classes=10),
+        )
+        for name in false:
+            false[name] += found[name] > epsilon
+        proven.append(found["private/epsilon_one_run"])
+        # an estimate from 100 canaries, whose standard error is at most .05
+        assert found["private/label_inference_advantage"] < found["label_inference_bound"] + 0.15
+        assert found["label_inference_bound"] == pytest.approx(
+            math.exp(epsilon) / (math.exp(epsilon) + 8) - 1 / 9
+        )
+    assert max(false.values()) < 5
+    assert 1.0 < np.mean(proven) < epsilon
+
+
+def test_a_model_that_remembers_everything_reaches_the_ceiling() -> None:
+    canaries = planted(canaries=200, coin_canaries=200)
+    labels = canaries.plant(LABELS)[canaries.positions]
+    found = audited(canaries, confident_in(labels, 10, 0.99), curve=PureCurve())
+    ceiling = one_run_ceiling(canaries=200)
+    assert found["epsilon_one_run_ceiling"] == ceiling == found["epsilon_m_ceiling"]
+    paid = one_run_ceiling(canaries=200, confidence=1 - 0.05 / 4)
+    assert found["private/epsilon_one_run"] == pytest.approx(paid)
+    assert found["private/epsilon_f_dp"] == pytest.approx(paid, abs=0.05)
+    assert found["epsilon_f_dp_ceiling"] == pytest.approx(ceiling, abs=0.05)
+    assert found["private/one_run_correct"] == found["private/one_run_guesses"] == 200
+    assert found["private/label_inference_accuracy"] == 1.0
+    assert found["private/label_inference_advantage"] == pytest.approx(1 - 1 / 9)
+    assert found["label_inference_bound"] == pytest.approx(1 - 1 / 9)
+    # Told what labels are not, an attacker is not misled by what the model thinks of those.
+    misled = 0.3 * np.eye(10)[labels] + 0.6 * np.eye(10)[LABELS[canaries.positions]] + 0.01
+    assert audited(canaries, misled)["private/label_inference_accuracy"] == 1.0
+
+
+def test_evidence_says_which_guesses_were_right_and_lies_with_the_owner() -> None:
+    canaries = planted()
+    remembered = confident_in(canaries.plant(LABELS)[canaries.positions], 10, 0.9)
+    settings: dict[str, Any] = dict(confidence=0.95, epsilon=1.0, delta=0.0, curve=None)
+    right = canaries.audit(remembered, **settings).evidence
+    assert (right.coin_margins > 0).all() and right.pairs()[1].all()
+    assert canaries.coins is not None
+    other = canaries.coins.candidates[np.arange(100), 1 - canaries.coins.coins]
+    fooled = np.concatenate([remembered[:100], confident_in(other, 10, 0.9)])
+    assert (canaries.audit(fooled, **settings).evidence.coin_margins < 0).all()
+    assert evidence_path(Path("results"), "ab") == Path("results/private/evidence/ab.npz")
+
+
+def test_a_model_that_knows_nothing_proves_nothing() -> None:
+    canaries = planted()
+    uniform = np.full((200, 10), 0.1)
+    found = audited(canaries, uniform, 1.0, curve=GaussianCurve(delta=1e-5), delta=1e-5)
+    assert found["private/epsilon_one_run"] == found["private/epsilon_f_dp"] == 0
+    assert found["epsilon_m_low"] == 0
+    truth = audited(canaries, confident_in(LABELS[canaries.positions], 10, 0.999))
+    assert truth["private/epsilon_one_run"] == 0  # the right labels are no candidates
+
+
+def test_the_memorization_figures_are_those_of_the_attack() -> None:
+    canaries = planted()
+    rows = np.random.default_rng(3).dirichlet(np.full(10, 0.1), size=200)
+    found = audited(canaries, rows)
+    assert canaries.mislabeled is not None
+    attack = memorization_interval(
+        rows[:100], canaries.mislabeled.labels, canaries.mislabeled.true_labels
+    )
+    assert found["epsilon_m_low"] == attack.corrected.epsilon_low
+    assert found["epsilon_m_high"] == attack.corrected.epsilon_high
+    assert found["epsilon_m_paper_low"] == attack.paper.epsilon_low
+    assert found["epsilon_m_paper_high"] == attack.paper.epsilon_high
+
+
+def test_two_classes_are_audited_by_coins_alone() -> None:
+    labels = LABELS % 2
+    canaries = planted(labels, num_classes=2)
+    assert canaries.coins is not None
+    remembered = confident_in(canaries.plant(labels)[canaries.positions], 2, 0.9)
+    found = audited(canaries, remembered, 3.0)
+    assert found["epsilon_m_low"] == found["epsilon_m_ceiling"] == 0
+    assert found["epsilon_m_high"] == math.inf
+    assert found["private/epsilon_one_run"] > 2.5
+    assert found["private/label_inference_advantage"] == 0.5
+    assert found["label_inference_bound"] == pytest.approx(1 / (1 + math.exp(-3)) - 0.5)
+    without = audited(planted(labels, num_classes=2, coin_canaries=0), remembered[:100], 3.0)
+    assert "private/epsilon_one_run" not in without
+    assert "private/label_inference_advantage" not in without
+
+
+def test_curves_of_releases() -> None:
+    def charge(event: Any, name: str, failing: float = 0.0) -> Charge:
+        return Charge(
+            key=name,
+            event=event,
+            indices=None,
+            mechanism={"name": name, "num_classes": 10},
+            failure_probability=failing,
+        )
+
+    pure, gaussian = PureEvent(epsilon=1.0), GaussianEvent(noise_multiplier=2.0)
+    other = RenyiEvent(orders=(2.0, 3.0), rdp=(1.0, 1.0))
+    rr = charge(RandomizedResponseEvent(epsilon=1.0, num_classes=10), "OfAnyName")
+    assert curve_of([rr], delta=0.0) == RandomizedResponseCurve(num_classes=10)
+    assert curve_of([rr, rr], delta=0.0) == PureCurve()
+    for name in ("LaplaceNoise", "RandomizedResponse"):  # names decide nothing
+        assert curve_of([charge(pure, name)], delta=0.0) == PureCurve()
+    normal = charge(gaussian, "GaussianNoise")
+    assert curve_of([normal, normal], delta=1e-6) == GaussianCurve(delta=1e-6)
+    assert curve_of([normal, charge(gaussian, "GaussianNoise", 1e-8)], delta=1e-6) is None
+    assert curve_of([normal, rr], delta=1e-6) is None
+    assert curve_of([charge(other, "PateAnswers")], delta=1e-5) is None
+    assert curve_of([], delta=1e-5) is None
+    # Decisions cost less than the Gaussian that their counts are, and are none.
+    decided = DecisionEvent(noise_multiplier=2.0, orders=(2.0, 3.0), rdp=(0.1, 0.2))
+    assert curve_of([charge(decided, "PateAnswers")], delta=1e-5) is None
+    assert curve_of([normal, charge(decided, "PateAnswers")], delta=1e-5) is None
+
+
+# What is kept, and what leaves
+
+
+def test_the_home_plants_the_same_coins_whenever_it_opens_the_store(tmp_path: Path) -> None:
+    first = start(tmp_path).canary_positions()
+    assert (start(tmp_path).canary_positions() == first).all()
+    (tmp_path / "other").mkdir()
+    assert (start(tmp_path / "other").canary_positions() != first).any()
+    with pytest.raises(StoreUnusable, match="other canaries"):
+        start(tmp_path, audit=AuditSettings(canaries=100, coin_canaries=50))
+    with pytest.raises(StoreUnusable, match=r"noise\.seed"):
+        start(tmp_path, coin_seed=1)
+
+
+def test_seeded_coins_are_the_same_everywhere() -> None:
+    first = start(None, coin_seed=3).canary_positions()
+    assert (start(None, coin_seed=3).canary_positions() == first).all()
+    assert (start(None, coin_seed=4).canary_positions() != first).any()
+
+
+def test_trials_get_positions_and_no_label_and_no_figure(tmp_path: Path) -> None:
+    home = start(tmp_path)
+    positions = home.canary_positions()
+    mechanism = RandomizedResponse(epsilon=1.0, num_classes=10)
+    release = home.release(mechanism, (), None, OsEntropy())
+    rows = confident_in(release.values[positions], 10, 0.9)
+    trial = "0123456789abcdef"
+    home.begin(DRIVER, trial)
+    told: Any = home.audit(trial, rows, 0.95, [release.key], 1e-5)  # type: ignore[func-returns-value]
+    figures = home.figures(DRIVER, trial, [release.key])
+    assert all(type(value) is float for value in figures.values())
+    open_figures = {name for name in figures if not name.startswith("private/")}
+    assert open_figures == {
+        "epsilon_m_low",
+        "epsilon_m_high",
+        "epsilon_m_ceiling",
+        "epsilon_m_paper_low",
+        "epsilon_m_paper_high",
+        "epsilon_one_run_ceiling",
+        "epsilon_f_dp_ceiling",
+        "epsilon_tight_ceiling",
+        "epsilon_release_ceiling",
+        "label_inference_bound",
+    }
+    # What a trial receives holds neither the planted labels, nor the true ones, nor the coins.
+    assert told is None
+    sent = pickle.dumps((positions, figures))
+    truth = home._canaries
+    assert truth.coins is not None and truth.mislabeled is not None
+    secrets = [truth.mislabeled.labels, truth.mislabeled.true_labels, truth.coins.labels]
+    secrets += [truth.coins.candidates, truth.coins.coins, LABELS[positions]]
+    assert not any(secret.astype(np.int64).tobytes() in sent for secret in secrets)
+    # Positions alone do not depend on the labels that sit there, for who has the secret as well.
+    shuffled = planted(np.random.default_rng(9).permutation(LABELS))
+    assert (shuffled.positions == planted().positions).all()
+
+
+@pytest.mark.parametrize("noise", list(Noise))
+def test_a_trial_has_every_audit_and_spends_little_on_them(noise: Noise) -> None:
+    """On digits; on Fashion-MNIST audits take below 1% of a trial (docs/audits.md)."""
+    data = load("digits")
+    home = start(None, labels=data.train_labels)
+
+    class Client:
+        """As `VaultClient`, without Ray between trial and home."""
+
+        keys: ClassVar[list[str]] = []
+
+        def release(self, mechanism: Any, *public: Any, indices: Any = None) -> Any:
+            found = home.release(mechanism, public, indices, OsEntropy())
+            self.keys.append(found.key)
+            return found
+
+        def epsilon(self, *, delta: float) -> tuple[float, float]:
+            return home.epsilon(self.keys, delta)
+
+        def canary_positions(self) -> NDArray[np.intp]:
+            return home.canary_positions()
+
+        def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:
+            home.audit(trial, confidences, confidence, self.keys, delta)
+
+    config = TrialConfig(trainer=AlibiConfig(epochs=15, batch_size=64, noise=noise))
+    for trial in ("f00", "abc"):  # the first loads modules, which is no audit's time
+        home.begin(DRIVER, trial)
+        metrics = run_trial(
+            config,
+            data=data.public,
+            vault=Client(),  # type: ignore[arg-type]  # what a trial uses of it
+            on_epoch=lambda epoch: None,
+        ).metrics
+    found = home.figures(DRIVER, "abc", Client.keys)
+    assert {"private/epsilon_one_run", "private/epsilon_f_dp", "epsilon_m_low"} <= set(found)
+    assert not set(found) & set(metrics)
+    assert metrics["audit_seconds"] < 0.25 * metrics["train_seconds"]
+
+
+# Bad input
+
+
+def test_more_canaries_than_examples_are_refused() -> None:
+    check_room(HUNDREDS, num_labels=200)
+    with pytest.raises(ValueError, match=r"canaries is 100.*199 training examples.*at most 199"):
+        check_room(HUNDREDS, num_labels=199)
+    with pytest.raises(ValueError, match="at most 150"):
+        planted(LABELS[:150])
+
+
+def test_confidences_are_checked() -> None:
+    canaries = planted()
+    with pytest.raises(ValueError, match="199 rows for 200 canaries"):
+        audited(canaries, np.full((199, 10), 0.1))
+    with pytest.raises(ValueError, match=r"must be \[N, 10\]"):
+        audited(canaries, np.full((200, 9), 1 / 9))
+    rows = np.full((200, 10), 0.1)
+    rows[7, 0] = math.nan
+    with pytest.raises(ValueError, match="confidences row 7"):
+        audited(canaries, rows)
+
+
+def test_planted_canaries_are_values() -> None:
+    canaries = planted()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        canaries.coins = None  # type: ignore[misc]
+    assert len(pickle.load(io.BytesIO(pickle.dumps(canaries))).positions) == 200

@@ -1,0 +1,247 @@
+"""data: what loading gives, that labels stay apart, limits, refusals, the real sets."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp.trainers.data.catalog import DATASETS
+from labeldp.trainers.data.files import DatasetMissing
+from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, PublicData, load
+from tests.real_data import real_data_root
+from tests.trainers.data_samples import write_idx, write_mnist
+
+
+def public(**changes: object) -> PublicData:
+    parts: dict[str, object] = {
+        "name": "mine",
+        "num_classes": 3,
+        "train_features": torch.zeros(4, 2),
+        "test_features": torch.ones(3, 2),
+        "test_labels": np.array([0, 1, 2]),
+    }
+    return PublicData(**{**parts, **changes})  # type: ignore[arg-type]
+
+
+def test_digits_are_split_the_same_way_every_time() -> None:
+    data, again = load("digits"), load("digits")
+    assert data.public.train_features.shape == (1438, 1, 8, 8)
+    assert data.public.test_features.shape == (359, 1, 8, 8)
+    assert data.public.train_features.dtype == torch.uint8
+    assert int(data.public.train_features.max()) == 255
+    assert data.train_labels.dtype == data.public.test_labels.dtype == np.int64
+    assert data.public.fingerprint == again.public.fingerprint
+    np.testing.assert_array_equal(data.train_labels, again.train_labels)
+    # Every class is tested, and about equally often.
+    assert np.bincount(data.public.test_labels).min() > 20
+
+
+def test_a_split_is_pinned_for_good() -> None:
+    # A new version of NumPy or of this code must not move a row from training to testing.
+    assert load("digits").public.test_labels[:12].tolist() == [2, 3, 1, 3, 5, 0, 1, 5, 0, 8, 0, 3]
+    assert load("digits", limit=8).train_labels.tolist() == [8, 2, 7, 9, 9, 9, 8, 8]
+
+
+def test_a_smaller_limit_takes_some_of_the_examples_of_a_larger_one() -> None:
+    whole, large, small = load("digits"), load("digits", limit=500), load("digits", limit=50)
+    assert torch.equal(large.public.train_features[:50], small.public.train_features)
+    np.testing.assert_array_equal(large.train_labels[:50], small.train_labels)
+    assert torch.equal(whole.public.test_features, small.public.test_features)
+    assert len(np.unique(small.train_labels)) == 10
+    assert small.public.fingerprint != large.public.fingerprint
+    assert _training(small) <= _training(whole)
+    beyond = load("digits", limit=10**9)
+    assert torch.equal(beyond.public.train_features, whole.public.train_features)
+
+
+def _training(data: LabelledData) -> set[tuple[bytes, int]]:
+    pairs = zip(data.public.train_features.numpy(), data.train_labels, strict=True)
+    return {(row.tobytes(), int(label)) for row, label in pairs}
+
+
+def test_pixel_statistics_are_those_of_the_training_images() -> None:
+    data = load("digits").public
+    pixels = data.train_features.double() / 255
+    assert data.mean == pytest.approx([float(pixels.mean())], rel=1e-12)
+    assert data.std == pytest.approx([float(pixels.std(correction=0))], rel=1e-12)
+    flat = torch.full((2, 1, 4, 4), 7, dtype=torch.uint8)
+    constant = public(train_features=flat, test_features=flat, test_labels=[0, 1])
+    assert constant.std == (1.0,)
+    assert constant.kind is FeatureKind.IMAGE
+    assert public().kind is FeatureKind.TABULAR
+    assert public().mean == public().std == ()
+
+
+def test_the_fingerprint_is_of_everything_public_and_of_no_training_label() -> None:
+    base = public().fingerprint
+    assert len(base) == 64
+    assert public(name="other").fingerprint == base
+    assert public(num_classes=4).fingerprint != base
+    assert public(train_features=torch.zeros(5, 2)).fingerprint != base
+    assert public(test_labels=np.array([0, 1, 1])).fingerprint != base
+    changed = torch.zeros(4, 2)
+    changed[3, 1] = 1e-30
+    assert public(train_features=changed).fingerprint != base
+    labels = np.array([0, 1, 2, 0])
+    for train_labels in (labels, labels[::-1].copy()):
+        assert LabelledData(public=public(), train_labels=train_labels).public.fingerprint == base
+
+
+def test_training_labels_are_not_shown() -> None:
+    data = LabelledData(public=public(), train_labels=np.array([2, 1, 2, 1]))
+    for text in (repr(data), str(data), f"{data}", repr(data.public)):
+        assert "2, 1" not in text and "[2 1" not in text
+    assert "4 secret" in repr(data)
+
+
+def test_copies_from_an_object_store_are_writable() -> None:
+    buffers: list[pickle.PickleBuffer] = []
+    packed = pickle.dumps(public(), protocol=5, buffer_callback=buffers.append)
+    read_only = [memoryview(bytes(buffer.raw())) for buffer in buffers]
+    copy = pickle.loads(packed, buffers=read_only)
+    torch.as_tensor(copy.test_labels)  # which warns of what it can't write to
+    assert copy.fingerprint == public().fingerprint
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_classes": 1}, "num_classes is 1"),
+        ({"test_labels": np.array([0, 1, 3])}, r"test_labels\[2\] is 3; with 3 classes"),
+        ({"test_labels": np.array([0, -1, 2])}, r"test_labels\[1\] is -1"),
+        ({"test_labels": np.array([0.0, 1.0, 2.0])}, "of type float64"),
+        ({"test_labels": np.array([0, 1])}, "test_features has 3 rows and test_labels 2"),
+        ({"train_features": torch.zeros(4, 3)}, "they must agree"),
+        ({"train_features": torch.zeros(0, 2)}, "must not be empty"),
+        ({"train_features": torch.zeros(4, 2, dtype=torch.float64)}, "tables float32"),
+        ({"train_features": torch.zeros(4, 3, 8, 8)}, "images must be uint8"),
+        ({"train_features": np.zeros((4, 2))}, "must be a torch tensor"),
+        (
+            {"train_features": torch.tensor([[0.0, 1.0], [2.0, torch.nan]])},
+            "train_features row 1, column 1 is nan",
+        ),
+        ({"test_features": torch.full((3, 2), torch.inf)}, "test_features row 0, column 0 is inf"),
+        ({"class_names": ("a", "b")}, "2 class_names for 3 classes"),
+    ],
+)
+def test_what_is_no_data_set_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        public(**changes)
+
+
+def test_a_bad_row_far_down_is_named_by_its_number() -> None:
+    features = torch.zeros(20_000, 2)
+    features[17_123, 1] = -torch.inf
+    with pytest.raises(ValueError, match="row 17123, column 1 is -inf"):
+        public(train_features=features)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 1, 2], "4 rows and train_labels 3"),
+        ([0, 1, 2, 9], r"train_labels\[3\] is none of"),
+        ([], "is empty"),
+    ],
+)
+def test_bad_training_labels_are_refused(labels: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LabelledData(public=public(), train_labels=np.array(labels, dtype=int))
+
+
+def test_unknown_names_and_arguments_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="no data set 'cifar-10'; did you mean cifar10"):
+        load("cifar-10")
+    with pytest.raises(ValueError, match="known are digits, mnist"):
+        load("???")
+    with pytest.raises(
+        ValueError, match="path, label_column, hold_out and classes are for the data set own"
+    ):
+        load("digits", path="mine.npz")
+    with pytest.raises(ValueError, match="limit is 0"):
+        load("digits", limit=0)
+    with pytest.raises(ValueError, match=r"data\.path=FILE"):
+        load("own")
+
+
+def test_a_missing_set_names_the_path_and_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in set(DATASETS) - {"digits", "own"}:
+        with pytest.raises(DatasetMissing) as caught:
+            load(name, root=tmp_path)
+        assert str(tmp_path) in str(caught.value)
+        assert DATASETS[name].command in str(caught.value)
+        assert isinstance(caught.value, ValueError) and isinstance(caught.value, FileNotFoundError)
+    monkeypatch.setenv("LABELDP_DATA", str(tmp_path / "elsewhere"))
+    with pytest.raises(DatasetMissing, match="elsewhere"):
+        load("mnist")
+    write_mnist(tmp_path / "elsewhere")
+    assert load("mnist").public.train_features.shape == (20, 1, 28, 28)
+    (tmp_path / "elsewhere/MNIST/raw/t10k-labels-idx1-ubyte").unlink()
+    with pytest.raises(DatasetMissing, match="t10k-labels-idx1-ubyte is missing"):
+        load("mnist")
+
+
+def test_labels_of_one_class_only_are_refused(tmp_path: Path) -> None:
+    write_mnist(tmp_path)
+    write_idx(tmp_path / "MNIST/raw/train-labels-idx1-ubyte", np.full(20, 3, dtype=np.uint8))
+    with pytest.raises(ValueError, match="all 20 training labels are the same"):
+        load("mnist", root=tmp_path)
+
+
+def test_labels_that_the_set_does_not_have_are_refused(tmp_path: Path) -> None:
+    write_mnist(tmp_path)
+    write_idx(tmp_path / "MNIST/raw/train-labels-idx1-ubyte", np.arange(20, dtype=np.uint8))
+    with pytest.raises(
+        ValueError, match=r"mnist: train_labels\[10\] is none of the classes; with 10"
+    ):
+        load("mnist", root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "train", "test", "mean", "std"),
+    [
+        # The means and deviations that are in use everywhere; the photographs here are re-encoded.
+        ("mnist", (60_000, 1, 28, 28), 10_000, [0.1307], [0.3081]),
+        ("fashion_mnist", (60_000, 1, 28, 28), 10_000, [0.2860], [0.3530]),
+        ("cifar10", (50_000, 3, 32, 32), 10_000, [0.491, 0.482, 0.447], [0.247, 0.243, 0.262]),
+        ("cifar100", (50_000, 3, 32, 32), 10_000, [0.507, 0.487, 0.441], [0.267, 0.256, 0.276]),
+        ("adult", (32_561, 108), 16_281, [], []),
+    ],
+)
+def test_real_sets(
+    name: str, train: tuple[int, ...], test: int, mean: list[float], std: list[float]
+) -> None:
+    root = real_data_root(name)
+    data = load(name, root=root)
+    assert tuple(data.public.train_features.shape) == train
+    assert tuple(data.public.test_features.shape) == (test, *train[1:])
+    assert len(data.train_labels) == train[0]
+    assert data.public.mean == pytest.approx(mean, abs=1e-3)
+    assert data.public.std == pytest.approx(std, abs=1e-3)
+    counts = np.bincount(data.train_labels, minlength=data.public.num_classes)
+    if name == "adult":
+        assert counts.tolist() == [24_720, 7_841]  # as adult.names has it
+    elif name != "mnist":
+        assert (counts == train[0] // data.public.num_classes).all()
+    some = load(name, root=root, limit=1000)
+    # Also where the file is sorted by class, as one of them is.
+    assert len(np.unique(some.train_labels)) == data.public.num_classes
+
+
+def test_a_view_of_a_table_with_labels_in_it_takes_no_label_along() -> None:
+    table = torch.arange(60, dtype=torch.float32).view(12, 5)
+    table[:, 4] = 1234567.0  # where the labels are
+    data = PublicData(
+        name="mine",
+        num_classes=2,
+        train_features=table[:8, :4],
+        test_features=table[8:, :4],
+        test_labels=np.array([0, 1, 0, 1]),
+    )
+    assert (data.train_features == table[:8, :4]).all()
+    assert np.float32(1234567.0).tobytes() in pickle.dumps(table[:8, :4])
+    assert np.float32(1234567.0).tobytes() not in pickle.dumps(data)

@@ -1,0 +1,132 @@
+"""held_out: labels that nobody trains on, and trainers without a public test split."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.vault import LabelVault
+from labeldp.trainers.data.held_out import set_aside
+from labeldp.trainers.data.labelled_data import LabelledData, PublicData
+from labeldp.trainers.methods.alibi import AlibiConfig
+from labeldp.trainers.methods.bit_flip import BitFlipConfig
+from labeldp.trainers.methods.consensus import ConsensusConfig
+from labeldp.trainers.methods.convex import ConvexConfig
+from labeldp.trainers.methods.fixmatch import FixMatch, FixMatchConfig
+from labeldp.trainers.methods.lp_mst import LpMstConfig
+from labeldp.trainers.methods.pate.pate_fm import Pate
+from labeldp.trainers.methods.pate.students import StudentConfig, start_student
+from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.performance import Device, Performance
+from tests.trainers.small_data import small_table
+
+CPU = Performance(device=Device.CPU)
+
+
+def without_test_split() -> tuple[PublicData, NDArray[np.int64]]:
+    data, labels = small_table(examples=200)
+    bare = replace(data, test_features=data.test_features[:0], test_labels=data.test_labels[:0])
+    return bare, labels
+
+
+def test_held_out_examples_are_taken_out_of_the_training_and_nothing_is_lost() -> None:
+    data, labels = small_table(examples=100)
+    whole = LabelledData(public=data, train_labels=labels)
+    parted = set_aside(whole, share=0.2, seed=3)
+    held = parted.public.held_out_features
+    assert held is not None and parted.held_out_labels is not None
+    assert (len(held), len(parted.public.train_features)) == (20, 80)
+    rows = data.train_features.tolist()
+    by_row = {tuple(row): label for row, label in zip(rows, labels, strict=True)}
+    for features, kept in (
+        (held, parted.held_out_labels),
+        (parted.public.train_features, parted.train_labels),
+    ):
+        assert [by_row.pop(tuple(row)) for row in features.tolist()] == kept.tolist()
+    assert not by_row
+
+
+def test_which_are_held_out_does_not_depend_on_labels() -> None:
+    data, labels = small_table(examples=100)
+    first = set_aside(LabelledData(public=data, train_labels=labels), share=0.1)
+    other = set_aside(LabelledData(public=data, train_labels=(labels + 1) % 3), share=0.1)
+    assert first.public.fingerprint == other.public.fingerprint
+    assert first.public.fingerprint != data.fingerprint
+    again = set_aside(LabelledData(public=data, train_labels=labels), share=0.1, seed=1)
+    assert again.public.fingerprint != first.public.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("share", "message"),
+    [(0.0, "strictly between 0 and 1"), (1.0, "strictly"), (0.01, "that is 1; at least two")],
+)
+def test_shares_that_leave_too_few_are_refused(share: float, message: str) -> None:
+    data, labels = small_table(examples=100)
+    with pytest.raises(ValueError, match=message):
+        set_aside(LabelledData(public=data, train_labels=labels), share=share)
+
+
+def test_held_out_features_have_labels_or_there_are_none() -> None:
+    data, labels = small_table(examples=100)
+    apart = replace(data, held_out_features=data.train_features[:5])
+    with pytest.raises(ValueError, match="held_out_features has 5 rows and held_out_labels 4"):
+        LabelledData(public=apart, train_labels=labels, held_out_labels=labels[:4])
+    with pytest.raises(ValueError, match="no held_out_labels; give both or neither"):
+        LabelledData(public=apart, train_labels=labels)
+    with pytest.raises(ValueError, match="one of held_out_features"):
+        replace(data, held_out_features=torch.zeros(3, 2))
+
+
+SETTINGS: dict[str, Any] = {"epochs": 2, "width": 8}
+TRAINERS = {
+    "alibi": AlibiConfig(**SETTINGS),
+    "bit_flip": BitFlipConfig(**SETTINGS),
+    "consensus": ConsensusConfig(**SETTINGS, retrain_epochs=1),
+    "convex": ConvexConfig(),
+    "lp_mst": LpMstConfig(**SETTINGS),
+}
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_trainers_do_without_a_test_split(name: str) -> None:
+    data, labels = without_test_split()
+    config: Any = TRAINERS[name]
+    vault = LabelVault(labels=labels, num_classes=3)
+    trainer = config.start(data=data, labels=vault, seed=0, performance=CPU)
+    for _ in range(config.epochs):
+        metrics = trainer.epoch()
+        assert math.isnan(metrics.val_accuracy) and math.isfinite(metrics.loss)
+    assert math.isnan(trainer.evaluate())
+    assert trainer.predict(data.train_features[:4]).shape == (4, 3)
+
+
+def test_students_and_fixmatch_do_without_a_test_split() -> None:
+    data, labels = without_test_split()
+    students = [
+        start_student(
+            StudentConfig(),
+            data=data,
+            indices=np.arange(50),
+            labels=labels[:50],
+            seed=seed,
+            performance=CPU,
+        )
+        for seed in range(2)
+    ]
+    pate = Pate(students, epochs_each=1, answered=50)
+    assert math.isnan(pate.epoch().val_accuracy) and math.isnan(pate.epoch().val_accuracy)
+    assert math.isnan(pate.evaluate())
+    assert pate.figures() == {"answered": 50.0}
+    fixmatch = FixMatch(
+        FixMatchConfig(model=ModelName.MLP, epochs=1, steps_per_epoch=2, batch_size=8),
+        data=data,
+        indices=np.arange(50),
+        labels=labels[:50],
+        seed=0,
+        performance=CPU,
+    )
+    assert math.isnan(fixmatch.epoch().val_accuracy)

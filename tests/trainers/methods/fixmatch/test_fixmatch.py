@@ -1,0 +1,183 @@
+"""FixMatch: learning from a few labels, exact resume, seeds, variants, refusals."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp.trainers.data.labelled_data import PublicData, load
+from labeldp.trainers.methods.fixmatch import FixMatch, FixMatchConfig, WeakBranch
+from labeldp.trainers.methods.fixmatch.loss import cosine_factor
+from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.models.schedules import TrainingDiverged
+from tests.trainers.small_data import small_images, small_table
+
+QUICK = FixMatchConfig(
+    model=ModelName.SMALL_CNN,
+    width=8,
+    epochs=3,
+    steps_per_epoch=4,
+    batch_size=8,
+    unlabeled_ratio=3,
+    padding=1,
+    average_decay=0.9,
+    threshold=0.6,
+)
+
+
+def start(
+    config: FixMatchConfig = QUICK, *, data: PublicData | None = None, **changes: Any
+) -> FixMatch:
+    public, labels = small_images()
+    settings: dict[str, Any] = {
+        "indices": np.arange(12),
+        "labels": labels[:12],
+        "seed": 0,
+    } | changes
+    return FixMatch(config, data=public if data is None else data, **settings)
+
+
+def same(first: FixMatch, second: FixMatch) -> bool:
+    pairs = zip(
+        (*first.network.state_dict().values(), *first.average.state_dict().values()),
+        (*second.network.state_dict().values(), *second.average.state_dict().values()),
+        strict=True,
+    )
+    return all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_unlabeled_digits_help() -> None:
+    labelled = load("digits")
+    public, labels = labelled.public, labelled.train_labels
+    few = np.concatenate([np.flatnonzero(labels == label)[:4] for label in range(10)])
+    config = FixMatchConfig(
+        model=ModelName.SMALL_CNN,
+        width=16,
+        epochs=6,
+        batch_size=32,
+        unlabeled_ratio=4,
+        padding=1,
+        flip=False,
+        box=3,
+        average_decay=0.95,
+        threshold=0.8,
+    )
+    accuracies = {}
+    for weight in (0.0, 1.0):
+        trainer = FixMatch(
+            replace(config, unlabeled_weight=weight),
+            data=public,
+            indices=few,
+            labels=labels[few],
+            seed=0,
+        )
+        for _ in range(config.epochs):
+            metrics = trainer.epoch()
+        accuracies[weight] = trainer.evaluate()
+        assert metrics.val_accuracy == accuracies[weight]
+        assert 0.1 < float(trainer._step(0).confident) <= 1
+    assert accuracies[1.0] > accuracies[0.0] + 0.02
+    assert accuracies[1.0] > 0.85
+
+
+@pytest.mark.parametrize("branch", WeakBranch)
+def test_tables_are_learned_too(branch: WeakBranch) -> None:
+    data, labels = small_table()
+    config = replace(
+        QUICK,
+        model=ModelName.MLP,
+        width=64,
+        steps_per_epoch=30,
+        threshold=0.95,
+        weak_branch=branch,
+    )
+    trainer = FixMatch(config, data=data, indices=np.arange(30), labels=labels[:30], seed=1)
+    for _ in range(config.epochs):
+        metrics = trainer.epoch()
+    assert metrics.val_accuracy > 0.8
+    probabilities = trainer.predict(data.test_features)
+    assert probabilities.shape == (200, 3) and probabilities.dtype == np.float32
+    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-5)
+    assert (probabilities.argmax(1) == data.test_labels).mean() == pytest.approx(
+        metrics.val_accuracy
+    )
+
+
+def test_a_resumed_training_is_the_same_bit_for_bit() -> None:
+    whole = start()
+    whole.epoch()
+    state = whole.state_dict()
+    expected = [whole.epoch() for _ in range(2)]
+    resumed = start(seed=99)
+    resumed.load_state_dict(state)
+    again = [resumed.epoch() for _ in range(2)]
+    assert [(m.epoch, m.loss, m.val_accuracy) for m in again] == [
+        (m.epoch, m.loss, m.val_accuracy) for m in expected
+    ]
+    assert same(whole, resumed)
+
+
+def test_seeds_repeat_and_no_hidden_generator_is_used() -> None:
+    global_state = torch.get_rng_state()
+    first, again, other = start(), start(), start(seed=1)
+    for trainer in (first, again, other):
+        trainer.epoch()
+    assert same(first, again) and not same(first, other)
+    assert torch.equal(torch.get_rng_state(), global_state)
+
+
+def test_an_epoch_follows_the_published_counts() -> None:
+    trainer = start(replace(QUICK, steps_per_epoch=None))
+    assert trainer.steps_per_epoch == 400 // 8
+    trainer = start()
+    trainer.epoch()
+    last_step = QUICK.steps_per_epoch - 1  # type: ignore[operator]
+    expected = QUICK.learning_rate * cosine_factor(last_step, steps=12)
+    assert trainer._optimizer.learning_rate == expected
+    # Weights are pulled to 0, biases and normalization are not.
+    decays = [
+        (group.weight_decay, {parameter.ndim > 1 for parameter in group.parameters})
+        for group in trainer._optimizer.groups
+    ]
+    assert decays == [(QUICK.weight_decay, {True}), (0.0, {False})]
+
+
+def test_predictions_come_from_the_average() -> None:
+    trainer = start()
+    trainer.epoch()
+    features = small_images()[0].test_features[:5]
+    trainer.average.eval()
+    with torch.no_grad():
+        logits = trainer.average(trainer._views.plain(features))
+    np.testing.assert_array_equal(trainer.predict(features), logits.softmax(1).numpy())
+    assert not torch.equal(next(trainer.network.parameters()), next(trainer.average.parameters()))
+
+
+def test_only_given_labels_are_learned() -> None:
+    # Without unlabeled loss, labels outside the shard can't matter: there is no way to pass them.
+    trainer = start(indices=np.array([3]), labels=np.array([2]))
+    assert trainer.epoch().loss > 0
+    assert trainer._rows.tolist() == [3] and trainer._labels.tolist() == [2]
+
+
+def test_divergence_is_said() -> None:
+    with pytest.raises(TrainingDiverged, match=r"epoch 1, at learning rate .*e\+37"):
+        start(replace(QUICK, learning_rate=1e38)).epoch()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"indices": np.array([1, 400]), "labels": np.array([0, 1])}, r"indices\[1\] is 400"),
+        ({"indices": np.array([1, 1]), "labels": np.array([0, 1])}, "example 1 2 times"),
+        ({"indices": np.array([1]), "labels": np.array([3])}, r"labels\[0\] is none of"),
+        ({"indices": np.array([1]), "labels": np.array([0, 1])}, "1 indices and 2 labels"),
+        ({"indices": np.array([], dtype=int)}, "indices is empty"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_labels_that_do_not_fit_are_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        start(**changes)

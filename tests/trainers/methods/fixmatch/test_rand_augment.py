@@ -1,0 +1,93 @@
+"""RandAugment: whole batches against Pillow, the law of the draws, seeds, refusals."""
+
+import pytest
+import torch
+
+from labeldp.trainers.methods.fixmatch.image_operations import Operation
+from labeldp.trainers.methods.fixmatch.rand_augment import RandAugment
+from tests.trainers.pillow_reference import (
+    cut_out,
+    from_pillow,
+    operate,
+    sample_tiles,
+    to_pillow,
+)
+
+
+@pytest.mark.parametrize(("side", "channels"), [(32, 3), (28, 1)])
+def test_a_batch_is_what_pillow_makes_of_each_image(side: int, channels: int) -> None:
+    images = sample_tiles(side=side, channels=channels, count=300)
+    augment = RandAugment()
+    draws = augment.draw(len(images), torch.Generator().manual_seed(3))
+    ours = augment.carry_out(images, draws)
+    for row, image in enumerate(images):
+        theirs = to_pillow(image)
+        for layer in range(2):
+            place = int(draws.operations[layer, row])
+            if place >= 0:
+                magnitude, sign = draws.magnitudes[layer, row], draws.signs[layer, row]
+                theirs = operate(list(Operation)[place], theirs, int(magnitude), int(sign))
+        x, y = (draws.corners[:, row] * side).tolist()
+        assert torch.equal(ours[row], from_pillow(cut_out(theirs, 16, x, y))), f"image {row}"
+
+
+def test_draws_have_the_published_law() -> None:
+    count = 28_000
+    draws = RandAugment().draw(count, torch.Generator().manual_seed(0))
+    shares = torch.bincount(draws.operations.flatten() + 1) / (2 * count)
+    assert shares[0] == pytest.approx(0.5, abs=0.01)
+    assert shares[1:].tolist() == pytest.approx([0.5 / 14] * 14, abs=0.005)
+    magnitudes = torch.bincount(draws.magnitudes.flatten(), minlength=11) / (2 * count)
+    assert magnitudes[0] == magnitudes[10] == 0
+    assert magnitudes[1:10].tolist() == pytest.approx([1 / 9] * 9, abs=0.01)
+    assert draws.signs.double().mean() == pytest.approx(0, abs=0.02)
+    # Each image has its own draw: neighbors and layers are independent.
+    same = (draws.operations[:, 1:] == draws.operations[:, :-1]).double().mean()
+    assert same == pytest.approx(0.25 + 0.25 / 14, abs=0.01)
+    assert draws.corners.mean(1).tolist() == pytest.approx([0.5, 0.5], abs=0.01)
+
+
+def test_seeds_repeat_and_the_input_stays() -> None:
+    images = sample_tiles(count=64)
+    before = images.clone()
+    first, again, other = (
+        RandAugment()(images, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again) and not torch.equal(first, other)
+    assert torch.equal(images, before)
+    untouched = RandAugment(probability=0.0, box=0)(images, torch.Generator())
+    assert torch.equal(untouched, images)
+
+
+def test_no_hidden_generator_is_used() -> None:
+    state = torch.get_rng_state()
+    RandAugment()(sample_tiles(count=8), torch.Generator().manual_seed(1))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"magnitude": 11}, "scale ends at 10"),
+        ({"magnitude": 1}, "at least 2"),
+        ({"probability": 1.5}, "0..1"),
+        ({"layers": -1}, "layers is -1"),
+        ({"grey": 256}, "grey is 256"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RandAugment(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        torch.zeros(4, 3, 32, 32),
+        torch.zeros(4, 2, 32, 32, dtype=torch.uint8),
+        torch.zeros(4, 64, dtype=torch.uint8),
+    ],
+)
+def test_images_of_another_kind_are_refused(images: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match="uint8"):
+        RandAugment()(images, torch.Generator())

@@ -1,0 +1,52 @@
+"""Weak and strong views: what they are made of, their laws, refusals."""
+
+import pytest
+import torch
+
+from labeldp.trainers.methods.fixmatch.rand_augment import RandAugment
+from labeldp.trainers.methods.fixmatch.views import ImageViews, TableViews
+from labeldp.trainers.models.augmentation import CropAndFlip, normalize
+
+
+def test_image_views_are_standardized_augmentations() -> None:
+    images = torch.randint(256, (6, 3, 16, 16), dtype=torch.uint8)
+    mean, std = torch.tensor([0.4, 0.5, 0.6]), torch.tensor([0.2, 0.25, 0.3])
+    crop, augment = CropAndFlip(padding=2), RandAugment(box=8)
+    views = ImageViews(mean=mean, std=std, crop=crop, augment=augment)
+
+    def generator() -> torch.Generator:
+        return torch.Generator().manual_seed(3)
+
+    assert torch.equal(views.plain(images), normalize(images, mean, std))
+    weak = views.weak(images, generator())
+    assert torch.equal(weak, normalize(crop(images, generator()), mean, std))
+    one = generator()
+    strong = augment(crop(images, one), one)
+    assert torch.equal(views.strong(images, generator()), normalize(strong, mean, std))
+
+
+def test_table_views_have_the_stated_law() -> None:
+    views = TableViews(weak_noise_std=0.1, strong_noise_std=0.3, masked_share=0.25)
+    table = torch.full((200, 100), 5.0)
+    generator = torch.Generator().manual_seed(0)
+    assert torch.equal(views.plain(table), table)
+    weak = views.weak(table, generator) - table
+    assert weak.std() == pytest.approx(0.1, rel=0.03) and abs(weak.mean()) < 0.003
+    strong = views.strong(table, generator)
+    blanked = strong == 0
+    assert blanked.float().mean() == pytest.approx(0.25, abs=0.02)
+    assert (strong[~blanked] - 5).std() == pytest.approx(0.3, rel=0.03)
+    assert (table == 5).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"masked_share": 1.0}, "nothing is left"),
+        ({"weak_noise_std": -0.1}, "weak_noise_std is -0.1"),
+        ({"strong_noise_std": float("nan")}, "strong_noise_std is NaN"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TableViews(**settings)

@@ -1,0 +1,89 @@
+"""attribute_inference: the attack against hand-made votes, and on a small file like Adult."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from labeldp.trainers.data.files import DatasetMissing
+from labeldp.trainers.methods.pate.attribute_inference import (
+    AdultEnsemble,
+    Scaling,
+    adult_votes,
+    infer_attribute,
+)
+from tests.real_data import real_data_root
+
+
+def test_the_rule_and_the_ranking_by_hand() -> None:
+    phd = np.array([[60, 40], [30, 70], [10, 90]])  # consensus .6, .7, .9
+    others = np.array([[80, 20], [5, 95], [75, 25], [90, 10]])  # .8, .95, .75, .9
+    found = infer_attribute(phd, others)
+    assert found.consensus_phd == pytest.approx(1 / 3)
+    assert found.consensus_others == pytest.approx(3 / 4)  # .75 itself is low
+    assert found.balanced_accuracy == pytest.approx((2 / 3 + 3 / 4) / 2)
+    # pairs with the PhD holder below: 4 + 4 + 1 of 12, and one tie
+    assert found.auc == pytest.approx((9 + 0.5) / 12)
+
+
+def test_equal_votes_tell_nothing() -> None:
+    same = np.tile([[70, 30]], (5, 1))
+    found = infer_attribute(same, same)
+    assert found.auc == found.balanced_accuracy == 0.5
+
+
+def write_adult(folder: Path, *, rows: int = 400) -> None:
+    """People whose income follows their age; PhD holders work long hours and earn anything."""
+    generator = np.random.default_rng(0)
+    folder.mkdir()
+    for name, end in (("adult.data", ""), ("adult.test", ".")):
+        lines = []
+        for _ in range(rows):
+            phd = generator.random() < 0.1
+            age = int(generator.integers(20, 70))
+            rich = generator.random() < 0.5 if phd else age > 45
+            lines.append(
+                f"{age}, Private, {generator.integers(10**5)}, {'Doctorate' if phd else 'HS-grad'},"
+                f" {16 if phd else 9}, Divorced, Sales, Unmarried, White, Female, 0, 0, "
+                f"{70 if phd else 40}, Cuba, {'>50K' if rich else '<=50K'}{end}"
+            )
+        (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def test_teachers_vote_on_both_groups_in_both_scalings(tmp_path: Path) -> None:
+    write_adult(tmp_path / "adult")
+    ensemble = AdultEnsemble(teachers=10, trees=5, others=100)
+    votes = adult_votes(tmp_path / "adult", ensemble)
+    assert set(votes) == set(Scaling)
+    sound, published = votes[Scaling.TRAINING_ROWS], votes[Scaling.EACH_GROUP]
+    assert (sound.phd.sum(axis=1) == 10).all() and (published.others.sum(axis=1) == 10).all()
+    assert sound.others.shape == (100, 2) and len(sound.phd) == len(sound.phd_labels) > 20
+    assert (sound.others.argmax(axis=1) == sound.others_labels).mean() > 0.9
+    assert infer_attribute(sound.phd, sound.others).auc > 0.55
+    # a column that is constant in a group, such as long hours, is gone once the group scales it
+    assert (sound.phd != published.phd).any()
+    again = adult_votes(tmp_path / "adult", ensemble)[Scaling.TRAINING_ROWS]
+    assert (again.phd == sound.phd).all() and (again.others == sound.others).all()
+
+
+def test_real_adult_shows_the_leak() -> None:
+    ensemble = AdultEnsemble(teachers=10, trees=4, others=200)
+    votes = adult_votes(real_data_root("adult") / "adult", ensemble)
+    sound = votes[Scaling.TRAINING_ROWS]
+    assert len(sound.phd) == 181
+    assert (sound.others.argmax(axis=1) == sound.others_labels).mean() > 0.75
+    assert infer_attribute(sound.phd, sound.others).auc > 0.53
+
+
+def test_bad_input_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DatasetMissing, match=r"adult\.data"):
+        adult_votes(tmp_path, AdultEnsemble())
+    write_adult(tmp_path / "adult", rows=30)
+    with pytest.raises(ValueError, match="teachers is 31, but Adult has 30"):
+        adult_votes(tmp_path / "adult", AdultEnsemble(teachers=31))
+    with pytest.raises(ValueError, match="trees is 0"):
+        AdultEnsemble(trees=0)
+    with pytest.raises(ValueError, match="the same K classes"):
+        infer_attribute(np.ones((2, 2)), np.ones((2, 3)))
+    with pytest.raises(ValueError, match="others is 0"):
+        infer_attribute(np.ones((2, 2)), np.ones((0, 2)))

@@ -1,0 +1,245 @@
+"""PATE-FM's trainer: what it asks for, what it will pay, and what students make of the answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
+from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
+from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.pate.pate_fm import AggregatorKind, PateConfig
+from labeldp.trainers.methods.pate.students import StudentConfig, StudentKind, further_labels
+from labeldp.trainers.methods.pate.teachers import EnsembleConfig
+from labeldp.trainers.methods.priors import PriorSettings, PriorSource
+from labeldp.trainers.models.learner import LearnerConfig
+from labeldp.trainers.performance import Device, Performance
+from tests.trainers.small_data import small_table
+
+CONFIG = PateConfig(
+    ensemble=EnsembleConfig(teachers=40, queries=100, seed=2),
+    threshold=25.0,
+    sigma1=10.0,
+    sigma2=5.0,
+    answers=60,
+    student=StudentConfig(
+        kind=StudentKind.NETWORK,
+        network=LearnerConfig(width=16, epochs=5, batch_size=16, learning_rate=0.1),
+    ),
+)
+INTERACTIVE = replace(CONFIG, aggregator=AggregatorKind.INTERACTIVE, threshold=10.0)
+ON_CPU = Performance(device=Device.CPU)
+
+
+@dataclass
+class Desk:
+    """Answers queries of a table from votes that are made up; remembers what it was asked."""
+
+    labels: NDArray[np.int64]
+    vault: LabelVault
+    asked: list[tuple[Sequence[PateAnswers], NDArray[np.float32] | None, bool]] = field(
+        default_factory=list
+    )
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        *public: NDArray[Any],
+        indices: NDArray[np.integer[Any]] | None = None,
+    ) -> Release:
+        """Release as the vault does, with noise that repeats."""
+        return self.vault.release(mechanism, *public, indices=indices, noise=SeededNoise(seed=0))
+
+    def answers(
+        self,
+        ensemble: EnsembleConfig,
+        requests: Sequence[PateAnswers],
+        student_scores: NDArray[np.float32] | None = None,
+        *,
+        delta: float,
+        publish_cost: bool,
+    ) -> NDArray[np.int64]:
+        """Answer as 40 teachers would of whom 34 are right."""
+        self.asked.append((requests, student_scores, publish_cost))
+        truth = self.labels[ensemble.query_positions(len(self.labels))]
+        votes = 3 + 31 * np.eye(3, dtype=int)[truth]
+        released, first = [], 0
+        for number, request in enumerate(requests):
+            part = votes[first : first + request.queries]
+            first += request.queries
+            interactive = isinstance(request.aggregator, InteractiveGNMax)
+            scores = (student_scores,) if interactive and student_scores is not None else ()
+            generator = np.random.default_rng(number)
+            released.append(request.release(part, *scores, generator=generator))
+        return np.concatenate(released)
+
+
+def a_desk() -> tuple[PublicData, Desk]:
+    data, labels = small_table()
+    return data, Desk(labels, LabelVault(labels=labels, num_classes=3))
+
+
+def test_students_learn_from_answers() -> None:
+    data, desk = a_desk()
+    trainer = CONFIG.start(data=data, labels=desk, seed=0, performance=ON_CPU)
+    epochs = [trainer.epoch() for _ in range(CONFIG.epochs)]
+    assert CONFIG.epochs == 15 and [each.epoch for each in epochs] == list(range(1, 16))
+    found = trainer.predict(data.test_features)
+    each = [student.predict(data.test_features) for student in trainer.students]
+    np.testing.assert_allclose(found, np.mean(each, axis=0), atol=1e-6)
+    accuracies = [student.evaluate() for student in trainer.students]
+    assert trainer.evaluate() == pytest.approx(np.mean(accuracies)) and min(accuracies) > 0.7
+    figures = trainer.figures()
+    assert figures["student_accuracy_std"] == pytest.approx(np.std(accuracies, ddof=1))
+    assert figures["answered"] == 60
+    assert desk.asked == [(CONFIG.rounds, None, True)]
+
+
+def test_a_run_resumes_to_the_bit() -> None:
+    data, desk = a_desk()
+    one, other = (
+        CONFIG.start(data=data, labels=desk, seed=0, performance=ON_CPU) for _ in range(2)
+    )
+    for _ in range(7):  # in the middle of the second student
+        one.epoch()
+    other.load_state_dict(one.state_dict())
+    for _ in range(CONFIG.epochs - 7):
+        one.epoch()
+        other.epoch()
+    np.testing.assert_array_equal(
+        one.predict(data.test_features), other.predict(data.test_features)
+    )
+
+
+def test_an_interactive_run_asks_twice_and_shows_a_student_in_between() -> None:
+    data, desk = a_desk()
+    trainer = INTERACTIVE.start(data=data, labels=desk, seed=0, performance=ON_CPU)
+    (first, nothing, _), (both, scores, publish) = desk.asked
+    assert first == INTERACTIVE.rounds[:1] and nothing is None
+    assert both == INTERACTIVE.rounds and scores is not None and scores.shape == (50, 3)
+    np.testing.assert_allclose(scores.sum(1), 1, atol=1e-5)
+    assert not publish  # no bound is proven for two rounds
+    assert [r.queries for r in both] == [50, 50] and [r.max_answers for r in both] == [30, 30]
+    for _ in range(INTERACTIVE.epochs):
+        trainer.epoch()
+    # The student's own sure labels come on top of what teachers answered.
+    assert trainer.evaluate() > 0.7 and trainer.figures()["answered"] > 30
+
+
+@pytest.mark.parametrize(
+    ("kind", "aggregator"),
+    [
+        (AggregatorKind.CONFIDENT, ConfidentGNMax(threshold=25.0, sigma1=10.0, sigma2=5.0)),
+        (AggregatorKind.GNMAX, GNMax(noise_std=5.0)),
+        (AggregatorKind.LNMAX, LNMax(scale=5.0 / 2**0.5)),
+    ],
+)
+def test_one_round_asks_for_everything_at_once(
+    kind: AggregatorKind, aggregator: ConfidentGNMax | GNMax | LNMax
+) -> None:
+    config = replace(CONFIG, aggregator=kind)
+    assert config.rounds == (PateAnswers(aggregator=aggregator, queries=100, max_answers=60),)
+
+
+@pytest.mark.parametrize("publish", [True, False])
+def test_what_is_planned_is_what_a_vault_charges(publish: bool) -> None:
+    config = replace(CONFIG, publish_cost=publish)
+    (request,) = config.rounds
+    planned = config.planned_charge(num_classes=3, seed=5)
+    events = [request.event]
+    if publish:
+        cost = PublishedCost.of(request, teachers=40, classes=3, delta=config.delta)
+        assert cost is not None
+        events.append(cost.event)
+        assert planned.failure_probability == cost.tail
+    assert planned.releases == len(events)
+    assert epsilon_of([planned.event], delta=1e-5) == pytest.approx(epsilon_of(events, delta=1e-5))
+    # Students and seeds of training read the same release; other noise does not.
+    same = replace(config, students=1).planned_charge(num_classes=3, seed=9)
+    assert same.release == planned.release
+    other = replace(config, sigma2=6.0).planned_charge(num_classes=3, seed=5)
+    assert other.release != planned.release
+
+
+def test_both_rounds_of_an_interactive_run_are_planned() -> None:
+    planned = INTERACTIVE.planned_charge(num_classes=3, seed=0)
+    events = [request.event for request in INTERACTIVE.rounds]
+    assert planned.releases == 2 and planned.failure_probability == 0
+    assert epsilon_of([planned.event], delta=1e-5) == pytest.approx(epsilon_of(events, delta=1e-5))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"threshold": 71.0}, r"threshold is 71, but 40 teachers who all agree reach 40 votes.*70"),
+        ({"answers": 101}, "answers is 101, but ensemble.queries is 100"),
+        ({"answers": 0}, "answers is 0"),
+        ({"students": 0}, "students is 0"),
+        ({"delta": 0.0}, "delta is 0"),
+        ({"sigma2": -1.0}, "sigma2 is -1"),
+        ({"aggregator": AggregatorKind.INTERACTIVE, "answers": 1}, "two rounds"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        replace(CONFIG, **changes)  # type: ignore[arg-type]
+
+
+def test_a_threshold_that_only_noise_can_pass_is_allowed() -> None:
+    # As the paper's on Adult: tau 300 of 250 teachers, sigma1 200.
+    replace(CONFIG, threshold=70.0)
+
+
+def with_prior(source: PriorSource, config: PateConfig = CONFIG) -> PateConfig:
+    prior = PriorSettings(source=source, clusters=20)
+    return replace(config, prior=prior, prior_epsilon=4.0, publish_cost=False)
+
+
+@pytest.mark.parametrize("config", [CONFIG, INTERACTIVE], ids=["one round", "two rounds"])
+@pytest.mark.parametrize("source", [PriorSource.CLUSTERS, PriorSource.MOMENTS])
+def test_students_learn_from_a_prior_too_and_it_is_paid_for(
+    source: PriorSource, config: PateConfig
+) -> None:
+    data, desk = a_desk()
+    config = with_prior(source, config)
+    trainer = config.start(data=data, labels=desk, seed=0, performance=ON_CPU)
+    (charge,) = desk.vault.charges()
+    planned = config.planned_charge(num_classes=3, seed=0)
+    assert planned.before is not None and charge.event == planned.before.event
+    assert epsilon_of([charge.event], delta=1e-5) == pytest.approx(4.0, rel=1e-6)
+    for _ in range(config.epochs):
+        trainer.epoch()
+    assert trainer.evaluate() > 0.8
+    # Queries that were answered are counted, the hundreds of labels that the prior adds are not.
+    assert trainer.figures()["answered"] <= 100
+
+
+def test_a_prior_adds_what_it_is_surest_of_but_overrules_no_answer() -> None:
+    prior = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.45, 0.55], [0.7, 0.3]])
+    rows, labels = further_labels(prior, share=0.5, answered=np.array([0]))
+    # One of three in class 0 (the first, which has an answer) and one of two in class 1.
+    assert rows.tolist() == [2] and labels.tolist() == [1]
+    rows, labels = further_labels(prior, share=0.99, answered=np.array([], dtype=np.intp))
+    assert rows.tolist() == [0, 2, 4] and labels.tolist() == [0, 1, 0]
+
+
+def test_the_bound_on_the_cost_of_answers_is_not_published_beside_a_prior() -> None:
+    with pytest.raises(ValueError, match=r"publish_cost is True.*set publish_cost=False"):
+        replace(with_prior(PriorSource.CLUSTERS), publish_cost=True)
+    with pytest.raises(ValueError, match=r"prior_trusted is 1\.5"):
+        replace(CONFIG, prior_trusted=1.5)
+    with pytest.raises(ValueError, match="prior_epsilon is 0"):
+        replace(CONFIG, prior_epsilon=0.0)
+
+
+def test_nothing_answered_is_said() -> None:
+    data, desk = a_desk()
+    config = replace(CONFIG, threshold=49.0, sigma1=3.0)
+    with pytest.raises(ValueError, match="no query was answered"):
+        config.start(data=data, labels=desk, seed=0, performance=ON_CPU)

@@ -1,0 +1,169 @@
+"""Students: what they learn from, what a seed changes, what they refuse."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.pate.forests import ForestSettings
+from labeldp.trainers.methods.pate.probes import train_probes
+from labeldp.trainers.methods.pate.students import (
+    Student,
+    StudentConfig,
+    StudentKind,
+    start_student,
+)
+from labeldp.trainers.models.learner import LearnerConfig
+from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.fixmatch import FixMatchConfig
+from tests.trainers.small_data import small_images, small_table
+
+KINDS = list(StudentKind)
+CONFIG = StudentConfig(
+    forest=ForestSettings(trees=10),
+    network=LearnerConfig(width=16, epochs=10, batch_size=16, learning_rate=0.1),
+    fixmatch=FixMatchConfig(
+        model=ModelName.MLP,
+        width=16,
+        epochs=2,
+        steps_per_epoch=20,
+        batch_size=8,
+        unlabeled_ratio=2,
+        learning_rate=0.1,
+        average_decay=0.5,
+    ),
+)
+ANSWERED = 60
+
+
+def a_student(kind: StudentKind, *, seed: int = 0) -> tuple[Student, PublicData]:
+    """A student of some answers about a table, all of them right."""
+    data, truth = small_table()
+    student = start_student(
+        replace(CONFIG, kind=kind),
+        data=data,
+        indices=np.arange(0, 2 * ANSWERED, 2),
+        labels=truth[: 2 * ANSWERED : 2],
+        seed=seed,
+        performance=Performance(device=Device.CPU),
+    )
+    return student, data
+
+
+def trained(kind: StudentKind, *, seed: int = 0) -> tuple[Student, PublicData]:
+    student, data = a_student(kind, seed=seed)
+    for _ in range(replace(CONFIG, kind=kind).epochs):
+        student.epoch()
+    return student, data
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_student_learns(kind: StudentKind) -> None:
+    student, data = trained(kind)
+    found = student.predict(data.test_features)
+    assert found.shape == (200, 3) and found.dtype == np.float32
+    np.testing.assert_allclose(found.sum(1), 1, atol=1e-5)
+    accuracy = (found.argmax(1) == data.test_labels).mean()
+    assert student.evaluate() == pytest.approx(accuracy) and accuracy > 0.8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_students_differ_by_their_seed_alone(kind: StudentKind) -> None:
+    one, data = trained(kind, seed=1)
+    torch.manual_seed(9)
+    same, _ = trained(kind, seed=1)
+    other, _ = trained(kind, seed=2)
+    first = one.predict(data.test_features)
+    np.testing.assert_array_equal(same.predict(data.test_features), first)
+    # A ridge regression on all answers has nothing to draw.
+    assert (other.predict(data.test_features) == first).all() == (kind is StudentKind.PROBE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_student_resumes_to_the_bit(kind: StudentKind) -> None:
+    epochs = replace(CONFIG, kind=kind).epochs
+    one, data = a_student(kind)
+    one.epoch()
+    other, _ = a_student(kind)
+    other.load_state_dict(one.state_dict())
+    for _ in range(epochs - 1):
+        one.epoch()
+        other.epoch()
+    np.testing.assert_array_equal(
+        one.predict(data.test_features), other.predict(data.test_features)
+    )
+
+
+def test_a_probe_is_the_ridge_regression_on_the_answers() -> None:
+    data, truth = small_table()
+    student, _ = trained(StudentKind.PROBE)
+    rows = np.arange(0, 2 * ANSWERED, 2)
+    probe = train_probes(data.train_features, [rows], [truth[rows]], 3, ridge=CONFIG.ridge)
+    scores = data.test_features @ probe.weights[0, :-1] + probe.weights[0, -1]
+    found = student.predict(data.test_features)
+    np.testing.assert_array_equal(found.argmax(1), scores.argmax(1))
+
+
+def test_self_training_repairs_what_a_few_answers_leave_open() -> None:
+    # Two clouds that a line through few, partly wrong answers cuts badly, and their gap does not.
+    random = np.random.default_rng(0)
+    truth = random.integers(0, 2, 1200)
+    values = random.normal(size=(1200, 40)).astype(np.float32)
+    values[:, 0] += 6 * truth - 3
+    features = torch.from_numpy(values / 7)
+    data = PublicData(
+        name="clouds",
+        num_classes=2,
+        train_features=features[:1000],
+        test_features=features[1000:],
+        test_labels=truth[1000:],
+    )
+    answers = truth[:24].copy()
+    answers[:4] = 1 - answers[:4]
+
+    def accuracy(kind: StudentKind) -> float:
+        student = start_student(
+            StudentConfig(kind=kind),
+            data=data,
+            indices=np.arange(24),
+            labels=answers,
+            seed=0,
+            performance=Performance(device=Device.CPU),
+        )
+        student.epoch()
+        return student.evaluate()
+
+    assert accuracy(StudentKind.SELF_TRAINED) > accuracy(StudentKind.PROBE) + 0.02
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_answers_there_is_no_student(kind: StudentKind) -> None:
+    data, _ = small_table()
+    with pytest.raises(ValueError, match=r"no query was answered.*lower the threshold"):
+        start_student(
+            replace(CONFIG, kind=kind),
+            data=data,
+            indices=np.array([], dtype=np.intp),
+            labels=np.array([], dtype=np.int64),
+            seed=0,
+            performance=Performance(device=Device.CPU),
+        )
+
+
+@pytest.mark.parametrize("kind", [StudentKind.PROBE, StudentKind.SELF_TRAINED])
+def test_probes_of_images_are_refused(kind: StudentKind) -> None:
+    data, _ = small_images(examples=50)
+    with pytest.raises(ValueError, match=r"holds images.*features=patches"):
+        replace(CONFIG, kind=kind).check_data(data)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"ridge": 0.0}, {"rounds": 0}, {"trusted": 0.0}, {"trusted": 1.0}, {"kind": "sage"}],
+)
+def test_settings_out_of_range_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        StudentConfig(**changes)  # type: ignore[arg-type]

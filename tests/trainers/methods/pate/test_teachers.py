@@ -1,0 +1,159 @@
+"""Teachers: votes depend on their own shard and seed alone, whatever they are trained with."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.vault import LabelVault, Shard
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.pate.forests import ForestSettings
+from labeldp.trainers.methods.pate.teachers import EnsembleConfig, TeacherKind, TeacherVotes
+from labeldp.trainers.models.learner import LearnerConfig
+from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.models.recipe import Recipe
+from labeldp.trainers.settings.fixmatch import FixMatchConfig
+from tests.trainers.small_data import small_images, small_table
+
+NETWORK = LearnerConfig(width=16, epochs=20, batch_size=16, learning_rate=0.1)
+FIXMATCH = FixMatchConfig(
+    model=ModelName.MLP,
+    width=16,
+    epochs=1,
+    steps_per_epoch=20,
+    batch_size=8,
+    unlabeled_ratio=2,
+    learning_rate=0.1,
+    average_decay=0.5,
+)
+CONFIG = EnsembleConfig(
+    teachers=6,
+    queries=50,
+    forest=ForestSettings(trees=5),
+    network=NETWORK,
+    fixmatch=FIXMATCH,
+)
+KINDS = list(TeacherKind)
+
+
+def problem(
+    teachers: int = 6, *, examples: int = 300
+) -> tuple[PublicData, NDArray[np.int64], tuple[Shard, ...]]:
+    data, labels = small_table(examples=examples)
+    vault = LabelVault(labels=labels, num_classes=data.num_classes)
+    return data, labels, vault.partition(teachers, seed=3)
+
+
+@pytest.mark.parametrize("images", [False, True])
+def test_a_network_with_a_recipe_is_trained_on_its_own(images: bool) -> None:
+    data, labels = small_images() if images else small_table()
+    recipe = Recipe(label_smoothing=0.2, average_decay=0.9, mirrored=images)
+    network = replace(NETWORK, recipe=recipe)
+    if images:
+        network = replace(network, model=ModelName.FAST_CNN, width=4, learning_rate=0.3)
+    config = replace(CONFIG, kind=TeacherKind.NETWORK, network=network)
+    assert config.batch == 1
+    vault = LabelVault(labels=labels, num_classes=data.num_classes)
+    votes = TeacherVotes(config=config)(range(3), vault.partition(3, seed=0), data)
+    assert (votes == labels[config.query_positions(400)]).mean() > 0.6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_votes_are_classes_and_better_than_chance(kind: TeacherKind) -> None:
+    data, labels, shards = problem()
+    config = replace(CONFIG, kind=kind)
+    votes = TeacherVotes(config=config)(range(6), shards, data)
+    assert votes.dtype == np.uint8 and votes.shape == (6, 50) and votes.max() < 3
+    right = (votes == labels[config.query_positions(300)]).mean()
+    assert right > 0.7
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_votes_repeat_to_the_bit(kind: TeacherKind) -> None:
+    data, _, shards = problem()
+    vote = TeacherVotes(config=replace(CONFIG, kind=kind))
+    torch.manual_seed(1)
+    first = vote(range(6), shards, data)
+    torch.manual_seed(2)  # nothing global has a say
+    np.random.seed(5)
+    np.testing.assert_array_equal(vote(range(6), shards, data), first)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_label_changes_no_other_teachers_vote(kind: TeacherKind) -> None:
+    data, labels, _ = problem()
+    vote = TeacherVotes(config=replace(CONFIG, kind=kind))
+
+    def votes(given: NDArray[np.int64]) -> NDArray[np.uint8]:
+        shards = LabelVault(labels=given, num_classes=3).partition(6, seed=3)
+        return vote(range(6), shards, data)
+
+    changed = labels.copy()
+    changed[17] = (changed[17] + 1) % 3
+    differ = (votes(labels) != votes(changed)).any(axis=1)
+    owner = [
+        17 in shard.indices
+        for shard in LabelVault(labels=labels, num_classes=3).partition(6, seed=3)
+    ]
+    assert not differ[~np.array(owner)].any()
+
+
+@pytest.mark.parametrize("kind", [TeacherKind.FOREST, TeacherKind.FIXMATCH])
+def test_a_teacher_alone_votes_as_in_a_batch(kind: TeacherKind) -> None:
+    data, _, shards = problem()
+    vote = TeacherVotes(config=replace(CONFIG, kind=kind))
+    together = vote(range(6), shards, data)
+    np.testing.assert_array_equal(vote([4], [shards[4]], data)[0], together[4])
+
+
+def test_teachers_and_ensembles_have_seeds_of_their_own() -> None:
+    votes = [TeacherVotes(config=replace(CONFIG, seed=seed)) for seed in (0, 1)]
+    seeds = {vote.seed_of(teacher) for vote in votes for teacher in range(1000)}
+    assert len(seeds) == 2000
+
+
+def test_queries_are_public_and_in_a_fixed_random_order() -> None:
+    positions = CONFIG.query_positions(300)
+    assert len(np.unique(positions)) == 50 and positions.max() < 300
+    np.testing.assert_array_equal(positions, CONFIG.query_positions(300))
+    assert (positions != replace(CONFIG, seed=1).query_positions(300)).any()
+    # Asking about more goes on where asking about fewer ends.
+    more = replace(CONFIG, queries=80).query_positions(300)
+    np.testing.assert_array_equal(more[:50], positions)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"teachers": 301}, "ensemble.teachers is 301, but there are 300 labels"),
+        ({"queries": 301}, "ensemble.queries is 301, but there are 300 training examples"),
+    ],
+)
+def test_too_few_examples_are_refused(changes: dict[str, int], words: str) -> None:
+    data, _, _ = problem()
+    with pytest.raises(ValueError, match=words):
+        replace(CONFIG, **changes).check_data(data)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", list(TeacherKind))
+def test_more_classes_than_a_byte_tells_apart_are_refused(kind: TeacherKind) -> None:
+    table = replace(small_table(examples=400)[0], num_classes=257)
+    with pytest.raises(ValueError, match="257 classes, but a vote is kept in one byte"):
+        replace(CONFIG, kind=kind).check_data(table)
+
+
+def test_probes_of_images_are_refused() -> None:
+    data, _ = small_images(examples=100)
+    with pytest.raises(ValueError, match=r"holds images.*features=patches"):
+        CONFIG.check_data(data)
+    replace(CONFIG, kind=TeacherKind.NETWORK).check_data(data)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"teachers": 0}, {"queries": 0}, {"seed": -1}, {"ridge": 0.0}, {"kind": "tree"}]
+)
+def test_settings_out_of_range_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        EnsembleConfig(**changes)  # type: ignore[arg-type]

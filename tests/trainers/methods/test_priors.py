@@ -1,0 +1,262 @@
+"""Priors: what they cost, what they know, where they may come from, and what is refused."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
+from labeldp.mechanisms.vault import LabelVault, MemoryStore
+from labeldp.trainers.data.labelled_data import PublicData, load
+from labeldp.trainers.data.preprocessing import NOTHING
+from labeldp.trainers.methods import prior_inputs
+from labeldp.trainers.methods.priors import PriorSettings, PriorSource
+from labeldp.trainers.models.features import PatchFeatures, described_by_features
+from labeldp.trainers.settings.feature_set import FeatureSet
+from tests.trainers.tiny_data import digits, table
+
+LEARNED = [
+    PriorSettings(source=PriorSource.CLUSTERS, clusters=40),
+    PriorSettings(source=PriorSource.MOMENTS, landmarks=300),
+]
+
+
+def vault_of_digits() -> LabelVault:
+    return LabelVault(labels=load("digits").train_labels, num_classes=10)
+
+
+def learned(settings: PriorSettings, *, epsilon: float = 1.0) -> NDArray[np.float64]:
+    data, labels = digits()
+    return settings.learn(data, labels, epsilon=epsilon, delta=1e-5)
+
+
+@pytest.mark.parametrize("settings", LEARNED)
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_it_costs_what_it_says_and_once(settings: PriorSettings, epsilon: float) -> None:
+    vault, (data, _) = vault_of_digits(), digits()
+    for _ in range(2):
+        settings.learn(data, vault, epsilon=epsilon, delta=1e-5)
+    assert vault.epsilon(delta=1e-5) == pytest.approx(epsilon, rel=1e-9)
+    planned = settings.planned_charge(epsilon=epsilon, delta=1e-5, num_classes=10)
+    assert planned is not None
+    assert [charge.event for charge in vault.charges()] == [planned.event]
+    assert epsilon_of([planned.event], delta=1e-5) == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_clusters_are_pure_and_moments_are_not() -> None:
+    clusters, moments = (
+        settings.mechanism(epsilon=1.0, delta=1e-5, num_classes=10) for settings in LEARNED
+    )
+    assert isinstance(clusters.event, PureEvent)
+    assert isinstance(moments.event, GaussianEvent)
+
+
+@pytest.mark.parametrize("settings", LEARNED)
+def test_rows_are_probabilities_that_know_the_labels(settings: PriorSettings) -> None:
+    truth = load("digits").train_labels
+    prior = learned(settings, epsilon=4.0)
+    np.testing.assert_allclose(prior.sum(1), 1, atol=1e-9)
+    assert prior.min() >= settings.smoothing / 10 * (1 - 1e-12)
+    assert (prior.argmax(1) == truth).mean() > 0.8
+
+
+@pytest.mark.parametrize("settings", LEARNED)
+def test_more_epsilon_knows_more(settings: PriorSettings) -> None:
+    truth = load("digits").train_labels
+    little, much = (
+        float((learned(settings, epsilon=epsilon).argmax(1) == truth).mean())
+        for epsilon in (0.05, 5.0)
+    )
+    assert little + 0.1 < much
+
+
+def test_trials_that_ask_the_same_share_a_release() -> None:
+    first, other_share, other_seed = (
+        PriorSettings(source=PriorSource.CLUSTERS, **changes).planned_charge(
+            epsilon=0.3, delta=1e-5, num_classes=10
+        )
+        for changes in ({}, {"share": 0.9, "smoothing": 0.1}, {"seed": 1})
+    )
+    assert first == other_share != other_seed
+
+
+def test_budgets_are_split() -> None:
+    settings = PriorSettings(source=PriorSource.CLUSTERS, share=0.25, most_epsilon=0.4)
+    assert settings.split(1.0) == (0.25, 0.75)
+    assert settings.split(4.0) == (0.4, 3.6)
+    assert PriorSettings(source=PriorSource.UNIFORM).split(1.0) == (0.0, 1.0)
+
+
+def test_uniform_asks_nothing() -> None:
+    vault, (data, _) = vault_of_digits(), digits()
+    prior = PriorSettings().learn(data, vault, epsilon=0.0, delta=1e-5)
+    np.testing.assert_allclose(prior, 0.1)
+    assert not vault.charges()
+    assert PriorSettings().planned_charge(epsilon=0.0, delta=1e-5, num_classes=10) is None
+
+
+def file_prior(path: Path) -> PriorSettings:
+    return PriorSettings(source=PriorSource.FILE, path=str(path), smoothing=1e-6)
+
+
+def test_a_prior_of_the_users_own(tmp_path: Path) -> None:
+    path = tmp_path / "prior.npy"
+    mine = np.random.default_rng(0).dirichlet(np.ones(10), 1438)
+    np.save(path, mine.astype(np.float32))
+    np.testing.assert_allclose(learned(file_prior(path)), mine, atol=1e-5)
+
+
+def broken(row: int, values: list[float]) -> NDArray[np.float64]:
+    prior = np.full((1438, 10), 0.1)
+    prior[row, : len(values)] = values
+    return prior
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        (broken(7, [float("nan")]), "row 7"),
+        (broken(3, [-0.1, 0.3]), "row 3"),
+        (broken(3, [-1e-5, 0.20001]), "row 3"),
+        (broken(5, [0.0] * 10), "row 5 .* sum 0"),
+        (broken(0, [0.9]), "row 0"),
+        (np.full((1437, 10), 0.1), "1437 rows, but there are 1438"),
+        (np.full((1438, 9), 1 / 9), r"must be \[N, 10\]"),
+        (np.array(["a"]), "no array of numbers"),
+    ],
+)
+def test_a_bad_prior_of_the_users_own(tmp_path: Path, prior: NDArray[Any], message: str) -> None:
+    path = tmp_path / "prior.npy"
+    np.save(path, prior)
+    with pytest.raises(ValueError, match=message):
+        learned(file_prior(path))
+
+
+def test_what_cannot_be_made_of_these_data_is_refused_before_anything_is_asked(
+    tmp_path: Path,
+) -> None:
+    size = {"examples": 1438, "num_classes": 10}
+    with pytest.raises(ValueError, match="clusters is 1439, but there are 1438 examples"):
+        PriorSettings(source=PriorSource.CLUSTERS, clusters=1439).check_size(**size)
+    with pytest.raises(ValueError, match=r"nowhere\.npy can't be read"):
+        file_prior(tmp_path / "nowhere.npy").check_size(**size)
+    PriorSettings(source=PriorSource.CLUSTERS, clusters=1438).check_size(**size)
+    PriorSettings(clusters=1439).check_size(**size)  # which a uniform prior does not look at
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no prior"])
+def test_a_file_that_holds_no_prior(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "prior.npy"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"prior\.npy can't be read"):
+        learned(file_prior(path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"share": 0.0}, "share is 0.0"),
+        ({"share": 1.0}, "share is 1.0"),
+        ({"smoothing": 0.0}, "smoothing is 0.0"),
+        ({"most_epsilon": 0.0}, "most_epsilon is 0.0"),
+        ({"clusters": 0}, "clusters is 0"),
+        ({"landmarks": 1}, "landmarks is 1"),
+        ({"tolerated_noise": -1.0}, "tolerated_noise is -1.0"),
+        ({"source": "cluster"}, "source is 'cluster'"),
+        ({"source": PriorSource.FILE}, "FILE needs a path"),
+        ({"path": "prior.npy"}, "no other source takes one"),
+        ({"features": "random_patches"}, "features is 'random_patches'"),
+        ({"features": FeatureSet.PATCHES}, "a prior from uniform is learned of no features"),
+    ],
+)
+def test_bad_settings(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PriorSettings(**changes)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> PublicData:
+    data, _ = digits()
+    return replace(data, features_folder=tmp_path_factory.mktemp("features"))
+
+
+ON_PATCHES = [replace(settings, features=FeatureSet.PATCHES) for settings in LEARNED]
+
+
+@pytest.mark.parametrize("settings", ON_PATCHES)
+def test_a_prior_on_other_features_is_that_of_data_described_so(
+    settings: PriorSettings, images: PublicData
+) -> None:
+    """The same query, to the bit: where both are asked for there is one release."""
+    vault = vault_of_digits()
+    settings.check_features(images)
+    prior = settings.learn(images, vault, epsilon=2.0, delta=1e-5)
+    described = described_by_features(images, folder=images.features_folder)
+    plain = replace(settings, features=FeatureSet.AS_THEY_ARE)
+    assert np.array_equal(plain.learn(described, vault, epsilon=2.0, delta=1e-5), prior)
+    assert len(vault.charges()) == 1
+    assert vault.epsilon(delta=1e-5) == pytest.approx(2.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("settings", ON_PATCHES)
+def test_other_features_are_another_release_and_planned_as_one(
+    settings: PriorSettings, images: PublicData
+) -> None:
+    vault, plans = vault_of_digits(), []
+    plain = replace(settings, features=FeatureSet.AS_THEY_ARE)
+    for each in (plain, settings, replace(settings, features=FeatureSet.RANDOM_PATCHES)):
+        each.learn(images, vault, epsilon=1.0, delta=1e-5)
+        plans.append(each.planned_charge(epsilon=1.0, delta=1e-5, num_classes=10))
+    assert len(vault.charges()) == 3
+    assert len({plan.release for plan in plans if plan}) == 3
+    assert [plan.event for plan in plans if plan] == [each.event for each in vault.charges()]
+
+
+def test_features_are_computed_once_and_read_by_the_next_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, found, threads = load("digits", limit=200), [], torch.get_num_threads()
+    public = replace(data.public, features_folder=tmp_path)
+    settings = replace(ON_PATCHES[1], landmarks=20)
+    encoded = PatchFeatures.fit
+
+    def counted(settings: PatchFeatures, images: torch.Tensor) -> Any:
+        found.append(torch.get_num_threads())
+        return encoded(settings, images)
+
+    monkeypatch.setattr(PatchFeatures, "fit", counted)
+    learned = []
+    for _ in range(2):
+        prior_inputs.remembered_features.cache_clear()  # as in another process
+        vault = LabelVault(labels=data.train_labels, num_classes=10, store=MemoryStore(bytes(32)))
+        settings.check_features(public)
+        settings.learn(public, vault, epsilon=1.0, delta=1e-5)
+        learned += [charge.key for charge in vault.charges()]
+    assert found == [1], "once, and on one thread"
+    assert learned[0] == learned[1], "the same release, by its query's bits"
+    assert torch.get_num_threads() == threads
+    prior_inputs.remembered_features.cache_clear()
+
+
+def test_features_of_images_need_images_that_are_large_enough() -> None:
+    settings = replace(ON_PATCHES[1], features=FeatureSet.RANDOM_PATCHES)
+    rows, vault = table()
+    with pytest.raises(ValueError, match=r"clouds is tabular here; set data\.features=as_they_are"):
+        settings.check_features(rows)
+    with pytest.raises(ValueError, match="clouds is tabular here"):
+        settings.learn(rows, vault, epsilon=1.0, delta=1e-5)
+    data, _ = digits(train=200)
+    small = replace(
+        data,
+        train_features=data.train_features[..., :5],
+        test_features=data.test_features[..., :5],
+        preprocessing=NOTHING,
+    )
+    with pytest.raises(ValueError, match="8 x 5 pixels"):
+        settings.check_features(small)
+    PriorSettings().check_features(rows)  # which looks at no features

@@ -1,0 +1,228 @@
+"""Arrays that one process makes and all read: to the bit, whole or not at all, one at a time."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp.trainers.models.made_once import Arrays, Place, made_once
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def place_in(folder: Path | None, **key: object) -> Place:
+    return Place(folder=folder, name="numbers", key=key)
+
+
+def counting(made: list[int], arrays: Arrays) -> Callable[[], Arrays]:
+    def make() -> Arrays:
+        made.append(1)
+        return arrays
+
+    return make
+
+
+def several() -> Arrays:
+    rng = np.random.default_rng(0)
+    return (
+        rng.normal(size=(7, 5)).astype(np.float32),
+        rng.normal(size=3),
+        np.asfortranarray(rng.integers(0, 9, size=(4, 6))),
+        np.array(2.5),
+    )
+
+
+def test_who_reads_sees_the_bits_that_were_computed(tmp_path: Path) -> None:
+    made: list[int] = []
+    first = made_once(counting(made, several()), place=place_in(tmp_path))
+    second = made_once(counting(made, several()), place=place_in(tmp_path))
+    assert made == [1]
+    for found in (first, second):
+        for one, other in zip(several(), found, strict=True):
+            assert one.dtype == other.dtype and one.tobytes() == other.tobytes()
+            assert one.shape == other.shape
+            assert one.flags.f_contiguous == other.flags.f_contiguous
+            assert not other.flags.writeable
+    assert [path.suffix for path in tmp_path.iterdir()] == [".arrays"], "no lock, no draft"
+
+
+def test_arrays_lie_where_torch_would_put_them(tmp_path: Path) -> None:
+    """What is added up in which order may depend on it, and a release is addressed by the sum."""
+    for array in made_once(several, place=place_in(tmp_path)):
+        assert array.ctypes.data % 64 == torch.empty(9).numpy().ctypes.data % 64 == 0
+
+
+def test_nothing_is_kept_without_a_folder() -> None:
+    made: list[int] = []
+    for _ in range(2):
+        (values,) = made_once(counting(made, (np.arange(3),)), place=place_in(None))
+        assert not values.flags.writeable
+    assert made == [1, 1]
+
+
+def test_other_keys_and_other_names_are_other_files(tmp_path: Path) -> None:
+    places = [
+        place_in(tmp_path, seed=0),
+        place_in(tmp_path, seed=1),
+        Place(folder=tmp_path, name="others", key={"seed": 0}),
+    ]
+    for number, place in enumerate(places):
+        made_once(counting([], (np.array([number]),)), place=place)
+    found = [int(made_once(several, place=place)[0][0]) for place in places]
+    assert found == [0, 1, 2]
+
+
+@pytest.mark.parametrize("at", [0, 70, 128, -1])
+def test_a_damaged_file_is_made_anew(tmp_path: Path, at: int) -> None:
+    place = place_in(tmp_path)
+    made_once(several, place=place)
+    content = bytearray(place.file(tmp_path).read_bytes())
+    content[at] ^= 1
+    place.file(tmp_path).write_bytes(content)
+    made: list[int] = []
+    found = made_once(counting(made, several()), place=place)
+    assert made == [1] and found[0].tobytes() == several()[0].tobytes()
+    assert made_once(counting(made, several()), place=place) and made == [1]
+
+
+@pytest.mark.parametrize("size", [0, 5, 32, 200])
+def test_half_a_file_is_none(tmp_path: Path, size: int) -> None:
+    place = place_in(tmp_path)
+    made_once(several, place=place)
+    os.truncate(place.file(tmp_path), size)
+    made: list[int] = []
+    made_once(counting(made, several()), place=place)
+    assert made == [1]
+
+
+def test_a_file_under_another_name_is_refused(tmp_path: Path) -> None:
+    mine, other = place_in(tmp_path, seed=0), place_in(tmp_path, seed=1)
+    made_once(several, place=mine)
+    mine.file(tmp_path).rename(other.file(tmp_path))
+    made: list[int] = []
+    made_once(counting(made, several()), place=other)
+    assert made == [1]
+
+
+def test_a_folder_that_cannot_be_used_costs_time_only(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    made: list[int] = []
+    for _ in range(2):
+        made_once(counting(made, several()), place=place_in(tmp_path / "file" / "below"))
+    assert made == [1, 1]
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
+    folder.mkdir()
+    place_in(folder).file(folder).with_suffix(".lock").symlink_to(elsewhere)
+    made_once(several, place=place_in(folder))
+    assert not elsewhere.exists()
+
+
+def test_a_disk_that_is_nearly_full_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100))
+    (values, *_) = made_once(several, place=place_in(tmp_path))
+    assert values.tobytes() == several()[0].tobytes() and not list(tmp_path.iterdir())
+
+
+def test_what_fails_fails_for_each_and_leaves_nothing(tmp_path: Path) -> None:
+    def broken() -> Arrays:
+        raise ValueError("no directions")
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no directions"):
+            made_once(broken, place=place_in(tmp_path))
+    assert made_once(several, place=place_in(tmp_path))
+
+
+def test_drafts_of_processes_that_were_killed_are_deleted(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    draft = tmp_path / f"{place.file(tmp_path).name}.abc.part"
+    draft.write_text("half")
+    made_once(several, place=place)
+    assert not draft.exists()
+
+
+def test_of_many_who_want_it_at_once_one_computes(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    def slowly() -> Arrays:
+        made.append(1)
+        time.sleep(0.3)
+        return (np.arange(5),)
+
+    found: list[Any] = []
+    threads = [
+        threading.Thread(
+            target=lambda: found.append(made_once(slowly, place=place_in(tmp_path))[0].tolist())
+        )
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == [1] and found == [list(range(5))] * 8
+
+
+def never_done(folder: Path, begun: Any) -> None:
+    def make() -> Arrays:
+        begun.set()
+        time.sleep(600)
+        return (np.arange(5),)
+
+    made_once(make, place=place_in(folder))
+
+
+def test_who_waits_takes_over_from_a_process_that_died_and_waits_no_longer_than_it_may(
+    tmp_path: Path,
+) -> None:
+    begun = SPAWN.Event()
+    other = SPAWN.Process(target=never_done, args=(tmp_path, begun))
+    other.start()
+    try:
+        assert begun.wait(120)
+        found: list[Arrays] = []
+        waiting = threading.Thread(
+            target=lambda: found.append(made_once(several, place=place_in(tmp_path)))
+        )
+        waiting.start()
+        waiting.join(0.7)
+        assert waiting.is_alive(), "it waits for the other process"
+        assert other.pid is not None
+        os.kill(other.pid, signal.SIGKILL)
+        waiting.join(60)
+        assert found and found[0][0].tobytes() == several()[0].tobytes()
+    finally:
+        other.kill()
+        other.join()
+
+
+def test_nobody_waits_for_ever(tmp_path: Path) -> None:
+    begun, made = threading.Event(), list[int]()
+
+    def stuck() -> Arrays:
+        begun.set()
+        assert end.wait(60)
+        return several()
+
+    end = threading.Event()
+    other = threading.Thread(target=lambda: made_once(stuck, place=place_in(tmp_path)))
+    other.start()
+    assert begun.wait(60)
+    made_once(counting(made, several()), place=place_in(tmp_path), patience=0.3)
+    assert made == [1]
+    end.set()
+    other.join()

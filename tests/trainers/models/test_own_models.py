@@ -1,0 +1,249 @@
+"""own_models: a network of the user's in every trainer that has one, kept, sent, and refused."""
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from labeldp.platform.sweep.configuration import (
+    ConfigurationError,
+    TrialConfig,
+    config_hash,
+    flatten,
+    with_changes,
+)
+from labeldp.trainers.data.labelled_data import LabelledData
+from labeldp.trainers.methods.alibi import AlibiConfig
+from labeldp.trainers.methods.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
+from labeldp.trainers.methods.bit_flip import BitFlipConfig
+from labeldp.trainers.methods.consensus import ConsensusConfig
+from labeldp.trainers.methods.lp_mst import LpMstConfig
+from labeldp.trainers.methods.pate.students import StudentConfig, StudentKind
+from labeldp.trainers.methods.pate.teachers import EnsembleConfig, TeacherKind
+from labeldp.trainers.models.learner import LearnerConfig
+from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.models.own_models import OwnModel, OwnModelMissing, chosen_model
+from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
+from labeldp.trainers.settings.fixmatch import FixMatchConfig
+from tests.source_tree import ROOT
+from tests.trainers.small_data import small_images
+from tests.trainers.trained_examples import BY_CLUSTERS, ON_CPU, PATE, Desk, an_origin
+
+SOURCE = """
+import math
+import torch
+
+UNITS = 6
+
+class Net(torch.nn.Module):
+    def __init__(self, *, input_shape, num_classes):
+        super().__init__()
+        self.hidden = torch.nn.Linear(math.prod(input_shape), UNITS)
+        self.norm = torch.nn.BatchNorm1d(UNITS)
+        self.head = torch.nn.Linear(UNITS, num_classes)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.norm(self.hidden(x.flatten(1)))))
+
+class Needy(torch.nn.Module):
+    pass
+
+class Short(Net):
+    def forward(self, x):
+        return super().forward(x)[:, :1]
+
+nothing = 3
+"""
+NAME = "networks_of_a_test"
+OWN = f"{NAME}:Net"
+TEACHERS = EnsembleConfig(teachers=40, queries=100, kind=TeacherKind.FOREST)
+FORESTS = replace(PATE, ensemble=TEACHERS)
+QUICK: dict[str, Any] = {"model": OWN, "epochs": 2, "batch_size": 64}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder, which has a module of the user's."""
+    (tmp_path / f"{NAME}.py").write_text(SOURCE)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.modules.pop(NAME, None)
+
+
+def trained(config: Any) -> TrainedModel:
+    public, labels = small_images(examples=200, side=8)
+    data = LabelledData(public=public, train_labels=labels)
+    config.check_data(public)
+    trainer = config.start(data=public, labels=Desk(data), seed=0, performance=ON_CPU)
+    for _ in range(config.epochs):
+        trainer.epoch()
+    assert trainer.evaluate() > 0
+    return TrainedModel(
+        predictor=trainer.predictor(), preprocessing=public.preprocessing, origin=an_origin(public)
+    )
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        lambda: AlibiConfig(**QUICK),
+        lambda: AlibiPriorConfig(**QUICK, prior=BY_CLUSTERS),
+        lambda: PriorLabelsConfig(**QUICK, prior=BY_CLUSTERS),
+        lambda: BitFlipConfig(**QUICK),
+        lambda: ConsensusConfig(**QUICK, retrain_epochs=1),
+        lambda: LpMstConfig(**QUICK),
+        lambda: replace(
+            FORESTS,
+            student=StudentConfig(kind=StudentKind.NETWORK, network=LearnerConfig(**QUICK)),
+        ),
+        lambda: replace(
+            FORESTS,
+            student=StudentConfig(
+                kind=StudentKind.FIXMATCH,
+                fixmatch=FixMatchConfig(
+                    model=OWN, epochs=1, steps_per_epoch=2, batch_size=8, padding=1
+                ),
+            ),
+        ),
+    ],
+    ids=["alibi", "alibi_prior", "prior_labels", "bit_flip", "consensus", "lp_mst", "pate", "fm"],
+)
+def test_every_trainer_that_has_a_network_takes_it(config: Any, here: Path) -> None:
+    model = trained(config())
+    model.save(here / "model")
+    rows = small_images(examples=200, side=8)[0].test_features.numpy()
+    assert (load_model(here / "model").predict_proba(rows) == model.predict_proba(rows)).all()
+
+
+def test_a_seed_makes_the_weights_and_global_state_stays(here: Path) -> None:
+    state = torch.random.get_rng_state()
+    one, same, other = (
+        OwnModel(OWN).build(input_shape=(3,), num_classes=2, seed=seed) for seed in (1, 1, 2)
+    )
+    assert torch.equal(torch.random.get_rng_state(), state)
+    weights = [network.state_dict()["hidden.weight"] for network in (one, same, other)]
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+    assert one.training and not one.state_dict()["norm.num_batches_tracked"].any()
+
+
+def test_a_model_whose_network_is_gone_or_changed_says_so(here: Path) -> None:
+    trained(AlibiConfig(**QUICK)).save(here / "model")
+    path = here / f"{NAME}.py"
+    del sys.modules[NAME]
+    path.write_text(SOURCE.replace("UNITS = 6", "UNITS = 60"))
+    with pytest.raises(ModelFileError, match="holds no whole model"):
+        load_model(here / "model")
+    del sys.modules[NAME]
+    path.write_text(SOURCE.replace("self.head =", "self.more = self.head ="))
+    with pytest.raises(ModelFileError, match=r"has more\.weight, more\.bias that the file has not"):
+        load_model(here / "model")
+    del sys.modules[NAME]
+    path.unlink()
+    with pytest.raises(ModelFileError, match=f"has to be here to read it: .*{OWN}.*install it"):
+        load_model(here / "model")
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("nowhere_at_all:Net", "module nowhere_at_all can't be imported here"),
+        (f"{NAME}:Gone", "has no such name"),
+        (f"{NAME}:nothing", "has something else by that name"),
+        (f"{NAME}:math", "has something else by that name"),
+        (f"{NAME}:Needy", r"Needy\(input_shape=\(1, 8, 8\), num_classes=3\).*raises TypeError"),
+        (f"{NAME}:Short", r"makes \(2, 1\) of a batch of two examples; it must be logits, \(2, 3"),
+    ],
+)
+def test_others_are_refused_before_a_trial_starts(address: str, message: str, here: Path) -> None:
+    data, _ = small_images(side=8)
+    network, fixmatch = LearnerConfig(model=address), FixMatchConfig(model=address)
+    for config in (
+        AlibiConfig(model=address),
+        replace(FORESTS, student=StudentConfig(kind=StudentKind.NETWORK, network=network)),
+        replace(FORESTS, student=StudentConfig(kind=StudentKind.FIXMATCH, fixmatch=fixmatch)),
+        replace(FORESTS, ensemble=replace(TEACHERS, kind=TeacherKind.NETWORK, network=network)),
+        replace(FORESTS, ensemble=replace(TEACHERS, kind=TeacherKind.FIXMATCH, fixmatch=fixmatch)),
+    ):
+        with pytest.raises(ValueError, match=message):
+            config.check_data(data)
+
+
+def test_what_it_is_not_told_of_is_refused(here: Path) -> None:
+    data, _ = small_images(side=8)
+    for changes in ({"width": 3}, {"dropout": 0.5}):
+        config = AlibiConfig(model=OWN, **changes)
+        with pytest.raises(ValueError, match="is told of no width"):
+            config.start(data=data, labels=Desk(_labelled()), seed=0, performance=ON_CPU)
+
+
+def _labelled() -> LabelledData:
+    public, labels = small_images(side=8)
+    return LabelledData(public=public, train_labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("small_cn", "did you mean small_cnn"),
+        ("transformer of ours", "it must be one of mlp, .*module:Name"),
+        ("a:b:c", "named module:Name"),
+        (":Net", "named module:Name"),
+        ("../x:Net", "named module:Name"),
+    ],
+)
+def test_other_names_are_refused(given: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        with_changes(TrialConfig(), {"trainer.model": given})
+
+
+def test_names_of_ours_are_what_they_were() -> None:
+    base = TrialConfig()
+    for given in ("mlp", "MLP", ModelName.MLP):
+        same = with_changes(base, {"trainer.model": given})
+        assert same.trainer.model is ModelName.MLP
+        assert config_hash(same, data_fingerprint="") == config_hash(base, data_fingerprint="")
+    assert chosen_model("small_cnn") is ModelName.SMALL_CNN
+
+
+def test_settings_keep_it_and_its_place_is_part_of_the_hash() -> None:
+    base = TrialConfig()
+    config = with_changes(base, {"trainer.model": OWN})
+    assert flatten(config)["trainer.model"] == OWN and isinstance(config.trainer.model, OwnModel)
+    again = with_changes(config, {"seed": 1})
+    assert again.trainer.model == OWN
+    assert config_hash(config, data_fingerprint="") != config_hash(base, data_fingerprint="")
+
+
+def test_it_is_sent_with_its_source_to_where_it_is_not(here: Path, tmp_path: Path) -> None:
+    """As Ray sends settings to a worker on another machine."""
+    elsewhere = here / "elsewhere"
+    elsewhere.mkdir()
+    (here / "sent").write_bytes(pickle.dumps(AlibiConfig(**QUICK)))
+    script = (
+        "import pickle, pathlib\n"
+        "config = pickle.loads(pathlib.Path('../sent').read_bytes())\n"
+        "network = config.model.build(input_shape=(3,), num_classes=2, seed=0)\n"
+        "print(type(network).__name__, config.model)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=elsewhere,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split() == ["Net", OWN]
+
+
+def test_a_module_that_is_nowhere_arrives_as_missing() -> None:
+    arrived = pickle.loads(pickle.dumps(OwnModel("nowhere_at_all:Net")))
+    with pytest.raises(OwnModelMissing, match="nowhere_at_all"):
+        arrived.kind()

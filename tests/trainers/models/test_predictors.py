@@ -1,0 +1,85 @@
+"""predictors: what is handed over is what predicts; arrays that don't fit are refused."""
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.models.predictors import (
+    MeanPredictor,
+    NetworkPredictor,
+    NetworkSettings,
+    Pixels,
+    UnknownArchitecture,
+    restored,
+)
+from labeldp.trainers.trainer import Trainer
+from tests.trainers.small_data import small_images
+
+IMAGES = NetworkSettings(model=ModelName.SMALL_CNN, input_shape=(1, 12, 12), num_classes=3, width=4)
+
+
+def a_network(seed: int = 0) -> tuple[PublicData, NetworkPredictor]:
+    data, _ = small_images()
+    network = IMAGES.seeded(seed)
+    return data, NetworkPredictor(
+        network=network, settings=IMAGES, pixels=Pixels.of(data.mean, data.std)
+    )
+
+
+def test_every_network_is_written_down_and_built_again() -> None:
+    for name in ModelName:
+        shape: tuple[int, ...] = (1, 12, 12) if name.needs_images else (7,)
+        places: tuple[int, ...] | None = None
+        if name is ModelName.TWO_BRANCH:
+            shape, places = (2,), (5, 6)
+        width = 1 if name is ModelName.WIDE_RESNET28 else 4
+        settings = NetworkSettings(
+            model=name, input_shape=shape, num_classes=3, width=width, cardinalities=places
+        )
+        one = NetworkPredictor(network=settings.seeded(1), settings=settings)
+        other = restored(one.described(), one.arrays())
+        whole = places is not None
+        features = torch.ones(2, *shape, dtype=torch.int64 if whole else torch.float32)
+        assert (other.predict(features) == one.predict(features)).all(), name
+
+
+def test_dropout_leaves_nothing_out_of_what_is_written() -> None:
+    settings = NetworkSettings(model=ModelName.MLP, input_shape=(7,), num_classes=3, width=4)
+    one = NetworkPredictor(network=settings.seeded(0, dropout=0.5), settings=settings)
+    assert sorted(one.arrays()) == ["head.bias", "head.weight", "hidden.bias", "hidden.weight"]
+    features = torch.ones(2, 7)
+    found = restored(one.described(), one.arrays()).predict(features)
+    assert (found == one.predict(features)).all()
+
+
+def test_the_mean_is_that_of_its_parts() -> None:
+    data, first = a_network()
+    _, second = a_network(seed=1)
+    both = MeanPredictor(parts=(first, second))
+    parts = [each.predict(data.test_features) for each in (first, second)]
+    again = restored(both.described(), both.arrays())
+    np.testing.assert_allclose(again.predict(data.test_features), np.mean(parts, 0), rtol=1e-6)
+    assert (parts[0] != parts[1]).any()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"width": 8}, {"model": "mlp"}, {"model": "oracle"}, {"input_shape": [1, 99, 99]}]
+)
+def test_arrays_of_another_network_are_refused(changes: dict[str, object]) -> None:
+    _, predictor = a_network()
+    with pytest.raises((RuntimeError, ValueError)):
+        restored({**predictor.described(), **changes}, predictor.arrays())
+
+
+def test_an_unknown_architecture_is_named() -> None:
+    with pytest.raises(UnknownArchitecture, match="'oracle'; this version knows network, mean"):
+        restored({"kind": "oracle"}, {})
+
+
+def test_who_says_nothing_of_a_predictor_keeps_no_model() -> None:
+    class Mine(Trainer):
+        pass
+
+    assert Trainer.predictor(Mine) is None  # type: ignore[arg-type]

@@ -1,0 +1,197 @@
+"""Pieces of training: each does what it says, repeats, resumes to the bit, and off changes none."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.alibi import AlibiConfig
+from labeldp.trainers.methods.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
+from labeldp.trainers.methods.bit_flip import BitFlipConfig
+from labeldp.trainers.methods.consensus import ConsensusConfig
+from labeldp.trainers.methods.lp_mst import LpMstConfig
+from labeldp.trainers.methods.targets import Noise
+from labeldp.trainers.models import learner as learners
+from labeldp.trainers.models.learner import Learner, LearnerConfig
+from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.models.predictors import NetworkPredictor
+from labeldp.trainers.models.recipe import Flip, Recipe
+from labeldp.trainers.models.schedules import Schedule
+from labeldp.trainers.performance import Device, Performance
+from tests.trainers.small_data import small_images, small_table
+
+ON_CPU = Performance(device=Device.CPU)
+ALL = Recipe(
+    flip=Flip.ALTERNATING,
+    crop=1,
+    bias_rate=8.0,
+    decoupled_decay=True,
+    average_decay=0.9,
+    mirrored=True,
+)
+QUICK = LearnerConfig(
+    model=ModelName.FAST_CNN,
+    width=4,
+    epochs=4,
+    batch_size=64,
+    learning_rate=0.3,
+    weight_decay=0.01,
+    schedule=Schedule.TRIANGLE,
+    warmup=0.25,
+    augment=True,
+    recipe=ALL,
+)
+
+
+class Trained:
+    """A learner of small images, and the labels that it learns from."""
+
+    def __init__(self, config: LearnerConfig = QUICK, *, seed: int = 0) -> None:
+        self.data, labels = small_images(channels=3)
+        self.labels = torch.from_numpy(labels)
+        self.learner = Learner(config, data=self.data, seed=seed, performance=ON_CPU)
+
+    def epoch(self) -> float:
+        return self.learner.epoch(self._loss).loss
+
+    def predicted(self) -> Any:
+        return self.learner.predict(self.data.test_features)
+
+    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(logits, self.labels[rows])
+
+
+def test_it_learns() -> None:
+    trained = Trained(replace(QUICK, epochs=8))
+    assert trained.learner.evaluate() < 0.5
+    for _ in range(8):
+        trained.epoch()
+    assert trained.learner.evaluate() > 0.9
+
+
+def test_it_continues_from_a_state_bit_for_bit_at_either_parity() -> None:
+    for done in (1, 2):
+        whole = Trained()
+        for _ in range(done):
+            whole.epoch()
+        resumed = Trained()
+        resumed.learner.load_state_dict(whole.learner.state_dict())
+        assert [whole.epoch() for _ in range(2)] == [resumed.epoch() for _ in range(2)]
+        np.testing.assert_array_equal(whole.predicted(), resumed.predicted())
+
+
+def test_what_is_kept_predicts_bit_for_bit() -> None:
+    trained = Trained()
+    trained.epoch()
+    predictor = trained.learner.predictor()
+    again = NetworkPredictor.restored(predictor.described(), predictor.arrays())
+    np.testing.assert_array_equal(again.predict(trained.data.test_features), trained.predicted())
+
+
+def test_an_alternating_flip_shows_each_image_both_ways_in_two_epochs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[torch.Tensor] = []
+
+    def normalize(batch: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        seen.append(batch)
+        return batch.float()
+
+    monkeypatch.setattr(learners, "normalize", normalize)
+    config = replace(QUICK, batch_size=400, epochs=2, recipe=replace(ALL, crop=0, mirrored=False))
+    trained = Trained(config)
+    data = trained.data
+    for _ in range(2):
+        trained.epoch()
+    shown = [{tuple(row.flatten().tolist()) for row in batch} for batch in (seen[0], seen[2])]
+    plain = [tuple(row.flatten().tolist()) for row in data.train_features]
+    mirrored = [tuple(row.flatten().tolist()) for row in data.train_features.flip(3)]
+    for one, other in zip(plain, mirrored, strict=True):
+        assert (one in shown[0]) != (other in shown[0])
+        assert (one in shown[0]) == (other in shown[1])
+    assert 0.35 < np.mean([one in shown[0] for one in plain]) < 0.65
+
+
+def test_no_flip_leaves_crops() -> None:
+    trained = Trained(replace(QUICK, recipe=Recipe(flip=Flip.NONE, crop=0)))
+    rows = torch.arange(50)
+    batch = trained.learner._inputs(rows)
+    assert torch.equal(batch, trained.learner._normalized(trained.data.train_features[:50]))
+
+
+def test_the_average_judges_and_the_last_weights_go_on() -> None:
+    trained = Trained(replace(QUICK, recipe=replace(ALL, average_decay=0.99, mirrored=False)))
+    trained.epoch()
+    learner = trained.learner
+    own, judged = (dict(net.named_parameters()) for net in (learner.network, learner.judged))
+    assert (own["head.weight"] != judged["head.weight"]).any()
+    without = Trained(replace(QUICK, recipe=replace(ALL, average_decay=0.0, mirrored=False)))
+    without.epoch()
+    assert without.learner.judged is without.learner.network
+    for name, value in without.learner.network.named_parameters():
+        assert torch.equal(value, own[name]), "the average has no say in training"
+
+
+def test_the_mirror_image_is_judged_too() -> None:
+    trained = Trained()
+    trained.epoch()
+    features = trained.data.test_features
+    np.testing.assert_allclose(
+        trained.predicted(), trained.learner.predict(features.flip(3)), atol=1e-5
+    )
+    plain = replace(trained.learner.predictor(), mirrored=False)
+    assert np.abs(plain.predict(features) - plain.predict(features.flip(3))).max() > 1e-3
+
+
+def test_a_rate_that_moves_at_every_step() -> None:
+    learner = Trained().learner
+    rates = [learner._rate(epoch, step) / 0.3 for epoch in range(4) for step in range(6)]
+    top = rates.index(max(rates))
+    assert top == 6 and rates[0] == pytest.approx(0.2) and rates[top] == pytest.approx(1.0)
+    assert np.diff(rates[:7]) == pytest.approx(0.8 / 6) and np.diff(rates[6:]) == pytest.approx(
+        -1 / 18
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"average_decay": 1.0}, "average_decay is 1.0; it must be below 1"),
+        ({"label_smoothing": -0.1}, "label_smoothing is -0.1"),
+        ({"bias_rate": 0.0}, "bias_rate is 0.0"),
+        ({"crop": -1}, "crop is -1"),
+        ({"flip": "sideways"}, "flip is 'sideways'.*random, alternating, none"),
+    ],
+)
+def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Recipe(**settings)
+
+
+def test_tables_have_no_mirror_image() -> None:
+    data: PublicData
+    data, _ = small_table()
+    config = LearnerConfig(recipe=Recipe(mirrored=True))
+    with pytest.raises(ValueError, match=r"recipe.mirrored is True, but small table holds no im"):
+        Learner(config, data=data, seed=0, performance=ON_CPU)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(AlibiConfig, AlibiPriorConfig, PriorLabelsConfig),
+        *(BitFlipConfig, ConsensusConfig, LpMstConfig),
+    ],
+)
+def test_noisy_labels_are_not_smoothed(kind: type[LearnerConfig]) -> None:
+    with pytest.raises(ValueError, match=r"label_smoothing is 0.1.*set recipe.label_smoothing=0"):
+        kind(epochs=30, recipe=Recipe(label_smoothing=0.1))
+
+
+def test_labels_that_are_right_may_be() -> None:
+    assert AlibiConfig(noise=Noise.NONE, recipe=Recipe(label_smoothing=0.1)).learner()
+    assert LearnerConfig(recipe=Recipe(label_smoothing=0.1)).recipe.label_smoothing == 0.1

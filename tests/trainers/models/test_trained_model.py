@@ -1,0 +1,240 @@
+"""trained_model: every method's model is written, read elsewhere, and predicts the same bits."""
+
+import json
+import math
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from labeldp.trainers.models.predictors import NetworkPredictor
+from labeldp.trainers.models.trained_model import (
+    ARRAYS,
+    DESCRIPTION,
+    ModelFileError,
+    TrainedModel,
+    load_model,
+)
+from labeldp.trainers.performance import Performance
+from tests.source_tree import ROOT
+from tests.trainers.trained_examples import Example, examples, small_model
+
+#: What a person runs who has got a model's folder and nothing else.
+ELSEWHERE = """
+import json, sys
+from pathlib import Path
+import numpy as np
+import pandas as pd
+from labeldp.trainers.models.trained_model import load_model
+
+same = {}
+for folder in sorted(Path(sys.argv[1]).iterdir()):
+    given = dict(np.load(folder / "given.npz"))
+    measured = given.pop("measured")
+    rows = given["rows"] if "rows" in given else pd.DataFrame(given)
+    found = load_model(folder / "model").predict_proba(rows)
+    same[folder.name] = bool((found == measured).all()) and found.dtype == measured.dtype
+heavy = [name for name in ("ray", "mlflow", "sklearn") if name in sys.modules]
+print(json.dumps({"same": same, "heavy": heavy}))
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> list[Example]:
+    return list(examples(tmp_path_factory.mktemp("data")))
+
+
+def test_elsewhere_each_model_predicts_what_its_trial_measured(
+    trained: list[Example], tmp_path: Path
+) -> None:
+    """In a process without Ray, MLflow and scikit-learn."""
+    for example in trained:
+        folder = tmp_path / example.name
+        example.model.save(folder / "model")
+        np.savez(folder / "given.npz", measured=example.measured, **example.rows)  # type: ignore[arg-type]
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = json.loads(done.stdout)
+    assert said["heavy"] == []
+    assert [name for name, same in said["same"].items() if not same] == []
+    assert len(said["same"]) == len(trained) == 21
+
+
+def test_models_that_were_trained_say_something(trained: list[Example]) -> None:
+    """Otherwise equal bits would say nothing."""
+    for example in trained:
+        assert example.measured.std() > 0, example.name
+        np.testing.assert_allclose(example.measured.sum(1), 1, atol=1e-5)
+
+
+def test_no_state_of_training_is_written(trained: list[Example], tmp_path: Path) -> None:
+    for example in trained:
+        example.model.save(tmp_path / example.name)
+        names = set(load_file(tmp_path / example.name / ARRAYS))
+        assert names and all(name.startswith(("model.", "preprocessing.")) for name in names)
+        assert not [name for name in names if "momentum" in name or "state" in name]
+
+
+def test_facts_and_files(tmp_path: Path) -> None:
+    model, rows = small_model()
+    model.save(tmp_path / "m")
+    said = json.loads((tmp_path / "m" / DESCRIPTION).read_text())
+    assert {name: said[name] for name in model.facts} == model.facts
+    assert said["format"] == 1 and said["architecture"]["kind"] == "network"
+    assert (said["epsilon"], said["delta"], said["private"]) == (1.0, 1e-5, True)
+    assert said["classes"] == ["small", "middling", "large"] and said["num_classes"] == 3
+    assert said["data"]["name"] == "table" and len(said["data"]["fingerprint"]) == 64
+    assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [DESCRIPTION, ARRAYS]
+    for path in (tmp_path / "m").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    read = load_model(tmp_path / "m")
+    assert read.facts == model.facts
+    chosen = read.predict(rows)
+    assert chosen.tolist() == [read.classes[n] for n in read.predict_proba(rows).argmax(1)]
+    assert set(chosen) <= {"small", "middling", "large"}
+
+
+def test_a_baseline_without_noise_is_not_private(tmp_path: Path) -> None:
+    model, _ = small_model()
+    baseline = replace(model, origin=replace(model.origin, epsilon=math.inf, classes=None))
+    baseline.save(tmp_path)
+    assert '"epsilon": 1e999' in (tmp_path / DESCRIPTION).read_text()
+    read = load_model(tmp_path)
+    assert read.facts["epsilon"] == math.inf and not read.facts["private"]
+    assert read.classes.tolist() == [0, 1, 2]
+
+
+def test_who_trains_on_does_not_change_what_was_written(tmp_path: Path) -> None:
+    model, rows = small_model()
+    assert isinstance(model.predictor, NetworkPredictor)
+    before = model.predict_proba(rows)
+    model.save(tmp_path)
+    with torch.no_grad():
+        for weights in model.predictor.network.parameters():
+            weights.add_(1.0)
+    assert (load_model(tmp_path).predict_proba(rows) == before).all()
+    assert (model.predict_proba(rows) != before).any()
+
+
+def test_rows_of_another_kind_are_refused(trained: list[Example]) -> None:
+    model, rows = small_model()
+    for wrong, message in (
+        (rows.drop(columns="size"), "no column 'size'"),
+        (rows.assign(size=np.inf), "row 0, column 'size' is inf"),
+        (rows.assign(size=pd.Timestamp(0)), "column 'size' holds dates"),
+        (rows[:0], "there are no rows"),
+        (np.ones((3, 4)), "without names of columns"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.predict(wrong)
+    images = next(example.model for example in trained if example.name == "alibi")
+    with pytest.raises(ValueError, match=r"images have shape \(2, 9, 9\)"):
+        images.predict(np.zeros((2, 9, 9), dtype=np.uint8))
+
+
+def written(folder: Path) -> tuple[TrainedModel, dict[str, Any]]:
+    model, _ = small_model()
+    model.save(folder)
+    return model, json.loads((folder / DESCRIPTION).read_text())
+
+
+def test_a_folder_without_a_model_says_what_a_model_is(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match=r"model\.json is not there; name the folder"):
+        load_model(tmp_path)
+    written(tmp_path)
+    (tmp_path / ARRAYS).unlink()
+    with pytest.raises(ModelFileError, match=r"model\.safetensors can't be read"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, "is of format 2, and this labeldp .* reads format 1"),
+        ({"format": None}, "is of format None"),
+        ({"architecture": {"kind": "oracle"}}, "the architecture is 'oracle'; this version knows"),
+        ({"architecture": {"kind": "network"}}, "holds no whole model .*KeyError"),
+        ({"architecture": []}, "holds no whole model"),
+        ({"preprocessing": {"steps": [{"kind": "magic"}]}}, "of kind 'magic'"),
+        ({"preprocessing": {}}, "holds no whole model"),
+        ({"classes": ["one"]}, "1 names for 3 classes"),
+        ({"epsilon": "much"}, "epsilon is 'much'"),
+        ({"data": None}, "holds no whole model"),
+        ({"arrays": {}}, "holds no whole model"),
+    ],
+)
+def test_other_descriptions_are_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    _, said = written(tmp_path)
+    (tmp_path / DESCRIPTION).write_text(json.dumps({**said, **changes}))
+    with pytest.raises(ModelFileError, match=message):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("name", [DESCRIPTION, ARRAYS])
+@pytest.mark.parametrize("damage", ["cut", "empty", "a bit", "a folder"])
+def test_damaged_files_are_refused(tmp_path: Path, name: str, damage: str) -> None:
+    written(tmp_path)
+    path = tmp_path / name
+    content = path.read_bytes()
+    path.unlink()
+    if damage == "a folder":
+        path.mkdir()
+    else:
+        bit = bytes([content[0] ^ 1]) + content[1:]
+        path.write_bytes({"cut": content[:-9], "empty": b"", "a bit": bit}[damage])
+    with pytest.raises(ModelFileError, match=name):
+        load_model(tmp_path)
+
+
+def test_a_description_can_not_make_a_network_larger_than_its_arrays(tmp_path: Path) -> None:
+    """Sizes are compared before memory is asked for."""
+    _, said = written(tmp_path)
+    said["architecture"]["width"] = 10**15
+    (tmp_path / DESCRIPTION).write_text(json.dumps(said))
+    with pytest.raises(ModelFileError, match="holds no whole model"):
+        load_model(tmp_path)
+
+
+def test_a_network_is_read_onto_the_cpu_whatever_it_was_measured_on(tmp_path: Path) -> None:
+    written(tmp_path)
+    predictor = load_model(tmp_path).predictor
+    assert isinstance(predictor, NetworkPredictor)
+    assert predictor.performance.torch_device() == torch.device("cpu")
+    assert isinstance(predictor.performance, Performance)
+
+
+@pytest.mark.parametrize(
+    ("noise", "epsilon", "private"),
+    [
+        ("plain", 2.0, True),
+        ("secure", 2.0, True),
+        ("seeded", 2.0, False),
+        ("plain", math.inf, False),
+        ("of another version", 2.0, False),
+    ],
+)
+def test_whether_a_model_is_private_is_told_by_its_noise_and_not_believed(
+    noise: str, epsilon: float, private: bool, tmp_path: Path
+) -> None:
+    """Older versions wrote `private: true` for noise that anyone with its seed draws again."""
+    small_model()[0].save(tmp_path)
+    described = json.loads((tmp_path / DESCRIPTION).read_text())
+    described |= {"noise": noise, "epsilon": epsilon, "private": True}
+    (tmp_path / DESCRIPTION).write_text(json.dumps(described))
+    assert load_model(tmp_path).facts["private"] is private

@@ -1,0 +1,224 @@
+"""The data sets that `load` knows by name, each by one record: files, reader, download.
+
+A set is added by a record here and a test. It may lie on disk in more than one published layout.
+Sizes and MD5s are the published ones; for the files of CIFAR-100's binary version none are, and for
+KMNIST's those of the compressed files, which are checked as they come.
+
+>>> find("mnits")
+Traceback (most recent call last):
+    ...
+ValueError: there is no data set 'mnits'; did you mean mnist?
+"""
+
+import difflib
+from functools import partial
+
+from labeldp.trainers.data.adult import read_adult
+from labeldp.trainers.data.data_set import DataSet, Layout
+from labeldp.trainers.data.downloads import file_by_file, from_torchvision
+from labeldp.trainers.data.images import read_cifar_binary, read_cifar_pickle, read_digits
+from labeldp.trainers.data.layouts import cifar_layout, idx_layout, published_files
+from labeldp.trainers.data.movielens import read_movielens
+from labeldp.trainers.data.svhn import read_svhn
+from labeldp.trainers.extensions import Registry
+
+_CIFAR10_CLASSES = (
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
+)
+_FASHION_CLASSES = (
+    *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
+    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+)
+#: The first kana of each column of the syllabary, in Hepburn's letters.
+_KANA = ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo")
+
+_RECORDS = (
+    DataSet(
+        name="digits",
+        description="1,797 handwritten digits, 8x8; comes with scikit-learn",
+        layouts=(Layout(folder="", files=(), read=read_digits),),
+        by_hand="make install",
+    ),
+    DataSet(
+        name="mnist",
+        description="70,000 handwritten digits, 28x28 (LeCun, Cortes, Burges)",
+        layouts=(
+            idx_layout(
+                "MNIST/raw",
+                (
+                    "6bbc9ace898e44ae57da46a324031adb",
+                    "a25bea736e30d166cdddb491f175f624",
+                    "2646ac647ad5339dbf082846283269ea",
+                    "27ae3e4e09519cfbb04c329615203637",
+                ),
+            ),
+        ),
+        download=from_torchvision("MNIST"),
+    ),
+    DataSet(
+        name="fashion_mnist",
+        description="70,000 articles of clothing, 28x28 (Zalando, MIT license)",
+        layouts=(
+            idx_layout(
+                "FashionMNIST/raw",
+                (
+                    "f4a8712d7a061bf5bd6d2ca38dc4d50a",
+                    "9018921c3c673c538a1fc5bad174d6f9",
+                    "8181f5470baa50b63fa0f6fddb340f0a",
+                    "15d484375f8d13e6eb1aabb0c3f46965",
+                ),
+                _FASHION_CLASSES,
+            ),
+        ),
+        download=from_torchvision("FashionMNIST"),
+    ),
+    DataSet(
+        name="kmnist",
+        description="70,000 handwritten kana, 28x28 (Clanuwat et al. 2018, CC BY-SA 4.0)",
+        layouts=(idx_layout("KMNIST/raw", (None, None, None, None), _KANA),),
+        download=from_torchvision("KMNIST"),
+    ),
+    DataSet(
+        name="svhn",
+        description="99,289 digits of house numbers, 32x32 (Netzer et al. 2011; not for trade)",
+        layouts=(
+            cifar_layout(
+                published_files(
+                    "SVHN",
+                    ("train_32x32.mat", 182_040_794, "e26dedcc434d2e4c54c9b2d4a06d8373"),
+                    ("test_32x32.mat", 64_275_384, "eb5a983be6a315427106f1b164d9cef3"),
+                ),
+                read_svhn,
+                num_classes=10,
+            ),
+        ),
+        download=file_by_file("http://ufldl.stanford.edu/housenumbers/"),
+    ),
+    DataSet(
+        name="cifar10",
+        description="60,000 photographs of 10 kinds of things, 32x32 (Krizhevsky 2009)",
+        layouts=(
+            cifar_layout(
+                published_files(
+                    "cifar-10-batches-py",
+                    ("data_batch_1", 31_035_704, "c99cafc152244af753f735de768cd75f"),
+                    ("data_batch_2", 31_035_320, "d4bba439e000b95fd0a9bffe97cbabec"),
+                    ("data_batch_3", 31_035_999, "54ebc095f3ab1f0389bbae665268c751"),
+                    ("data_batch_4", 31_035_696, "634d18415352ddfa80567beed471001a"),
+                    ("data_batch_5", 31_035_623, "482c414d41f54cd18b22e5b47cb7c3cb"),
+                    ("test_batch", 31_035_526, "40351d587109b95175f43aff81a1287e"),
+                ),
+                partial(read_cifar_pickle, label_key="labels"),
+                num_classes=10,
+                class_names=_CIFAR10_CLASSES,
+            ),
+            cifar_layout(
+                published_files(
+                    "cifar-10-batches-bin",
+                    ("data_batch_1.bin", 30_730_000, "5dd7e06a14cb22eb9f671a540d1b7c25"),
+                    ("data_batch_2.bin", 30_730_000, "5ea93a67294ea407fff1d09f752e9692"),
+                    ("data_batch_3.bin", 30_730_000, "942cd6a4bcdd0dd3c604fbe906cb4421"),
+                    ("data_batch_4.bin", 30_730_000, "ae636b3ba5c66a11e91e8cb52e771fcb"),
+                    ("data_batch_5.bin", 30_730_000, "53f37980c15c3d472c316c40844f3f0d"),
+                    ("test_batch.bin", 30_730_000, "803d5f7f4d78ea53de84dbe85f74fb6d"),
+                ),
+                partial(read_cifar_binary, label_bytes=1),
+                num_classes=10,
+                class_names=_CIFAR10_CLASSES,
+            ),
+        ),
+        download=from_torchvision("CIFAR10"),
+    ),
+    DataSet(
+        name="cifar100",
+        description="60,000 photographs of 100 kinds of things, 32x32 (Krizhevsky 2009)",
+        layouts=(
+            cifar_layout(
+                published_files(
+                    "cifar-100-python",
+                    ("train", 155_249_918, "16019d7e3df5f24257cddd939b257f8d"),
+                    ("test", 31_049_908, "f0ef6b0ae62326f3e7ffdfab6717acfc"),
+                ),
+                partial(read_cifar_pickle, label_key="fine_labels"),
+                num_classes=100,
+            ),
+            cifar_layout(
+                published_files(
+                    "cifar-100-binary",
+                    ("train.bin", 153_700_000, None),
+                    ("test.bin", 30_740_000, None),
+                ),
+                partial(read_cifar_binary, label_bytes=2),
+                num_classes=100,
+            ),
+        ),
+        download=from_torchvision("CIFAR100"),
+    ),
+    DataSet(
+        name="adult",
+        description="48,842 rows of the census of 1994: above 50,000 dollars? (UCI, CC BY 4.0)",
+        layouts=(
+            Layout(
+                folder="adult",
+                files=published_files(
+                    "adult",
+                    ("adult.data", 3_974_305, "5d7c39d7b8804f071cdd1f2a7c460872"),
+                    ("adult.test", 2_003_153, "35238206dfdf7f1fe215bbb874adecdc"),
+                ),
+                read=lambda root: read_adult(root / "adult"),
+            ),
+        ),
+        download=file_by_file("https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"),
+    ),
+    DataSet(
+        name="movielens_1m",
+        description="1,000,209 ratings of movies, 1 to 5 stars (GroupLens; not to be passed on)",
+        layouts=(
+            Layout(
+                folder="ml-1m",
+                files=published_files("ml-1m", ("ratings.dat", 24_594_131, None)),
+                read=lambda root: read_movielens(root / "ml-1m"),
+            ),
+        ),
+        by_hand=(
+            "curl -O https://files.grouplens.org/datasets/movielens/ml-1m.zip && unzip ml-1m.zip"
+        ),
+    ),
+    DataSet(
+        name="own",
+        description="your own .csv, .parquet, .npz or .npy, of images or of a table",
+        layouts=(),
+        by_hand="name the file with data.name=own data.path=FILE",
+    ),
+)
+
+
+def _wrong(name: str, thing: object) -> str | None:
+    """What is wrong with a record of another package's."""
+    if not isinstance(thing, DataSet):
+        return f"it is a {type(thing).__name__} and no DataSet"
+    return None if thing.name == name else f"that is the record of {thing.name!r}"
+
+
+#: Name -> data set; other packages add theirs by entry points of the group `labeldp.data_sets`.
+DATASETS: Registry[DataSet] = Registry(
+    {record.name: record for record in _RECORDS},
+    group="labeldp.data_sets",
+    kind="data set",
+    wrong=_wrong,
+)
+
+
+def find(name: str) -> DataSet:
+    """Return the data set of that name.
+
+    Raises:
+        ValueError: There is none, and the message says which comes near; or another package has
+            it, and is broken.
+    """
+    if name in DATASETS:
+        return DATASETS[name]
+    close = difflib.get_close_matches(str(name), DATASETS, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(DATASETS)}"
+    raise ValueError(f"there is no data set {name!r}; {hint}")

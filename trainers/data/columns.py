@@ -1,0 +1,812 @@
+"""Columns of a table as features: types, missing values, dates and categories, of features alone.
+
+Numbers are standardized and text becomes one column per category, both as the training rows have
+them. A number that is missing becomes the median of its column; where training rows lack some, an
+indicator column says so. Missing text is a category of its own. Dates are days since 1970.
+
+What the training rows say is fitted once (`Numbers` for a matrix, `Columns` for named columns). It
+prepares these rows, testing rows, and every row that a model is asked about later.
+
+>>> import numpy as np
+>>> fitted = Columns.fit({"age": [20.0, 40.0, None], "city": ["Bern", None, "Rome"]})
+>>> fitted({"age": [30, None], "city": ["Oslo", None]})
+array([[0., 0., 0., 0., 0.],
+       [0., 1., 0., 0., 1.]], dtype=float32)
+"""
+
+import difflib
+import numbers
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.trainers.data.regular_files import FileRefused, check_unpacked
+
+#: A column of more categories names single rows, and its one-hot encoding is a lookup table.
+MOST_CATEGORIES = 1000
+#: The longest string that can name a category.
+MOST_CHARACTERS = 10_000
+_CHUNK_ROWS = 65_536
+#: Kinds of NumPy's types that are numbers: truth values, whole and real ones.
+_NUMBERS = "biuf"
+_AS_IN_TRAINING = "turn it into numbers or text first, as for the training rows"
+_DAY = np.timedelta64(1, "D")
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d(:?\d\d)?)?)?")
+
+#: Words for identifiers, at an end of a column's name; the second set is weaker evidence.
+_ID_WORDS = frozenset({"id", "ids", "uuid", "guid", "identifier", "rowid", "ssn"})
+_KEY_WORDS = frozenset(
+    {"key", "index", "idx", "row", "number", "no", "nr", "code", "serial", "account", "customer"}
+    | {"patient", "user", "person", "member", "phone", "telephone", "mobile", "email", "name"}
+)
+
+
+class RowsRefused(ValueError):
+    """Rows that are not of the kind that the training rows were; the message says what differs."""
+
+
+class ColumnsIgnored(UserWarning):
+    """Columns that have no part in the features; the message names them."""
+
+
+# ------------------------------------------------------------------------------ types of columns
+
+
+def column_values(name: str, column: Any) -> NDArray[Any]:
+    """Return a column [N]: numbers, truth values, `datetime64`, or strings as objects.
+
+    A missing value is NaN, NaT or None. Decimals, times of day and durations become numbers.
+
+    Args:
+        name: For messages.
+        column: Of Arrow or pandas, a NumPy array, a list or a tensor.
+
+    Raises:
+        RowsRefused: Values of another kind, or of several kinds.
+        FileRefused: A string that is too long.
+    """
+    if hasattr(column, "combine_chunks"):
+        return _of_arrow(name, column)
+    array = _array(column)
+    if array.ndim != 1:
+        raise RowsRefused(f"column {name!r} has shape {array.shape}; it must be one value per row")
+    match array.dtype.kind:
+        case "b" | "i" | "u" | "f" | "M":
+            return array
+        case "m":
+            return _days_of_duration(array)
+        case "U":
+            return array.astype(object)
+        case "O":
+            return _of_objects(name, array)
+    raise RowsRefused(f"column {name!r} holds {array.dtype}; {_AS_IN_TRAINING}")
+
+
+def learned_values(name: str, column: Any) -> NDArray[Any]:
+    """Return a column of training rows: as `column_values`, and text that is all dates as dates."""
+    values = column_values(name, column)
+    dates = _dates_in(values) if values.dtype.kind == "O" else None
+    return values if dates is None else dates
+
+
+def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which values of a column (see `column_values`) are missing [N]."""
+    missing: NDArray[np.bool_] = np.zeros(len(column), dtype=bool)
+    match column.dtype.kind:
+        case "f":
+            missing = np.isnan(column)
+        case "M":
+            missing = np.isnat(column)
+        case "O":
+            missing = np.array([value is None for value in column], dtype=bool)
+    return missing
+
+
+def _of_arrow(name: str, column: Any) -> NDArray[Any]:
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    flat = column.combine_chunks()
+    kind = flat.type
+    if types.is_dictionary(kind):
+        return _of_arrow(name, pa.chunked_array([flat.dictionary_decode()]))
+    if types.is_null(kind):
+        return np.full(len(flat), np.nan)
+    if types.is_decimal(kind):
+        flat = flat.cast(pa.float64())
+    elif types.is_string(kind) or types.is_large_string(kind):
+        _check_lengths(name, flat)
+    elif types.is_timestamp(kind):
+        flat = flat.cast(pa.timestamp(kind.unit))  # without its zone: UTC
+    elif types.is_time(kind):
+        unit = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        whole = flat.cast(pa.int32() if types.is_time32(kind) else pa.int64())
+        return np.array(whole.to_numpy(zero_copy_only=False)) / (86_400 * unit)
+    elif types.is_date(kind):
+        flat = flat.cast(pa.timestamp("s" if types.is_date32(kind) else "ms"))
+    elif not (
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_duration(kind)
+    ):
+        raise RowsRefused(
+            f"column {name!r} is of type {kind}; numbers, dates and strings can be used: convert "
+            f"it or leave it out (data.drop={name})"
+        )
+    if flat.null_count and types.is_boolean(kind):
+        flat = compute.if_else(flat, "True", "False")
+    return column_values(name, np.array(flat.to_numpy(zero_copy_only=False)))
+
+
+def _check_lengths(name: str, text: Any) -> None:
+    from pyarrow import compute
+
+    lengths = compute.utf8_length(text)
+    longest = compute.max(lengths).as_py() or 0
+    if longest > MOST_CHARACTERS:
+        row = compute.index(lengths, longest).as_py()
+        raise FileRefused(
+            f"row {row}, column {name!r} has {longest:,} characters; {too_long(name)}"
+        )
+
+
+def too_long(name: str) -> str:
+    """Return what to do about a column of long texts."""
+    return (
+        f"strings are taken as names of categories, of {MOST_CHARACTERS:,} characters at most: "
+        f"leave the column out (data.drop={name}), or turn its text into numbers first"
+    )
+
+
+def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    import pandas as pd
+
+    missing = pd.isna(array)
+    present = array[~missing]
+    kind = pd.api.types.infer_dtype(present, skipna=False)
+    if kind == "empty":  # no value at all
+        return np.full(len(array), np.nan)
+    if kind == "string":
+        return _with_none(array, missing)
+    if kind == "boolean":
+        if not missing.any():
+            return array.astype(bool)
+        return _with_none(np.where(missing, False, array).astype(bool).astype(str), missing)
+    if kind in ("date", "datetime", "datetime64"):
+        days = pd.to_datetime(pd.Series(array), utc=True)
+        dates: NDArray[Any] = days.dt.tz_localize(None).to_numpy()
+        return dates
+    if kind in ("timedelta", "timedelta64"):
+        return _days_of_duration(pd.to_timedelta(pd.Series(array)).to_numpy())
+    if kind == "time":
+        present = [each.hour * 3600 + each.minute * 60 + each.second for each in present]
+        return _spread(np.array(present) / 86_400, missing)
+    if kind != "decimal":
+        for row, value in zip(np.flatnonzero(~missing), present, strict=True):
+            if not isinstance(value, numbers.Real):
+                raise RowsRefused(
+                    f"row {row}, column {name!r} holds a {type(value).__name__} among other "
+                    f"things; {_AS_IN_TRAINING}"
+                )
+    return _spread(present.astype(np.float64), missing)
+
+
+def _with_none(array: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
+    """Text as objects, None where it is missing."""
+    text = array.astype(object)
+    text[missing] = None
+    return text
+
+
+def _spread(present: NDArray[np.float64], missing: NDArray[np.bool_]) -> NDArray[np.float64]:
+    values = np.full(len(missing), np.nan)
+    values[~missing] = present
+    return values
+
+
+def _days_of_duration(array: NDArray[Any]) -> NDArray[np.float64]:
+    return np.where(np.isnat(array), np.nan, array / _DAY)
+
+
+def _days(dates: NDArray[Any]) -> NDArray[np.float64]:
+    """Dates as days since 1970, with fractions; NaT as NaN."""
+    since = dates.astype("datetime64[us]") - np.datetime64(0, "us")
+    return _days_of_duration(since)
+
+
+def _dates_in(column: NDArray[Any]) -> NDArray[Any] | None:
+    """Text as dates [N], if all of it is ISO dates; None otherwise."""
+    import pandas as pd
+
+    missing = is_missing(column)
+    present = column[~missing]
+    if not len(present) or not all(_ISO_DATE.fullmatch(text) for text in present):
+        return None
+    try:
+        found = pd.to_datetime(pd.Series(column), format="ISO8601", utc=True)
+    except ValueError:  # a month 13
+        return None
+    dates: NDArray[Any] = found.dt.tz_localize(None).to_numpy()
+    return dates
+
+
+def identifier(name: str, column: NDArray[Any]) -> str | None:
+    """Return why a column seems to name single rows rather than say something of them, or None.
+
+    Args:
+        name: Of the column.
+        column: See `column_values`; of training rows.
+    """
+    import pandas as pd
+
+    missing = is_missing(column)
+    present = column[~missing]
+    text = column.dtype.kind == "O"
+    if not len(present):
+        return "it has no value in any training row"
+    if len(present) < 5 or column.dtype.kind not in "iufO":
+        return None
+    if text and _dates_in(column) is not None:
+        return None
+    if (
+        column.dtype.kind == "f"
+        and not (np.isfinite(present) & (np.floor(present) == present)).all()
+    ):
+        return None
+    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower())
+    ends = {words[0], words[-1]} if words else set()
+    distinct = pd.unique(present).size
+    share = distinct / len(present)
+    said = f"it has {distinct:,} different values in {len(present):,} rows"
+    if ends & _ID_WORDS and share > 0.5:
+        return f"{said}, and its name is an identifier's"
+    if share <= (0.9 if text else 0.95):
+        return None
+    if text and len(present) >= 20 and not len(slips(present)):
+        return f"{said}, all text"
+    if ends & _KEY_WORDS and len(present) >= 20:
+        return f"{said}, and its name may be an identifier's"
+    # In a table of some length, whole numbers without gaps number the rows.
+    if (
+        not text
+        and len(present) >= 100
+        and float(present.max()) - float(present.min()) < 2 * len(present)
+    ):
+        return f"{said}, without gaps, as numbers of rows have"
+    return None
+
+
+def slips(column: NDArray[Any]) -> NDArray[np.intp]:
+    """Return rows of text that keep a column from being numbers, where nine in ten are numbers."""
+    places = [row for row, text in enumerate(column) if text is not None and not _is_number(text)]
+    return np.array(places if len(places) <= 0.1 * len(column) else [], dtype=np.intp)
+
+
+def _is_number(text: Any) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+# ---------------------------------------------------------------------------------------- rows
+
+
+def by_name(rows: Any) -> dict[str, Any] | None:
+    """Return the columns of rows that have names; None for rows that have none.
+
+    Raises:
+        RowsRefused: Two columns of one name.
+    """
+    if isinstance(rows, Mapping):
+        return {str(name): column for name, column in rows.items()}
+    if not hasattr(rows, "columns") or not hasattr(rows, "iloc"):
+        return None
+    names = [str(name) for name in rows.columns]
+    if len(set(names)) < len(names):
+        raise RowsRefused(f"rows have two columns of one name: {_listed(names)}")
+    return {name: rows.iloc[:, place] for place, name in enumerate(names)}
+
+
+def named_columns(rows: Any, *, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Return columns of rows by name, in the order of `names`; others are ignored with a warning.
+
+    Raises:
+        RowsRefused: No names, a column that is not there, different lengths, or values that can't
+            be used.
+    """
+    found = by_name(rows)
+    if found is None:
+        raise RowsRefused(
+            f"rows are a {type(rows).__name__} without names of columns; the training rows had "
+            f"columns {_listed(names)}: give a DataFrame, or a mapping of names to columns"
+        )
+    missing = [name for name in names if name not in found]
+    if missing:
+        close = difflib.get_close_matches(missing[0], found, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {_listed(list(found))}"
+        raise RowsRefused(f"rows have no column {missing[0]!r}, which the training had; {hint}")
+    if further := [name for name in found if name not in names]:
+        warnings.warn(
+            f"ignored {len(further)} column(s) that the model does not use: {_listed(further)}",
+            ColumnsIgnored,
+            stacklevel=2,
+        )
+    columns = {name: column_values(name, found[name]) for name in names}
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) > 1:
+        raise RowsRefused(f"columns have {_listed(sorted(lengths))} rows; they must have as many")
+    return columns
+
+
+def matrix_of(rows: Any, *, width: int, names: Sequence[str] | None = None) -> NDArray[Any]:
+    """Return rows as a matrix of numbers [N, width], NaN where one is missing.
+
+    Args:
+        rows: An array, a sparse matrix, nested lists, or a DataFrame or mapping of numbers.
+        width: How many columns there must be.
+        names: Of the columns; where the training rows had none, those of a DataFrame do not count.
+
+    Raises:
+        RowsRefused: Another number of columns, or anything but real numbers.
+    """
+    found = by_name(rows)
+    if found is not None:
+        columns = named_columns(rows, names=list(found) if names is None else names)
+        matrix = _stacked(list(columns), list(columns.values()))
+    else:
+        matrix = _array(rows)
+        if matrix.dtype == object and matrix.ndim == 2:
+            # As a DataFrame of several types makes one.
+            places = range(matrix.shape[1])
+            held = [column_values(str(place), matrix[:, place]) for place in places]
+            matrix = _stacked(places, held)
+    if matrix.dtype.kind not in _NUMBERS:
+        raise RowsRefused(
+            f"rows are {matrix.dtype}; they must be real numbers [N, {width}]: {_AS_IN_TRAINING}"
+        )
+    if matrix.ndim != 2 or matrix.shape[1] != width:
+        raise RowsRefused(
+            f"rows have shape {matrix.shape}; the training rows had {width} columns, so that they "
+            f"must be [N, {width}]"
+        )
+    return matrix
+
+
+def dense(matrix: Any, *, what: str) -> NDArray[Any]:
+    """Return a sparse matrix of SciPy's as an array.
+
+    Raises:
+        FileRefused: It would not fit in this machine's memory, with its features beside it.
+    """
+    rows, columns = matrix.shape
+    check_unpacked(f"{what} (sparse, {rows:,} x {columns:,})", 12 * rows * columns)
+    array: NDArray[Any] = matrix.toarray()
+    return array
+
+
+def _stacked(names: Sequence[Any], columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    for name, column in zip(names, columns, strict=True):
+        if column.dtype.kind not in _NUMBERS:
+            what = "dates" if column.dtype.kind == "M" else "text"
+            raise RowsRefused(f"column {name!r} holds {what}; the training had numbers there")
+    return np.column_stack(columns) if columns else np.empty((0, 0))
+
+
+def _array(values: Any) -> NDArray[Any]:
+    if hasattr(values, "toarray"):
+        return dense(values, what="rows")
+    if hasattr(values, "detach"):  # torch's
+        values = values.detach().cpu()
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise RowsRefused(f"rows can't be read as an array ({error}); {_AS_IN_TRAINING}") from error
+
+
+def _listed(values: Sequence[Any]) -> str:
+    shown = ", ".join(str(value) for value in values[:8])
+    return f"{shown}, ... ({len(values)} in all)" if len(values) > 8 else shown or "none"
+
+
+# ------------------------------------------------------------------------------------- encoders
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Numbers:
+    """A matrix of numbers less the training rows' mean, over their deviation.
+
+    Attributes:
+        mean: Of each column of the training rows, float64 [D].
+        std: Likewise; infinity for a column that never changes, which becomes zeros.
+        median: What a missing number becomes [D].
+        indicated: Places of columns whose missing numbers have an indicator column, after all
+            others [I].
+        names: Of the columns, where they have any.
+    """
+
+    kind: ClassVar[str] = "numbers"
+
+    mean: NDArray[np.float64]
+    std: NDArray[np.float64]
+    median: NDArray[np.float64]
+    indicated: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    names: tuple[str, ...] | None = None
+
+    @classmethod
+    def fit(cls, train: NDArray[Any], *, names: Sequence[str] | None = None) -> "Numbers":
+        """Return what the training rows [N, D] say, NaN where a number is missing.
+
+        Raises:
+            ValueError: An infinite number, or one so large that its square is not finite.
+        """
+        median, gaps = _medians(train)
+        if gaps.any():
+            train = np.where(np.isnan(train), median.astype(train.dtype), train)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = train.mean(axis=0, dtype=np.float64)
+            squares = sum(((rows - mean) ** 2).sum(axis=0) for rows in _chunks(train))
+            std = np.sqrt(squares / len(train))
+        for place in np.flatnonzero(~np.isfinite(std)):
+            refuse_infinite(train, what="training features", names=names)
+            raise ValueError(
+                f"column {_column(place, names)} holds numbers too large to standardize; rescale it"
+            )
+        # What is left of a constant column after rounding is no signal.
+        std[std <= 1e-12 * np.abs(mean)] = np.inf
+        return cls(
+            mean=mean,
+            std=std,
+            median=median,
+            indicated=np.flatnonzero((gaps > 0) & (gaps < len(train))),
+            names=None if names is None else tuple(names),
+        )
+
+    def __call__(self, rows: Any, *, what: str = "features") -> NDArray[np.float32]:
+        """Return features, float32 [N, D + I], of rows of numbers [N, D].
+
+        Args:
+            rows: An array, or columns by name; NaN where a number is missing.
+            what: What they are, for messages.
+
+        Raises:
+            ValueError: Other columns, or an infinite number.
+        """
+        matrix = matrix_of(rows, width=len(self.mean), names=self.names)
+        refuse_infinite(matrix, what=what, names=self.names)
+        width = len(self.mean)
+        result = np.empty((len(matrix), *self.shape), dtype=np.float32)
+        for some, target in zip(_chunks(matrix), _chunks(result), strict=True):
+            gaps = np.isnan(some) if matrix.dtype.kind == "f" else None
+            if gaps is not None and gaps.any():
+                some = np.where(gaps, self.median.astype(some.dtype), some)
+            target[:, :width] = (some - self.mean) / self.std
+            target[:, width:] = 0 if gaps is None else gaps[:, self.indicated]
+        return result
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row that comes out."""
+        return (len(self.mean) + len(self.indicated),)
+
+    def described(self) -> dict[str, Any]:
+        """Return what is no array, as plain values."""
+        return {"names": None if self.names is None else list(self.names)}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name."""
+        return {
+            "mean": self.mean,
+            "std": self.std,
+            "median": self.median,
+            "indicated": self.indicated,
+        }
+
+    @classmethod
+    def restored(
+        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> "Numbers":
+        """Return what `described` and `arrays` were taken of."""
+        names = described["names"]
+        return cls(
+            **{name: arrays[name] for name in ("mean", "std", "median", "indicated")},
+            names=None if names is None else tuple(names),
+        )
+
+
+def _medians(train: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Median of each column's numbers [D], 0 where there are none, and how many are missing [D]."""
+    median = np.zeros(train.shape[1])
+    gaps = np.zeros(train.shape[1], dtype=np.int64)
+    for place, column in enumerate(train.T):
+        if column.dtype.kind == "f":
+            absent = np.isnan(column)
+            gaps[place] = absent.sum()
+            column = column[~absent] if gaps[place] else column
+        if len(column):
+            with np.errstate(over="ignore", invalid="ignore"):
+                median[place] = np.median(column)
+    return median, gaps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A column of numbers: less its mean, over its deviation (infinity makes it zeros).
+
+    Attributes:
+        mean: Over the training rows.
+        std: Likewise.
+        median: What a missing number becomes.
+        indicated: Whether a second feature says that the number is missing.
+        dates: Whether the column holds dates, whose numbers are days.
+    """
+
+    mean: float
+    std: float
+    median: float
+    indicated: bool = False
+    dates: bool = False
+
+    @classmethod
+    def fit(cls, name: str, column: NDArray[Any]) -> "Number":
+        """Return what the training rows [N] say."""
+        dates = column.dtype.kind == "M"
+        of_one = Numbers.fit((_days(column) if dates else column)[:, None], names=[name])
+        return cls(
+            mean=float(of_one.mean[0]),
+            std=float(of_one.std[0]),
+            median=float(of_one.median[0]),
+            indicated=bool(len(of_one.indicated)),
+            dates=dates,
+        )
+
+    @property
+    def width(self) -> int:
+        """How many features there are."""
+        return 1 + self.indicated
+
+    def __call__(self, name: str, column: NDArray[Any], what: str) -> NDArray[np.float32]:
+        """Return the column's features [N, width]."""
+        if self.dates:
+            column = _as_days(name, column)
+        elif column.dtype.kind not in _NUMBERS:
+            held = "dates" if column.dtype.kind == "M" else "text"
+            raise RowsRefused(f"column {name!r} holds {held}; the training rows had numbers there")
+        fitted = Numbers(
+            mean=np.array([self.mean]),
+            std=np.array([self.std]),
+            median=np.array([self.median]),
+            indicated=np.flatnonzero([self.indicated]),
+            names=(name,),
+        )
+        return fitted(column[:, None], what=what)
+
+
+def _as_days(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
+    """Dates, or text that is dates, as days."""
+    dates = column if column.dtype.kind == "M" else None
+    if is_missing(column).all():
+        return np.full(len(column), np.nan)
+    if column.dtype.kind == "O":
+        dates = _dates_in(column)
+        if dates is None:
+            bad = (row for row, text in enumerate(column) if text and not _is_date(text))
+            raise RowsRefused(
+                f"row {next(bad)}, column {name!r} is not a date; the training rows had dates "
+                "there: write them as 2026-12-31"
+            )
+    if dates is None:
+        raise RowsRefused(f"column {name!r} holds numbers; the training rows had dates there")
+    return _days(dates)
+
+
+def _is_date(text: str) -> bool:
+    return _dates_in(np.array([text], dtype=object)) is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Categories:
+    """A column of text: one feature per category of the training rows, in alphabetical order.
+
+    Attributes:
+        categories: Their names.
+        indicated: Whether a last feature says that the text is missing.
+    """
+
+    categories: tuple[str, ...]
+    indicated: bool = False
+
+    @property
+    def width(self) -> int:
+        """How many features there are."""
+        return len(self.categories) + self.indicated
+
+    @classmethod
+    def fit(cls, name: str, column: NDArray[Any]) -> "Categories":
+        """Return what the training rows [N] say.
+
+        Raises:
+            ValueError: Too many categories.
+        """
+        missing = is_missing(column)
+        categories = sorted(set(column[~missing].tolist()))
+        if len(categories) > MOST_CATEGORIES:
+            raise ValueError(
+                f"column {name!r} has {len(categories)} categories in {len(column)} rows, more "
+                f"than {MOST_CATEGORIES}; leave it out if it names single rows, or store it as "
+                "a number"
+            )
+        return cls(categories=tuple(categories), indicated=bool(missing.any()))
+
+    def __call__(self, name: str, column: NDArray[Any], what: str) -> NDArray[np.float32]:
+        """Return the column's features [N, width]; zeros for a category that is not known."""
+        import pandas as pd
+
+        missing = is_missing(column)
+        if column.dtype.kind == "b":
+            column = column.astype(str).astype(object)
+        if column.dtype.kind != "O":
+            if not missing.all():
+                held = "dates" if column.dtype.kind == "M" else "numbers"
+                raise RowsRefused(f"column {name!r} holds {held}; the training rows had text there")
+            column = np.full(len(column), None)
+        one_hot = np.zeros((len(column), self.width), dtype=np.float32)
+        places = pd.Index(self.categories, dtype=object).get_indexer(column)
+        known = np.flatnonzero(places >= 0)
+        one_hot[known, places[known]] = 1
+        if self.indicated:
+            one_hot[missing, -1] = 1
+        return one_hot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """The columns of a table as features: numbers standardized, text one-hot.
+
+    Attributes:
+        columns: Name -> how it becomes features, in their order.
+    """
+
+    kind: ClassVar[str] = "columns"
+
+    columns: Mapping[str, Number | Categories]
+
+    @classmethod
+    def fit(cls, train: Mapping[str, Any]) -> "Columns":
+        """Return what the training rows say.
+
+        Args:
+            train: Column name -> values [N], as `column_values` takes them.
+
+        Raises:
+            ValueError: Infinite numbers, a column of too many categories, or values of another
+                kind.
+        """
+        fitted: dict[str, Number | Categories] = {}
+        for name, given in train.items():
+            column = learned_values(name, given)
+            if column.dtype.kind == "b":
+                column = column.astype(str).astype(object)
+            of_text = column.dtype.kind == "O"
+            fitted[name] = (Categories if of_text else Number).fit(name, column)
+        return cls(columns=fitted)
+
+    def __call__(self, rows: Any, *, what: str = "features") -> NDArray[np.float32]:
+        """Return features, float32 [N, D], of a table's rows.
+
+        A category that no training row has is a row of zeros among its column's features.
+
+        Args:
+            rows: A DataFrame, or column name -> values [N].
+            what: What they are, for messages.
+
+        Raises:
+            ValueError: Columns that are not there or of another kind, or an infinite number.
+        """
+        found = named_columns(rows, names=tuple(self.columns))
+        count = len(next(iter(found.values()))) if found else 0
+        result = np.empty((count, *self.shape), dtype=np.float32)
+        start = 0
+        for name, encode in self.columns.items():
+            # A column without rows is of no type in most tables.
+            if count:
+                result[:, start : start + encode.width] = encode(name, found[name], what)
+            start += encode.width
+        return result
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row that comes out."""
+        return (sum(each.width for each in self.columns.values()),)
+
+    def described(self) -> dict[str, Any]:
+        """Return all of it as plain values; infinity as None, which JSON has."""
+        return {"columns": [_described(name, each) for name, each in self.columns.items()]}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name: there are none."""
+        return {}
+
+    @classmethod
+    def restored(
+        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> "Columns":
+        """Return what `described` was taken of."""
+        del arrays
+        columns: dict[str, Number | Categories] = {}
+        for each in described["columns"]:
+            said = {name: value for name, value in each.items() if name != "name"}
+            if "categories" in said:
+                said["categories"] = tuple(said["categories"])
+                columns[each["name"]] = Categories(**said)
+            else:
+                said["std"] = np.inf if said["std"] is None else said["std"]
+                columns[each["name"]] = Number(**said)
+        return cls(columns=columns)
+
+
+def _described(name: str, column: Number | Categories) -> dict[str, Any]:
+    said = {"name": name, **vars(column)}
+    if isinstance(column, Categories):
+        return {**said, "categories": list(column.categories)}
+    return {**said, "std": None if np.isinf(column.std) else column.std}
+
+
+def encode(
+    train: Mapping[str, NDArray[Any]], test: Mapping[str, NDArray[Any]]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return training and testing columns as `Columns` makes features of them."""
+    fitted = Columns.fit(train)
+    return fitted(train, what="training features"), fitted(test, what="testing features")
+
+
+def standardize(
+    train: NDArray[Any], test: NDArray[Any], *, names: Sequence[str] | None = None
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return both matrices as `Numbers` makes features of them."""
+    fitted = Numbers.fit(train, names=names)
+    return fitted(train, what="training features"), fitted(test, what="testing features")
+
+
+def _chunks(matrix: NDArray[Any]) -> list[NDArray[Any]]:
+    return [matrix[i : i + _CHUNK_ROWS] for i in range(0, len(matrix), _CHUNK_ROWS)]
+
+
+def refuse_infinite(matrix: NDArray[Any], *, what: str, names: Sequence[str] | None = None) -> None:
+    """Refuse infinity in a matrix [N, D], and name the first row and column."""
+    _refuse(np.isinf, matrix, what, names)
+
+
+def refuse_not_finite(
+    matrix: NDArray[Any], *, what: str, names: Sequence[str] | None = None
+) -> None:
+    """Refuse NaN and infinity in a matrix [N, D], and name the first row and column."""
+    _refuse(lambda rows: ~np.isfinite(rows), matrix, what, names)
+
+
+def _refuse(found: Any, matrix: NDArray[Any], what: str, names: Sequence[str] | None) -> None:
+    if matrix.dtype.kind != "f":
+        return
+    for start, rows in enumerate(_chunks(matrix)):
+        bad = np.argwhere(found(rows))
+        if len(bad):
+            row, place = bad[0]
+            half = ""
+            if matrix.dtype == np.float16 and np.isinf(rows[row, place]):
+                half = " (half precision ends at 65,504: make them in single precision)"
+            raise ValueError(
+                f"{what} row {start * _CHUNK_ROWS + row}, column {_column(place, names)} "
+                f"is {rows[row, place]}; features must be finite: drop such rows or fill them in"
+                f"{half}"
+            )
+
+
+def _column(place: np.integer[Any], names: Sequence[str] | None) -> str:
+    return str(place) if names is None else repr(names[int(place)])

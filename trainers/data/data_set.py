@@ -1,0 +1,100 @@
+"""What a data set with a name is: one record of its files, their reader and their download."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from labeldp.trainers.data.downloads import Download
+from labeldp.trainers.data.files import DatasetMissing, PublishedFile, Splits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """One way in which a set lies on disk.
+
+    Attributes:
+        folder: Below the root; empty for a set that comes with a library.
+        files: What the folder holds, as published.
+        read: Root -> arrays.
+    """
+
+    folder: str
+    files: tuple[PublishedFile, ...]
+    read: Callable[[Path], Splits]
+
+    def missing(self, root: Path) -> list[Path]:
+        """Return the files that are not below `root`."""
+        return [path for file in self.files if not (path := root / file.path).is_file()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """A data set with a name.
+
+    Attributes:
+        name: What `load` calls it.
+        description: One line for people.
+        layouts: Where it may lie; the first that is complete is read, and what is downloaded lies
+            as in the first of all. None for the user's own.
+        download: What `fetch` does; None where people have to do something themselves.
+        by_hand: What that is; None where there is a download.
+    """
+
+    name: str
+    description: str
+    layouts: tuple[Layout, ...]
+    download: Download | None = None
+    by_hand: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check that there is one way to get it."""
+        if (self.download is None) == (self.by_hand is None):
+            both = "both" if self.by_hand else "neither"
+            raise ValueError(
+                f"{self.name} has {both} of download and by_hand; say how people get it, by one"
+            )
+
+    @property
+    def command(self) -> str:
+        """What gets it."""
+        return f"labeldp data fetch {self.name}" if self.by_hand is None else self.by_hand
+
+    def layout(self, root: Path) -> Layout | None:
+        """Return the first layout that is complete below `root`, if there is one."""
+        return next((layout for layout in self.layouts if not layout.missing(root)), None)
+
+    def available(self, root: Path) -> bool:
+        """Whether all of its files are there; what is in them `check` finds out."""
+        return self.layout(root) is not None
+
+    def read(self, root: Path) -> Splits:
+        """Return the set's arrays.
+
+        Raises:
+            DatasetMissing: It is not below `root`, or not all of it.
+            DataFileError: A file is damaged.
+        """
+        layout = self.layout(root)
+        if layout is None:
+            raise DatasetMissing(self.what_is_missing(root))
+        return layout.read(root)
+
+    def check(self, root: Path) -> list[str]:
+        """Return what is wrong with the files below `root`, by sizes and digests as published."""
+        layout = self.layout(root)
+        if layout is None:
+            return [self.what_is_missing(root)]
+        return [text for file in layout.files if (text := file.problem(root)) is not None]
+
+    def what_is_missing(self, root: Path) -> str:
+        """Say which file is not below `root`, and what gets it."""
+        if not self.layouts:
+            return f"{self.name} has no place of its own: {self.command}"
+        # A layout that is there in part is the one that was meant.
+        missing = min((layout.missing(root) for layout in self.layouts), key=len)
+        folders = " or ".join(layout.folder for layout in self.layouts)
+        return (
+            f"data set {self.name} is not in {root.absolute()}: {missing[0].absolute()} is missing"
+            f"; get it with `{self.command}`, or set LABELDP_DATA (or data.root) to the folder "
+            f"that holds {folders}"
+        )

@@ -1,0 +1,366 @@
+"""Data sets with public features and secret labels.
+
+`load` gives public things and training labels apart: the labels belong into a `LabelVault` at once.
+
+>>> data = load("digits", limit=100)
+>>> data.public
+PublicData(name='digits', num_classes=10, train=[100, 1, 8, 8], test=[359, 1, 8, 8])
+>>> data
+LabelledData(public=PublicData(name='digits', ...), train_labels=<100 secret>)
+"""
+
+import hashlib
+import math
+import os
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeldp.mechanisms import _validate
+from labeldp.trainers.data.catalog import find
+from labeldp.trainers.data.checks import (
+    check_alike,
+    check_features,
+    check_lengths,
+    check_variety,
+)
+from labeldp.trainers.data.files import Splits, data_root, fixed_order
+from labeldp.trainers.data.own_data import read_own
+from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
+from labeldp.trainers.data.preprocessing import NOTHING, Preprocessing, as_given
+from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
+from labeldp.trainers.models.mapped_features import FileOfFeatures, as_tensor, file_of, take_rows
+
+_CHUNK_ROWS = 8192
+#: In the order in which the fingerprint reads them.
+_PARTS = ("train_features", "test_features", "held_out_features")
+
+
+class FeatureKind(Enum):
+    """What a row of features is; IDENTIFIERS are places in lists, with a column per list."""
+
+    IMAGE = "image"
+    TABULAR = "tabular"
+    IDENTIFIERS = "identifiers"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PublicData:
+    """All of a data set that everyone may see.
+
+    Attributes:
+        name: Of the data set.
+        num_classes: K.
+        train_features: uint8 [N, C, H, W] for images, float32 [N, D] for tables, int64 [N, D] for
+            identifiers, counted from 0.
+        test_features: Likewise [M, ...]; no rows where there is no public test split.
+        test_labels: Public labels, int64 [M]; none likewise.
+        class_names: Of the K classes, if they have names.
+        held_out_features: Of examples whose labels nobody trains on and nobody sees, which accuracy
+            is estimated on [H, ...]; None where there are none.
+        preprocessing: What made these features of rows as people have them, fitted on public
+            features alone; without steps, rows are taken as they are.
+        provenance: Which encoder made the features. The fingerprint is of neither of the two.
+        features_folder: Where features that are computed of these are kept; None for nowhere.
+    """
+
+    name: str
+    num_classes: int
+    train_features: Tensor
+    test_features: Tensor
+    test_labels: NDArray[np.int64]
+    class_names: tuple[str, ...] | None = None
+    held_out_features: Tensor | None = None
+    preprocessing: Preprocessing = NOTHING
+    provenance: FeatureProvenance = NO_OUTSIDE_DATA
+    features_folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Check shapes, types and values."""
+        _validate.whole(num_classes=self.num_classes, minimum=2)
+        for part in _PARTS:
+            features = getattr(self, part)
+            if features is None and part == "held_out_features":
+                continue
+            if not isinstance(features, Tensor):
+                raise ValueError(
+                    f"{self.name}: {part} is a {type(features).__name__}; it must be a torch "
+                    "tensor (torch.from_numpy makes one)"
+                )
+            check_features(
+                features, name=f"{self.name}: {part}", may_be_empty=part == "test_features"
+            )
+            # A view is sent to other processes with all that it is a view of: a table's column of
+            # labels, say.
+            if features.untyped_storage().nbytes() > features.numel() * features.element_size():
+                own = features.clone(memory_format=torch.contiguous_format)
+                object.__setattr__(self, part, own)
+            check_alike(self.train_features, features, name=self.name, part=part)
+        labels = self.test_labels
+        if len(self.test_features) or len(labels):
+            labels = _validate.labels(
+                labels, num_classes=self.num_classes, name=f"{self.name}: test_labels"
+            )
+        check_lengths(self.test_features, labels, name=self.name, part="test")
+        object.__setattr__(self, "test_labels", labels.astype(np.int64))
+        if not self.preprocessing.steps:
+            object.__setattr__(self, "preprocessing", as_given(self.train_features))
+        if self.preprocessing.shape != tuple(self.train_features.shape[1:]):
+            raise ValueError(
+                f"{self.name}: its preprocessing makes rows of shape {self.preprocessing.shape}, "
+                f"and a row of train_features has {tuple(self.train_features.shape[1:])}; who "
+                "changes the features says how (preprocessing)"
+            )
+        if self.class_names is not None and len(self.class_names) != self.num_classes:
+            raise ValueError(
+                f"{self.name}: there are {len(self.class_names)} class_names for "
+                f"{self.num_classes} classes; give one each or none"
+            )
+
+    def __repr__(self) -> str:
+        """Say what is inside in one line."""
+        shapes = {part: getattr(self, f"{part}_features") for part in ("train", "test", "held_out")}
+        shown = [
+            f"{part}={list(x.shape)}" for part, x in shapes.items() if x is not None and len(x)
+        ]
+        return f"PublicData(name={self.name!r}, num_classes={self.num_classes}, {', '.join(shown)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Send features that lie in a file by its name."""
+        files = {part: file_of(self.__dict__[part]) for part in _PARTS}
+        return {**self.__dict__, **{part: file for part, file in files.items() if file}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take arrays from an object store as our own: there they are read-only, torch warns."""
+        files = {k: v.tensor() for k, v in state.items() if isinstance(v, FileOfFeatures)}
+        self.__dict__.update({**state, **files}, test_labels=state["test_labels"].copy())
+
+    @property
+    def kind(self) -> FeatureKind:
+        """Images, a table or identifiers."""
+        if self.train_features.ndim == 4:
+            return FeatureKind.IMAGE
+        floating = self.train_features.is_floating_point()
+        return FeatureKind.TABULAR if floating else FeatureKind.IDENTIFIERS
+
+    @cached_property
+    def cardinalities(self) -> tuple[int, ...] | None:
+        """How long the list of each column of identifiers is [D]; None for other features."""
+        if self.kind is not FeatureKind.IDENTIFIERS:
+            return None
+        parts = [features.amax(0) for features in self._features if len(features)]
+        longest = torch.stack(parts).amax(0)
+        return tuple((longest + 1).tolist())
+
+    @property
+    def has_test_split(self) -> bool:
+        """Whether there are public labels to measure accuracy on."""
+        return len(self.test_labels) > 0
+
+    def test_accuracy(self, guesses: NDArray[np.integer[Any]]) -> float:
+        """Share of right guesses [M] on the public test split; NaN where there is none."""
+        return float((guesses == self.test_labels).mean()) if self.has_test_split else math.nan
+
+    def require_numbers(self, *, user: str) -> None:
+        """Refuse identifiers, on behalf of somebody who would take them for numbers.
+
+        Raises:
+            ValueError: The features are identifiers.
+        """
+        if self.kind is FeatureKind.IDENTIFIERS:
+            raise ValueError(
+                f"{self.name} holds identifiers, which are names and no numbers to calculate with: "
+                f"{user} can't use them; take method=recommender or model=two_branch, which learn "
+                "what is behind a name, and features as they are"
+            )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of features, K and public test labels: 64 hexadecimal digits.
+
+        Nothing secret is in them: labels that are held out and not public are not here at all.
+        """
+        digest = hashlib.sha256(str(self.num_classes).encode())
+        for part in self._features:
+            digest.update(f"{part.dtype}{tuple(part.shape)}".encode())
+            for rows in torch.split(part, _CHUNK_ROWS):
+                digest.update(rows.contiguous().numpy().data)
+        digest.update(self.test_labels.tobytes())
+        return digest.hexdigest()
+
+    @property
+    def _features(self) -> tuple[Tensor, ...]:
+        """All features there are: of training, of the public test split, of what is held out."""
+        parts = (getattr(self, part) for part in _PARTS)
+        return tuple(features for features in parts if features is not None)
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """Mean of each channel [C], of pixels in [0, 1], over the training images; () if none."""
+        return self._pixel_statistics[0]
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        """Standard deviation likewise; 1 for a channel that never changes, so that it divides."""
+        return self._pixel_statistics[1]
+
+    @cached_property
+    def _pixel_statistics(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        if self.kind is not FeatureKind.IMAGE:
+            return (), ()
+        values = torch.arange(256, dtype=torch.float64) / 255
+        means, stds = [], []
+        for channel in self.train_features.unbind(1):
+            # Counts of 256 values are exact, and need no floating-point copy of the images.
+            counts = torch.zeros(256, dtype=torch.int64)
+            for rows in torch.split(channel, _CHUNK_ROWS):
+                counts += torch.bincount(rows.flatten(), minlength=256)
+            share = counts.double() / channel.numel()
+            mean = (share * values).sum()
+            variance = (share * (values - mean) ** 2).sum()
+            means.append(float(mean))
+            stds.append(float(variance.sqrt()) or 1.0)
+        return tuple(means), tuple(stds)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class LabelledData:
+    """A data set as it is read: public features, and the training labels for the vault.
+
+    Attributes:
+        public: All that everyone may see.
+        train_labels: True labels, int64 [N]. Hand them to a `LabelVault` and forget them.
+        held_out_labels: True labels of `held_out_features`, int64 [H], as secret as the others.
+    """
+
+    public: PublicData
+    train_labels: NDArray[np.int64]
+    held_out_labels: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the labels."""
+        name = self.public.name
+        for part in ("train", "held_out"):
+            labels = getattr(self, f"{part}_labels")
+            features = getattr(self.public, f"{part}_features")
+            if labels is None and features is None:
+                continue
+            if labels is None or features is None:
+                missing = "labels" if labels is None else "features"
+                raise ValueError(f"{name}: there are no {part}_{missing}; give both or neither")
+            checked = _validate.labels(
+                labels,
+                num_classes=self.public.num_classes,
+                name=f"{name}: {part}_labels",
+                secret=True,
+            )
+            check_lengths(features, checked, name=name, part=part)
+            object.__setattr__(self, f"{part}_labels", checked)
+
+    @property
+    def num_held_out(self) -> int:
+        """H, how many labels are held out of training."""
+        return 0 if self.held_out_labels is None else len(self.held_out_labels)
+
+    def __repr__(self) -> str:
+        """Never show a label."""
+        return (
+            f"LabelledData(public=PublicData(name={self.public.name!r}, ...), "
+            f"train_labels=<{len(self.train_labels)} secret>)"
+        )
+
+
+def load(
+    name: str,
+    *,
+    root: str | os.PathLike[str] | None = None,
+    path: str | os.PathLike[str] | None = None,
+    label_column: str | None = None,
+    limit: int | None = None,
+    hold_out: HoldOut | None = None,
+    classes: StatedClasses | None = None,
+) -> LabelledData:
+    """Read a data set from disk; nothing is downloaded.
+
+    Args:
+        name: One of `data_sets.catalog.DATASETS`, or `own` for a file of the user's.
+        root: Folder of the data sets; LABELDP_DATA, or else `data` right here, if not given.
+        path: The user's file, for `own` only; `load_own` takes all that can be said of one.
+        label_column: Which column of a table holds the labels.
+        limit: Keep at most so many training examples: the same ones every time, in an order of
+            their own, a smaller limit's among those of a larger one.
+        hold_out: What becomes of labels for testing where a user's file brings no split; refused
+            if not given.
+        classes: How many classes a user's file has, or their names, where it does not say.
+
+    Raises:
+        DatasetMissing: It is not there; the message says what gets it.
+        ValueError: An unknown name, a damaged file, or content that is no data set.
+    """
+    if limit is not None:
+        _validate.whole(limit=limit, minimum=1)
+    data_set = find(name)
+    if name == "own":
+        source = OwnSource(path=path, label_column=label_column, hold_out=hold_out, classes=classes)
+        return load_own(source, limit=limit)
+    if any(said is not None for said in (path, label_column, hold_out, classes)):
+        raise ValueError(
+            f"path, label_column, hold_out and classes are for the data set own, not for {name}"
+        )
+    return labelled(name, data_set.read(data_root(root)), limit=limit)
+
+
+def load_own(
+    source: OwnSource, *, limit: int | None = None, folder: Path | None = None
+) -> LabelledData:
+    """Read the user's own files.
+
+    Args:
+        source: Which files, and what they leave open.
+        limit: As in `load`.
+        folder: Where features go that are too large for memory; a temporary one if not given.
+
+    Raises:
+        DatasetMissing: One is not there.
+        ValueError: One is damaged, or its content is no data set.
+    """
+    if limit is not None:
+        _validate.whole(limit=limit, minimum=1)
+    return labelled("own", read_own(source, folder=folder), limit=limit)
+
+
+def labelled(name: str, splits: Splits, *, limit: int | None = None) -> LabelledData:
+    """Return arrays as a checked data set.
+
+    Args:
+        name: What to call it.
+        splits: The arrays.
+        limit: As in `load`.
+
+    Raises:
+        ValueError: Anything that is no data set; the first bad row is named.
+    """
+    public = PublicData(
+        name=name,
+        num_classes=splits.num_classes,
+        train_features=as_tensor(splits.train_features),
+        test_features=as_tensor(splits.test_features),
+        test_labels=splits.test_labels,
+        class_names=splits.class_names,
+        preprocessing=Preprocessing(steps=tuple(filter(None, [splits.preprocessing]))),
+        provenance=splits.provenance or NO_OUTSIDE_DATA,
+    )
+    data = LabelledData(public=public, train_labels=splits.train_labels)
+    check_variety(data.train_labels, name=name)
+    if limit is None or limit >= len(data.train_labels):
+        return data
+    rows = fixed_order(len(data.train_labels), seed=1)[:limit]
+    fewer = replace(public, train_features=take_rows(public.train_features, rows))
+    return LabelledData(public=fewer, train_labels=data.train_labels[rows])

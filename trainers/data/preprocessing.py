@@ -1,0 +1,453 @@
+"""Preprocessing: from rows as people have them to features as models see them, part of every model.
+
+It is fitted on public training features alone, without any label, and costs no privacy. Who trained
+on a table's raw columns asks a model about raw columns; what was learned of the training rows
+(means, categories, an encoder of patches) prepares them in the same way, bit for bit.
+
+>>> import json, numpy as np
+>>> fitted = Numbers.fit(np.array([[1.0], [3.0]]))
+>>> preprocessing = Preprocessing(steps=(fitted,))
+>>> preprocessing(np.array([[5]]))
+tensor([[3.]])
+>>> again = Preprocessing.restored(
+...     json.loads(json.dumps(preprocessing.described())), preprocessing.arrays()
+... )
+>>> again([[5.0]])
+tensor([[3.]])
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.trainers.data.columns import (
+    Columns,
+    Numbers,
+    RowsRefused,
+    matrix_of,
+    refuse_not_finite,
+)
+
+if TYPE_CHECKING:  # listing and checking data sets stays quick without it
+    from torch import Tensor
+
+__all__ = [
+    "NOTHING",
+    "AsTheyAre",
+    "Images",
+    "Places",
+    "Preprocessing",
+    "RowsRefused",
+    "Step",
+    "as_given",
+]
+
+#: What skops does not know to be harmless in scikit-learn's transformers.
+_HARMLESS = frozenset({"numpy.dtype", "sklearn.compose._column_transformer._RemainderColsList"})
+#: Place of an identifier that no training row has.
+UNKNOWN = 0
+
+
+class Step(Protocol):
+    """One thing that is done to rows, fitted on training rows; it can be written down.
+
+    `kind` names it in files. The first step of a preprocessing takes rows as people have them, each
+    further one what the step before it returns.
+    """
+
+    kind: ClassVar[str]
+
+    def __call__(self, rows: Any) -> Any:
+        """Return what becomes of rows.
+
+        Raises:
+            ValueError: Rows of another kind than those that it was fitted on.
+        """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row that comes out."""
+
+    def described(self) -> dict[str, Any]:
+        """Return what is no array, as values that JSON has."""
+
+    def arrays(self) -> "Mapping[str, NDArray[Any]]":
+        """Return the arrays by name."""
+
+    @classmethod
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Step":
+        """Return the step that `described` and `arrays` were taken of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AsTheyAre:
+    """Rows that are features: of numbers, or of identifiers that are places already.
+
+    Attributes:
+        columns: D.
+        identifiers: Whether they are whole numbers from 0.
+    """
+
+    kind: ClassVar[str] = "as_they_are"
+
+    columns: int
+    identifiers: bool = False
+
+    def __call__(self, rows: Any) -> NDArray[Any]:
+        """Return rows [N, D] as float32, or identifiers as int64.
+
+        Raises:
+            ValueError: Another shape, or numbers that are not finite or no identifiers.
+        """
+        matrix = matrix_of(rows, width=self.columns)
+        if self.identifiers:
+            return _identifiers(matrix)
+        refuse_not_finite(matrix, what="features")
+        return matrix.astype(np.float32)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row that comes out."""
+        return (self.columns,)
+
+    def described(self) -> dict[str, Any]:
+        """Return all of it."""
+        return {"columns": self.columns, "identifiers": self.identifiers}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays: there are none."""
+        return {}
+
+    @classmethod
+    def restored(
+        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> "AsTheyAre":
+        """Return what `described` was taken of."""
+        del arrays
+        return cls(columns=described["columns"], identifiers=described["identifiers"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Images:
+    """Images of bytes, brought into the order that networks take; pixels are scaled in there.
+
+    Attributes:
+        channels: C.
+        height: H.
+        width: W.
+    """
+
+    kind: ClassVar[str] = "images"
+
+    channels: int
+    height: int
+    width: int
+
+    def __call__(self, rows: Any) -> NDArray[np.uint8]:
+        """Return images uint8 [N, C, H, W], of [N, C, H, W], [N, H, W, C] or, for C=1, [N, H, W].
+
+        Raises:
+            ValueError: Another type or shape.
+        """
+        images = np.asarray(rows)
+        if images.dtype != np.uint8:
+            raise RowsRefused(
+                f"images are {images.dtype}; they must be uint8, 0 to 255, as the training's were "
+                "(for images in 0..1: (255 * images).round().astype(numpy.uint8))"
+            )
+        one = images.shape[1:]
+        if one == self.shape:
+            return np.ascontiguousarray(images)
+        if one == (self.height, self.width, self.channels):
+            return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+        if self.channels == 1 and one == (self.height, self.width):
+            return np.ascontiguousarray(images[:, None])
+        raise RowsRefused(
+            f"images have shape {images.shape}; the training's were [N, {self.channels}, "
+            f"{self.height}, {self.width}] (channels may also come last): bring them to that size"
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of an image that comes out."""
+        return (self.channels, self.height, self.width)
+
+    def described(self) -> dict[str, Any]:
+        """Return all of it."""
+        return {"channels": self.channels, "height": self.height, "width": self.width}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays: there are none."""
+        return {}
+
+    @classmethod
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Images":
+        """Return what `described` was taken of."""
+        del arrays
+        return cls(**{name: described[name] for name in ("channels", "height", "width")})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Places:
+    """Identifiers as places, counted from 1, among those of the training rows; others are 0.
+
+    Attributes:
+        known: Identifiers of each column, sorted.
+    """
+
+    kind: ClassVar[str] = "places"
+
+    known: tuple[NDArray[np.int64], ...]
+
+    @classmethod
+    def fit(cls, train: NDArray[np.int64]) -> "Places":
+        """Learn the identifiers of the training rows [N, D]."""
+        return cls(known=tuple(np.unique(column) for column in train.T))
+
+    def __call__(self, rows: Any) -> NDArray[np.int64]:
+        """Return places int64 [N, D] of identifiers [N, D].
+
+        Raises:
+            ValueError: Another number of columns, or no whole numbers from 0.
+        """
+        matrix = _identifiers(matrix_of(rows, width=len(self.known)))
+        places = np.empty(matrix.shape, dtype=np.int64)
+        for number, (known, ids) in enumerate(zip(self.known, matrix.T, strict=True)):
+            nearest = np.searchsorted(known, ids).clip(max=len(known) - 1)
+            places[:, number] = np.where(known[nearest] == ids, nearest + 1, UNKNOWN)
+        return places
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row that comes out."""
+        return (len(self.known),)
+
+    def described(self) -> dict[str, Any]:
+        """Return what is no array."""
+        return {"columns": len(self.known)}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name."""
+        return {f"known_{number}": known for number, known in enumerate(self.known)}
+
+    @classmethod
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Places":
+        """Return what `described` and `arrays` were taken of."""
+        return cls(known=tuple(arrays[f"known_{number}"] for number in range(described["columns"])))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SklearnStep:
+    """Fitted transformers of scikit-learn, such as the first steps of a `Pipeline`.
+
+    They are kept in the format of skops, which runs no code of the file.
+
+    Attributes:
+        transformers: What rows pass through.
+    """
+
+    kind: ClassVar[str] = "sklearn"
+
+    transformers: Any
+
+    @classmethod
+    def of(cls, transformers: Any) -> "SklearnStep":
+        """Return the step of fitted transformers.
+
+        Raises:
+            ValueError: One learns from labels, which no release pays for, or is not scikit-learn's.
+        """
+        from sklearn.base import BaseEstimator
+        from skops.io import dumps, get_untrusted_types
+
+        for part in _parts(transformers, BaseEstimator):
+            selects = type(part).__module__.startswith("sklearn.feature_selection.")
+            selects = selects and type(part).__name__ != "VarianceThreshold"
+            tags = part.__sklearn_tags__()
+            predicts = tags.estimator_type in ("classifier", "regressor")
+            if selects or predicts or tags.target_tags.required:
+                raise ValueError(
+                    f"{type(part).__name__} learns from labels, and no release pays for that: the "
+                    "model would not be private; take a transformer of features alone"
+                )
+        unknown = set(get_untrusted_types(data=dumps(transformers))) - _HARMLESS
+        if unknown:
+            raise ValueError(
+                f"{', '.join(sorted(unknown))} can't be saved in a model, which holds no code; use "
+                "scikit-learn's own transformers, or prepare rows before the model"
+            )
+        return cls(transformers=transformers)
+
+    def __call__(self, rows: Any) -> Any:
+        """Return what the transformers make of rows.
+
+        Raises:
+            RowsRefused: The transformers refuse the rows.
+        """
+        try:
+            return self.transformers.transform(rows)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RowsRefused(f"scikit-learn's transformers refuse the rows: {error}") from error
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Nothing: the step after it knows."""
+        return ()
+
+    def described(self) -> dict[str, Any]:
+        """Return what is no array: nothing."""
+        return {}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the transformers' bytes."""
+        from skops.io import dumps
+
+        return {"skops": np.frombuffer(dumps(self.transformers), dtype=np.uint8)}
+
+    @classmethod
+    def restored(
+        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> "SklearnStep":
+        """Return what `described` and `arrays` were taken of; refuse types that skops distrusts."""
+        from skops.io import loads
+
+        del described
+        packed = np.asarray(arrays["skops"]).tobytes()
+        return cls(transformers=loads(packed, trusted=list(_HARMLESS)))
+
+
+def _parts(value: Any, kind: type) -> "list[Any]":
+    """An estimator and all estimators in it."""
+    if isinstance(value, (list, tuple)):
+        return [part for each in value for part in _parts(each, kind)]
+    if isinstance(value, Mapping):
+        return [part for each in value.values() for part in _parts(each, kind)]
+    if not isinstance(value, kind):
+        return []
+    if type(value).__name__ == "IterativeImputer":  # its regressors learn features from features
+        return [value]
+    return [value, *(part for each in vars(value).values() for part in _parts(each, kind))]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Preprocessing:
+    """Steps from rows as people have them to features.
+
+    Attributes:
+        steps: In order.
+    """
+
+    steps: tuple[Step, ...]
+
+    def __call__(self, rows: Any) -> "Tensor":
+        """Return features [N, ...] of raw rows: as the training had them, bit for bit.
+
+        Args:
+            rows: What the training rows were: a matrix, a table's columns by name (a DataFrame or a
+                mapping), images or identifiers.
+
+        Raises:
+            RowsRefused: Rows of another kind, with other columns or of another shape.
+            ValueError: Numbers that are not finite.
+        """
+        import torch
+
+        for step in self.steps:
+            rows = step(rows)
+        features = rows if isinstance(rows, torch.Tensor) else torch.from_numpy(_writable(rows))
+        assert tuple(features.shape[1:]) == self.shape
+        return features
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the features of a row; () where there are no steps."""
+        return self.steps[-1].shape if self.steps else ()
+
+    def then(self, step: Step) -> "Preprocessing":
+        """Return these steps and a further one."""
+        return Preprocessing(steps=(*self.steps, step))
+
+    def described(self) -> dict[str, Any]:
+        """Return what is no array, as values that JSON has."""
+        return {"steps": [{"kind": step.kind, **step.described()} for step in self.steps]}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of all steps by name."""
+        return {
+            f"{number}.{name}": array
+            for number, step in enumerate(self.steps)
+            for name, array in step.arrays().items()
+        }
+
+    @classmethod
+    def restored(
+        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> "Preprocessing":
+        """Return what `described` and `arrays` were taken of.
+
+        Raises:
+            ValueError: A kind of step that this version does not know.
+            KeyError: Something is missing.
+        """
+        kinds = _kinds()
+        steps = []
+        for number, its in enumerate(described["steps"]):
+            if its["kind"] not in kinds:
+                raise ValueError(
+                    f"step {number} of the preprocessing is of kind {its['kind']!r}; this version "
+                    f"knows {', '.join(kinds)}"
+                )
+            start = f"{number}."
+            own = {
+                name.removeprefix(start): array
+                for name, array in arrays.items()
+                if name.startswith(start)
+            }
+            steps.append(kinds[its["kind"]].restored(its, own))
+        return cls(steps=tuple(steps))
+
+
+#: Without steps: what is given where nobody says how features came to be.
+NOTHING = Preprocessing(steps=())
+
+
+def as_given(features: "Tensor") -> Preprocessing:
+    """Return the preprocessing of data whose rows are features [N, ...] as they come."""
+    if features.ndim == 4:
+        channels, height, width = features.shape[1:]
+        return Preprocessing(steps=(Images(channels=channels, height=height, width=width),))
+    identifiers = not features.is_floating_point()
+    return Preprocessing(steps=(AsTheyAre(columns=features.shape[1], identifiers=identifiers),))
+
+
+def _kinds() -> dict[str, type[Step]]:
+    # It is learned from whole data sets, and so knows what those are, which know this module.
+    from labeldp.trainers.models.features import PatchStep, ScaledStep
+    from labeldp.trainers.models.random_patches import RandomPatchStep
+
+    kinds: tuple[type[Step], ...] = (
+        *(AsTheyAre, Columns, Images, Numbers, Places),
+        *(PatchStep, RandomPatchStep, ScaledStep, SklearnStep),
+    )
+    return {kind.kind: kind for kind in kinds}
+
+
+def _identifiers(matrix: NDArray[Any]) -> NDArray[np.int64]:
+    """Whole numbers from 0, as int64 [N, D]; the first row that holds another number is named."""
+    with np.errstate(invalid="ignore"):
+        whole = matrix.astype(np.int64)
+    bad = np.flatnonzero(((whole != matrix) | (whole < 0)).any(axis=1))
+    if len(bad):
+        raise RowsRefused(
+            f"row {bad[0]} is {matrix[bad[0]].tolist()}; identifiers are whole numbers from 0"
+        )
+    return whole
+
+
+def _writable(array: NDArray[Any]) -> NDArray[Any]:
+    """An array that torch may take as its own: of read-only ones it warns."""
+    array = np.ascontiguousarray(array)
+    return array if array.flags.writeable else array.copy()

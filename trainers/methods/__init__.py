@@ -1,0 +1,1 @@
+"""Methods: each is its settings and a trainer."""

@@ -1,0 +1,150 @@
+"""Consensus retraining: learn, keep the examples whose noisy label the model agrees with, relearn.
+
+Das et al., "Retraining with Predicted Hard Labels Provably Increases Model Accuracy", ICML 2025
+(arXiv:2406.11206). Labels that a model agrees with are right far more often than noisy labels are.
+All of it is post-processing of labels that were released before: it costs nothing. It stacks on
+ALIBI and randomized response (`ConsensusConfig`), and on all stages of LP-MST (`LpMstConfig` has
+its epochs).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.predictors import Predictor
+from labeldp.trainers.models.schedules import EpochMetrics
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.consensus import ConsensusConfig as ConsensusConfig
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.trainer import Trainer
+
+
+class NoisyLabels(Protocol):
+    """Where the examples that are in use [M] and their noisy labels [M] can be read."""
+
+    def __call__(self) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """Return both."""
+
+
+class Consensus(Trainer):
+    """A trainer for the first round, and a fresh network for the second."""
+
+    def __init__(
+        self,
+        first: Trainer,
+        *,
+        noisy: NoisyLabels,
+        first_epochs: int,
+        second: LearnerConfig,
+        data: PublicData,
+        seed: int,
+        performance: Performance,
+    ) -> None:
+        """Set the first round up.
+
+        Args:
+            first: What trains in the first round.
+            noisy: Where its noisy labels can be read, when it is done.
+            first_epochs: How long it trains.
+            second: How the second network is trained.
+            data: Public features and test split.
+            seed: Of the second network, its order and augmentation.
+            performance: Where and how fast.
+        """
+        self._first, self._noisy, self._first_epochs = first, noisy, first_epochs
+        self._second_config = second
+        self._data, self._seed, self._performance = data, seed, performance
+        self._done = 0
+        self._figures: dict[str, float] = {}
+        self._rows: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+        self._second: Learner | None = None
+
+    def epoch(self) -> EpochMetrics:
+        """Train for one epoch and evaluate; after the first round the second one starts.
+
+        Raises:
+            TrainingDiverged: The loss is not finite any more.
+        """
+        if self._done < self._first_epochs:
+            metrics = self._first.epoch()
+        else:
+            if self._second is None:
+                self._agree()
+                self._second = self._new_second()
+            metrics = replace(self._second.epoch(self._loss), epoch=self._done + 1)
+        self._done += 1
+        return metrics
+
+    def evaluate(self) -> float:
+        """Accuracy on the public test split, in [0, 1]."""
+        return self._current().evaluate()
+
+    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
+        return self._current().predict(features)
+
+    def predictor(self) -> Predictor | None:
+        """Return what predicts in the round that is being trained, or was last."""
+        return self._current().predictor()
+
+    def figures(self) -> dict[str, float]:
+        """Return `first_round_accuracy` and `consensus_share`, beside those of the first round."""
+        return {**self._first.figures(), **self._figures}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of all that a bit-identical continuation needs."""
+        return {
+            "done": self._done,
+            "figures": dict(self._figures),
+            "first": self._first.state_dict(),
+            "rows": torch.from_numpy(self._rows.copy()),
+            "second": None if self._second is None else self._second.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from where `state` was taken."""
+        self._done = int(state["done"])
+        self._figures = dict(state["figures"])
+        self._first.load_state_dict(state["first"])
+        self._rows = state["rows"].numpy()
+        self._second = None
+        if state["second"] is not None:
+            self._second = self._new_second()
+            self._second.load_state_dict(state["second"])
+
+    def _current(self) -> Trainer | Learner:
+        return self._first if self._second is None else self._second
+
+    def _agree(self) -> None:
+        """Keep the examples whose noisy label is the model's own guess."""
+        rows, noisy = self._noisy()
+        guesses = self._first.predict(self._data.train_features[torch.from_numpy(rows)]).argmax(1)
+        agreeing = guesses == noisy
+        self._figures["first_round_accuracy"] = self._first.evaluate()
+        self._figures["consensus_share"] = float(agreeing.mean())
+        # A model that agrees with nothing has nothing to teach: then all labels stay.
+        self._rows = rows[agreeing] if agreeing.any() else rows
+
+    def _new_second(self) -> Learner:
+        rows, noisy = self._noisy()
+        by_row = np.zeros(len(self._data.train_features), dtype=np.int64)
+        by_row[rows] = noisy
+        learner = Learner(
+            self._second_config,
+            data=self._data,
+            seed=self._seed,
+            performance=self._performance,
+            examples=self._rows,
+        )
+        self._labels = torch.from_numpy(by_row[self._rows]).to(learner.device)
+        return learner
+
+    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(logits, self._labels[rows])

@@ -1,0 +1,192 @@
+"""LP-RR-SGD and LP-Normal-SGD: label privacy with a guarantee of accuracy, for linear models.
+
+Ghazi, Golowich, Kumar, Manurangsi, Zhang, "Deep Learning with Label Differential Privacy", NeurIPS
+2021, appendix F. Both run projected SGD on gradients that are unbiased although labels are noisy,
+and their excess risk falls as 1 / sqrt(N), whatever the number of features is.
+
+Here the loss is multinomial logistic regression. Its gradient (p - e_y) x is linear in the one-hot
+label e_y, so an unbiased estimate of the label is all it takes, and each label is released once:
+
+- LP-RR-SGD (Algorithm 5): combining the gradients of all K labels by Eq. (7) is the same as putting
+  the debiased vector a e_z - b (1, ..., 1) of the noisy label z in the place of e_y.
+- LP-Normal-SGD (Algorithm 6): the K gradients of an example span what is (a vector that sums to 0)
+  times x. Gaussian noise projected there is Gaussian noise on e_y, projected to sum 1, times x.
+
+>>> config = ConvexConfig(epsilon=1.0)
+>>> mechanism = config.mechanism(3)
+>>> labels = unbiased_labels(np.array([0, 2]), mechanism)
+>>> labels.round(2)
+array([[ 2.16, -0.58, -0.58],
+       [-0.58, -0.58,  2.16]], dtype=float32)
+"""
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.debiased_loss import debiased_loss_weights
+from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms.vault import Release
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.closed_forms import LinearPredictor, with_constant
+from labeldp.trainers.models.predictors import Pixels
+from labeldp.trainers.models.schedules import EpochMetrics
+from labeldp.trainers.settings.convex import ConvexConfig as ConvexConfig
+from labeldp.trainers.settings.convex import Iterate as Iterate
+from labeldp.trainers.settings.noise import LabelMechanism
+from labeldp.trainers.trainer import Trainer
+
+#: Of the gradient at the true label: |p - e_y|^2 is 2 at most.
+_TRUE_GRADIENT = 2.0
+
+
+def unbiased_labels(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[np.float32]:
+    """Vectors [N, K] that are the one-hot true labels on average, each with the sum 1.
+
+    Args:
+        values: Noisy labels [N], or noisy vectors [N, K].
+        mechanism: What made them.
+    """
+    classes = mechanism.num_classes
+    if isinstance(mechanism, LaplaceNoise | GaussianNoise):
+        excess = (values.sum(1, keepdims=True) - 1) / classes
+        return np.asarray(values - excess, dtype=np.float32)
+    own, shared = 1.0, 0.0
+    if isinstance(mechanism, RandomizedResponse):
+        own, shared = debiased_loss_weights(epsilon=mechanism.epsilon, num_classes=classes)
+    seen = _validate.labels(values, num_classes=classes, name="the release")
+    vectors = np.full((len(seen), classes), -shared, dtype=np.float32)
+    vectors[np.arange(len(seen)), seen] = own - shared
+    return vectors
+
+
+def label_variance(mechanism: LabelMechanism) -> float:
+    """Sum over the classes of the variances of `unbiased_labels`, the same for every label."""
+    classes = mechanism.num_classes
+    match mechanism:
+        case NoNoise():
+            return 0.0
+        case RandomizedResponse():
+            own, _ = debiased_loss_weights(epsilon=mechanism.epsilon, num_classes=classes)
+            keep = mechanism.keep_probability
+            return own**2 * (1 - keep**2 - (1 - keep) ** 2 / (classes - 1))
+        case LaplaceNoise() | GaussianNoise():
+            return (classes - 1) * mechanism.noise_std**2
+
+
+class Convex(Trainer):
+    """A linear model [D + 1, K] in training."""
+
+    def __init__(
+        self, config: ConvexConfig, *, data: PublicData, release: Release, seed: int
+    ) -> None:
+        """Set up the first step, at the center of the ball.
+
+        Args:
+            config: Settings; its mechanism must be the one that made the release.
+            data: Public features and test split.
+            release: Noisy labels [N] or vectors [N, K] of all training examples.
+            seed: Of the order of examples.
+
+        Raises:
+            ValueError: A release of another number of labels, or features that are identifiers.
+        """
+        _validate.whole(seed=seed)
+        if len(release.values) != len(data.train_features):
+            raise ValueError(
+                f"the release speaks of {len(release.values)} labels, but there are "
+                f"{len(data.train_features)} training examples of {data.name} to go with them"
+            )
+        data.require_numbers(user="convex")
+        mechanism = config.mechanism(data.num_classes)
+        self.config = config
+        self._seed = seed
+        self._data = data
+        self._labels = unbiased_labels(release.values, mechanism)
+        self._pixels = Pixels.of(data.mean, data.std)
+        features = with_constant(data.train_features, self._pixels)
+        squared_norms = np.einsum("nd,nd->n", features, features, dtype=np.float64)
+        self._scale = 1 / math.sqrt(float(squared_norms.mean()))
+        self._features = features * np.float32(self._scale)
+        # G^2: an example's gradient has the second moment |x|^2 (|p - e_y|^2 + variance), and |x|^2
+        # is 1 on average. The paper bounds its root by 6 K L / epsilon, ten times as much.
+        moment = _TRUE_GRADIENT + label_variance(mechanism) / config.batch_size
+        self._rate = config.step_factor * config.diameter / math.sqrt(moment)
+        self._weights = np.zeros((features.shape[1], data.num_classes))
+        self._average = np.zeros_like(self._weights)
+        self._steps = self._epochs = 0
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Those that predict [D + 1, K]; the last row is the bias, of a feature that is 1."""
+        return self._average if self.config.iterate is Iterate.AVERAGE else self._weights
+
+    def epoch(self) -> EpochMetrics:
+        """Take one step per batch, in random order, and evaluate.
+
+        The loss is measured on each batch before its step. Being linear in the label as well, it is
+        an unbiased estimate of the loss on the true labels in the first pass, when the weights have
+        not seen the noise of the batch; later it is too small, as on any training data.
+        """
+        started = time.perf_counter()
+        count, size = len(self._features), self.config.batch_size
+        order = np.random.default_rng([self._seed, self._epochs]).permutation(count)
+        loss = 0.0
+        for start in range(0, count, size):
+            rows = order[start : start + size]
+            features, labels = self._features[rows], self._labels[rows]
+            log_probabilities = log_softmax(features @ self._weights, axis=1)
+            loss -= float(np.vdot(labels, log_probabilities))
+            self._step(features.T @ (np.exp(log_probabilities) - labels) / len(rows))
+        self._epochs += 1
+        return EpochMetrics(
+            epoch=self._epochs,
+            loss=loss / count,
+            val_accuracy=self.evaluate(),
+            seconds=time.perf_counter() - started,
+        )
+
+    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K] for features [N, ...]."""
+        return self.predictor().predict(features)
+
+    def predictor(self) -> LinearPredictor:
+        """Return the linear model of features as they come, apart from what trains it."""
+        return LinearPredictor(weights=self.weights * self._scale, pixels=self._pixels)
+
+    def evaluate(self) -> float:
+        """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
+        return self._data.test_accuracy(self.predict(self._data.test_features).argmax(1))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of all that a bit-identical continuation needs."""
+        return {
+            "seed": self._seed,
+            "epochs": self._epochs,
+            "steps": self._steps,
+            "weights": torch.from_numpy(self._weights.copy()),
+            "average": torch.from_numpy(self._average.copy()),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from where `state` was taken; the configuration must be the same."""
+        self._seed, self._epochs, self._steps = state["seed"], state["epochs"], state["steps"]
+        self._weights = state["weights"].numpy().copy()
+        self._average = state["average"].numpy().copy()
+
+    def _step(self, gradient: NDArray[np.float64]) -> None:
+        """Move against the gradient, and back into the ball where that leads out of it."""
+        self._steps += 1
+        self._weights -= self._rate / math.sqrt(self._steps) * gradient
+        norm = math.sqrt(float(np.vdot(self._weights, self._weights)))
+        if norm > self.config.diameter / 2:
+            self._weights *= self.config.diameter / 2 / norm
+        self._average += (self._weights - self._average) / self._steps

@@ -1,0 +1,254 @@
+"""FixMatch: a few labels, many examples without (Sohn et al. 2020, arXiv:2001.07685).
+
+What the network is sure of on a slightly changed example becomes the label of a greatly changed
+one. PATE-FM (Malek et al. 2021, section 3) trains its teachers and its student like this: labels
+are the private part, and whatever is learned from unlabeled examples costs nothing.
+
+| question | modules |
+|---|---|
+| What is minimized? Its settings are in `settings` | `loss` |
+| What are weak and strong views? | `views`, on `rand_augment` and `image_operations` |
+| Which examples come next? | `shuffled_stream` |
+"""
+
+import copy
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from labeldp.mechanisms import _validate
+from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
+from labeldp.trainers.methods.fixmatch.loss import FixMatchLoss, cosine_factor, fixmatch_loss
+from labeldp.trainers.methods.fixmatch.rand_augment import RandAugment
+from labeldp.trainers.methods.fixmatch.shuffled_stream import ShuffledStream
+from labeldp.trainers.methods.fixmatch.views import ImageViews, Views
+from labeldp.trainers.models.augmentation import CropAndFlip
+from labeldp.trainers.models.evaluation import Evaluation, logits_of
+from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels
+from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged, sgd
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.fixmatch import FixMatchConfig, WeakBranch
+
+__all__ = ["FixMatch", "FixMatchConfig", "WeakBranch", "moving_average"]
+
+
+class FixMatch:
+    """A network that is trained on some labels and all examples."""
+
+    def __init__(
+        self,
+        config: FixMatchConfig,
+        *,
+        data: PublicData,
+        indices: NDArray[np.integer[Any]],
+        labels: NDArray[np.integer[Any]],
+        seed: int,
+        performance: Performance | None = None,
+    ) -> None:
+        """Set up the first step.
+
+        Args:
+            config: How to train.
+            data: Public features and test split; all training examples serve as unlabeled ones.
+            indices: Training examples that have a label [M], each once.
+            labels: The labels [M]: a teacher's shard, or answers of an ensemble.
+            seed: Of initial weights, order and augmentation.
+            performance: Where and how fast; the defaults if not given.
+
+        Raises:
+            ValueError: Indices or labels that do not fit the data, or a network that does not.
+        """
+        _validate.whole(seed=seed)
+        performance = Performance() if performance is None else performance
+        performance.limit_threads()
+        rows, classes = _checked_labels(indices, labels, data)
+        self.config = config
+        self.performance = performance
+        self.device = performance.torch_device()
+        self._features = data.train_features.to(self.device)
+        self._rows, self._labels = rows.to(self.device), classes.to(self.device)
+        self._views = _views(config, data, self.device)
+        initial, *streams = np.random.SeedSequence(seed).generate_state(4).tolist()
+        self._settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
+        self._pixels = Pixels.of(data.mean, data.std)
+        self.network = (
+            self._settings.for_training(data, initial)
+            .to(self.device)
+            .to(memory_format=performance.memory_format())
+        )
+        self.average = moving_average(self.network, config.average_decay)
+        self._forward = performance.compiled(self.network)
+        self._evaluation = Evaluation(
+            self.average, prepare=self._views.plain, data=data, performance=performance
+        )
+        self._optimizer = sgd(
+            self.network,
+            learning_rate=config.learning_rate,
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+            decay_all=False,
+        )
+        self._labeled = ShuffledStream(len(rows), seed=streams[0])
+        self._unlabeled = ShuffledStream(len(self._features), seed=streams[1])
+        self._generator = torch.Generator().manual_seed(streams[2])
+        published_steps = max(1, len(self._features) // config.batch_size)
+        self.steps_per_epoch = config.steps_per_epoch or published_steps
+        self.epoch_number = 0
+
+    def epoch(self) -> EpochMetrics:
+        """Train for one epoch and evaluate.
+
+        Raises:
+            TrainingDiverged: The loss is not finite any more.
+        """
+        started = time.perf_counter()
+        first = self.epoch_number * self.steps_per_epoch
+        self.epoch_number += 1
+        total = torch.zeros((), device=self.device)
+        self.network.train()
+        for step in range(first, first + self.steps_per_epoch):
+            total += self._step(step).total.detach()
+            # On an accelerator to look is to wait: there the end of the epoch tells.
+            if self.device.type == "cpu" and not total.isfinite():
+                break
+        loss = float(total / self.steps_per_epoch)
+        if not math.isfinite(loss):
+            raise TrainingDiverged.at(epoch=self.epoch_number, learning_rate=self._rate(step))
+        return EpochMetrics(
+            epoch=self.epoch_number,
+            loss=loss,
+            val_accuracy=self.evaluate(),
+            seconds=time.perf_counter() - started,
+        )
+
+    def predict(self, features: Tensor) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
+        return self._evaluation.predict(features)
+
+    def predictor(self) -> NetworkPredictor:
+        """Return the averaged network, apart from what trains it."""
+        return NetworkPredictor(
+            network=self.average.module,
+            settings=self._settings,
+            pixels=self._pixels,
+            performance=self.performance,
+        )
+
+    def evaluate(self) -> float:
+        """Accuracy of the averaged weights on the public test split; NaN where there is none."""
+        return self._evaluation.accuracy()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of all that a bit-identical continuation needs."""
+        return copy.deepcopy(
+            {
+                "epoch": self.epoch_number,
+                "network": self.network.state_dict(),
+                "average": self.average.state_dict(),
+                "optimizer": self._optimizer.state_dict(),
+                "labeled": self._labeled.state_dict(),
+                "unlabeled": self._unlabeled.state_dict(),
+                "generator": self._generator.get_state(),
+            }
+        )
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from where `state` was taken, with the same configuration, data and labels."""
+        state = copy.deepcopy(dict(state))
+        self.network.load_state_dict(state["network"])
+        self.average.load_state_dict(state["average"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._labeled.load_state_dict(state["labeled"])
+        self._unlabeled.load_state_dict(state["unlabeled"])
+        self._generator.set_state(state["generator"].cpu())
+        self.epoch_number = int(state["epoch"])
+
+    def _rate(self, step: int) -> float:
+        steps = self.config.epochs * self.steps_per_epoch
+        return self.config.learning_rate * cosine_factor(step, steps=steps)
+
+    def _step(self, step: int) -> FixMatchLoss:
+        config, generator = self.config, self._generator
+        self._optimizer.learning_rate = self._rate(step)
+        chosen = self._take(self._labeled, config.batch_size)
+        others = self._take(self._unlabeled, config.batch_size * config.unlabeled_ratio)
+        unlabeled = self._features[others]
+        labeled = self._views.weak(self._features[self._rows[chosen]], generator)
+        weak = self._views.weak(unlabeled, generator)
+        strong = self._views.strong(unlabeled, generator)
+        if config.weak_branch is WeakBranch.JOINT:
+            logits = self._logits(torch.cat((labeled, weak, strong)))
+            logits_weak = logits[len(labeled) : -len(strong)]
+        else:
+            with torch.no_grad():
+                logits_weak = self._logits(weak)
+            logits = self._logits(torch.cat((labeled, strong)))
+        parts = fixmatch_loss(
+            logits_labeled=logits[: len(labeled)],
+            labels=self._labels[chosen],
+            logits_weak=logits_weak,
+            logits_strong=logits[-len(strong) :],
+            threshold=config.threshold,
+            temperature=config.temperature,
+            unlabeled_weight=config.unlabeled_weight,
+        )
+        self._optimizer.zero_grad()
+        parts.total.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        self.average.update_parameters(self.network)
+        return parts
+
+    def _take(self, stream: ShuffledStream, size: int) -> Tensor:
+        return stream.take(size).to(self.device, non_blocking=True)
+
+    def _logits(self, inputs: Tensor) -> Tensor:
+        return logits_of(self._forward, inputs, self.performance)
+
+
+def moving_average(network: nn.Module, decay: float) -> AveragedModel:
+    """Return the exponential moving average of a network's parameters, its value now to start with.
+
+    `update_parameters` moves it on; what is no parameter (statistics of batch normalization) is
+    copied as it is.
+    """
+    average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
+    # The first update would copy the network: let it be this one, at the initial weights.
+    average.update_parameters(network)
+    return average
+
+
+def _views(config: FixMatchConfig, data: PublicData, device: torch.device) -> Views:
+    if data.kind is not FeatureKind.IMAGE:
+        return config.table_views()
+    side = min(data.train_features.shape[2:])
+    return ImageViews(
+        mean=torch.tensor(data.mean, device=device),
+        std=torch.tensor(data.std, device=device),
+        crop=CropAndFlip(padding=config.padding, flip=config.flip),
+        augment=RandAugment(box=side // 2 if config.box is None else config.box),
+    )
+
+
+def _checked_labels(
+    indices: NDArray[np.integer[Any]], labels: NDArray[np.integer[Any]], data: PublicData
+) -> tuple[Tensor, Tensor]:
+    """Return indices and labels as int64 [M], or say what does not fit."""
+    examples = len(data.train_features)
+    rows = _validate.labels(indices, num_classes=examples, name="indices")
+    classes = _validate.labels(labels, num_classes=data.num_classes, secret=True)
+    if len(rows) != len(classes):
+        raise ValueError(f"there are {len(rows)} indices and {len(classes)} labels; give one each")
+    values, counts = np.unique(rows, return_counts=True)
+    if counts.max() > 1:
+        raise ValueError(
+            f"indices name example {values[counts.argmax()]} {counts.max()} times; an example has "
+            "one label"
+        )
+    return torch.from_numpy(rows), torch.from_numpy(classes)

@@ -1,0 +1,1 @@
+"""Networks, features, predictors and what trains them."""

@@ -1,0 +1,286 @@
+"""One network in training on one device: batches, steps, evaluation, exact resume.
+
+Trainers differ in their targets and share this. Data lies whole on the device; nothing is loaded
+while training, and the device is not waited for until an epoch ends.
+"""
+
+import copy
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from labeldp.mechanisms import _validate
+from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
+from labeldp.trainers.models.augmentation import CropAndFlip, normalize
+from labeldp.trainers.models.evaluation import Evaluation, logits_of
+from labeldp.trainers.models.network_features import features_by
+from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels
+from labeldp.trainers.models.recipe import Flip, Recipe
+from labeldp.trainers.models.schedules import (
+    EpochMetrics,
+    TrainingDiverged,
+    batches,
+    rate_factor,
+)
+from labeldp.trainers.models.sgd import Sgd, parameter_groups
+from labeldp.trainers.models.weight_average import WeightAverage
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.learner import LearnerConfig as LearnerConfig
+
+#: (logits [B, K] in single precision, places in the release [B]) -> loss.
+BatchLoss = Callable[[Tensor, Tensor], Tensor]
+
+
+def seeds_of(seed: int) -> tuple[int, int]:
+    """Seeds of initial weights and of the order: two, so that other networks see equal batches."""
+    initial, order = np.random.SeedSequence(seed).generate_state(2).tolist()
+    return initial, order
+
+
+class Learner:
+    """A network, its optimizer and the public data."""
+
+    def __init__(
+        self,
+        config: LearnerConfig,
+        *,
+        data: PublicData,
+        seed: int,
+        performance: Performance,
+        examples: NDArray[np.intp] | None = None,
+    ) -> None:
+        """Set up the first step.
+
+        Args:
+            config: How to train.
+            data: Public features and test split.
+            seed: Of initial weights, order and augmentation; noise of labels has its own.
+            performance: Where and how fast.
+            examples: Training examples that there are targets for [M], in the order of the
+                targets; None for all of them.
+
+        Raises:
+            ValueError: Augmentation of features that are no images, mixup of identifiers, or a
+                network that does not fit the features.
+        """
+        _validate.whole(seed=seed)
+        performance.limit_threads()
+        self.config = config
+        self.performance = performance
+        self.device = performance.torch_device()
+        self.epoch_number = 0
+        _check_fit(config, data)
+        features = data.train_features
+        chosen = features if examples is None else features[torch.tensor(examples)]
+        self._features = chosen.to(self.device)
+        self._pixels = Pixels.of(data.mean, data.std)
+        # On the device once: to send them there in every step would be to wait for it.
+        self._mean, self._std = (
+            torch.tensor(statistic, device=self.device) for statistic in (data.mean, data.std)
+        )
+        initial, order = seeds_of(seed)
+        self._settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
+        network = self._settings.for_training(data, initial, dropout=config.dropout)
+        self.network = network.to(self.device).to(memory_format=performance.memory_format())
+        self._forward = performance.compiled(self.network)
+        self._average = _average_of(self.network, config.recipe)
+        self._evaluation = Evaluation(
+            self.judged,
+            prepare=self._normalized,
+            data=data,
+            performance=performance,
+            mirrored=config.recipe.mirrored,
+        )
+        self._optimizer = _optimizer_of(self.network, config)
+        self._generator = torch.Generator().manual_seed(order)
+        flip = config.recipe.flip is Flip.RANDOM
+        self._augmentation = CropAndFlip(padding=config.recipe.crop, flip=flip)
+        self._mirrored_first = first_mirrored(len(chosen), seed).to(self.device)
+
+    @property
+    def judged(self) -> nn.Module:
+        """The network that predicts: the average of weights where there is one."""
+        return self.network if self._average is None else self._average.network
+
+    def epoch(self, loss_of: BatchLoss) -> EpochMetrics:
+        """Train for one epoch and evaluate.
+
+        Args:
+            loss_of: The loss of a batch.
+
+        Raises:
+            TrainingDiverged: The loss is not finite any more.
+        """
+        started = time.perf_counter()
+        before = self.epoch_number
+        self.epoch_number += 1
+        self.network.train()
+        total, steps = torch.zeros((), device=self.device), 0
+        for order in batches(len(self._features), self.config.batch_size, self._generator):
+            self._optimizer.learning_rate = self._rate(before, steps)
+            rows = order.to(self.device, non_blocking=True)
+            inputs = self._inputs(rows)
+            share = self._mixup_share()
+            if share < 1:
+                inputs = share * inputs + (1 - share) * inputs.flip(0)
+            logits = logits_of(self._forward, inputs, self.performance)
+            # On an accelerator to look is to wait: there the end of the epoch tells.
+            if self.device.type == "cpu" and not logits.isfinite().all():
+                raise self._diverged()
+            loss = loss_of(logits, rows)
+            if share < 1:  # for cross-entropy the same as mixing the targets
+                loss = share * loss + (1 - share) * loss_of(logits, rows.flip(0))
+            self._optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self._optimizer.step()
+            if self._average is not None:
+                self._average.update(self.network)
+            total += loss.detach()
+            steps += 1
+        mean_loss = float(total) / steps
+        if not np.isfinite(mean_loss):
+            raise self._diverged()
+        return EpochMetrics(
+            epoch=self.epoch_number,
+            loss=mean_loss,
+            val_accuracy=self.evaluate(),
+            seconds=time.perf_counter() - started,
+        )
+
+    def predict(self, features: Tensor) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
+        return self._evaluation.predict(features)
+
+    def described(self, features: Tensor) -> tuple[Tensor, ...]:
+        """What the network makes of unaugmented features [N, ...], each kind [N, D]."""
+        return features_by(
+            self.judged,
+            features,
+            prepare=self._normalized,
+            performance=self.performance,
+            mirrored=self.config.recipe.mirrored,
+        )
+
+    def predictor(self) -> NetworkPredictor:
+        """Return the network, apart from what trains it; it is the same one, not a copy."""
+        return NetworkPredictor(
+            network=self.judged,
+            settings=self._settings,
+            pixels=self._pixels,
+            performance=self.performance,
+            mirrored=self.config.recipe.mirrored,
+        )
+
+    def evaluate(self) -> float:
+        """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
+        return self._evaluation.accuracy()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of all that a bit-identical continuation needs."""
+        state = {
+            "epoch": self.epoch_number,
+            "network": self.network.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "generator": self._generator.get_state(),
+        }
+        if self._average is not None:
+            state["average"] = self._average.state_dict()
+        return copy.deepcopy(state)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from where `state` was taken; the configuration must be the same."""
+        state = copy.deepcopy(dict(state))
+        self.network.load_state_dict(state["network"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._generator.set_state(state["generator"].cpu())
+        if self._average is not None:
+            self._average.load_state_dict(state["average"])
+        self.epoch_number = int(state["epoch"])
+
+    def _rate(self, epoch: int, step: int) -> float:
+        """Learning rate of a step of an epoch, both counted from 0."""
+        config = self.config
+        done = 0.0
+        if config.schedule.every_step:
+            done = step / max(1, len(self._features) // config.batch_size)
+        return config.learning_rate * rate_factor(
+            epoch + done, epochs=config.epochs, schedule=config.schedule, warmup=config.warmup
+        )
+
+    def _diverged(self) -> TrainingDiverged:
+        rate = self._optimizer.learning_rate
+        return TrainingDiverged.at(epoch=self.epoch_number, learning_rate=rate)
+
+    def _mixup_share(self) -> float:
+        """Share of the batch in its own order; 1 without mixup."""
+        alpha = self.config.mixup
+        if not alpha:
+            return 1.0
+        seed = torch.randint(2**62, (), generator=self._generator)
+        return float(np.random.default_rng(int(seed)).beta(alpha, alpha))
+
+    def _inputs(self, rows: Tensor) -> Tensor:
+        batch = self._features[rows]
+        if self.config.augment:
+            draws = self._augmentation.draw(len(rows), self._generator)
+            if self.config.recipe.flip is Flip.ALTERNATING:
+                now = self._mirrored_first[rows] ^ (self.epoch_number % 2 == 0)
+                draws = torch.cat((draws[:2].to(self.device), now[None].long()))
+            batch = self._augmentation.carry_out(batch, draws)
+        return self._normalized(batch)
+
+    def _normalized(self, batch: Tensor) -> Tensor:
+        return batch if self._pixels is None else normalize(batch, self._mean, self._std)
+
+
+def first_mirrored(examples: int, seed: int) -> Tensor:
+    """Return which examples an alternating flip mirrors in the first epoch [N]: a seed's, no state.
+
+    About half of them; in the second epoch the others are, and so on.
+    """
+    own = int(np.random.SeedSequence(seed).generate_state(3)[2])
+    return torch.rand(examples, generator=torch.Generator().manual_seed(own)) < 0.5
+
+
+def _average_of(network: nn.Module, recipe: Recipe) -> WeightAverage | None:
+    decay = recipe.average_decay
+    return WeightAverage(network, decay=decay) if decay else None
+
+
+def _optimizer_of(network: nn.Module, config: LearnerConfig) -> Sgd:
+    groups = parameter_groups(
+        network,
+        weight_decay=config.weight_decay,
+        bias_rate=config.recipe.bias_rate,
+        decoupled=config.recipe.decoupled_decay,
+    )
+    return Sgd(
+        groups,
+        learning_rate=config.learning_rate,
+        momentum=config.momentum,
+        nesterov=config.nesterov,
+    )
+
+
+def _check_fit(config: LearnerConfig, data: PublicData) -> None:
+    """Refuse ways to train that these features don't allow."""
+    if config.augment and data.kind is not FeatureKind.IMAGE:
+        raise ValueError(
+            f"augment is True, but {data.name} holds no images; crops and flips make no sense "
+            "there: set augment=False"
+        )
+    if config.recipe.mirrored and data.kind is not FeatureKind.IMAGE:
+        raise ValueError(
+            f"recipe.mirrored is True, but {data.name} holds no images, and nothing else has a "
+            "mirror image: set recipe.mirrored=False"
+        )
+    if config.mixup and data.kind is FeatureKind.IDENTIFIERS:
+        raise ValueError(
+            f"mixup is {config.mixup}, but {data.name} holds identifiers, and there is nothing "
+            "halfway between two names: set mixup=0"
+        )

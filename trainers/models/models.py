@@ -1,0 +1,300 @@
+"""The networks: MLP, CNNs small and fast, ResNet18, WRN-28-k, two branches; from explicit seeds.
+
+He et al. 2016 (arXiv:1512.03385) with the 3x3 stem that CIFAR needs; Zagoruyko and Komodakis 2016
+(arXiv:1605.07146) with the quirks of the network that ALIBI and PATE-FM were published with.
+
+>>> model = build_model(ModelName.MLP, input_shape=(1, 8, 8), num_classes=10, seed=0)
+>>> model(torch.zeros(5, 1, 8, 8)).shape
+torch.Size([5, 10])
+"""
+
+import math
+from collections import OrderedDict
+from enum import StrEnum
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from labeldp.mechanisms import _validate
+from labeldp.trainers.models.fast_cnn import SMALLEST_SIDE, FastCnn
+from labeldp.trainers.models.two_branch import TwoBranch
+from labeldp.trainers.settings.model_name import ModelName as ModelName
+
+#: Below this height or width the small CNN keeps every pixel in its first layer.
+_SMALLEST_STRIDED = 16
+
+
+def build_model(
+    name: ModelName,
+    *,
+    input_shape: tuple[int, ...],
+    num_classes: int,
+    seed: int,
+    width: int | None = None,
+    dropout: float = 0.0,
+    cardinalities: tuple[int, ...] | None = None,
+) -> nn.Module:
+    """Build a network with weights that depend on `seed` alone; global random state stays as it is.
+
+    Args:
+        name: Which network.
+        input_shape: Shape of one example, (D,) or (C, H, W).
+        num_classes: K; logits are [B, K].
+        seed: Seed of the initial weights.
+        width: See `ModelName`; None takes the network's own.
+        dropout: Share of the MLP's hidden units that each step leaves out.
+        cardinalities: See `PublicData`; None for features that are no identifiers.
+
+    Raises:
+        ValueError: A number out of range, a network for features of another kind, or dropout in a
+            network that has none.
+    """
+    _validate.whole(num_classes=num_classes, minimum=2)
+    _validate.whole(seed=seed)
+    width = name.default_width if width is None else width
+    _validate.whole(width=width, minimum=1)
+    _check_dropout(name, dropout)
+    _check_features(name, input_shape, cardinalities)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        match name:
+            case ModelName.TWO_BRANCH:
+                assert cardinalities is not None
+                return TwoBranch(cardinalities=cardinalities, width=width, num_classes=num_classes)
+            case ModelName.MLP:
+                left_out = Dropout(dropout, seed=seed) if dropout else None
+                return _mlp(math.prod(input_shape), width, num_classes, left_out)
+            case ModelName.SMALL_CNN:
+                return _small_cnn(input_shape, width, num_classes)
+            case ModelName.FAST_CNN:
+                return FastCnn(input_shape=input_shape, width=width, num_classes=num_classes)
+            case ModelName.RESNET18:
+                return ResNet18(channels=input_shape[0], width=width, num_classes=num_classes)
+            case ModelName.WIDE_RESNET28:
+                return WideResNet(
+                    depth=28, widening=width, channels=input_shape[0], num_classes=num_classes
+                )
+
+
+def _check_dropout(name: ModelName, dropout: float) -> None:
+    _validate.number(dropout=dropout)
+    if not 0 <= dropout < 1 or (dropout and name is not ModelName.MLP):
+        raise ValueError(
+            f"dropout is {dropout} for {name}; it must lie in [0, 1), and above 0 for "
+            f"{ModelName.MLP} only"
+        )
+
+
+def _check_features(
+    name: ModelName, input_shape: tuple[int, ...], cardinalities: tuple[int, ...] | None
+) -> None:
+    if name.needs_images and len(input_shape) != 3:
+        raise ValueError(
+            f"input_shape is {input_shape}, but {name} needs images (C, H, W); "
+            f"{ModelName.MLP} takes any features"
+        )
+    if name is ModelName.FAST_CNN and min(input_shape[1:]) < SMALLEST_SIDE:
+        raise ValueError(
+            f"images have {input_shape[1]} x {input_shape[2]} pixels, but {name} looks at patches "
+            f"of {SMALLEST_SIDE} x {SMALLEST_SIDE}; take {ModelName.MLP}"
+        )
+    if (name is ModelName.TWO_BRANCH) != (cardinalities is not None):
+        kind = "numbers" if cardinalities is None else "identifiers"
+        raise ValueError(
+            f"model is {name}, but the features are {kind}; {ModelName.TWO_BRANCH} takes "
+            "identifiers, and every other network takes numbers"
+        )
+
+
+class Dropout(nn.Module):
+    """Dropout with random numbers of its own, so that training repeats and resumes to the bit.
+
+    torch's own draws from global state, which nobody saves. The state is part of `state_dict`.
+    """
+
+    def __init__(self, share: float, *, seed: int) -> None:
+        super().__init__()
+        self.share = share
+        # Of the CPU: one seed leaves out the same units on every device.
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Set a share of the entries to 0 and scale the others up; only while training."""
+        if not self.training:
+            return x
+        kept = torch.rand(x.shape, generator=self._generator) >= self.share
+        return x * kept.to(x.device) / (1 - self.share)
+
+    def get_extra_state(self) -> Tensor:
+        """Return the generator's state."""
+        return self._generator.get_state()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Continue from a state."""
+        self._generator.set_state(state.cpu())
+
+
+def _mlp(inputs: int, width: int, num_classes: int, dropout: Dropout | None) -> nn.Module:
+    layers = OrderedDict[str, nn.Module](
+        flatten=nn.Flatten(), hidden=nn.Linear(inputs, width), activation=nn.ReLU()
+    )
+    if dropout is not None:
+        layers["dropout"] = dropout
+    layers["head"] = nn.Linear(width, num_classes)
+    return nn.Sequential(layers)
+
+
+def _small_cnn(input_shape: tuple[int, ...], width: int, num_classes: int) -> nn.Module:
+    """Two convolutions with GroupNorm, which treats every image alike at any batch size.
+
+    Images of 16 pixels and more are halved by the first convolution already: all that follows then
+    costs a quarter, on a CPU the difference between minutes and a night.
+    """
+    channels, height, breadth = input_shape
+    stride = 2 if min(height, breadth) >= _SMALLEST_STRIDED else 1
+    groups = math.gcd(width, 4)
+    body = nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(channels, width, 5, stride=stride, padding=2, bias=False),
+            norm1=nn.GroupNorm(groups, width),
+            relu1=nn.ReLU(inplace=True),
+            conv2=nn.Conv2d(width, 2 * width, 3, stride=2, padding=1, bias=False),
+            norm2=nn.GroupNorm(groups, 2 * width),
+            relu2=nn.ReLU(inplace=True),
+            flatten=nn.Flatten(),
+        )
+    )
+    with torch.no_grad():
+        features = body(torch.zeros(1, *input_shape)).shape[1]
+    body.add_module("head", nn.Linear(features, num_classes))
+    return body
+
+
+def _conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+
+
+class _BasicBlock(nn.Module):
+    """Two 3x3 convolutions and a shortcut, ReLU after the sum."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = _conv3x3(inputs, outputs, stride)
+        self.norm1 = nn.BatchNorm2d(outputs)
+        self.conv2 = _conv3x3(outputs, outputs)
+        self.norm2 = nn.BatchNorm2d(outputs)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            projection = nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False)
+            self.shortcut = nn.Sequential(projection, nn.BatchNorm2d(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [B, C, H, W] to [B, outputs, H / stride, W / stride]."""
+        out = functional.relu(self.norm1(self.conv1(x)), inplace=True)
+        out = self.norm2(self.conv2(out))
+        return functional.relu(out + self.shortcut(x), inplace=True)
+
+
+class ResNet18(nn.Module):
+    """ResNet18 for small images: a 3x3 stem without pooling, then four stages of two blocks."""
+
+    def __init__(self, *, channels: int, width: int, num_classes: int) -> None:
+        super().__init__()
+        self.conv1 = _conv3x3(channels, width)
+        self.norm1 = nn.BatchNorm2d(width)
+        blocks, inputs = [], width
+        for stage in range(4):
+            for block in range(2):
+                stride = 2 if stage > 0 and block == 0 else 1
+                blocks.append(_BasicBlock(inputs, width * 2**stage, stride))
+                inputs = width * 2**stage
+        self.blocks = nn.Sequential(*blocks)
+        self.head = nn.Linear(inputs, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images [B, C, H, W] to logits [B, K]."""
+        out = functional.relu(self.norm1(self.conv1(x)), inplace=True)
+        pooled: Tensor = self.blocks(out).mean((2, 3))
+        logits: Tensor = self.head(pooled)
+        return logits
+
+
+def _wide_norm(channels: int) -> nn.BatchNorm2d:
+    # 1,000 steps pass until the running statistics have forgotten their start: meant for long
+    # training and for averaged weights, useless after a few dozen steps.
+    return nn.BatchNorm2d(channels, momentum=0.001)
+
+
+def _leaky_relu(x: Tensor) -> Tensor:
+    return functional.leaky_relu(x, 0.1)
+
+
+class _Entry(StrEnum):
+    """What happens to the input of a block of the wide network."""
+
+    ACTIVATE_BRANCH = "branch"  # usual: the branch sees the activated input, the sum the raw one
+    ACTIVATE_BOTH = "both"  # first block of group 1
+    RAW = "raw"  # first blocks of groups 2 and 3
+
+
+class _WideBlock(nn.Module):
+    """Pre-activation block; where channels change, the shortcut is a 1x1 convolution."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, entry: _Entry) -> None:
+        super().__init__()
+        self.entry = entry
+        # A RAW block never uses norm1. It has one because the published network does: counts of
+        # parameters and stored weights keep their shape.
+        self.norm1 = _wide_norm(inputs)
+        self.conv1 = _conv3x3(inputs, outputs, stride)
+        self.norm2 = _wide_norm(outputs)
+        self.conv2 = _conv3x3(outputs, outputs)
+        self.shortcut: nn.Module = nn.Identity()
+        if inputs != outputs:
+            self.shortcut = nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [B, C, H, W] to [B, outputs, H / stride, W / stride]."""
+        branch = x if self.entry is _Entry.RAW else _leaky_relu(self.norm1(x))
+        skipped = branch if self.entry is _Entry.ACTIVATE_BOTH else x
+        out = self.conv2(_leaky_relu(self.norm2(self.conv1(branch))))
+        result: Tensor = out + self.shortcut(skipped)
+        return result
+
+
+class WideResNet(nn.Module):
+    """WRN-depth-k as ALIBI and PATE-FM used it (their papers say Wide-ResNet18).
+
+    Three groups of (depth - 4) / 6 blocks with 16k, 32k and 64k channels. In groups 2 and 3 the
+    first block convolves its input as it comes, neither normalized nor activated.
+    """
+
+    def __init__(self, *, depth: int, widening: int, channels: int, num_classes: int) -> None:
+        super().__init__()
+        assert depth % 6 == 4, "three groups of blocks with two convolutions each, plus four layers"
+        self.conv1 = _conv3x3(channels, 16)
+        blocks, inputs = [], 16
+        for group in range(3):
+            outputs = 16 * widening * 2**group
+            for block in range((depth - 4) // 6):
+                stride = 2 if group > 0 and block == 0 else 1
+                entry = _Entry.ACTIVATE_BRANCH
+                if inputs != outputs:
+                    entry = _Entry.ACTIVATE_BOTH if group == 0 else _Entry.RAW
+                blocks.append(_WideBlock(inputs, outputs, stride, entry))
+                inputs = outputs
+        self.blocks = nn.Sequential(*blocks)
+        self.norm = _wide_norm(inputs)
+        self.head = nn.Linear(inputs, num_classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="leaky_relu")
+        nn.init.xavier_normal_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images [B, C, H, W] to logits [B, K]."""
+        out: Tensor = self.blocks(self.conv1(x))
+        logits: Tensor = self.head(_leaky_relu(self.norm(out)).mean((2, 3)))
+        return logits

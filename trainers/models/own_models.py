@@ -1,0 +1,210 @@
+"""The user's own network: a `torch.nn.Module` of a module of theirs, named `module:Name`.
+
+It is constructed as `Name(input_shape=..., num_classes=...)`: the shape of one example's features,
+(D,) or (C, H, W), and K. It maps a batch [B, *input_shape] in single precision (images with their
+pixels standardized) to logits [B, K]. Weights come from torch's own generator, which is seeded.
+
+>>> OwnModel("networks:Wide").module, OwnModel("networks:Wide").name
+('networks', 'Wide')
+>>> chosen_model("mlp")
+<ModelName.MLP: 'mlp'>
+"""
+
+import contextlib
+import difflib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from labeldp.trainers.models.own_modules import OwnModuleMissing, here_too, own_module
+from labeldp.trainers.settings.model_name import ModelName
+
+if TYPE_CHECKING:  # settings are read without it
+    from torch import nn
+
+_ADDRESS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+class OwnModelMissing(ValueError):
+    """A network of the user's that can't be had here; the message says why and what to do."""
+
+
+class OwnModel(str):
+    """Where a network of the user's is: `module:Name`.
+
+    Sent to another process, it takes the source of its module along, for machines that don't have
+    it; what the module itself imports must be there.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, address: str) -> "OwnModel":
+        """Check the form.
+
+        Raises:
+            ValueError: No `module:Name`.
+        """
+        if not _ADDRESS.fullmatch(address):
+            raise ValueError(f"model is {address!r}; a network of your own is named module:Name")
+        return super().__new__(cls, address)
+
+    @property
+    def module(self) -> str:
+        """The module's full name."""
+        return self.partition(":")[0]
+
+    @property
+    def name(self) -> str:
+        """The class's."""
+        return self.partition(":")[2]
+
+    def kind(self) -> "type[nn.Module]":
+        """Import the class.
+
+        Raises:
+            OwnModelMissing: There is no such module or class, or it is no `torch.nn.Module`.
+        """
+        from torch import nn
+
+        try:
+            module = own_module(self.module)
+        except OwnModuleMissing as error:
+            raise OwnModelMissing(f"model is {self}, but {error}") from error
+        kind = getattr(module, self.name, None)
+        if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
+            what = "has no such name" if kind is None else "has something else by that name"
+            raise OwnModelMissing(
+                f"model is {self}, but {self.module} ({getattr(module, '__file__', None)}) {what}; "
+                "it must be a class made from torch.nn.Module"
+            )
+        return kind
+
+    def build(self, *, input_shape: tuple[int, ...], num_classes: int, seed: int) -> "nn.Module":
+        """Return the network with weights that depend on `seed` alone.
+
+        Raises:
+            OwnModelMissing: It is not there.
+            ValueError: It can't be constructed, or does not map features to logits.
+        """
+        import torch
+
+        kind = self.kind()
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.default_generator.manual_seed(seed)
+            try:
+                network = kind(input_shape=input_shape, num_classes=num_classes)
+                network.eval()
+                shape = tuple(network(torch.zeros(2, *input_shape)).shape)
+            except Exception as error:  # whatever the user's module raises
+                raise ValueError(
+                    f"model is {self}, and {self.name}(input_shape={input_shape}, "
+                    f"num_classes={num_classes}) of a batch of two raises {type(error).__name__}: "
+                    f"{error}"
+                ) from error
+        if shape != (2, num_classes):
+            raise ValueError(
+                f"model is {self}, and makes {shape} of a batch of two examples; it must be "
+                f"logits, (2, {num_classes})"
+            )
+        network.train()
+        return network
+
+    def __deepcopy__(self, memo: Any) -> "OwnModel":
+        """Return itself: it never changes."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Take the module's source along."""
+        return _arrived, (str(self), self._source())
+
+    def _source(self) -> str | None:
+        try:
+            with here_too():
+                spec = importlib.util.find_spec(self.module)
+            return Path(spec.origin).read_text() if spec and spec.origin else None
+        except (ImportError, OSError, ValueError):
+            return None
+
+
+def chosen_model(given: str) -> ModelName | OwnModel:
+    """Return what a text names: one of our networks, or one of the user's.
+
+    Raises:
+        ValueError: Neither; the message says which comes near.
+    """
+    if isinstance(given, (ModelName, OwnModel)):
+        return given
+    if isinstance(given, str):
+        if ":" in given:
+            return OwnModel(given)
+        with contextlib.suppress(ValueError):
+            return ModelName(given.lower())
+    names = [name.value for name in ModelName]
+    close = difflib.get_close_matches(str(given), names, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"it must be one of {', '.join(names)}"
+    raise ValueError(
+        f"model is {given!r}; {hint} (a network of your own is named by its place, module:Name)"
+    )
+
+
+def build(
+    model: ModelName | OwnModel,
+    *,
+    input_shape: tuple[int, ...],
+    num_classes: int,
+    seed: int,
+    width: int | None = None,
+    dropout: float = 0.0,
+    cardinalities: tuple[int, ...] | None = None,
+) -> "nn.Module":
+    """Build one of our networks or one of the user's; see `build_model`.
+
+    Raises:
+        ValueError: As `build_model`; or a width, dropout or identifiers for a network of the
+            user's, which is told of none.
+    """
+    if isinstance(model, ModelName):
+        from labeldp.trainers.models.models import build_model
+
+        return build_model(
+            model,
+            input_shape=input_shape,
+            num_classes=num_classes,
+            seed=seed,
+            width=width,
+            dropout=dropout,
+            cardinalities=cardinalities,
+        )
+    if width is not None or dropout or cardinalities is not None:
+        raise ValueError(
+            f"model is {model}, which is told of no width ({width}), dropout ({dropout}) or "
+            "identifiers; write the first two into the network itself (width=null, dropout=0), "
+            "and take model=two_branch for identifiers"
+        )
+    return model.build(input_shape=input_shape, num_classes=num_classes, seed=seed)
+
+
+def _arrived(address: str, source: str | None) -> OwnModel:
+    """Unpack a network's address; where its module is not there, make it of the source."""
+    model = OwnModel(address)
+    with here_too():
+        there = model.module in sys.modules or _found(model.module)
+    if not there and source is not None:
+        module = ModuleType(model.module)
+        module.__file__ = f"<{model.module}, sent along>"
+        sys.modules[model.module] = module
+        try:
+            exec(compile(source, module.__file__, "exec"), vars(module))
+        except Exception:
+            del sys.modules[model.module]  # whoever needs it is told that it is not there
+    return model
+
+
+def _found(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

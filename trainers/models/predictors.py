@@ -1,0 +1,358 @@
+"""What predicts, apart from what trained it: an architecture in plain values, and its arrays.
+
+A trainer hands its `Predictor` over when it is done (`Trainer.predictor`). That can be written down
+without code in it and read back where nothing trains, and gives the same bits there: it is the same
+arithmetic in the same batches. States of optimizers are no part of it.
+
+>>> from labeldp.trainers.models.models import ModelName
+>>> network = NetworkSettings(model=ModelName.MLP, input_shape=(3,), num_classes=2, width=4).build()
+>>> _ = [value.fill_(0.5) for value in network.state_dict().values()]
+>>> NetworkPredictor(
+...     network=network,
+...     settings=NetworkSettings(model=ModelName.MLP, input_shape=(3,), num_classes=2, width=4),
+... ).predict(torch.ones(1, 3))
+array([[0.5, 0.5]], dtype=float32)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.models.augmentation import normalize
+from labeldp.trainers.models.evaluation import batched_logits, probabilities_of
+from labeldp.trainers.models.fast_cnn import FittedFirst
+from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.models.own_models import OwnModel, build, chosen_model
+from labeldp.trainers.performance import Device, Performance, Precision
+
+#: What modules keep beside weights, such as a generator of dropout: nothing that predicts.
+_NO_WEIGHTS = "_extra_state"
+#: Training examples, spread over all, that a first layer is fitted to.
+_FITTED_TO = 5000
+
+
+def fitting_images(images: Tensor) -> Tensor:
+    """Return some of the images [N, ...], spread over all, that a first layer is fitted to."""
+    return images[:: max(1, len(images) // _FITTED_TO)][:_FITTED_TO]
+
+
+class Predictor(Protocol):
+    """Features in, probabilities out; `kind` names it in files."""
+
+    kind: ClassVar[str]
+
+    def predict(self, features: Tensor) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K] for features [N, ...]."""
+
+    def described(self) -> dict[str, Any]:
+        """Return the architecture: what is no array, as values that JSON has."""
+
+    def arrays(self) -> Mapping[str, Tensor]:
+        """Return weights by name, on the CPU."""
+
+    @classmethod
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> "Predictor":
+        """Return what `described` and `arrays` were taken of, on the CPU.
+
+        Raises:
+            KeyError, RuntimeError, TypeError, ValueError: They don't fit each other.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pixels:
+    """How images become numbers; data that are no images have none of it.
+
+    Attributes:
+        mean: Of each channel [C], of pixels in [0, 1].
+        std: Likewise.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def normalized(self, images: Tensor) -> Tensor:
+        """Return images uint8 [B, C, H, W] as float32, each channel standardized."""
+        mean, std = (torch.tensor(each, device=images.device) for each in (self.mean, self.std))
+        return normalize(images, mean, std)
+
+    @classmethod
+    def of(cls, mean: tuple[float, ...], std: tuple[float, ...]) -> "Pixels | None":
+        """Return the statistics of images; None for what has none."""
+        return cls(mean=mean, std=std) if mean else None
+
+
+def pixels_described(pixels: Pixels | None) -> dict[str, list[float]] | None:
+    """Return statistics as values that JSON has."""
+    return None if pixels is None else {"mean": list(pixels.mean), "std": list(pixels.std)}
+
+
+def pixels_restored(described: Mapping[str, Any] | None) -> Pixels | None:
+    """Return what `pixels_described` was given."""
+    if described is None:
+        return None
+    return Pixels(mean=tuple(described["mean"]), std=tuple(described["std"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings:
+    """What a network is built of, beside its weights.
+
+    Attributes:
+        model: Which network.
+        input_shape: Of the features of an example.
+        num_classes: K.
+        width: See `ModelName`; None takes the network's own.
+        cardinalities: See `PublicData`.
+    """
+
+    model: ModelName | OwnModel
+    input_shape: tuple[int, ...]
+    num_classes: int
+    width: int | None = None
+    cardinalities: tuple[int, ...] | None = None
+
+    @classmethod
+    def for_data(
+        cls, data: PublicData, *, model: ModelName | str, width: int | None
+    ) -> "NetworkSettings":
+        """Return what a network is built of that takes these features and tells these classes."""
+        return cls(
+            model=chosen_model(model),
+            input_shape=tuple(data.train_features.shape[1:]),
+            num_classes=data.num_classes,
+            width=width,
+            cardinalities=data.cardinalities,
+        )
+
+    @classmethod
+    def check_own(cls, data: PublicData, *, model: ModelName | str, width: int | None) -> None:
+        """Refuse a network of the user's that can't be built for these data; ours say so later.
+
+        Raises:
+            ValueError: Says why.
+        """
+        if isinstance(model, OwnModel):
+            cls.for_data(data, model=model, width=width).build()
+
+    def for_training(self, data: PublicData, seed: int, *, dropout: float = 0.0) -> nn.Module:
+        """Return the network that training starts from: seeded, and fitted to public features.
+
+        Args:
+            data: Whose training features it may look at, all of them, whatever it learns from.
+            seed: Of its weights.
+            dropout: See `build_model`.
+        """
+        network = self.seeded(seed, dropout=dropout)
+        if isinstance(network, FittedFirst):
+            images = fitting_images(data.train_features)
+            pixels = Pixels.of(data.mean, data.std)
+            network.fit_first(images if pixels is None else pixels.normalized(images))
+        return network
+
+    def build(self) -> nn.Module:
+        """Return the network with weights that are to be replaced; dropout has none."""
+        return self.seeded(0)
+
+    def seeded(self, seed: int, *, dropout: float = 0.0) -> nn.Module:
+        """Return the network with weights that depend on the seed; see `build_model`."""
+        return build(
+            self.model,
+            input_shape=self.input_shape,
+            num_classes=self.num_classes,
+            seed=seed,
+            width=self.width,
+            dropout=dropout,
+            cardinalities=self.cardinalities,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NetworkPredictor:
+    """A network.
+
+    Attributes:
+        network: With its weights, on the device that `performance` names.
+        settings: What it is built of.
+        pixels: How images become numbers; None for other features.
+        performance: Where, and in which precision and layout it was measured.
+        mirrored: Whether an image is judged by itself and its mirror image.
+    """
+
+    kind: ClassVar[str] = "network"
+
+    network: nn.Module
+    settings: NetworkSettings
+    pixels: Pixels | None = None
+    performance: Performance = field(default_factory=lambda: Performance(device=Device.CPU))
+    mirrored: bool = False
+
+    def predict(self, features: Tensor) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
+        logits = batched_logits(
+            self.network,
+            features,
+            prepare=self._prepared,
+            performance=self.performance,
+            mirrored=self.mirrored,
+        )
+        return probabilities_of(logits)
+
+    def described(self) -> dict[str, Any]:
+        """Return the architecture."""
+        settings, cardinalities = self.settings, self.settings.cardinalities
+        return {
+            "kind": self.kind,
+            "model": str(settings.model),
+            "input_shape": list(settings.input_shape),
+            "num_classes": settings.num_classes,
+            "width": settings.width,
+            "cardinalities": None if cardinalities is None else list(cardinalities),
+            "pixels": pixels_described(self.pixels),
+            "precision": self.performance.precision_here().value,
+            "channels_last": self.performance.channels_last,
+            "mirrored": self.mirrored,
+        }
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Return the network's parameters and buffers."""
+        # A copy, in the usual layout: what is written holds each array once, whatever trains on.
+        return {
+            name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+            for name, value in self.network.state_dict().items()
+            if not name.endswith(_NO_WEIGHTS)
+        }
+
+    @classmethod
+    def restored(
+        cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]
+    ) -> "NetworkPredictor":
+        """Return what `described` and `arrays` were taken of, on the CPU."""
+        cardinalities = described["cardinalities"]
+        settings = NetworkSettings(
+            model=chosen_model(described["model"]),
+            input_shape=tuple(described["input_shape"]),
+            num_classes=described["num_classes"],
+            width=described["width"],
+            cardinalities=None if cardinalities is None else tuple(cardinalities),
+        )
+        performance = Performance(
+            device=Device.CPU,
+            precision=Precision(described["precision"]),
+            channels_last=described["channels_last"],
+        )
+        if isinstance(settings.model, OwnModel):
+            network = settings.build()
+            _take_weights(network, arrays)
+        else:
+            # Without memory at first: sizes are compared before a number of the file is believed.
+            with torch.device("meta"):
+                network = settings.build()
+            network.load_state_dict(dict(arrays), assign=True)
+        return cls(
+            network=network.to(memory_format=performance.memory_format()),
+            settings=settings,
+            pixels=pixels_restored(described["pixels"]),
+            performance=performance,
+            mirrored=described.get("mirrored", False),  # files of before do not say
+        )
+
+    def _prepared(self, batch: Tensor) -> Tensor:
+        return batch if self.pixels is None else self.pixels.normalized(batch)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MeanPredictor:
+    """The mean of several: students of one ensemble.
+
+    Attributes:
+        parts: What each predicts.
+    """
+
+    kind: ClassVar[str] = "mean"
+
+    parts: tuple[Predictor, ...]
+
+    def predict(self, features: Tensor) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K], the mean over the parts."""
+        found = np.stack([part.predict(features) for part in self.parts])
+        mean: NDArray[np.float32] = found.mean(axis=0)
+        return mean
+
+    def described(self) -> dict[str, Any]:
+        """Return the architectures of the parts."""
+        return {"kind": self.kind, "parts": [part.described() for part in self.parts]}
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Return the arrays of all parts."""
+        return {
+            f"{number}.{name}": array
+            for number, part in enumerate(self.parts)
+            for name, array in part.arrays().items()
+        }
+
+    @classmethod
+    def restored(
+        cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]
+    ) -> "MeanPredictor":
+        """Return what `described` and `arrays` were taken of."""
+        parts = (
+            restored(its, below(arrays, f"{number}."))
+            for number, its in enumerate(described["parts"])
+        )
+        return cls(parts=tuple(parts))
+
+
+def _take_weights(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:
+    """Load weights into a network of the user's, which may keep more than weights."""
+    found = network.load_state_dict(dict(arrays), strict=False)
+    missing = [name for name in found.missing_keys if not name.endswith(_NO_WEIGHTS)]
+    if missing or found.unexpected_keys:
+        raise ValueError(
+            f"the network has {', '.join(missing) or 'nothing'} that the file has not, and the "
+            f"file {', '.join(found.unexpected_keys) or 'nothing'} that it has not: it was changed"
+        )
+
+
+class UnknownArchitecture(ValueError):
+    """An architecture that this version does not know; the message names it."""
+
+
+def restored(described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Predictor:
+    """Return the predictor that an architecture and its arrays were taken of, on the CPU.
+
+    Raises:
+        UnknownArchitecture: This version does not know it.
+        KeyError, RuntimeError, TypeError, ValueError: They don't fit each other.
+    """
+    # Methods hand their own kinds over, and know this module.
+    from labeldp.trainers.methods.closed_forms import (
+        ForestPredictor,
+        LinearPredictor,
+        ProbePredictor,
+    )
+
+    kinds: tuple[type[Predictor], ...] = (
+        *(NetworkPredictor, MeanPredictor),
+        *(LinearPredictor, ProbePredictor, ForestPredictor),
+    )
+    by_name = {kind.kind: kind for kind in kinds}
+    if described.get("kind") not in by_name:
+        raise UnknownArchitecture(
+            f"the architecture is {described.get('kind')!r}; this version knows "
+            f"{', '.join(by_name)}"
+        )
+    return by_name[described["kind"]].restored(described, arrays)
+
+
+def below(arrays: Mapping[str, Any], start: str) -> dict[str, Any]:
+    """Return the arrays whose names begin so, by the rest of their names."""
+    return {
+        name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)
+    }

@@ -1,0 +1,312 @@
+"""A trained model by itself: raw rows in, predictions out, in two files and without any code.
+
+`model.safetensors` holds arrays, `model.json` all else: architecture, preprocessing, classes, what
+it cost. Nothing in them is a pickle, and nothing of them is run when they are read; docs/models.md
+describes the format.
+
+>>> import tempfile
+>>> from labeldp.trainers.methods.closed_forms import ProbePredictor
+>>> from labeldp.trainers.data.preprocessing import AsTheyAre
+>>> model = TrainedModel(
+...     predictor=ProbePredictor(weights=torch.tensor([[1.0, -1.0], [0.0, 0.0]])),
+...     preprocessing=Preprocessing(steps=(AsTheyAre(columns=1),)),
+...     origin=Origin(
+...         method="pate", epsilon=2.0, delta=1e-5, num_classes=2, classes=("no", "yes"),
+...         data_name="own", fingerprint="", trial="", seed=0, noise=NoiseKind.SECURE,
+...     ),
+... )
+>>> with tempfile.TemporaryDirectory() as folder:
+...     model.save(folder)
+...     load_model(folder).predict([[0.3], [-0.3]]).tolist()
+['no', 'yes']
+"""
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load as read_arrays
+from safetensors.torch import save as written_arrays
+
+import labeldp
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.randomness import NoiseKind, is_private
+from labeldp.trainers.data.preprocessing import Preprocessing, RowsRefused, SklearnStep
+from labeldp.trainers.data.regular_files import FileRefused, open_regular, read_bytes
+from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
+from labeldp.trainers.models.own_models import OwnModelMissing
+from labeldp.trainers.models.predictors import Predictor, UnknownArchitecture, below, restored
+
+#: Of the files; counted up when an older version could not read them any more.
+FORMAT = 1
+DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
+#: A description holds categories of text columns, a few megabytes at most.
+_MOST_BYTES = 100_000_000
+_MODEL, _PREPROCESSING = "model.", "preprocessing."
+
+
+class ModelFileError(ValueError):
+    """A model's files that can't be used; the message names them, says why and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where a model comes from, and what it cost the labels; all of it may be published.
+
+    Attributes:
+        method: That trained it.
+        epsilon: Of all releases that its trial read; infinity for a baseline without noise.
+        delta: At which epsilon holds.
+        num_classes: K.
+        classes: Their names in order; None where they have none.
+        data_name: Of the data set.
+        fingerprint: Of its public part.
+        trial: Hash of the trial.
+        seed: Of its training.
+        noise: Where the labels' noise came from; who reads the seed of a seeded one draws it again.
+        provenance: What made the features that raw rows are, where an encoder did.
+    """
+
+    method: str
+    epsilon: float
+    delta: float
+    num_classes: int
+    classes: tuple[str, ...] | None
+    data_name: str
+    fingerprint: str
+    trial: str
+    seed: int
+    noise: NoiseKind
+    provenance: FeatureProvenance = NO_OUTSIDE_DATA
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        _validate.number(epsilon=self.epsilon, delta=self.delta)
+        _validate.whole(minimum=2, num_classes=self.num_classes)
+        if self.classes is not None and len(self.classes) != self.num_classes:
+            raise ValueError(f"there are {len(self.classes)} names for {self.num_classes} classes")
+
+    def facts(self) -> dict[str, Any]:
+        """Return them as they stand in `model.json`."""
+        made_by: dict[str, Any] = {}
+        if self.provenance != NO_OUTSIDE_DATA:
+            made_by["features"] = self.provenance.described()
+        if self.provenance.encoder:
+            made_by["raw_inputs"] = f"embeddings by {self.provenance.encoder}"
+        return {
+            "method": self.method,
+            "classes": None if self.classes is None else list(self.classes),
+            "num_classes": self.num_classes,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "private": is_private(self.epsilon, self.noise),
+            "noise": str(self.noise),
+            "data": {"name": self.data_name, "fingerprint": self.fingerprint},
+            "trial": self.trial,
+            "seed": self.seed,
+            **made_by,
+        }
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> "Origin":
+        """Return the origin that `facts` were taken of.
+
+        What they say of `private` is not believed: older models called seeded noise private.
+        """
+        classes = facts["classes"]
+        return cls(
+            classes=None if classes is None else tuple(map(str, classes)),
+            data_name=facts["data"]["name"],
+            fingerprint=facts["data"]["fingerprint"],
+            provenance=FeatureProvenance.restored(facts.get("features", {})),
+            **{name: facts[name] for name in ("method", "epsilon", "delta", "num_classes")},
+            **{name: facts[name] for name in ("trial", "seed")},
+            noise=NoiseKind.read(facts["noise"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainedModel:
+    """A predictor, what prepares rows for it, and where both come from.
+
+    Attributes:
+        predictor: Features in, probabilities out.
+        preprocessing: Raw rows in, features out.
+        origin: The facts, typed.
+    """
+
+    predictor: Predictor
+    preprocessing: Preprocessing
+    origin: Origin
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What `model.json` says of it: method, classes, epsilon, delta, private, data, ..."""
+        return self.origin.facts()
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """What `predict` chooses from [K]: names of classes, or their numbers."""
+        names = self.origin.classes
+        return np.arange(self.origin.num_classes) if names is None else np.array(names)
+
+    def predict_proba(self, rows: Any) -> NDArray[np.float32]:
+        """Return probabilities of the classes [N, K].
+
+        Args:
+            rows: N rows as the training had them before any preparation: a matrix, a DataFrame or
+                mapping of columns, or images.
+
+        Raises:
+            ValueError: Rows of another kind than those it was trained on, or none at all.
+        """
+        try:
+            features = self.preprocessing(rows)
+        except RowsRefused as error:
+            made_by = self.origin.provenance
+            if not made_by.encoder:
+                raise
+            raise RowsRefused(
+                f"{error}; this model takes embeddings of images and not images: make them by "
+                f"`labeldp embed IMAGES --encoder {made_by.encoder} -o ROWS.npy`, with weights of "
+                f"SHA-256 {made_by.weights[:16]}..."
+            ) from error
+        if not len(features):
+            raise ValueError("there are no rows to predict; give at least one")
+        return self.predictor.predict(features)
+
+    def predict(self, rows: Any) -> NDArray[Any]:
+        """Return the likeliest class [N] of each row: its name, or its number if it has none."""
+        chosen: NDArray[Any] = self.classes[self.predict_proba(rows).argmax(1)]
+        return chosen
+
+    def after(self, transformers: Any) -> "TrainedModel":
+        """Return a model of rows that pass through scikit-learn's fitted transformers first."""
+        if transformers is None:
+            return self
+        steps = (SklearnStep.of(transformers), *self.preprocessing.steps)
+        return replace(self, preprocessing=Preprocessing(steps=steps))
+
+    def files(self) -> dict[str, bytes]:
+        """Return the content of the model's files by name; the description comes last."""
+        arrays = {_MODEL + name: value for name, value in self.predictor.arrays().items()}
+        for name, value in self.preprocessing.arrays().items():
+            arrays[_PREPROCESSING + name] = torch.from_numpy(np.array(value, order="C"))
+        packed = written_arrays(arrays)
+        described = {
+            "format": FORMAT,
+            "labeldp": labeldp.__version__,
+            "architecture": self.predictor.described(),
+            "preprocessing": self.preprocessing.described(),
+            **self.facts,
+            "arrays": {"file": ARRAYS, "sha256": hashlib.sha256(packed).hexdigest()},
+        }
+        return {ARRAYS: packed, DESCRIPTION: _json(described).encode()}
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model's two files, for their owner alone; the description last.
+
+        Raises:
+            OSError: They can't be written.
+        """
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        for name, content in self.files().items():
+            draft = place / f".{name}.{secrets.token_hex(4)}.draft"
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                with open(descriptor, "wb") as file:
+                    file.write(content)
+                draft.replace(place / name)
+            except BaseException:
+                draft.unlink(missing_ok=True)
+                raise
+
+
+def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
+    """Return the model in `folder`, on the CPU; neither Ray nor MLflow is needed.
+
+    Raises:
+        ModelFileError: There is none, its files are damaged or of another version, or its
+            architecture is not known here.
+    """
+    place = Path(folder)
+    description = place / DESCRIPTION
+    facts = _description(description)
+    path = place / ARRAYS
+    try:
+        with open_regular(path) as file:
+            packed = file.read()
+        if hashlib.sha256(packed).hexdigest() != facts["arrays"]["sha256"]:
+            raise ModelFileError(
+                f"{path} is not what {description.name} was written with (another SHA-256): the "
+                "file is damaged or of another model; copy both files again"
+            )
+        # Fresh memory, laid out as what a network in training has.
+        arrays = {name: value.clone() for name, value in read_arrays(packed).items()}
+        of_steps = below(arrays, _PREPROCESSING)
+        return TrainedModel(
+            predictor=restored(facts["architecture"], below(arrays, _MODEL)),
+            preprocessing=Preprocessing.restored(
+                facts["preprocessing"], {name: value.numpy() for name, value in of_steps.items()}
+            ),
+            origin=Origin.of_facts(facts),
+        )
+    except ModelFileError:
+        raise
+    except OwnModelMissing as error:
+        raise ModelFileError(
+            f"{description} was trained with a network of its user's own, whose module has to be "
+            f"here to read it: {error}"
+        ) from error
+    except OSError as error:
+        raise ModelFileError(f"{path} can't be read ({error.strerror})") from error
+    except UnknownArchitecture as error:
+        raise ModelFileError(
+            f"{description}: {error}; it was written by labeldp {facts.get('labeldp')}, this is "
+            f"{labeldp.__version__}: use that version"
+        ) from error
+    except (
+        *(AttributeError, FileRefused, IndexError, KeyError, SafetensorError),
+        *(RuntimeError, TypeError, ValueError),
+    ) as error:
+        first = (str(error).strip() or "nothing more is known").splitlines()[0]
+        raise ModelFileError(
+            f"{place} holds no whole model ({type(error).__name__}: {first[:300]}); copy both "
+            f"files again, or use labeldp {facts.get('labeldp')}, which wrote it"
+        ) from error
+
+
+def _description(path: Path) -> dict[str, Any]:
+    """What `model.json` says, of a version that this one reads."""
+    try:
+        facts: dict[str, Any] = json.loads(read_bytes(path, most_bytes=_MOST_BYTES))
+    except FileNotFoundError as error:
+        raise ModelFileError(
+            f"{path} is not there; name the folder of a model, such as RESULTS/models/TRIAL"
+        ) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path} can't be read ({error}); copy the file again") from error
+    version = facts.get("format") if isinstance(facts, dict) else None
+    if version != FORMAT:
+        raise ModelFileError(
+            f"{path} is of format {version!r}, and this labeldp ({labeldp.__version__}) reads "
+            f"format {FORMAT}; use the version that wrote it"
+        )
+    return facts
+
+
+def _json(described: Mapping[str, Any]) -> str:
+    text = json.dumps(described, indent=1)
+    # Python's own name of infinity is no JSON; every reader takes 1e999 for it. In a text this
+    # would have its quotation marks escaped.
+    return text.replace('"epsilon": Infinity', '"epsilon": 1e999') + "\n"
