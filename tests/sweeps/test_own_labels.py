@@ -1,22 +1,23 @@
 """A user's own file without test labels: trained, chosen and reported by estimated accuracy.
 
-Through the command line, one start of Ray; no public label anywhere.
+Through the command line, without Ray; no public label anywhere.
 """
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.command_line import main
+from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records.results import ResultsFolder
+from tests.faults.without_cluster import without_cluster
+from tests.platform.stores import new_store
 
-pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 QUICKSTART = Path(__file__).resolve().parents[2] / "sweeps" / "quickstart.py"
 EXAMPLES, CLASSES = 3000, 3
@@ -35,7 +36,7 @@ def own_file(folder: Path) -> Path:
 
 
 def test_a_sweep_without_any_public_label(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = [
         "data.name=own",
@@ -49,23 +50,16 @@ def test_a_sweep_without_any_public_label(
         "audit.canaries=50",
     ]
     results = tmp_path / "results"
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS")
-    }
-    command = [sys.executable, str(QUICKSTART), "--results", str(results), "--json"]
-    ran = subprocess.run(
-        [*command, "--choose-by", "estimated", "--max-epsilon-total", "2", *settings],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=800,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    outcome = json.loads(ran.stdout.splitlines()[-1])
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    new_store(results)
+    arguments = ["--results", str(results), "--json", "--choose-by", "estimated"]
+    with without_cluster():
+        code = sweep_command.run(
+            load_sweep(str(QUICKSTART)), [*arguments, "--max-epsilon-total", "2", *settings]
+        )
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    outcome = json.loads(captured.out.splitlines()[-1])
     assert (outcome["finished"], outcome["failed"]) == (2, 0)
     # Chosen by the estimate: the model that has learned something, and by far.
     (best,) = outcome["pareto"]
