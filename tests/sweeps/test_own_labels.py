@@ -15,7 +15,7 @@ from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records.results import ResultsFolder
 from tests.faults.without_cluster import without_cluster
-from tests.platform.stores import new_store
+from tests.platform.sweep.stores import new_store
 
 pytestmark = pytest.mark.timeout(900)
 
