@@ -16,9 +16,7 @@ from labeldp.trainers.methods.targets import targets_of
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import soft_cross_entropy
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.alibi import AlibiConfig, Noise
-
-__all__ = ["Alibi", "AlibiConfig", "Noise"]
+from labeldp.trainers.settings.alibi import AlibiConfig
 
 
 class Alibi(OneNetwork):

@@ -24,8 +24,6 @@ from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import soft_cross_entropy
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig as AlibiPriorConfig
-from labeldp.trainers.settings.alibi_prior import PriorLabelsConfig as PriorLabelsConfig
 from labeldp.trainers.settings.learner import LearnerConfig
 
 #: Into how many groups of examples that look alike a model divides a data set, roughly: it pools

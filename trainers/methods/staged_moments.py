@@ -24,7 +24,7 @@ from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import EpochMetrics, soft_cross_entropy
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.staged_moments import StagedMomentsConfig as StagedMomentsConfig
+from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
 from labeldp.trainers.trainer import LabelSource
 
 

@@ -21,9 +21,7 @@ from torch import Tensor
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.trainers.settings.noise import LabelMechanism as LabelMechanism
-from labeldp.trainers.settings.noise import Noise as Noise
-from labeldp.trainers.settings.noise import label_mechanism as label_mechanism
+from labeldp.trainers.settings.noise import LabelMechanism
 
 
 @dataclass(frozen=True, kw_only=True)

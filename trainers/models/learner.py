@@ -30,7 +30,7 @@ from labeldp.trainers.models.schedules import (
 from labeldp.trainers.models.sgd import Sgd, parameter_groups
 from labeldp.trainers.models.weight_average import WeightAverage
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.learner import LearnerConfig as LearnerConfig
+from labeldp.trainers.settings.learner import LearnerConfig
 
 #: (logits [B, K] in single precision, places in the release [B]) -> loss.
 BatchLoss = Callable[[Tensor, Tensor], Tensor]

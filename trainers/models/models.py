@@ -19,7 +19,7 @@ from torch.nn import functional
 from labeldp.mechanisms import _validate
 from labeldp.trainers.models.fast_cnn import SMALLEST_SIDE, FastCnn
 from labeldp.trainers.models.two_branch import TwoBranch
-from labeldp.trainers.settings.model_name import ModelName as ModelName
+from labeldp.trainers.settings.model_name import ModelName
 
 #: Below this height or width the small CNN keeps every pixel in its first layer.
 _SMALLEST_STRIDED = 16

@@ -27,9 +27,9 @@ from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.augmentation import normalize
 from labeldp.trainers.models.evaluation import batched_logits, probabilities_of
 from labeldp.trainers.models.fast_cnn import FittedFirst
-from labeldp.trainers.models.models import ModelName
 from labeldp.trainers.models.own_models import OwnModel, build, chosen_model
 from labeldp.trainers.performance import Device, Performance, Precision
+from labeldp.trainers.settings.model_name import ModelName
 
 #: What modules keep beside weights, such as a generator of dropout: nothing that predicts.
 _NO_WEIGHTS = "_extra_state"

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from labeldp.trainers.methods.closed_forms import ForestPredictor, LinearPredictor, ProbePredictor
-from labeldp.trainers.methods.pate.forests import ForestSettings, fit_forest
+from labeldp.trainers.methods.pate.forests import fit_forest
 from labeldp.trainers.models.predictors import Pixels, restored
+from labeldp.trainers.settings.forest import ForestSettings
 
 RANDOM = np.random.default_rng(0)
 FEATURES = torch.from_numpy(RANDOM.normal(size=(500, 6)).round(1).astype(np.float32))

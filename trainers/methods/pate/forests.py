@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.trainers.methods.closed_forms import ForestPredictor
-from labeldp.trainers.settings.forest import ForestSettings as ForestSettings
+from labeldp.trainers.settings.forest import ForestSettings
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

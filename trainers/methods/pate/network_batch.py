@@ -18,13 +18,14 @@ from torch.nn import functional
 from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.models.augmentation import normalize
-from labeldp.trainers.models.learner import LearnerConfig, seeds_of
-from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.models.learner import seeds_of
 from labeldp.trainers.models.predictors import NetworkSettings
 from labeldp.trainers.models.recipe import Recipe
 from labeldp.trainers.models.schedules import TrainingDiverged, batches, rate_factor
 from labeldp.trainers.models.sgd import ParameterGroup, Sgd
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.model_name import ModelName
 
 #: Examples, over all networks, in one forward pass when nothing is learned from it.
 _EVALUATION_BATCH = 8192

@@ -22,8 +22,7 @@ from labeldp.trainers.models.predictors import MeanPredictor
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.ensemble import EnsembleConfig
-from labeldp.trainers.settings.pate import AggregatorKind as AggregatorKind
-from labeldp.trainers.settings.pate import PateConfig as PateConfig
+from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.trainer import LabelSource, Trainer
 
 

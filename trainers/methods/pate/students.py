@@ -25,8 +25,7 @@ from labeldp.trainers.models.predictors import Predictor
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.student import StudentConfig as StudentConfig
-from labeldp.trainers.settings.student import StudentKind as StudentKind
+from labeldp.trainers.settings.student import StudentConfig, StudentKind
 
 
 class Student(Protocol):

@@ -22,8 +22,7 @@ from labeldp.trainers.methods.pate.network_batch import fits_one_batch, train_an
 from labeldp.trainers.methods.pate.probes import train_probes, vote
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig as EnsembleConfig
-from labeldp.trainers.settings.ensemble import TeacherKind as TeacherKind
+from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
 
 #: Raised when the same settings would give other votes than before.
 VERSION = 1
