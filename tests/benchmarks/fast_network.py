@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData
-from labeldp.trainers.models.fast_training import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.recipe import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.models.schedules import EpochMetrics, Schedule
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
 from labeldp.trainers.settings.learner import LearnerConfig

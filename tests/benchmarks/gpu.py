@@ -26,8 +26,7 @@ import torch
 
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.methods.fixmatch import FixMatch
-from labeldp.trainers.methods.fixmatch.rand_augment import RandAugment
-from labeldp.trainers.methods.fixmatch.views import ImageViews
+from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment
 from labeldp.trainers.methods.pate.teachers import TeacherVotes
 from labeldp.trainers.models.augmentation import CropAndFlip
 from labeldp.trainers.performance import Performance

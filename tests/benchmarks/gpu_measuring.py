@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.models.models import build_model
+from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.model_name import ModelName
 

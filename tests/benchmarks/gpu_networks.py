@@ -1,7 +1,7 @@
 """Speeds of the fast network and of encoders that are trained without labels, for `gpu`."""
 
 from labeldp.trainers.encoders.pretraining import Pretraining
-from labeldp.trainers.models.fast_training import fast_training
+from labeldp.trainers.models.recipe import fast_training
 from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.model_name import ModelName
 from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig

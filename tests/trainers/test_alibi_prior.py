@@ -9,7 +9,7 @@ import torch
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.methods.alibi_prior import AlibiPrior, weight_of_prior
+from labeldp.trainers.methods.alibi import AlibiPrior, weight_of_prior
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.alibi import AlibiConfig

@@ -9,10 +9,9 @@ import torch
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
+from labeldp.trainers.methods.recommender import Recommender, rmse, stars_of
 from labeldp.trainers.models.features import label_free_features
-from labeldp.trainers.models.models import build_model
-from labeldp.trainers.models.recommender import Recommender, rmse, stars_of
-from labeldp.trainers.models.two_branch import TwoBranch
+from labeldp.trainers.models.networks import TwoBranch, build_model
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.convex import ConvexConfig

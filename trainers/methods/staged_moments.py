@@ -1,6 +1,6 @@
 """Moment labels in stages: each stage's network lends its features to the next stage's question.
 
-Moment labels are a smooth function of features, fitted to noisy sums of labels (`kernel_moments`).
+Moment labels are a smooth function of features, fitted to noisy sums of labels (`prior_inputs`).
 A network of convolutions that learns from them sees more than these features show, and is right
 where they are wrong. So the budget is divided: the first stage asks about label-free features; a
 network learns from the answer; the next stage asks again, about those features and the network's

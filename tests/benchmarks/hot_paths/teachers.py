@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.methods.pate.probes import train_probes, vote
+from labeldp.trainers.methods.pate.closed_forms import train_probes, vote
 from labeldp.trainers.methods.pate.teachers import TeacherVotes
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.performance import Device, Performance

@@ -13,8 +13,7 @@ from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.held_out import set_aside
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData
 from labeldp.trainers.methods.fixmatch import FixMatch
-from labeldp.trainers.methods.pate.pate_fm import Pate
-from labeldp.trainers.methods.pate.students import start_student
+from labeldp.trainers.methods.pate.pate_fm import Pate, start_student
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.bit_flip import BitFlipConfig

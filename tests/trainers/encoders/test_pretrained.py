@@ -29,7 +29,7 @@ from labeldp.trainers.encoders.image_sources import ArraySource, image_source
 from labeldp.trainers.encoders.pretrained import MirroredFeatures, shared_images
 from labeldp.trainers.encoders.public_training import CACHE
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.models.fast_cnn import FastCnn
+from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.alibi_prior import PriorLabelsConfig
 from tests.platform.cli.asked import refusal

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from labeldp.platform.sweep.configuration import METHODS, TrialConfig, with_changes
-from labeldp.trainers.models.fast_training import LABEL_SMOOTHING, as_changes, fast_training
-from labeldp.trainers.models.recipe import Flip
+from labeldp.trainers.models.recipe import LABEL_SMOOTHING, Flip, as_changes, fast_training
 from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.settings.lp_mst import LpMstConfig

@@ -2,8 +2,7 @@
 
 from labeldp.platform.sweep import data_settings
 from labeldp.trainers.models.features import image_features
-from labeldp.trainers.models.patch_encoder import PatchFeatures
-from labeldp.trainers.models.random_patches import RandomPatchFeatures
+from labeldp.trainers.models.patches import PatchFeatures, RandomPatchFeatures
 from labeldp.trainers.settings.feature_set import FeatureSet
 
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from labeldp.trainers.data.labelled_data import PublicData, load
-from labeldp.trainers.methods.fixmatch import FixMatch
-from labeldp.trainers.methods.fixmatch.loss import cosine_factor
+from labeldp.trainers.methods.fixmatch import FixMatch, cosine_factor
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.settings.fixmatch import FixMatchConfig, WeakBranch
 from labeldp.trainers.settings.model_name import ModelName

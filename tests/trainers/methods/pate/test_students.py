@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.pate.probes import train_probes
-from labeldp.trainers.methods.pate.students import Student, start_student
+from labeldp.trainers.methods.pate.closed_forms import train_probes
+from labeldp.trainers.methods.pate.pate_fm import Student, start_student
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.fixmatch import FixMatchConfig
 from labeldp.trainers.settings.forest import ForestSettings
