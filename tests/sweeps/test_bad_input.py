@@ -14,8 +14,8 @@ from labeldp.platform.sweep import open_sweep
 from labeldp.platform.sweep.configuration import DataSettings, TrialConfig
 from labeldp.platform.sweep.cost import check_priors
 from labeldp.platform.sweep.sweep import Sweep, plan_trials
-from labeldp.trainers.methods.alibi_prior import PriorLabelsConfig
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
+from labeldp.trainers.settings.alibi_prior import PriorLabelsConfig
 from tests.sweeps.front_door import Door
 
 

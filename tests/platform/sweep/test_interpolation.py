@@ -17,7 +17,7 @@ from labeldp.platform.sweep.configuration import (
 from labeldp.platform.sweep.overrides import parse_overrides, read_yaml
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
-from labeldp.trainers.methods.alibi import AlibiConfig
+from labeldp.trainers.settings.alibi import AlibiConfig
 
 SECRET = "hunter2-planted"
 QUICKSTART = str(Path(__file__).parents[3] / "sweeps" / "quickstart.py")
