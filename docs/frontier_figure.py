@@ -1,4 +1,4 @@
-"""Draw docs/frontier.svg from the tables of docs/reproduction.md: `python docs/frontier_figure.py`."""
+"""Draw docs/frontier.svg from the tables of reproduction.md: `python docs/frontier_figure.py`."""
 
 import re
 from pathlib import Path
