@@ -18,9 +18,9 @@ def margins(text: str, dataset: str) -> list[tuple[float, float, float]]:
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if len(cells) < 5:
             break
-        numbers = [NUMBER.match(cell) for cell in (cells[0], cells[2], cells[3])]
-        if all(numbers):
-            rows.append(tuple(float(each[0]) for each in numbers if each))
+        epsilon, ours, published = (NUMBER.match(cells[place]) for place in (0, 2, 3))
+        if epsilon and ours and published:
+            rows.append((float(epsilon[0]), float(ours[0]), float(published[0])))
     return rows
 
 
