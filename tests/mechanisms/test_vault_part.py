@@ -64,13 +64,6 @@ def test_parts_are_charged_apart() -> None:
     assert vault.epsilon(delta=0.0) == 3.0
 
 
-def test_the_same_part_asks_for_the_same_release_and_pays_once() -> None:
-    vault, training, _ = parts()
-    mechanism = RandomizedResponse(epsilon=1.0, num_classes=3)
-    first, again = training.release(mechanism), training.release(mechanism)
-    assert first.key == again.key and len(vault.charges()) == 1
-
-
 def test_ensembles_train_on_a_part_and_their_answers_charge_it_alone() -> None:
     vault, training, held_out = parts()
     shards = training.partition(2, seed=0)
