@@ -31,8 +31,8 @@ from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabel
 from labeldp.platform.vault.trial_labels import TrialLabels
 from labeldp.trainers.data.held_out import set_aside
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData
-from labeldp.trainers.methods.alibi import AlibiConfig, Noise
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.alibi import AlibiConfig, Noise
 from tests.trainers.small_data import small_table
 
 BASE = TrialConfig(

@@ -22,11 +22,12 @@ from labeldp.platform.sweep.sweep import PlannedTrial, ensembles_of
 from labeldp.platform.sweep.trial import Rungs, TrialOutcome, run_trial
 from labeldp.platform.vault.trial_labels import TrialLabels
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.lp_mst import LpMstConfig
 from labeldp.trainers.methods.one_network import OneNetwork
-from labeldp.trainers.models.learner import Learner, LearnerConfig
+from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.trained_model import load_model
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 from tests.trainers.tiny_data import digits
 
