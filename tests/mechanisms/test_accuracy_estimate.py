@@ -101,13 +101,6 @@ def test_a_classifier_that_is_always_right_still_has_an_error(way: str) -> None:
     assert low < 1.0 <= high
 
 
-def test_a_count_of_a_few_hundredths_tells_tenths_of_a_percent_among_50000() -> None:
-    count = CorrectCount(epsilon=0.05)
-    found = AccuracyEstimate.from_count(45_000, examples=50_000, mechanism=count)
-    assert found.error < 0.002
-    assert np.sqrt(2) * found.count_scale < 0.001
-
-
 def test_the_best_of_many_looks_better_than_it_is_unless_the_interval_is_corrected() -> None:
     generator, models = np.random.default_rng(2), 30
     plain = corrected = 0
