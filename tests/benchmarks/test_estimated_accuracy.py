@@ -17,8 +17,7 @@ from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.mechanisms.vault_part import VaultPart, divided
 from labeldp.platform.sweep.evaluation_settings import DEFAULT_SHARE, LEAST_EPSILON
-from labeldp.trainers.data.held_out import set_aside
-from labeldp.trainers.data.labelled_data import LabelledData, load
+from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
 from labeldp.trainers.methods.alibi import AlibiConfig
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.models.schedules import Schedule

@@ -31,8 +31,7 @@ from labeldp.platform.sweep.trial import run_trial
 from labeldp.platform.vault.home_handle import HomeHandle
 from labeldp.platform.vault.vault_client import VaultClient
 from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels, VaultHome
-from labeldp.trainers.data.held_out import set_aside
-from labeldp.trainers.data.labelled_data import LabelledData, PublicData
+from labeldp.trainers.data.labelled_data import LabelledData, PublicData, set_aside
 from labeldp.trainers.methods.alibi import AlibiConfig, Noise
 from labeldp.trainers.performance import Device, Performance
 from tests.trainers.small_data import small_table

@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.data.held_out import set_aside
-from labeldp.trainers.data.labelled_data import LabelledData, PublicData
+from labeldp.trainers.data.labelled_data import LabelledData, PublicData, set_aside
 from labeldp.trainers.methods.alibi import AlibiConfig
 from labeldp.trainers.methods.bit_flip import BitFlipConfig
 from labeldp.trainers.methods.consensus import ConsensusConfig

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.pate.votes import count_votes
-from labeldp.trainers.data.adult import read_adult_rows
 from labeldp.trainers.data.columns import encode, standardize
+from labeldp.trainers.data.published import read_adult_rows
 from labeldp.trainers.methods.pate.forests import ForestSettings, fit_forest
 
 #: Columns that say what the attack is to find out.
