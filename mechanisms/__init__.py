@@ -4,7 +4,7 @@ A map of this folder; every module opens with what it is, from which paper, and 
 
 | question | modules |
 |---|---|
-| Where do labels live, what leaves? | `vault`, `vault_part`, `release_store`, |
+| Where do labels live, what leaves? | `vault`, `release_store`, |
 | | `release_address`, `descriptions`, `ledger` |
 | Where does noise come from? | `randomness`; `secure_noise` on `exact_digits` |
 | What is done to each label? | `additive_noise`, `randomized_response`, `bit_flip`, |

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,11 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.joint_ledger import LedgerPart, joint_delta, joint_epsilon
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
-from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.records.private_files import inner_folder, private_folder, replacing
 from labeldp.platform.vault.vault_identity import StoreUnusable, refuse_if_gone
 from labeldp.platform.vault.vault_store import SqliteStore
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -144,12 +145,12 @@ class SharedVault:
         """Where ensembles' votes are kept; None for a vault in memory."""
         return None if self.folder is None else self.folder / "votes"
 
-    def lock_away(self, side: PublicSide, lock: Callable[[ReleaseStore], LabelVault]) -> LabelVault:
-        """Return the vault of a fit's labels: the one that is there, or a new one.
+    def lock_away(self, side: PublicSide, lock: Callable[[ReleaseStore], Made]) -> Made:
+        """Return the home of a fit's labels, on the store that is there or a new one.
 
         Args:
             side: What is public of the fit.
-            lock: Puts the labels into a vault on a store.
+            lock: Makes the home, with a vault on that store.
 
         Raises:
             OtherLabels: An earlier fit on these rows had other labels, and nobody called `relabel`.

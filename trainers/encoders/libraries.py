@@ -37,8 +37,7 @@ from labeldp.trainers.encoders.encoder import (
     finished,
     first_line,
 )
-from labeldp.trainers.models.own_models import OwnModel
-from labeldp.trainers.models.own_modules import OwnModuleMissing, own_module
+from labeldp.trainers.models.own_models import OwnModel, OwnModuleMissing, own_module
 
 #: How long, and how often, the hub is asked before weights are refused.
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 3.0, 1.0

@@ -33,11 +33,12 @@ from labeldp.trainers.encoders.encoder import (
 )
 from labeldp.trainers.encoders.image_sources import ArraySource, ImageSource
 from labeldp.trainers.encoders.libraries import WeightsRefused, digest_of, put_in, read_weights
-from labeldp.trainers.models.fast_cnn import FastCnn
-from labeldp.trainers.models.fast_training import HALF_WIDTH, LABEL_SMOOTHING, fast_training
-from labeldp.trainers.models.learner import Learner, LearnerConfig
+from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.models.predictors import NetworkSettings
+from labeldp.trainers.models.recipe import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.performance import Device, Performance, Precision
+from labeldp.trainers.settings.learner import LearnerConfig
 
 #: Share of the images that may be in both sets. Collections from the web have a few images twice.
 _MOST_SHARED = 0.01
