@@ -11,7 +11,7 @@ A map of this folder; every module opens with what it is, from which paper, and 
 | | `rr_with_prior`, `cluster_prior`, `label_moments` |
 | How is a noisy label read? | `posterior`, `debiased_loss` |
 | How accurate, without test labels? | `accuracy_estimate`, `correct_count` |
-| What does it cost? | `accounting`, `calibration`, `selection`, `joint_ledger` |
+| What does it cost? | `accounting`, `calibration`, `selection` |
 | How do votes become answers, what do they cost? | the room `pate` |
 | How leaky does it prove? | the room `auditing` |
 | How are arguments checked and refused? | `_validate`, `_arrays` |

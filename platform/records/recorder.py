@@ -149,10 +149,10 @@ class Recorder(tune.Callback):
         with self._tracking():
             self.tracker.reconcile()
         for digest, record in records.items():
-            has = self.tracker.has(digest) and digest not in self._owed
-            if digest in self.plans and not self._tracking_lost and not has:
+            if digest in self.plans and not self._tracking_lost:
                 with self._tracking():
-                    self._mirror(record)
+                    if digest in self._owed or not self.tracker.has(digest):
+                        self._mirror(record)
         return not self._tracking_lost
 
     def open_child(self, digest: str, *, kept: TrialRecord | None = None) -> str:

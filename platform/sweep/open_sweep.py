@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labeldp.mechanisms.ledger import Budget
@@ -255,8 +254,7 @@ def _tracker(checked: CheckedSweep, earlier: _Earlier) -> "Tracker":
     tracker = Tracker(
         uri=checked.options.tracking_uri or default_uri(folder.path),
         experiment=checked.sweep.name,
-        artifacts=folder.path / "artifacts",
-        formerly=None if identity.path is None else Path(identity.path, "artifacts"),
+        results=folder.path,
     )
     if not identity:
         tracker.refuse_doubles(list(folder.records()), sweep_id=earlier.vault)

@@ -88,15 +88,6 @@ def test_ensembles_that_happen_to_vote_alike_share_no_answers(tmp_path: Path) ->
     assert desk.answers(other, (REQUEST,), **asked).keys == two.keys
 
 
-def test_answers_from_before_ensembles_were_named_are_read_again(tmp_path: Path) -> None:
-    desk, vault = a_desk(tmp_path)
-    votes = count_votes(train(desk), num_classes=3)
-    before = vault.release_from_votes(REQUEST, votes, noise=NOISE)
-    reply = desk.answers(ENSEMBLE, (REQUEST,), delta=1e-5, publish_cost=False, noise=NOISE)
-    assert reply.keys == (before.key,) and len(vault.charges()) == 1
-    np.testing.assert_array_equal(reply.values, before.values)
-
-
 def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
     desk, vault = a_desk(tmp_path)
     votes = count_votes(train(desk), num_classes=3)
