@@ -163,8 +163,7 @@ def fetch_set(name: str, *, root: str | Path | None = None) -> SetFetched:
     Raises:
         ValueError: There is no such set, it can't be downloaded, or it came damaged.
     """
-    from labeldp.trainers.data.catalog import find
-    from labeldp.trainers.data.fetch import fetch
+    from labeldp.trainers.data.catalog import fetch, find
     from labeldp.trainers.data.files import data_root
 
     fetch(name, root)

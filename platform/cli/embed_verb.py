@@ -84,8 +84,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _embed(options: argparse.Namespace) -> Any:
     from labeldp.trainers.encoders.embedding import EmbedRequest, embed
-    from labeldp.trainers.encoders.encoder import EncoderRequest
-    from labeldp.trainers.encoders.pooling import Pool
+    from labeldp.trainers.encoders.encoder import EncoderRequest, Pool
     from labeldp.trainers.performance import Device
 
     request = EmbedRequest(

@@ -55,9 +55,8 @@ def check_own(source: "OwnSource") -> OwnCheck:
     Args:
         source: Which file, and what is said of it so far.
     """
-    from labeldp.trainers.data.own_data import read_own
+    from labeldp.trainers.data.own_data import ColumnsLeftOut, read_own
     from labeldp.trainers.data.own_description import describe
-    from labeldp.trainers.data.own_features import ColumnsLeftOut
     from labeldp.trainers.data.own_files import read_table
     from labeldp.trainers.data.set_size import fingerprint_of, size_of
 

@@ -11,8 +11,7 @@ from labeldp.platform.records.mlflow_model import prediction_columns
 from labeldp.platform.records.private_files import replacing
 from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.trainers.data.columns import ColumnsIgnored
-from labeldp.trainers.encoders.embedding_record import checked_record
-from labeldp.trainers.encoders.provenance import FeatureProvenance
+from labeldp.trainers.encoders.provenance import FeatureProvenance, checked_record
 from labeldp.trainers.models.trained_model import load_model
 
 _ENDINGS = (".parquet", ".csv")

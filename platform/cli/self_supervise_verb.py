@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from labeldp.platform.cli.verb import Verb, plain_text
 
 if TYPE_CHECKING:  # torch, which `labeldp --help` has no use for
-    from labeldp.trainers.encoders.kept_pretraining import Pretrained
-    from labeldp.trainers.encoders.pretraining import PretrainingMetrics
+    from labeldp.trainers.encoders.pretraining import Pretrained, PretrainingMetrics
 
 #: Networks that can be an encoder, by the name that people type.
 _MODELS = ("fast_cnn", "resnet18", "wide_resnet28", "small_cnn")
@@ -53,7 +52,7 @@ def _told(metrics: "PretrainingMetrics") -> None:
 
 def _self_supervise(options: argparse.Namespace) -> Any:
     from labeldp.platform.sweep.endings import Unfinished
-    from labeldp.trainers.encoders.kept_pretraining import (
+    from labeldp.trainers.encoders.pretraining import (
         PretrainRequest,
         pretrain,
         training_images,

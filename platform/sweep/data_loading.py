@@ -5,8 +5,7 @@ from pathlib import Path
 
 from labeldp.platform.sweep.configuration import DataSettings, EvaluationSettings, FeatureSet
 from labeldp.platform.sweep.data_size import as_on_disk
-from labeldp.trainers.data.held_out import set_aside
-from labeldp.trainers.data.labelled_data import LabelledData, labelled
+from labeldp.trainers.data.labelled_data import LabelledData, labelled, set_aside
 from labeldp.trainers.models.features import described_by_features, image_features
 
 

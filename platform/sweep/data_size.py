@@ -6,10 +6,8 @@ from pathlib import Path
 from labeldp.platform.sweep.data_settings import OWN_KEYS, DataSettings
 from labeldp.platform.sweep.evaluation_settings import EvaluationSettings
 from labeldp.trainers.data.catalog import find
-from labeldp.trainers.data.embedded import with_embeddings
-from labeldp.trainers.data.files import Splits, data_root
-from labeldp.trainers.data.held_out import held_out_count
-from labeldp.trainers.data.own_data import read_own
+from labeldp.trainers.data.files import Splits, data_root, held_out_count
+from labeldp.trainers.data.own_data import read_own, with_embeddings
 from labeldp.trainers.data.set_size import size_of
 
 

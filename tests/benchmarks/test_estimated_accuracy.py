@@ -16,8 +16,7 @@ from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf
 from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.sweep.evaluation_settings import DEFAULT_SHARE, LEAST_EPSILON
-from labeldp.trainers.data.held_out import set_aside
-from labeldp.trainers.data.labelled_data import LabelledData, load
+from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Performance

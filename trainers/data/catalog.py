@@ -10,17 +10,95 @@ Traceback (most recent call last):
 ValueError: there is no data set 'mnits'; did you mean mnist?
 """
 
+import contextlib
 import difflib
+import os
+import sys
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
-from labeldp.trainers.data.adult import read_adult
-from labeldp.trainers.data.data_set import DataSet, Layout
-from labeldp.trainers.data.downloads import file_by_file, from_torchvision
-from labeldp.trainers.data.images import read_cifar_binary, read_cifar_pickle, read_digits
-from labeldp.trainers.data.layouts import cifar_layout, idx_layout, published_files
-from labeldp.trainers.data.movielens import read_movielens
-from labeldp.trainers.data.svhn import read_svhn
+import numpy as np
+
+from labeldp.trainers.data.data_set import DataSet, Layout, file_by_file, from_torchvision
+from labeldp.trainers.data.files import PublishedFile, Splits, data_root
+from labeldp.trainers.data.published import (
+    Batch,
+    read_adult,
+    read_cifar_binary,
+    read_cifar_pickle,
+    read_digits,
+    read_idx_folder,
+    read_movielens,
+    read_svhn,
+)
 from labeldp.trainers.extensions import Registry
+
+
+def published_files(folder: str, *named: tuple[str, int, str | None]) -> tuple[PublishedFile, ...]:
+    """Return files of one folder, each given by name, size in bytes and MD5 or None."""
+    return tuple(
+        PublishedFile(path=f"{folder}/{name}", size=size, md5=md5) for name, size, md5 in named
+    )
+
+
+def idx_layout(
+    folder: str,
+    digests: tuple[str | None, str | None, str | None, str | None],
+    classes: tuple[str, ...] | None = None,
+) -> Layout:
+    """The four files of MNIST and of what is published like it.
+
+    Args:
+        folder: Below the root.
+        digests: MD5s of the images and labels to train on, and of those to test with; None where
+            none is published.
+        classes: Names of the classes.
+    """
+    train_images, train_labels, test_images, test_labels = digests
+    files = published_files(
+        folder,
+        ("train-images-idx3-ubyte", 47_040_016, train_images),
+        ("train-labels-idx1-ubyte", 60_008, train_labels),
+        ("t10k-images-idx3-ubyte", 7_840_016, test_images),
+        ("t10k-labels-idx1-ubyte", 10_008, test_labels),
+    )
+    return Layout(
+        folder=folder,
+        files=files,
+        read=lambda root: read_idx_folder(root / folder, class_names=classes),
+    )
+
+
+def cifar_layout(
+    files: tuple[PublishedFile, ...],
+    read: Callable[[Path], Batch],
+    *,
+    num_classes: int,
+    class_names: tuple[str, ...] | None = None,
+) -> Layout:
+    """Batches of training images and, last, the file of testing images.
+
+    Args:
+        files: In one folder.
+        read: Path of one of them -> its images and labels.
+        num_classes: K.
+        class_names: Of the K classes, if they are known.
+    """
+
+    def read_all(root: Path) -> Splits:
+        *train, test = (read(root / file.path) for file in files)
+        return Splits(
+            train_features=np.concatenate([images for images, _ in train]),
+            train_labels=np.concatenate([labels for _, labels in train]),
+            test_features=test[0],
+            test_labels=test[1],
+            num_classes=num_classes,
+            class_names=class_names,
+        )
+
+    return Layout(folder=files[0].path.partition("/")[0], files=files, read=read_all)
+
 
 _CIFAR10_CLASSES = (
     *("airplane", "automobile", "bird", "cat", "deer"),
@@ -211,14 +289,48 @@ DATASETS: Registry[DataSet] = Registry(
 
 
 def find(name: str) -> DataSet:
-    """Return the data set of that name.
-
-    Raises:
-        ValueError: There is none, and the message says which comes near; or another package has
-            it, and is broken.
-    """
+    """Return the data set of that name."""
     if name in DATASETS:
         return DATASETS[name]
     close = difflib.get_close_matches(str(name), DATASETS, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(DATASETS)}"
     raise ValueError(f"there is no data set {name!r}; {hint}")
+
+
+class FetchFailed(ValueError):
+    """A data set could not be downloaded; the message says why and what else can be done."""
+
+
+def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
+    """Download a data set, unless it is there as published; return the folder it is in.
+
+    Args:
+        name: One of `data_sets.catalog.DATASETS`.
+        root: Folder of the data sets; LABELDP_DATA, or else `data` right here, if not given.
+    """
+    data_set, folder = find(name), data_root(root)
+    problems = data_set.check(folder)
+    if not data_set.layouts or (data_set.download is None and problems):
+        raise ValueError(f"{name} can't be fetched: {data_set.command}")
+    if data_set.download is not None and problems:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            # Progress and remarks must not mix with what a verb prints.
+            with contextlib.redirect_stdout(sys.stderr):
+                data_set.download(folder, data_set.layouts[0].files)
+        except (OSError, RuntimeError, ValueError) as error:
+            first = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise FetchFailed(f"{_failed(data_set, folder)} ({first})") from error
+        if problems := data_set.check(folder):
+            raise FetchFailed(f"{problems[0]} (remove the file first if it is an old one)")
+    layout = data_set.layout(folder)
+    assert layout is not None
+    return folder / layout.folder
+
+
+def _failed(data_set: DataSet, folder: Path) -> str:
+    files = data_set.layouts[0].files
+    return (
+        f"{data_set.name} could not be downloaded; on a machine without a network, put "
+        f"{', '.join(file.path for file in files)} into {folder.absolute()} by hand"
+    )

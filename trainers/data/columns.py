@@ -65,10 +65,6 @@ def column_values(name: str, column: Any) -> NDArray[Any]:
     Args:
         name: For messages.
         column: Of Arrow or pandas, a NumPy array, a list or a tensor.
-
-    Raises:
-        RowsRefused: Values of another kind, or of several kinds.
-        FileRefused: A string that is too long.
     """
     if hasattr(column, "combine_chunks"):
         return _of_arrow(name, column)
@@ -300,11 +296,7 @@ def _is_number(text: Any) -> bool:
 
 
 def by_name(rows: Any) -> dict[str, Any] | None:
-    """Return the columns of rows that have names; None for rows that have none.
-
-    Raises:
-        RowsRefused: Two columns of one name.
-    """
+    """Return the columns of rows that have names; None for rows that have none."""
     if isinstance(rows, Mapping):
         return {str(name): column for name, column in rows.items()}
     if not hasattr(rows, "columns") or not hasattr(rows, "iloc"):
@@ -316,12 +308,7 @@ def by_name(rows: Any) -> dict[str, Any] | None:
 
 
 def named_columns(rows: Any, *, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Return columns of rows by name, in the order of `names`; others are ignored with a warning.
-
-    Raises:
-        RowsRefused: No names, a column that is not there, different lengths, or values that can't
-            be used.
-    """
+    """Return columns of rows in the order of `names`; others are ignored with a warning."""
     found = by_name(rows)
     if found is None:
         raise RowsRefused(
@@ -353,9 +340,6 @@ def matrix_of(rows: Any, *, width: int, names: Sequence[str] | None = None) -> N
         rows: An array, a sparse matrix, nested lists, or a DataFrame or mapping of numbers.
         width: How many columns there must be.
         names: Of the columns; where the training rows had none, those of a DataFrame do not count.
-
-    Raises:
-        RowsRefused: Another number of columns, or anything but real numbers.
     """
     found = by_name(rows)
     if found is not None:
@@ -381,11 +365,7 @@ def matrix_of(rows: Any, *, width: int, names: Sequence[str] | None = None) -> N
 
 
 def dense(matrix: Any, *, what: str) -> NDArray[Any]:
-    """Return a sparse matrix of SciPy's as an array.
-
-    Raises:
-        FileRefused: It would not fit in this machine's memory, with its features beside it.
-    """
+    """Return a sparse matrix of SciPy's as an array."""
     rows, columns = matrix.shape
     check_unpacked(f"{what} (sparse, {rows:,} x {columns:,})", 12 * rows * columns)
     array: NDArray[Any] = matrix.toarray()
@@ -442,11 +422,7 @@ class Numbers:
 
     @classmethod
     def fit(cls, train: NDArray[Any], *, names: Sequence[str] | None = None) -> "Numbers":
-        """Return what the training rows [N, D] say, NaN where a number is missing.
-
-        Raises:
-            ValueError: An infinite number, or one so large that its square is not finite.
-        """
+        """Return what the training rows [N, D] say, NaN where a number is missing."""
         median, gaps = _medians(train)
         if gaps.any():
             train = np.where(np.isnan(train), median.astype(train.dtype), train)
@@ -475,9 +451,6 @@ class Numbers:
         Args:
             rows: An array, or columns by name; NaN where a number is missing.
             what: What they are, for messages.
-
-        Raises:
-            ValueError: Other columns, or an infinite number.
         """
         matrix = matrix_of(rows, width=len(self.mean), names=self.names)
         refuse_infinite(matrix, what=what, names=self.names)
@@ -630,11 +603,7 @@ class Categories:
 
     @classmethod
     def fit(cls, name: str, column: NDArray[Any]) -> "Categories":
-        """Return what the training rows [N] say.
-
-        Raises:
-            ValueError: Too many categories.
-        """
+        """Return what the training rows [N] say."""
         missing = is_missing(column)
         categories = sorted(set(column[~missing].tolist()))
         if len(categories) > MOST_CATEGORIES:
@@ -684,10 +653,6 @@ class Columns:
 
         Args:
             train: Column name -> values [N], as `column_values` takes them.
-
-        Raises:
-            ValueError: Infinite numbers, a column of too many categories, or values of another
-                kind.
         """
         fitted: dict[str, Number | Categories] = {}
         for name, given in train.items():
@@ -706,9 +671,6 @@ class Columns:
         Args:
             rows: A DataFrame, or column name -> values [N].
             what: What they are, for messages.
-
-        Raises:
-            ValueError: Columns that are not there or of another kind, or an infinite number.
         """
         found = named_columns(rows, names=tuple(self.columns))
         count = len(next(iter(found.values()))) if found else 0

@@ -1,16 +1,42 @@
-"""What a data set with a name is: one record of its files, their reader and their download."""
+"""The record of a named data set: its files, their reader and their download."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from labeldp.trainers.data.downloads import Download
 from labeldp.trainers.data.files import DatasetMissing, PublishedFile, Splits
+
+#: (root of the data sets, files of the layout that is wanted) -> the files are there, or an error.
+Download = Callable[[Path, Sequence[PublishedFile]], object]
+
+
+def from_torchvision(name: str) -> Download:
+    """Download what torchvision's class of that name does, which knows its files."""
+
+    def download(root: Path, _: Sequence[PublishedFile]) -> object:
+        from torchvision import datasets
+
+        return getattr(datasets, name)(root, download=True)
+
+    return download
+
+
+def file_by_file(url: str) -> Download:
+    """Download each file from below `url`, which ends in a slash, by its name without folders."""
+
+    def download(root: Path, files: Sequence[PublishedFile]) -> None:
+        from torchvision.datasets.utils import download_url
+
+        for file in files:
+            path = root / file.path
+            download_url(url + path.name, path.parent, filename=path.name, md5=file.md5)
+
+    return download
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """One way in which a set lies on disk.
+    """Files of a data set on disk.
 
     Attributes:
         folder: Below the root; empty for a set that comes with a library.
@@ -34,10 +60,9 @@ class DataSet:
     Attributes:
         name: What `load` calls it.
         description: One line for people.
-        layouts: Where it may lie; the first that is complete is read, and what is downloaded lies
-            as in the first of all. None for the user's own.
+        layouts: The first complete one is read; downloads have the first. None for the user's own.
         download: What `fetch` does; None where people have to do something themselves.
-        by_hand: What that is; None where there is a download.
+        by_hand: What they have to do; None where there is a download.
     """
 
     name: str
@@ -56,7 +81,7 @@ class DataSet:
 
     @property
     def command(self) -> str:
-        """What gets it."""
+        """The command that gets it."""
         return f"labeldp data fetch {self.name}" if self.by_hand is None else self.by_hand
 
     def layout(self, root: Path) -> Layout | None:
@@ -64,16 +89,11 @@ class DataSet:
         return next((layout for layout in self.layouts if not layout.missing(root)), None)
 
     def available(self, root: Path) -> bool:
-        """Whether all of its files are there; what is in them `check` finds out."""
+        """Whether all of its files exist; `check` looks into them."""
         return self.layout(root) is not None
 
     def read(self, root: Path) -> Splits:
-        """Return the set's arrays.
-
-        Raises:
-            DatasetMissing: It is not below `root`, or not all of it.
-            DataFileError: A file is damaged.
-        """
+        """Return the set's arrays."""
         layout = self.layout(root)
         if layout is None:
             raise DatasetMissing(self.what_is_missing(root))

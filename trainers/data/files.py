@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms import _validate
 from labeldp.trainers.data.regular_files import FileRefused, open_regular
 
 if TYPE_CHECKING:  # it knows of readers, which import this
@@ -124,12 +125,7 @@ def held_out(count: int, *, seed: int = 0) -> NDArray[np.bool_]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Lines of a file of text that is there; bytes that are no text become question marks.
-
-    Raises:
-        DatasetMissing: It is not there.
-        FileRefused: It is no regular file, or larger than this machine's memory.
-    """
+    """Lines of a file of text that is there; bytes that are no text become question marks."""
     try:
         with open_regular(path) as file:
             return file.read().decode(errors="replace").splitlines()
@@ -138,14 +134,67 @@ def read_lines(path: Path) -> list[str]:
 
 
 def file_size(path: Path) -> int:
-    """Bytes of a regular file that is there.
-
-    Raises:
-        DatasetMissing: It is not.
-        FileRefused: It is something else, or larger than this machine's memory.
-    """
+    """Bytes of a regular file that is there."""
     try:
         with open_regular(path) as file:
             return os.fstat(file.fileno()).st_size
     except (FileNotFoundError, NotADirectoryError) as error:
         raise DatasetMissing(f"{path} is missing") from error
+
+
+def channels_first(where: Path | str, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return images [N, C, H, W] of [N, H, W], [N, C, H, W] or [N, H, W, C], with C = 1 or 3."""
+    if images.ndim == 3:
+        return np.ascontiguousarray(images[:, None])
+    if images.shape[1] in (1, 3):
+        return np.ascontiguousarray(images)
+    if images.shape[3] in (1, 3):
+        return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+    raise DataFileError(
+        f"{where}: images have shape {images.shape}; with 1 or 3 channels that is [N, C, H, W] or "
+        "[N, H, W, C]"
+    )
+
+
+def checked_images(where: Path | str, *parts: NDArray[Any]) -> tuple[NDArray[np.uint8], ...]:
+    """Return parts of one set of images, uint8 [N, C, H, W] each; refuses other arrays."""
+    for part in parts:
+        if part.dtype != np.uint8 or part.ndim not in (3, 4) or not part.size:
+            raise DataFileError(
+                f"{where} holds {part.dtype} of shape {part.shape}, and no images; they are uint8 "
+                "[N, H, W], [N, C, H, W] or [N, H, W, C] with 1 or 3 channels (for images in 0..1: "
+                "(255 * images).round().astype(numpy.uint8))"
+            )
+    found = tuple(channels_first(where, part) for part in parts)
+    if len({part.shape[1:] for part in found}) > 1:
+        raise DataFileError(
+            f"{where}: training images have shape {found[0].shape[1:]} and testing ones "
+            f"{found[1].shape[1:]}; they must agree"
+        )
+    return found
+
+
+def images_of(name: str, splits: Splits) -> tuple[NDArray[np.uint8], ...]:
+    """Return a data set's images: those for training, then those for testing."""
+    parts = (splits.train_features, splits.test_features)
+    return checked_images(name, *(part for part in parts if len(part)))
+
+
+def digest_of_images(*parts: NDArray[np.uint8]) -> str:
+    """Return the SHA-256 of images [N, C, H, W], however they are cut into parts."""
+    digest = hashlib.sha256(f"uint8 {parts[0].shape[1:]}".encode())
+    for part in parts:
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()
+
+
+def held_out_count(count: int, *, share: float) -> int:
+    """Return how many of `count` training examples a share is."""
+    _validate.between(0, 1, held_out_share=share)
+    held = round(share * count)
+    if not 2 <= held <= count - 2:
+        raise ValueError(
+            f"held_out_share is {share}, but of {count} training examples that is {held}; at least "
+            "two must be held out and two be left"
+        )
+    return held

@@ -25,20 +25,22 @@ from torch import Tensor
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.catalog import find
-from labeldp.trainers.data.checks import (
+from labeldp.trainers.data.files import Splits, data_root, fixed_order, held_out_count
+from labeldp.trainers.data.own_data import read_own
+from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
+from labeldp.trainers.data.preprocessing import NOTHING, Preprocessing, as_given
+from labeldp.trainers.data.set_size import (
     check_alike,
     check_features,
     check_lengths,
     check_variety,
 )
-from labeldp.trainers.data.files import Splits, data_root, fixed_order
-from labeldp.trainers.data.own_data import read_own
-from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
-from labeldp.trainers.data.preprocessing import NOTHING, Preprocessing, as_given
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.models.mapped_features import FileOfFeatures, as_tensor, file_of, take_rows
 
 _CHUNK_ROWS = 8192
+#: Seeds of the order that held-out examples are taken from; a limit's order has the seed 1.
+_HELD_OUT_SEEDS = 2
 #: In the order in which the fingerprint reads them.
 _PARTS = ("train_features", "test_features", "held_out_features")
 
@@ -169,11 +171,7 @@ class PublicData:
         return float((guesses == self.test_labels).mean()) if self.has_test_split else math.nan
 
     def require_numbers(self, *, user: str) -> None:
-        """Refuse identifiers, on behalf of somebody who would take them for numbers.
-
-        Raises:
-            ValueError: The features are identifiers.
-        """
+        """Refuse identifiers, on behalf of somebody who would take them for numbers."""
         if self.kind is FeatureKind.IDENTIFIERS:
             raise ValueError(
                 f"{self.name} holds identifiers, which are names and no numbers to calculate with: "
@@ -299,10 +297,6 @@ def load(
         hold_out: What becomes of labels for testing where a user's file brings no split; refused
             if not given.
         classes: How many classes a user's file has, or their names, where it does not say.
-
-    Raises:
-        DatasetMissing: It is not there; the message says what gets it.
-        ValueError: An unknown name, a damaged file, or content that is no data set.
     """
     if limit is not None:
         _validate.whole(limit=limit, minimum=1)
@@ -326,10 +320,6 @@ def load_own(
         source: Which files, and what they leave open.
         limit: As in `load`.
         folder: Where features go that are too large for memory; a temporary one if not given.
-
-    Raises:
-        DatasetMissing: One is not there.
-        ValueError: One is damaged, or its content is no data set.
     """
     if limit is not None:
         _validate.whole(limit=limit, minimum=1)
@@ -343,9 +333,6 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
         name: What to call it.
         splits: The arrays.
         limit: As in `load`.
-
-    Raises:
-        ValueError: Anything that is no data set; the first bad row is named.
     """
     public = PublicData(
         name=name,
@@ -364,3 +351,32 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
     rows = fixed_order(len(data.train_labels), seed=1)[:limit]
     fewer = replace(public, train_features=take_rows(public.train_features, rows))
     return LabelledData(public=fewer, train_labels=data.train_labels[rows])
+
+
+def set_aside(data: LabelledData, *, share: float, seed: int = 0) -> LabelledData:
+    """Take a share of the training examples out of the training.
+
+    Args:
+        data: Without held-out labels so far.
+        share: Of the training examples, in (0, 1).
+        seed: Numbers several choices; public.
+
+    Returns:
+        The others as training examples, in their order, and these as held-out ones.
+    """
+    _validate.whole(held_out_seed=seed)
+    count = len(data.train_labels)
+    held = held_out_count(count, share=share)
+    order = fixed_order(count, seed=_HELD_OUT_SEEDS + seed)
+    out, rest = np.sort(order[:held]), np.sort(order[held:])
+    features = data.public.train_features
+    public = replace(
+        data.public,
+        train_features=take_rows(features, rest),
+        held_out_features=take_rows(features, out),
+    )
+    return LabelledData(
+        public=public,
+        train_labels=data.train_labels[rest],
+        held_out_labels=data.train_labels[out],
+    )

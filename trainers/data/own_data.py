@@ -12,30 +12,67 @@ and to count the classes would publish which there are.
 [1, 0]
 """
 
+import hashlib
+import math
+import os
 import re
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+import tempfile
+import warnings
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.data.columns import by_name, column_values, dense, refuse_infinite
-from labeldp.trainers.data.embedded import own_provenance
-from labeldp.trainers.data.files import HELD_OUT, DataFileError, Splits, held_out
-from labeldp.trainers.data.own_features import prepared
+from labeldp.trainers.data.columns import (
+    Columns,
+    Number,
+    Numbers,
+    by_name,
+    column_values,
+    dense,
+    identifier,
+    refuse_infinite,
+    refuse_not_finite,
+)
+from labeldp.trainers.data.files import (
+    HELD_OUT,
+    DataFileError,
+    DatasetMissing,
+    Splits,
+    channels_first,
+    digest_of_images,
+    held_out,
+    images_of,
+)
 from labeldp.trainers.data.own_files import (
     LABEL,
     SPLIT,
     HoldOut,
+    MappedRows,
     OwnRows,
     OwnSource,
     RawFeatures,
     StatedClasses,
+    npy_array,
     read_rows,
 )
+from labeldp.trainers.encoders.provenance import (
+    NO_OUTSIDE_DATA,
+    EmbeddingRecord,
+    EmbeddingRefused,
+    FeatureProvenance,
+    League,
+    checked_record,
+)
+
+if TYPE_CHECKING:
+    from labeldp.trainers.data.preprocessing import Step
+
 
 #: As many digits as fit into 64 bits.
 _WHOLE = re.compile(r"\s*-?[0-9]{1,18}\s*")
@@ -48,11 +85,6 @@ def read_own(source: OwnSource, *, folder: Path | None = None, table: Any = None
         source: Which files, and what they leave open.
         folder: Where features go that are too large for memory; a temporary one if not given.
         table: What `read_table` has returned, not to read it again.
-
-    Raises:
-        DatasetMissing: There is no such file.
-        DataFileError: It can't be read, or does not hold what it should.
-        ValueError: Features or labels that can't be used.
     """
     if source.path is None:
         raise ValueError(
@@ -77,10 +109,6 @@ def splits_of(
         source: What they leave open.
         where: What holds them, for messages.
         folder: As in `read_own`.
-
-    Raises:
-        DataFileError: No classes are stated, or nothing is said of rows for testing.
-        ValueError: Features or labels that can't be used.
     """
     num_classes, names = stated_classes(where, in_file=rows.stated, said=source.classes)
     rows = _numbered(rows, names, source, where=where)
@@ -165,10 +193,6 @@ def rows_for_testing(
         count: N.
         hold_out: What to do where the file brings none.
         seed: Which rows are held out; public.
-
-    Raises:
-        DataFileError: Another word, another length, or not both kinds; neither a split nor a word
-            of the user's, or both.
     """
     if split is None:
         if hold_out is None:
@@ -217,10 +241,6 @@ def stated_classes(
         file: For messages.
         in_file: What the file says.
         said: What the user says beside it.
-
-    Raises:
-        DataFileError: Neither says anything, or one contradicts the other.
-        ValueError: Fewer than two classes, or a name that stands twice.
     """
     found = [_one_statement(each) for each in (in_file, said) if each is not None]
     if not found:
@@ -263,9 +283,6 @@ def label_numbers(
         names: Of the classes in order, if they are stated.
         where: Which file, for messages.
         column: What holds the labels, likewise.
-
-    Raises:
-        DataFileError: Text that is neither a stated name nor a whole number.
     """
     if labels.dtype.kind != "U":
         return labels
@@ -300,9 +317,6 @@ def places_among(
         labels: Values that equal one of the classes each; secret.
         classes: All there are, in order.
         name: What to call the labels in messages.
-
-    Raises:
-        ValueError: A class that stands twice, or a label that is none of them.
     """
     place = {value: number for number, value in enumerate(classes)}
     if len(place) < len(classes) or len(place) < 2:
@@ -368,10 +382,6 @@ def read_arrays(
         hold_out: Where there is no `test`: NONE trains on all rows, PUBLIC holds one in five out
             and **publishes its label**.
         hold_out_seed: Which rows PUBLIC holds out; public.
-
-    Raises:
-        ValueError: X and y of different lengths, a label that is none of the classes, a value that
-            is infinite or of another kind; row and column are named, a label never is.
     """
     names = None if isinstance(classes, int | np.integer) else [str(each) for each in classes]
     rows = _rows(features, labels, classes, drop, what="")
@@ -458,3 +468,397 @@ def _places(labels: Any, classes: int | Sequence[Hashable], what: str) -> NDArra
     if isinstance(classes, int | np.integer):
         return _validate.labels(array, num_classes=int(classes), name=f"{what}y", secret=not what)
     return places_among(array.tolist(), list(classes), name=f"{what}y")
+
+
+#: Of a row on average.
+LARGEST_SQUARED_NORM = 64
+#: Numbers in a chunk: 128 MB in double precision.
+_CHUNK_NUMBERS = 1 << 24
+
+
+class ColumnsLeftOut(UserWarning):
+    """Columns that look like identifiers and are no features; the message names them."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared:
+    """Features, and what made them.
+
+    Attributes:
+        train: uint8 [N, C, H, W] or float32 [N, D].
+        test: Likewise [M, ...].
+        preprocessing: What makes the same of other rows; None for images.
+    """
+
+    train: NDArray[Any]
+    test: NDArray[Any]
+    preprocessing: "Step | None"
+
+
+def prepared(
+    train: RawFeatures,
+    test: RawFeatures,
+    *,
+    where: Path | str,
+    keep: Sequence[str] = (),
+    folder: Path | None = None,
+) -> Prepared:
+    """Return the features of both parts, as the training rows have it.
+
+    Args:
+        train: Of the rows for training.
+        test: Of the rows for testing; there may be none.
+        where: What holds them, for messages.
+        keep: Columns that are features although they look like identifiers.
+        folder: Where features go that are too large for memory; a temporary one if not given.
+    """
+    if isinstance(train, dict) and isinstance(test, dict):
+        train = _without_identifiers(train, keep, where)
+        test = {name: test[name] for name in train if name in test}
+        columns = _narrowed_columns(Columns.fit(train))
+        return Prepared(
+            train=columns(train, what="training features"),
+            test=columns(test, what="testing features"),
+            preprocessing=columns,
+        )
+    if isinstance(train, MappedRows):
+        return _of_files(train, test, where=where, folder=folder)
+    if isinstance(test, MappedRows):  # of a second file, the larger one
+        test = np.asarray(test.matrix[test.rows])
+    assert isinstance(train, np.ndarray) and isinstance(test, np.ndarray)
+    return _of_arrays(train, test, where)
+
+
+def identifiers(columns: Mapping[str, NDArray[Any]], *, keep: Sequence[str] = ()) -> dict[str, str]:
+    """Return which columns of training rows look like identifiers, and why, by name."""
+    found = {name: identifier(name, each) for name, each in columns.items() if name not in keep}
+    return {name: why for name, why in found.items() if why is not None}
+
+
+def _without_identifiers(
+    train: dict[str, NDArray[Any]], keep: Sequence[str], where: Path | str
+) -> dict[str, NDArray[Any]]:
+    found = identifiers(train, keep=keep)
+    if not found:
+        return train
+    named = "; ".join(f"{name} ({why})" for name, why in found.items())
+    if len(found) == len(train):
+        raise DataFileError(
+            f"{where}: every column looks like an identifier: {named}. Name those that are "
+            f"features: data.keep={','.join(found)} (keep= in Python)"
+        )
+    warnings.warn(
+        f"{where}: left out {len(found)} column(s) that look like identifiers: {named}. To keep "
+        f"them as features: data.keep={','.join(found)} (keep= in Python)",
+        ColumnsLeftOut,
+        stacklevel=2,
+    )
+    return {name: column for name, column in train.items() if name not in found}
+
+
+def _of_files(
+    train: MappedRows, test: RawFeatures, *, where: Path | str, folder: Path | None
+) -> Prepared:
+    width = train.matrix.shape[1]
+    fitted = narrowed(fit_mapped(train, what=f"{where}: features"))
+    if isinstance(test, np.ndarray):
+        if test.ndim != 2 or test.shape[1] != width:
+            raise DataFileError(
+                f"{where}: a training row has shape {(width,)} and a testing row "
+                f"{test.shape[1:]}; they must agree"
+            )
+        tested = fitted(_as_floats(test), what="testing features")
+    else:
+        assert isinstance(test, MappedRows)
+        if test.matrix.shape[1] != width:
+            raise DataFileError(
+                f"{where}: a training row has {width} numbers and a testing row "
+                f"{test.matrix.shape[1]}; they must agree"
+            )
+        tested = standardized_file(test, fitted, folder=folder, what="testing features")
+    return Prepared(
+        train=standardized_file(train, fitted, folder=folder, what=f"{where}: features"),
+        test=tested,
+        preprocessing=fitted,
+    )
+
+
+def narrowed(fitted: Numbers) -> Numbers:
+    """Return the same with wide rows scaled down; see the module's first lines."""
+    factor = _factor(int(np.isfinite(fitted.std).sum()))
+    return replace(fitted, std=fitted.std * factor) if factor > 1 else fitted
+
+
+def _narrowed_columns(fitted: Columns) -> Columns:
+    """The same for the numbers among a table's columns."""
+    numbers = {
+        name: column for name, column in fitted.columns.items() if isinstance(column, Number)
+    }
+    factor = _factor(sum(math.isfinite(column.std) for column in numbers.values()))
+    scaled = {name: replace(column, std=column.std * factor) for name, column in numbers.items()}
+    return replace(fitted, columns={**fitted.columns, **scaled}) if factor > 1 else fitted
+
+
+def _factor(columns: int) -> float:
+    """How much so many columns that vary are scaled down, 1 or more."""
+    return max(1.0, math.sqrt(columns / LARGEST_SQUARED_NORM))
+
+
+def _of_arrays(train: NDArray[Any], test: NDArray[Any], where: Path | str) -> Prepared:
+    if train.shape[1:] != test.shape[1:]:
+        raise DataFileError(
+            f"{where}: a training row has shape {train.shape[1:]} and a testing row "
+            f"{test.shape[1:]}; they must agree"
+        )
+    numbers = all(
+        np.issubdtype(part.dtype, np.number) or part.dtype == bool for part in (train, test)
+    )
+    if train.ndim == 2 and numbers and not np.iscomplexobj(train) and train.shape[1]:
+        train, test = _as_floats(train), _as_floats(test)
+        fitted = narrowed(Numbers.fit(train))
+        return Prepared(
+            train=fitted(train, what="training features"),
+            test=fitted(test, what="testing features"),
+            preprocessing=fitted,
+        )
+    if train.ndim in (3, 4) and train.dtype == test.dtype == np.uint8:
+        return Prepared(
+            train=channels_first(where, train),
+            test=channels_first(where, test),
+            preprocessing=None,
+        )
+    if train.ndim in (3, 4):
+        raise DataFileError(
+            f"{where}: images are {train.dtype} and {test.dtype}; they must be uint8, 0 to 255 "
+            "(for images in 0..1: (255 * images).round().astype(numpy.uint8))"
+        )
+    raise DataFileError(
+        f"{where}: features are {train.dtype} of shape {train.shape}; tables must be real numbers "
+        "[N, D], images uint8 [N, H, W] or [N, C, H, W]"
+    )
+
+
+def _as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers and truth values as floating-point ones; the others as they are."""
+    return matrix if np.issubdtype(matrix.dtype, np.floating) else matrix.astype(np.float64)
+
+
+def fit_mapped(rows: MappedRows, *, what: str) -> Numbers:
+    """Return mean and deviation of a matrix's rows, in one pass.
+
+    Args:
+        rows: Which rows of which matrix.
+        what: What they are, for messages.
+    """
+    width = rows.matrix.shape[1]
+    shift: NDArray[np.float64] | None = None
+    total, squares = np.zeros(width), np.zeros(width)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _, chunk in _chunks(rows):
+            # Less what is about the mean, so that squares of large numbers do not swallow the rest.
+            shift = chunk.mean(axis=0) if shift is None else shift
+            chunk -= shift
+            total += chunk.sum(axis=0)
+            squares += np.einsum("nd,nd->d", chunk, chunk)
+        assert shift is not None, "there are rows"
+        count = len(rows)
+        mean = shift + total / count
+        std = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0))
+    for place in np.flatnonzero(~np.isfinite(std) | ~np.isfinite(mean)):
+        refuse_not_finite(rows.matrix, what=what)
+        raise ValueError(f"column {place} holds numbers too large to standardize; rescale it")
+    std[std <= 1e-7 * np.abs(mean)] = np.inf  # rounding, of single precision at best
+    return Numbers(
+        mean=mean, std=std, median=mean
+    )  # no number is missing, and a median takes two passes
+
+
+def standardized_file(
+    rows: MappedRows, fitted: Numbers, *, folder: Path | None, what: str
+) -> "np.memmap[Any, np.dtype[np.float32]]":
+    """Return features [M, D] of a matrix's rows, in a file that is mapped.
+
+    Args:
+        rows: Which rows of which matrix.
+        fitted: What is taken off and divided by.
+        folder: Where the file goes; a temporary one of this process if not given.
+        what: What the rows are, for messages.
+    """
+    shape = (len(rows), rows.matrix.shape[1])
+    folder = scratch() if folder is None else folder
+    file = folder / f"rows-{_key(rows, fitted)}.f32"
+
+    def chunks() -> Iterator[NDArray[np.float32]]:
+        for start, chunk in _chunks(rows):
+            if not np.isfinite(chunk).all():
+                refuse_not_finite(rows.matrix, what=what)
+                raise AssertionError(f"chunk {start} is not finite, but the matrix is")
+            chunk -= fitted.mean
+            chunk /= fitted.std
+            yield chunk.astype(np.float32)
+
+    write_once(file, chunks, size=4 * shape[0] * shape[1])
+    return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
+
+
+def write_once(file: Path, chunks: Any, *, size: int) -> None:
+    """Write arrays one after the other, unless the file is there in full.
+
+    Args:
+        file: Written under another name first: nobody ever reads half of it.
+        chunks: Returns the arrays, one by one.
+        size: Bytes of all of them.
+    """
+    if file.exists() and file.stat().st_size == size:
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            for chunk in chunks():
+                opened.write(np.ascontiguousarray(chunk).data)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def scratch() -> Path:
+    """Return a folder that goes when this process ends."""
+    return Path(_temporary().name)
+
+
+@cache
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="labeldp-rows-")
+
+
+def _chunks(rows: MappedRows) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Places and numbers, in double precision, of some rows at a time."""
+    step = max(1, _CHUNK_NUMBERS // rows.matrix.shape[1])
+    for start in range(0, len(rows), step):
+        some = rows.rows[start : start + step]
+        if some[-1] - some[0] + 1 == len(some):  # one after the other, and so no copy in between
+            yield start, rows.matrix[some[0] : some[-1] + 1].astype(np.float64)
+        else:
+            yield start, rows.matrix[some].astype(np.float64)
+
+
+def _key(rows: MappedRows, fitted: Numbers) -> str:
+    """Name of what comes out: of the file as it is now, its rows, and what is done to them."""
+    path = Path(str(rows.matrix.filename)).resolve()
+    found = path.stat()
+    digest = hashlib.sha256(f"{path} {found.st_size} {found.st_mtime_ns}".encode())
+    for part in (rows.rows, fitted.mean, fitted.std):
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()[:32]
+
+
+#: Files of arrays, whose matrices may be anybody's embeddings.
+_ARRAYS = (".npy", ".npz")
+
+
+def with_embeddings(
+    name: str, splits: Splits, named: str | Path, *, folder: Path | None = None
+) -> Splits:
+    """Return a data set whose features are embeddings from a file, standardized.
+
+    Args:
+        name: Of the data set.
+        splits: As it is read.
+        named: An `.npy` of N + M vectors: of the training rows, then of the testing ones.
+        folder: Where features go that are too large for memory; a temporary one if not given.
+    """
+    file = Path(named).expanduser()
+    if not file.exists():
+        raise DatasetMissing(
+            f"{file.absolute()} is not there; check data.embeddings, or make it: labeldp embed "
+            f"{name} --encoder E -o {file.name}"
+        )
+    if file.suffix.lower() != ".npy":
+        raise DataFileError(f"data.embeddings is {named}; it must be an .npy of vectors [N, D]")
+    matrix = npy_array(file, mapped=True)
+    train, test = len(splits.train_labels), len(splits.test_labels)
+    if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating) or not matrix.shape[1]:
+        raise EmbeddingRefused(
+            f"{file} holds {matrix.dtype} of shape {matrix.shape}; embeddings are floating-point "
+            "numbers [N, D], a vector for each image"
+        )
+    if len(matrix) != train + test:
+        raise EmbeddingRefused(
+            f"{file} holds {len(matrix):,} vectors, but {name} has {train:,} training and {test:,} "
+            "testing rows; it must hold one for each of them, in this order, as `labeldp embed "
+            f"{name}` writes them"
+        )
+    made_by = _checked(name, splits, file)
+    parts = _cut(matrix, train, where=file)
+    features = prepared(*parts, where=file, folder=folder)
+    return replace(
+        splits,
+        train_features=features.train,
+        test_features=features.test,
+        preprocessing=features.preprocessing,
+        provenance=made_by,
+    )
+
+
+def own_provenance(source: OwnSource, features: NDArray[Any]) -> FeatureProvenance:
+    """Return where own features come from, as far as what lies beside their files says.
+
+    Args:
+        source: The files.
+        features: As they were read, of training.
+    """
+    named = (source.path, source.test_path)
+    files = [Path(each).expanduser() for each in named if each is not None]
+    if features.ndim != 2 or any(file.suffix.lower() not in _ARRAYS for file in files):
+        return NO_OUTSIDE_DATA
+    records = {file: checked_record(file) for file in files}
+    said = [record.provenance for record in records.values() if record is not None]
+    if not said:
+        return FeatureProvenance(league=League.NOT_STATED)
+    _check_alike(records)
+    return said[0]
+
+
+def _checked(name: str, splits: Splits, file: Path) -> FeatureProvenance:
+    """What made a file of embeddings, if it is one of these images."""
+    record = checked_record(file)
+    if record is None:
+        return FeatureProvenance(league=League.NOT_STATED)
+    if record.inputs != digest_of_images(*images_of(name, splits)):
+        raise EmbeddingRefused(
+            f"{file} holds embeddings of other images than those of {name} here (another SHA-256 "
+            f"of the images); make them of these: labeldp embed {name} --encoder "
+            f"{record.provenance.encoder} -o FILE.npy"
+        )
+    return record.provenance
+
+
+def _cut(matrix: NDArray[Any], train: int, *, where: Path) -> tuple[RawFeatures, RawFeatures]:
+    """Rows for training, and the others; what is mapped stays so."""
+    if isinstance(matrix, np.memmap):
+        every = np.arange(len(matrix))
+        first = MappedRows(matrix=matrix, rows=every[:train])
+        if train == len(matrix):
+            return first, np.empty((0, matrix.shape[1]), dtype=np.float32)
+        return first, MappedRows(matrix=matrix, rows=every[train:])
+    refuse_not_finite(matrix, what=f"{where}:")
+    return matrix[:train], matrix[train:]
+
+
+def _check_alike(records: Mapping[Path, EmbeddingRecord | None]) -> None:
+    (first, one), *others = records.items()
+    for file, other in others:
+        if one is None or other is None:
+            silent = first if one is None else file
+            raise EmbeddingRefused(
+                f"{silent} comes without a word of what made it, and the other file of this data "
+                "set with one; make both by one encoder: labeldp embed"
+            )
+        if not one.provenance.same_encoder(other.provenance):
+            raise EmbeddingRefused(
+                f"{first} was made by {one.provenance.encoder} and {file} by "
+                f"{other.provenance.encoder}, or with other weights or another preparation; make "
+                "both by one encoder"
+            )

@@ -100,10 +100,6 @@ def describe(source: OwnSource, table: Any = None) -> FileSeen:
     Args:
         source: Which file, and what is said of it so far.
         table: What `read_table` has returned for it.
-
-    Raises:
-        DatasetMissing: It is not there.
-        DataFileError: It can't be read at all.
     """
     if table is None:
         return _of_arrays(source)

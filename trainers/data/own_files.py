@@ -239,11 +239,6 @@ def read_rows(source: OwnSource, *, testing: bool = False, table: Any = None) ->
         source: Which file.
         testing: Whether the second file is meant, of rows for testing.
         table: What `read_table` has returned, not to read it again.
-
-    Raises:
-        DatasetMissing: There is no such file.
-        DataFileError: It can't be read, or does not hold what it should.
-        FileRefused: It is no regular file, or holds more than this machine's memory.
     """
     path, labels = source.path, source.labels
     if testing:
@@ -267,11 +262,7 @@ def read_rows(source: OwnSource, *, testing: bool = False, table: Any = None) ->
 
 
 def read_table(source: OwnSource, *, testing: bool = False) -> Any:
-    """Return a `.csv` or `.parquet` as a `pyarrow.Table`; None if the file is another kind.
-
-    Raises:
-        As `read_rows`.
-    """
+    """Return a `.csv` or `.parquet` as a `pyarrow.Table`; None if the file is another kind."""
     path = source.test_path if testing else source.path
     assert path is not None
     file = _there(path, key="data.test_path" if testing else "data.path")
@@ -374,10 +365,6 @@ def csv_table(file: Path, *, text: Sequence[str] = (), as_written: Sequence[str]
         file: UTF-8, with a first line of names.
         text: Columns that stay text whatever is in them.
         as_written: Likewise; words for missing values, such as NA, are words there.
-
-    Raises:
-        DataFileError: It is no table; no message quotes a line, for labels stand there.
-        FileRefused: It is no regular file, or larger than this machine's memory.
     """
     import pyarrow as pa
     from pyarrow import compute, csv, types
@@ -449,12 +436,7 @@ def _is_number(text: str) -> bool:
 
 
 def parquet_table(file: Path) -> Any:
-    """Return a `pyarrow.Table`.
-
-    Raises:
-        DataFileError: It can't be read.
-        FileRefused: It is no regular file, or larger than this machine's memory.
-    """
+    """Return a `pyarrow.Table`."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -473,11 +455,7 @@ def parquet_table(file: Path) -> Any:
 
 
 def stated_in(file: Path, metadata: dict[bytes, bytes]) -> StatedClasses | None:
-    """Return the number of classes or their names, as far as the file's metadata say.
-
-    Raises:
-        DataFileError: They say something else there.
-    """
+    """Return the number of classes or their names, as far as the file's metadata say."""
     for key in ("class_names", "num_classes"):
         if key.encode() not in metadata:
             continue
@@ -515,12 +493,7 @@ def _check_footer(file: Path, footer: Any) -> None:
 
 
 def read_npz(file: Path, source: OwnSource) -> OwnRows:
-    """Return the rows of an `.npz` of `train_features` and so on, or of `features` and `labels`.
-
-    Raises:
-        DataFileError: It can't be read, or does not hold what it should.
-        FileRefused: It is no regular file, or holds more than this machine's memory.
-    """
+    """Return the rows of an `.npz` of `train_features` and so on, or of `features` and `labels`."""
     refuse_columns(file, source)
     arrays = npz_arrays(file)
     stated = _stated(file, arrays)
@@ -552,12 +525,7 @@ def read_npz(file: Path, source: OwnSource) -> OwnRows:
 
 
 def read_npy(features: Path, labels: Path, source: OwnSource) -> OwnRows:
-    """Return the rows of two files of one array each; large features are mapped.
-
-    Raises:
-        DataFileError: One can't be read, or they don't go together.
-        FileRefused: One is no regular file, or the labels are larger than this machine's memory.
-    """
+    """Return the rows of two files of one array each; large features are mapped."""
     refuse_columns(features, source)
     if source.split_column is not None:
         raise DataFileError(
@@ -577,11 +545,6 @@ def npy_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
     Args:
         file: The file.
         mapped: Leave a large matrix of floating-point numbers on disk.
-
-    Raises:
-        DataFileError: It can't be read.
-        FileRefused: It is no regular file; or it is larger than this machine's memory and not
-            mapped.
     """
     try:
         with open_regular(file, most_bytes=_MOST_BYTES if mapped else None) as opened:
@@ -634,12 +597,7 @@ def _stated(file: Path, arrays: dict[str, NDArray[Any]]) -> StatedClasses | None
 
 
 def npz_arrays(file: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an `.npz` by name.
-
-    Raises:
-        DataFileError: It can't be read.
-        FileRefused: It is no regular file, or holds more than this machine's memory.
-    """
+    """Return the arrays of an `.npz` by name."""
     try:
         # Opened here, since NumPy leaves damaged files open.
         with open_regular(file) as opened, np.load(opened, allow_pickle=False) as archive:

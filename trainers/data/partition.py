@@ -26,10 +26,6 @@ def checked_shares(shares: Sequence[float] | None, *, stages: int) -> tuple[floa
         shares: Fractions of the examples, one per stage; None for 65% in the first of two stages,
             as in the paper's experiments, and for an even cut otherwise.
         stages: How many there are.
-
-    Raises:
-        ValueError: Another number of shares than stages, one that is not above 0, or a sum other
-            than 1.
     """
     _validate.whole(minimum=1, stages=stages)
     if shares is None:
@@ -66,9 +62,6 @@ def partition(
 
     Returns:
         Positions of each part, ascending.
-
-    Raises:
-        ValueError: Not a number of examples, or so few that a part would be empty.
     """
     _validate.whole(minimum=1, num_examples=num_examples)
     _validate.whole(seed=seed)

@@ -61,11 +61,7 @@ class Step(Protocol):
     kind: ClassVar[str]
 
     def __call__(self, rows: Any) -> Any:
-        """Return what becomes of rows.
-
-        Raises:
-            ValueError: Rows of another kind than those that it was fitted on.
-        """
+        """Return what becomes of rows."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -97,11 +93,7 @@ class AsTheyAre:
     identifiers: bool = False
 
     def __call__(self, rows: Any) -> NDArray[Any]:
-        """Return rows [N, D] as float32, or identifiers as int64.
-
-        Raises:
-            ValueError: Another shape, or numbers that are not finite or no identifiers.
-        """
+        """Return rows [N, D] as float32, or identifiers as int64."""
         matrix = matrix_of(rows, width=self.columns)
         if self.identifiers:
             return _identifiers(matrix)
@@ -147,11 +139,7 @@ class Images:
     width: int
 
     def __call__(self, rows: Any) -> NDArray[np.uint8]:
-        """Return images uint8 [N, C, H, W], of [N, C, H, W], [N, H, W, C] or, for C=1, [N, H, W].
-
-        Raises:
-            ValueError: Another type or shape.
-        """
+        """Return images uint8 [N, C, H, W], of those, [N, H, W, C] or, for C=1, [N, H, W]."""
         images = np.asarray(rows)
         if images.dtype != np.uint8:
             raise RowsRefused(
@@ -208,11 +196,7 @@ class Places:
         return cls(known=tuple(np.unique(column) for column in train.T))
 
     def __call__(self, rows: Any) -> NDArray[np.int64]:
-        """Return places int64 [N, D] of identifiers [N, D].
-
-        Raises:
-            ValueError: Another number of columns, or no whole numbers from 0.
-        """
+        """Return places int64 [N, D] of identifiers [N, D]."""
         matrix = _identifiers(matrix_of(rows, width=len(self.known)))
         places = np.empty(matrix.shape, dtype=np.int64)
         for number, (known, ids) in enumerate(zip(self.known, matrix.T, strict=True)):
@@ -255,11 +239,7 @@ class SklearnStep:
 
     @classmethod
     def of(cls, transformers: Any) -> "SklearnStep":
-        """Return the step of fitted transformers.
-
-        Raises:
-            ValueError: One learns from labels, which no release pays for, or is not scikit-learn's.
-        """
+        """Return the step of fitted transformers."""
         from sklearn.base import BaseEstimator
         from skops.io import dumps, get_untrusted_types
 
@@ -282,11 +262,7 @@ class SklearnStep:
         return cls(transformers=transformers)
 
     def __call__(self, rows: Any) -> Any:
-        """Return what the transformers make of rows.
-
-        Raises:
-            RowsRefused: The transformers refuse the rows.
-        """
+        """Return what the transformers make of rows."""
         try:
             return self.transformers.transform(rows)
         except (KeyError, TypeError, ValueError) as error:
@@ -348,10 +324,6 @@ class Preprocessing:
         Args:
             rows: What the training rows were: a matrix, a table's columns by name (a DataFrame or a
                 mapping), images or identifiers.
-
-        Raises:
-            RowsRefused: Rows of another kind, with other columns or of another shape.
-            ValueError: Numbers that are not finite.
         """
         import torch
 
@@ -386,12 +358,7 @@ class Preprocessing:
     def restored(
         cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> "Preprocessing":
-        """Return what `described` and `arrays` were taken of.
-
-        Raises:
-            ValueError: A kind of step that this version does not know.
-            KeyError: Something is missing.
-        """
+        """Return what `described` and `arrays` were taken of."""
         kinds = _kinds()
         steps = []
         for number, its in enumerate(described["steps"]):

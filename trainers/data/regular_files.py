@@ -6,8 +6,11 @@ file's own table of contents say, before anything is read.
 """
 
 import os
+import secrets
 import stat
-from io import BufferedReader
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 
 #: A file of settings, or a record, has a few thousand bytes.
@@ -36,10 +39,6 @@ def open_regular(path: str | Path, *, most_bytes: int | None = None) -> Buffered
     Args:
         path: Links are followed.
         most_bytes: How large it may be; what this machine's memory holds if not given.
-
-    Raises:
-        FileRefused: It is a folder, pipe, socket or device, or too large.
-        OSError: It is not there, or may not be read.
     """
     # Before it is opened, since a device may act on that; and after, since it may be another then.
     _check(path, os.stat(path), most_bytes)
@@ -53,12 +52,7 @@ def open_regular(path: str | Path, *, most_bytes: int | None = None) -> Buffered
 
 
 def read_bytes(path: str | Path, *, most_bytes: int = SETTINGS_BYTES) -> bytes:
-    """Return the content of a small file.
-
-    Raises:
-        FileRefused: It is no regular file, or too large.
-        OSError: It is not there, or may not be read.
-    """
+    """Return the content of a small file."""
     with open_regular(path, most_bytes=most_bytes) as file:
         content = file.read(most_bytes + 1)
     # It may have grown, and files of the kernel's own say that they have no bytes.
@@ -66,12 +60,22 @@ def read_bytes(path: str | Path, *, most_bytes: int = SETTINGS_BYTES) -> bytes:
     return content
 
 
-def check_unpacked(path: str | Path, size: int) -> None:
-    """Refuse a file whose content needs `size` bytes, if this machine's memory has less.
+@contextmanager
+def whole_file(path: Path) -> Iterator[BufferedWriter]:
+    """Open a file to write it, for the owner alone: whole, or it stays as it was."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
-    Raises:
-        FileRefused: It has.
-    """
+
+def check_unpacked(path: str | Path, size: int) -> None:
+    """Refuse a file whose content needs `size` bytes, if this machine's memory has less."""
     if size > (memory := memory_bytes()):
         raise FileRefused(
             f"{path} holds {size:,} bytes when unpacked, but this machine has {memory:,} bytes of "

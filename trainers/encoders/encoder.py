@@ -1,40 +1,84 @@
-"""An encoder: which network, with which weights, on what pixels, and what its vectors are.
+"""An encoder: a network with its weights, how images are prepared for it, and what its vectors are.
 
-| address | is |
+| address | encoder |
 |---|---|
-| `torchvision:NAME` | a classifier of torchvision's, less its last layer |
-| `timm:NAME` | a model of timm's, less its classifier |
+| `torchvision:NAME` | a classifier of torchvision without its last layer |
+| `timm:NAME` | a model of timm without its classifier |
 | `huggingface:NAME` or `huggingface:FOLDER` | a vision model of transformers |
 | `pretrained:NAME` | the fast network, trained here on a data set with public labels |
-| `module:function` | the user's own (`own_encoder`) |
+| `module:function` | the user's own |
 
 >>> EncoderRequest(address="torchvision:resnet18").library
 'torchvision'
+>>> Preparation(resize=8, crop=6)(torch.zeros(2, 1, 10, 12, dtype=torch.uint8)).shape
+torch.Size([2, 3, 6, 6])
+>>> vectors_of(torch.zeros(2, 5, 3), pool=Pool.CLS, encoder="mine:net").shape
+torch.Size([2, 3])
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.encoders.known_weights import known
-from labeldp.trainers.encoders.pooling import Pool, vectors_of
-from labeldp.trainers.encoders.preparation import Preparation
+from labeldp.trainers.encoders.image_sources import ImageSource
 from labeldp.trainers.encoders.provenance import UNSAID, FeatureProvenance, League
 from labeldp.trainers.performance import Device, Performance
 
-if TYPE_CHECKING:  # it looks at the data sets, which know encoders
-    from labeldp.trainers.encoders.image_sources import ImageSource
-
-#: What stands for weights that nobody trained.
+#: The name of weights that were not trained.
 RANDOM = "random"
 _FILES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 _NOTHING = "nothing: random weights"
+
+#: Means and deviations of ImageNet's channels, which most encoders were trained with.
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+_IMAGENET = "ImageNet-1k, with its labels"
+_IMAGENET_21K = "ImageNet-21k, with its labels"
+_CAPTIONS = "400 million images and their captions (CLIP)"
+#: Library, part of an address, what such weights were trained on, by whom. The first match counts.
+_KNOWN = (
+    ("torchvision", "SWAG", "Instagram's hashtags (SWAG), then ImageNet-1k", "Meta"),
+    ("torchvision", "IMAGENET1K", _IMAGENET, "torchvision"),
+    ("", "dinov2", "LVD-142M, without labels (DINOv2)", "Meta"),
+    ("", "dinov3", "LVD-1689M, without labels (DINOv3)", "Meta"),
+    ("", "dino", "ImageNet-1k, without labels (DINO)", "Meta"),
+    ("", "_mae", "ImageNet-1k, without labels (MAE)", "Meta"),
+    ("", "vit-mae", "ImageNet-1k, without labels (MAE)", "Meta"),
+    ("", "openai/clip", _CAPTIONS, "OpenAI"),
+    ("timm", ".openai", _CAPTIONS, "OpenAI"),
+    ("", "laion2b", "LAION-2B, images and their captions", "LAION"),
+    ("timm", "in22k", _IMAGENET_21K, "the model's authors"),
+    ("timm", "in21k", _IMAGENET_21K, "the model's authors"),
+    ("timm", "in12k", "ImageNet-12k, with its labels", "timm"),
+    ("timm", "in1k", _IMAGENET, "timm or the model's authors"),
+    ("huggingface", "google/vit", _IMAGENET_21K, "Google"),
+    ("huggingface", "microsoft/resnet", _IMAGENET, "Microsoft"),
+    ("huggingface", "facebook/convnext", _IMAGENET, "Meta"),
+    ("huggingface", "facebook/deit", _IMAGENET, "Meta"),
+)
+
+
+def known(address: str) -> tuple[str, str]:
+    """Return what the weights of `LIBRARY:NAME` were trained on and by whom; empty if unknown."""
+    library, _, name = address.partition(":")
+    for of_library, part, trained_on, trained_by in _KNOWN:
+        if of_library in ("", library) and part.lower() in name.lower():
+            return trained_on, trained_by
+    return "", ""
+
+
+class Pool(StrEnum):
+    """How a sequence becomes a vector: its first one (CLS) or the MEAN of all; of maps the MEAN."""
+
+    CLS = "cls"
+    MEAN = "mean"
 
 
 class WeightsKind(StrEnum):
@@ -46,8 +90,108 @@ class WeightsKind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """Size, crop and scale of images, by torch alone: libraries' transforms differ among versions.
+
+    Attributes:
+        resize: Length that the shorter side gets; None leaves images as they are.
+        crop: Side of the square in the middle that is kept; None keeps all.
+        square: Whether both sides get the length `resize`.
+        interpolation: `bilinear` or `bicubic`, both without aliasing.
+        mean: Of each channel, of pixels in 0..1.
+        std: Of each channel, likewise.
+        raw: Whether the encoder takes bytes and scales them itself.
+    """
+
+    resize: int | None = None
+    crop: int | None = None
+    square: bool = False
+    interpolation: str = "bilinear"
+    mean: tuple[float, ...] = IMAGENET_MEAN
+    std: tuple[float, ...] = IMAGENET_STD
+    raw: bool = False
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        for name in ("resize", "crop"):
+            if getattr(self, name) is not None:
+                _validate.whole(minimum=1, **{name: getattr(self, name)})
+        if self.interpolation not in ("bilinear", "bicubic"):
+            raise ValueError(
+                f"interpolation is {self.interpolation!r}; it must be one of bilinear, bicubic"
+            )
+        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
+            raise ValueError(
+                f"mean is {self.mean} and std {self.std}; both have three numbers, std above 0"
+            )
+
+    def __call__(self, images: Tensor | Sequence[Tensor]) -> Tensor:
+        """Return a batch [B, C, H, W]: single precision with C = 3, or bytes if `raw`.
+
+        Args:
+            images: Bytes [B, C, H, W] with 1 or 3 channels, or B of [C, H, W] of any sizes.
+        """
+        if isinstance(images, Tensor):
+            return self._prepared(images)
+        if len({tuple(image.shape) for image in images}) == 1:
+            return self._prepared(torch.stack([*images]))
+        done = [self._prepared(image[None])[0] for image in images]
+        shapes = {tuple(image.shape) for image in done}
+        if len(shapes) > 1:
+            first, second = sorted(shapes)[:2]
+            raise ValueError(
+                f"images have several sizes ({first} and {second} among them), and nothing brings "
+                "them to one; say --image-size N"
+            )
+        return torch.stack(done)
+
+    def of_size(self, image_size: int | None) -> "Preparation":
+        """Return the same for whole images of another size, if one is given."""
+        if image_size is None:
+            return self
+        return replace(self, resize=image_size, crop=None, square=True)
+
+    @property
+    def words(self) -> str:
+        """All of it in a line."""
+        sides = "both sides" if self.square else "shorter side"
+        steps = [
+            *([f"{sides} to {self.resize} ({self.interpolation})"] if self.resize else []),
+            *([f"middle {self.crop}"] if self.crop else []),
+        ]
+        if not self.raw:
+            numbers = (", ".join(f"{n:.4g}" for n in each) for each in (self.mean, self.std))
+            steps.append("mean {}, std {}".format(*numbers))
+        return "; ".join(steps) or "none"
+
+    def _prepared(self, images: Tensor) -> Tensor:
+        if self.resize is not None:
+            images = self._resized(images, self.resize)
+        if self.crop is not None and min(images.shape[2:]) < self.crop:
+            images = self._resized(images, self.crop)
+        elif self.crop is not None:
+            height, width = images.shape[2:]
+            top, left = (height - self.crop) // 2, (width - self.crop) // 2
+            images = images[:, :, top : top + self.crop, left : left + self.crop]
+        if self.raw:
+            return images
+        pixels = images.expand(-1, 3, -1, -1).float() / 255
+        mean, std = (torch.tensor(each).view(1, 3, 1, 1) for each in (self.mean, self.std))
+        return (pixels - mean) / std
+
+    def _resized(self, images: Tensor, length: int) -> Tensor:
+        height, width = images.shape[2:]
+        factor = length / min(height, width)
+        size = (length, length) if self.square else (round(height * factor), round(width * factor))
+        if size == (height, width):
+            return images
+        # On bytes and on the CPU, as the libraries do it: single precision gives other pixels.
+        return functional.interpolate(images, size=size, mode=self.interpolation, antialias=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class EncoderRequest:
-    """Which encoder is wanted.
+    """The encoder that a user asks for.
 
     Attributes:
         address: See the module's first lines.
@@ -56,13 +200,12 @@ class EncoderRequest:
         image_size: Side of the square that images become; the encoder's own if not given.
         pool: What becomes of sequences.
         seed: Of random weights, and of what is trained here.
-        trained_on: What the weights were trained on, as the user says; for well-known ones it is
-            known.
+        trained_on: What the weights were trained on, in the user's words.
         trained_by: By whom.
-        no_outside_data: Whether the user says that they have seen nothing but these images, and
-            none of their secret labels.
-        public_labels: Whether the user says that the labels are nobody's secret which an encoder is
-            trained on here.
+        no_outside_data: The user states that the weights have seen these images only, and none of
+            their secret labels.
+        public_labels: The user states that the labels are public which an encoder is trained on
+            here.
         device: Where it runs.
     """
 
@@ -79,8 +222,7 @@ class EncoderRequest:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        library, _, name = self.address.partition(":")
-        if not library or not name:
+        if not self.library or not self.name:
             raise ValueError(
                 f"encoder is {self.address!r}; it is named torchvision:NAME, timm:NAME, "
                 "huggingface:NAME (or a folder), pretrained:NAME of a data set with public labels, "
@@ -94,17 +236,17 @@ class EncoderRequest:
         if self.image_size is not None:
             _validate.whole(minimum=1, image_size=self.image_size)
         _validate.whole(seed=self.seed)
-        # That what is said of it can be shown, before hours of work.
+        # Check that these texts can be shown, before hours of work.
         FeatureProvenance(trained_on=self.trained_on, trained_by=self.trained_by)
 
     @property
     def library(self) -> str:
-        """What stands before the colon."""
+        """The part before the colon."""
         return self.address.partition(":")[0]
 
     @property
     def name(self) -> str:
-        """What stands behind it."""
+        """The part after the colon."""
         return self.address.partition(":")[2]
 
     @property
@@ -123,29 +265,21 @@ class EncoderRequest:
         return Path(self.weights or "").expanduser()
 
 
-def _nobody(said: str) -> None:
-    """Nobody listens."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Surroundings:
-    """What an encoder that is trained here has to know beside what is asked for.
+    """What an encoder that is trained here needs besides the request.
 
     Attributes:
-        images: That it is for, which it must not be trained on; None where they are not known.
-        name: How the user names them; of a data set its name.
+        images: Images to embed, which must not be trained on; None where they are not known.
+        name: The user's name for them; of a data set its name.
         root: Folder of the data sets; LABELDP_DATA if not given.
-        told: How far it is, in words.
+        told: Receives lines about the progress.
     """
 
-    images: "ImageSource | None" = None
+    images: ImageSource | None = None
     name: str = ""
     root: Path | None = None
-    told: Callable[[str], None] = _nobody
-
-
-#: Where nothing is known.
-_NOWHERE = Surroundings()
+    told: Callable[[str], None] = lambda _: None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,11 +287,11 @@ class Encoder:
     """An encoder that is ready.
 
     Attributes:
-        name: Its address, less the folders of a place on this machine.
+        name: Its address, without folders of this machine.
         forward: Prepared batch [B, C, H, W] -> what it returns.
         preparation: What prepares images.
         weights: SHA-256 of them.
-        provenance: What is said of its vectors.
+        provenance: What its vectors have seen.
         device: Where it runs.
         pool: What becomes of sequences.
     """
@@ -171,24 +305,16 @@ class Encoder:
     pool: Pool | None = None
 
     def __call__(self, images: Any) -> Tensor:
-        """Return vectors [B, D] in single precision, on the CPU.
-
-        Args:
-            images: As `Preparation` takes them, on the CPU.
-
-        Raises:
-            ValueError: It fails, or returns no vectors; the message says why.
-        """
+        """Return vectors [B, D] in single precision, on the CPU, of images on the CPU."""
         batch = self.preparation(images).to(self.device)
         try:
             with torch.inference_mode():
                 output = self.forward(batch)
         except Exception as error:  # whatever a library's or the user's network raises
-            first = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise ValueError(
                 f"{self.name} fails on a batch of shape {tuple(batch.shape)} "
-                f"({type(error).__name__}: {first[:200]}); if it wants another size of images, say "
-                "--image-size N"
+                f"({type(error).__name__}: {first_line(error)}); if it wants another size of "
+                "images, say --image-size N"
             ) from error
         vectors = vectors_of(output, pool=self.pool, encoder=self.name)
         if len(vectors) != len(batch):
@@ -199,33 +325,52 @@ class Encoder:
         return vectors.to("cpu", torch.float32)
 
 
-def load_encoder(request: EncoderRequest, around: Surroundings = _NOWHERE) -> Encoder:
-    """Return the encoder that is asked for, with its weights.
+def vectors_of(output: Any, *, pool: Pool | None, encoder: str) -> Tensor:
+    """Return vectors [B, D] of an encoder's output for B images.
 
     Args:
-        request: Which one.
-        around: For one that is trained here.
-
-    Raises:
-        WeightsRefused: Weights that are not there, can't be downloaded, or do not fit.
-        ValueError: There is no such encoder, its library is not installed, or it may not be trained
-            on what it asks for.
+        output: Vectors [B, D], maps [B, D, 1, 1], or with `pool` sequences [B, T, D] and maps
+            [B, D, H, W].
+        pool: What becomes of sequences and maps; they are refused if not given.
+        encoder: Its name, for messages.
     """
-    # Here, since each loads the library that it is of.
-    match request.library:
-        case "torchvision":
-            from labeldp.trainers.encoders.libraries import torchvision_encoder as load
-        case "timm":
-            from labeldp.trainers.encoders.libraries import timm_encoder as load
-        case "huggingface":
-            from labeldp.trainers.encoders.hugging_face import hugging_face_encoder as load
-        case "pretrained":
-            from labeldp.trainers.encoders.pretrained import pretrained_encoder
+    if not isinstance(output, Tensor):
+        raise ValueError(
+            f"{encoder} returns a {type(output).__name__} and no tensor; return vectors [B, D]"
+        )
+    found: Tensor = output
+    shape = tuple(found.shape)
+    if found.ndim == 4 and shape[2:] == (1, 1):
+        found = found.flatten(1)
+    if pool is not None and found.ndim == 3:
+        found = found[:, 0] if pool is Pool.CLS else found.mean(1)
+    elif pool is Pool.MEAN and found.ndim == 4:
+        found = found.mean((2, 3))
+    if found.ndim == 2 and found.shape[1] and found.is_floating_point():
+        return found
+    what, way_out = "", "it must return vectors of floating-point numbers [B, D]"
+    if found.ndim == 3:
+        what = f", sequences of {shape[1]} vectors of {shape[2]} numbers"
+        way_out = "say which one vector is meant: --pool cls (the first) or --pool mean"
+    elif found.ndim == 4:
+        what = f", {shape[1]} maps of {shape[2]} x {shape[3]}"
+        way_out = "say --pool mean"
+    raise ValueError(
+        f"{encoder} returns {found.dtype} of shape {shape} for {shape[0] if shape else 0} images"
+        f"{what}, and no vectors; {way_out}"
+    )
 
-            return pretrained_encoder(request, around)
-        case _:
-            from labeldp.trainers.encoders.own_encoder import own_encoder as load
-    return load(request)
+
+def load_encoder(request: EncoderRequest, around: Surroundings | None = None) -> Encoder:
+    """Return an encoder with its weights; refuses what can't be loaded, or may not be trained."""
+    # Here, since encoders of data sets and of libraries know this module.
+    if request.library == "pretrained":
+        from labeldp.trainers.encoders.pretrained import pretrained_encoder
+
+        return pretrained_encoder(request, around or Surroundings())
+    from labeldp.trainers.encoders.libraries import LOADERS, own_encoder
+
+    return LOADERS.get(request.library, own_encoder)(request)
 
 
 def finished(
@@ -237,26 +382,26 @@ def finished(
     weights: str,
     known_as: str = "",
 ) -> Encoder:
-    """Return an encoder, with what is known or said of its weights.
+    """Return an encoder, with what is known or stated of its weights.
 
     Args:
-        request: What was asked for.
+        request: The user's request.
         forward: As `Encoder` has it; a network is sent to its device.
         name: Of the encoder.
         preparation: Of images.
         weights: SHA-256.
-        known_as: Under which name its own weights may be known.
+        known_as: The address under which the library's own weights may be known.
     """
     device = Performance(device=request.device).torch_device()
     if isinstance(forward, torch.nn.Module):
         forward = forward.to(device).eval().requires_grad_(False)
-    training = known(known_as) if request.kind is WeightsKind.LIBRARY and known_as else None
     on, by = request.trained_on, request.trained_by
     untouched = request.kind is WeightsKind.RANDOM and not on
     if untouched:
         on, by = _NOTHING, by or "nobody"
-    elif training is not None:
-        on, by = on or training.trained_on, by or training.trained_by
+    elif request.kind is WeightsKind.LIBRARY:
+        known_on, known_by = known(known_as)
+        on, by = on or known_on, by or known_by
     league = League.NONE if untouched or request.no_outside_data else League.PUBLIC_ENCODER
     provenance = FeatureProvenance(
         league=league,
@@ -277,8 +422,6 @@ def finished(
     )
 
 
-def sized(preparation: Preparation, image_size: int | None) -> Preparation:
-    """Return the same for images of another size, if one is asked for: the whole image, no crop."""
-    if image_size is None:
-        return preparation
-    return replace(preparation, resize=image_size, crop=None, square=True)
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or its type's name."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -1,12 +1,9 @@
-"""What self-supervised training leaves: images in, vectors out; written down and read back.
+"""The encoder of self-supervised training, and its file of tensors and plain values, without code.
 
-The file holds tensors and plain values and no code, and is read without running any. `labeldp
-embed` takes it by `--encoder labeldp.trainers.encoders.image_encoder:build --weights FILE`.
+Use: `labeldp embed ... --encoder labeldp.trainers.encoders.image_encoder:build --weights FILE`.
 """
 
-import os
 import pickle
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,15 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labeldp.trainers.data.regular_files import open_regular
+from labeldp.trainers.data.regular_files import open_regular, whole_file
 from labeldp.trainers.models.augmentation import normalize
 from labeldp.trainers.models.networks import FittedFirst, build_model
 from labeldp.trainers.models.predictors import Pixels, fitting_images
 from labeldp.trainers.settings.model_name import ModelName
 
-#: Of the file; counted up when an older version could not read it any more.
+#: Of the file.
 FORMAT = 1
-#: A head is built and taken off at once; what it would have told apart is nobody's concern.
+#: Of the head, which is taken off at once.
 _HEAD_CLASSES = 2
 _MOST_BYTES = 1 << 32
 
@@ -79,11 +76,7 @@ class ImageEncoder(nn.Module):
         return normalize(images, self.mean, self.std)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Map images, uint8 [B, C, H, W], to vectors [B, D].
-
-        Raises:
-            ValueError: Images of other channels, or other sizes than it was trained on.
-        """
+        """Map images, uint8 [B, C, H, W], to vectors [B, D]."""
         if tuple(images.shape[1:]) != self.shape:
             raise ValueError(
                 f"images have shape {tuple(images.shape[1:])}, and this encoder was trained on "
@@ -98,11 +91,7 @@ class ImageEncoder(nn.Module):
 
 
 def write_encoder(file: Path, encoder: ImageEncoder) -> None:
-    """Write an encoder, whole or not at all.
-
-    Raises:
-        OSError: It can't be written.
-    """
+    """Write an encoder, whole or not at all."""
     said = {
         "format": FORMAT,
         "model": encoder.model.value,
@@ -115,28 +104,13 @@ def write_encoder(file: Path, encoder: ImageEncoder) -> None:
 
 
 def write_whole(file: Path, content: Mapping[str, Any]) -> None:
-    """Write tensors and plain values, under another name first; for the owner alone.
-
-    Raises:
-        OSError: It can't be written; what was there stays as it was.
-    """
-    draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
-            torch.save(dict(content), opened)
-            opened.flush()
-            os.fsync(opened.fileno())
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
+    """Write tensors and plain values."""
+    with whole_file(file) as opened:
+        torch.save(dict(content), opened)
 
 
 def read_whole(file: Path) -> dict[str, Any]:
-    """Return what `write_whole` wrote, on the CPU; no code in the file is run.
-
-    Raises:
-        EncoderFileRefused: It is not there, or is damaged, or was written by something else.
-    """
+    """Return what `write_whole` wrote, on the CPU; no code in the file is run."""
     try:
         with open_regular(file, most_bytes=_MOST_BYTES) as opened:
             found = torch.load(opened, map_location="cpu", weights_only=True)
@@ -154,11 +128,7 @@ def read_whole(file: Path) -> dict[str, Any]:
 
 
 def read_encoder(file: Path) -> ImageEncoder:
-    """Return the encoder that `write_encoder` wrote, on the CPU.
-
-    Raises:
-        EncoderFileRefused: The file holds none.
-    """
+    """Return the encoder that `write_encoder` wrote, on the CPU."""
     found = read_whole(file)
     try:
         shape = tuple(int(length) for length in found["shape"])
@@ -181,11 +151,7 @@ def read_encoder(file: Path) -> ImageEncoder:
 
 
 def build(weights: Path | None) -> ImageEncoder:
-    """Return the encoder in a file, for `labeldp embed --encoder ...:build --weights FILE`.
-
-    Raises:
-        ValueError: There is no file, or no encoder in it.
-    """
+    """Return the encoder in a file, for `labeldp embed --encoder ...:build --weights FILE`."""
     if weights is None:
         raise ValueError("no file is named; say --weights FILE, as `labeldp self-supervise` wrote")
     return read_encoder(Path(weights))

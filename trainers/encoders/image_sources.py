@@ -1,25 +1,30 @@
 """Images to embed: a data set by its name, an array of a file, or a folder of files.
 
-Rows come in an order that can be told: of a data set its training images and then its testing ones,
-of an array as they lie, of a folder by path. What the images are is known by a hash of them.
+Their order is fixed: of a data set training images, then testing images; of an array as they lie;
+of a folder by path.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.data.catalog import DATASETS, find
-from labeldp.trainers.data.files import DataFileError, Splits, data_root
-from labeldp.trainers.data.own_features import channels_first
+from labeldp.trainers.data.files import (
+    DataFileError,
+    checked_images,
+    data_root,
+    digest_of_images,
+    images_of,
+)
 from labeldp.trainers.data.own_files import npy_array, npz_arrays
 from labeldp.trainers.data.regular_files import FileRefused, open_regular
 
-if TYPE_CHECKING:  # looking into own files is quick without it
+if TYPE_CHECKING:  # listing images is quick without it
     from torch import Tensor
 
 #: Files of a folder that are taken for images.
@@ -44,11 +49,7 @@ class ImageSource(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ArraySource:
-    """Images in memory.
-
-    Attributes:
-        parts: uint8 [N, C, H, W] each, one after the other; of one shape.
-    """
+    """Images in memory: parts of one shape, uint8 [N, C, H, W] each."""
 
     parts: tuple[NDArray[np.uint8], ...]
 
@@ -73,12 +74,7 @@ class ArraySource:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FolderSource:
-    """Files of images.
-
-    Attributes:
-        folder: Where they are.
-        files: By path.
-    """
+    """Files of images in a folder, by path."""
 
     folder: Path
     files: tuple[Path, ...]
@@ -113,9 +109,6 @@ def image_source(named: str, *, root: Path | None = None) -> ImageSource:
     Args:
         named: A folder, an `.npz` or `.npy`, or the name of a data set.
         root: Folder of the data sets; LABELDP_DATA if not given.
-
-    Raises:
-        ValueError: It is no such source, is not there, or holds no images.
     """
     place = Path(named).expanduser()
     if place.is_dir():
@@ -128,26 +121,7 @@ def image_source(named: str, *, root: Path | None = None) -> ImageSource:
         )
     if named == "own":
         raise ValueError("name the file of your images itself: labeldp embed IMAGES.npz")
-    data_set = find(named)
-    return ArraySource(parts=images_of(named, data_set.read(data_root(root))))
-
-
-def images_of(name: str, splits: Splits) -> tuple[NDArray[np.uint8], ...]:
-    """Return a data set's images: those for training, then those for testing.
-
-    Raises:
-        ValueError: It holds none.
-    """
-    parts = [splits.train_features, splits.test_features]
-    return _checked(name, [part for part in parts if len(part)])
-
-
-def digest_of_images(*parts: NDArray[np.uint8]) -> str:
-    """Return the SHA-256 of images [N, C, H, W], however they are cut into parts."""
-    digest = hashlib.sha256(f"uint8 {parts[0].shape[1:]}".encode())
-    for part in parts:
-        digest.update(np.ascontiguousarray(part).data)
-    return digest.hexdigest()
+    return ArraySource(parts=images_of(named, find(named).read(data_root(root))))
 
 
 def _of_folder(folder: Path) -> FolderSource:
@@ -165,43 +139,26 @@ def _of_file(file: Path) -> tuple[NDArray[np.uint8], ...]:
     if not file.exists():
         raise DataFileError(f"{file.absolute()} is not there; check where the images are")
     if file.suffix.lower() == ".npy":
-        return _checked(str(file), [npy_array(file)])
+        return checked_images(file, npy_array(file))
     arrays = npz_arrays(file)
     for names in _ARRAYS:
         if set(names) <= set(arrays):
-            return _checked(str(file), [arrays[name] for name in names])
+            return checked_images(file, *(arrays[name] for name in names))
     raise DataFileError(
         f"{file} holds {', '.join(arrays) or 'nothing'}; images are called features or images, or "
         "train_features and test_features"
     )
 
 
-def _checked(where: str, parts: Sequence[NDArray[Any]]) -> tuple[NDArray[np.uint8], ...]:
-    for part in parts:
-        if part.dtype != np.uint8 or part.ndim not in (3, 4) or not part.size:
-            raise DataFileError(
-                f"{where} holds {part.dtype} of shape {part.shape}, and no images; they are uint8 "
-                "[N, H, W], [N, C, H, W] or [N, H, W, C] with 1 or 3 channels (for images in 0..1: "
-                "(255 * images).round().astype(numpy.uint8))"
-            )
-    found = tuple(channels_first(where, part) for part in parts)
-    if len({part.shape[1:] for part in found}) > 1:
-        raise DataFileError(
-            f"{where}: training images have shape {found[0].shape[1:]} and testing ones "
-            f"{found[1].shape[1:]}; they must agree"
-        )
-    return found
-
-
 def _read_image(file: Path) -> "Tensor":
     """An image as bytes [3, H, W]."""
     import torch
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     try:
         with open_regular(file) as opened, Image.open(opened) as image:
             pixels = np.asarray(image.convert("RGB"))
-    except (OSError, FileRefused, SyntaxError, ValueError, UnidentifiedImageError) as error:
+    except (OSError, FileRefused, SyntaxError, ValueError) as error:
         raise DataFileError(
             f"{file} can't be read as an image ({str(error)[:200]}); repair it, or take it away"
         ) from error

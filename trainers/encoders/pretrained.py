@@ -1,34 +1,44 @@
 """`pretrained:NAME`: the fast network, trained here on the public labels of another data set.
 
-Its vectors are what the head sees, the mean of an image's and its mirror image's. What it knows of
-classes it has from labels that no mechanism stood before: the user says that they are public, and
-they must not be those that are to be protected. Results are in the league of public encoders.
+No mechanism protects those labels: the user states that they are public, and they must not be those
+to protect. Results are in the league of public encoders. Weights are kept in a cache, by images,
+labels and settings.
 """
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import replace
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors import safe_open
+from safetensors.torch import save
 from torch import Tensor, nn
+from torch.nn import functional
 
-from labeldp.trainers.data.labelled_data import LabelledData, load
+from labeldp.mechanisms import _validate
+from labeldp.trainers.data.files import digest_of_images
+from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, load
+from labeldp.trainers.data.regular_files import whole_file
 from labeldp.trainers.encoders.encoder import (
     Encoder,
     EncoderRequest,
+    Preparation,
     Surroundings,
     WeightsKind,
     finished,
 )
 from labeldp.trainers.encoders.image_sources import ArraySource, ImageSource
-from labeldp.trainers.encoders.preparation import Preparation
-from labeldp.trainers.encoders.public_training import (
-    PublicTraining,
-    cache_folder,
-    publicly_trained,
-)
-from labeldp.trainers.encoders.weights import digest_of
+from labeldp.trainers.encoders.libraries import WeightsRefused, digest_of, put_in, read_weights
+from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.networks import FastCnn
+from labeldp.trainers.models.predictors import NetworkSettings
+from labeldp.trainers.models.recipe import HALF_WIDTH, LABEL_SMOOTHING, fast_training
+from labeldp.trainers.performance import Device, Performance, Precision
+from labeldp.trainers.settings.learner import LearnerConfig
 
 #: Share of the images that may be in both sets. Collections from the web have a few images twice.
 _MOST_SHARED = 0.01
@@ -42,19 +52,17 @@ _COMPARED = 1024
 
 
 def pretrained_encoder(request: EncoderRequest, around: Surroundings) -> Encoder:
-    """Return the fast network, trained on a data set that the user calls public.
-
-    Raises:
-        ValueError: Nobody says that the labels are public; they are those of the images that are to
-            be embedded; a request that contradicts itself.
-        WeightsRefused: Weights of an earlier call that can't be used.
-        TrainingDiverged: The loss is not finite any more.
-    """
+    """Return the fast network, trained on a data set that the user calls public."""
     _check(request, around)
     data = load(request.name, root=around.root)
     shared = 0 if around.images is None else shared_images(data, around.images)
     if around.images is not None and shared:
-        _check_shared(shared, around.images.rows, request)
+        if shared > _MOST_SHARED * around.images.rows:
+            raise ValueError(
+                f"{shared:,} of the {around.images.rows:,} images are in {request.name} too, byte "
+                f"for byte, and {request.address} would be trained on their labels: its vectors "
+                "would tell what is to be protected; train it on another data set"
+            )
         around.told(f"{shared:,} of the images are in {request.name} too, with a label")
     data = _in_color(data)
     settings = PublicTraining(seed=request.seed, device=request.device)
@@ -73,8 +81,8 @@ def pretrained_encoder(request: EncoderRequest, around: Surroundings) -> Encoder
         preparation=Preparation(
             resize=request.image_size or min(height, width),
             square=True,
-            mean=_three(data.public.mean),
-            std=_three(data.public.std),
+            mean=data.public.mean,
+            std=data.public.std,
         ),
         weights=digest_of(network),
     )
@@ -97,8 +105,7 @@ class MirroredFeatures(nn.Module):
 def shared_images(data: LabelledData, images: ImageSource) -> int:
     """Return how many images are among a data set's training images, byte for byte.
 
-    An image without color is the same as its copy in three equal channels, which is what a file of
-    it becomes when it is read.
+    An image without color equals its copy in three channels, which reading a file of it gives.
     """
     known = set(_marks(ArraySource(parts=(data.public.train_features.numpy(),))))
     return sum(mark in known for mark in _marks(images))
@@ -139,15 +146,6 @@ def _check(request: EncoderRequest, around: Surroundings) -> None:
         )
 
 
-def _check_shared(shared: int, rows: int, request: EncoderRequest) -> None:
-    if shared > _MOST_SHARED * rows:
-        raise ValueError(
-            f"{shared:,} of the {rows:,} images are in {request.name} too, byte for byte, and "
-            f"{request.address} would be trained on their labels: its vectors would tell what is "
-            "to be protected; train it on another data set"
-        )
-
-
 def _in_color(data: LabelledData) -> LabelledData:
     """The same with three channels, as all images are that an encoder gets."""
     public = data.public
@@ -166,6 +164,149 @@ def _in_color(data: LabelledData) -> LabelledData:
     return replace(data, public=color)
 
 
-def _three(numbers: tuple[float, ...]) -> tuple[float, float, float]:
-    first, second, third = numbers
-    return first, second, third
+#: Names the folder of what labeldp keeps for a user; below XDG's folder of caches if not set.
+CACHE = "LABELDP_CACHE"
+#: Increase it when the same settings give other weights.
+_VERSION = 2
+#: Metadata of a file of weights: their digest, and the hash of images, labels and settings.
+_DIGEST, _MADE_OF = "sha256", "made_of"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicTraining:
+    """How the network is trained.
+
+    Attributes:
+        epochs: Passes over the images.
+        width: See `FastCnn`.
+        seed: Of weights, order and augmentation.
+        device: Where.
+    """
+
+    epochs: int = 10
+    width: int = HALF_WIDTH
+    seed: int = 0
+    device: Device = Device.AUTO
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        _validate.whole(minimum=1, epochs=self.epochs, width=self.width)
+        _validate.whole(seed=self.seed)
+        _validate.members(self)
+
+    @property
+    def learner(self) -> LearnerConfig:
+        """The recipe."""
+        return LearnerConfig(
+            **fast_training(epochs=self.epochs, width=self.width, label_smoothing=LABEL_SMOOTHING)
+        )
+
+    @property
+    def performance(self) -> Performance:
+        """In bfloat16 where the device has units for it."""
+        return Performance(device=self.device, precision=Precision.AUTO, channels_last=True)
+
+
+def cache_folder() -> Path:
+    """Return where weights are kept: LABELDP_CACHE, else a folder among the user's caches."""
+    named = os.environ.get(CACHE)
+    if named:
+        return Path(named).expanduser()
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(caches).expanduser() / "labeldp"
+
+
+def publicly_trained(
+    data: LabelledData, settings: PublicTraining, *, folder: Path, told: Callable[[str], None]
+) -> FastCnn:
+    """Return the network, trained on public training labels, or as the folder keeps it."""
+    if data.public.kind is not FeatureKind.IMAGE:
+        raise ValueError(f"{data.public.name} holds no images; an encoder of images learns of some")
+    key = _key(data, settings)
+    file = folder / f"pretrained-{data.public.name}-{key[:32]}.safetensors"
+    if os.path.lexists(file):
+        network = _kept(file, data, settings, key=key)
+        told(f"weights of an earlier call: {file}")
+        return network
+    folder.mkdir(parents=True, exist_ok=True)
+    network = _trained(data, settings, told=told)
+    _keep(file, network, key=key)
+    told(f"weights are kept for the next time: {file}")
+    return network
+
+
+def _key(data: LabelledData, settings: PublicTraining) -> str:
+    """Hash of all that the weights depend on, but for the machine's last bits."""
+    recipe = asdict(settings.learner)
+    parts: dict[str, Any] = {
+        "version": _VERSION,
+        "images": digest_of_images(data.public.train_features.numpy()),
+        "labels": hashlib.sha256(data.train_labels.tobytes()).hexdigest(),
+        "classes": data.public.num_classes,
+        "recipe": recipe,
+        "seed": settings.seed,
+        "precision": settings.performance.precision_here().value,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _trained(
+    data: LabelledData, settings: PublicTraining, *, told: Callable[[str], None]
+) -> FastCnn:
+    config = settings.learner
+    learner = Learner(
+        config, data=data.public, seed=settings.seed, performance=settings.performance
+    )
+    labels = torch.from_numpy(data.train_labels).to(learner.device)
+
+    def loss(logits: Tensor, rows: Tensor) -> Tensor:
+        return functional.cross_entropy(
+            logits, labels[rows], label_smoothing=config.recipe.label_smoothing
+        )
+
+    told(
+        f"training the fast network on {len(labels):,} images of {data.public.name} and their "
+        f"labels, {config.epochs} epochs"
+    )
+    seconds = 0.0
+    for epoch in range(1, config.epochs + 1):
+        figures = learner.epoch(loss)
+        seconds += figures.seconds
+        judged = f"{100 * figures.val_accuracy:.1f}% of the test images are right, "
+        left = seconds / epoch * (config.epochs - epoch)
+        told(
+            f"epoch {epoch} of {config.epochs}: "
+            f"{judged if len(data.public.test_labels) else ''}about {left:.0f} s left"
+        )
+    network = learner.judged.to("cpu").to(memory_format=torch.contiguous_format)
+    assert isinstance(network, FastCnn)
+    return network
+
+
+def _kept(file: Path, data: LabelledData, settings: PublicTraining, *, key: str) -> FastCnn:
+    """The network of a file of weights, which itself states its images, labels and settings.
+
+    A file's name is no proof: its weights could have learned secret labels.
+    """
+    config = settings.learner
+    network = NetworkSettings.for_data(data.public, model=config.model, width=config.width).build()
+    assert isinstance(network, FastCnn)
+    way_out = f"take {file} away, and it is trained again"
+    try:
+        put_in(network, read_weights(file), what="they")
+        with safe_open(file, framework="pt") as opened:
+            written = opened.metadata() or {}
+    except WeightsRefused as error:
+        raise WeightsRefused(f"kept weights can't be used ({error}); {way_out}") from error
+    if written != {_DIGEST: digest_of(network), _MADE_OF: key}:
+        raise WeightsRefused(
+            f"kept weights can't be used: another file lies under their name, or it is damaged; "
+            f"{way_out}"
+        )
+    return network
+
+
+def _keep(file: Path, network: FastCnn, *, key: str) -> None:
+    with whole_file(file) as opened:
+        said = {_DIGEST: digest_of(network), _MADE_OF: key}
+        opened.write(save(network.state_dict(), metadata=said))

@@ -1,6 +1,9 @@
-"""An encoder in training on images alone: epochs, and a state to go on from bit for bit.
+"""Self-supervised training of an encoder on images alone; no argument could carry a label.
 
-There is no argument that a label could come in by.
+The loss is VICReg's (Bardes, Ponce and LeCun, "VICReg: Variance-Invariance-Covariance
+Regularization for Self-Supervised Learning", ICLR 2022, equations 1 to 6) of two distorted views of
+each image. `pretrain` keeps two files, each written whole: while it trains, the state, from which
+the next call resumes bit for bit, and at the end of a call the encoder.
 
 >>> images = torch.randint(256, (32, 3, 8, 8), dtype=torch.uint8)
 >>> config = SelfSupervisedConfig(width=2, projection=8, epochs=1, batch_size=16)
@@ -10,22 +13,36 @@ There is no argument that a label could come in by.
 """
 
 import copy
+import hashlib
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.data.files import digest_of_images
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.encoders.distortions import Distortions
-from labeldp.trainers.encoders.image_encoder import ImageEncoder
-from labeldp.trainers.encoders.vicreg import vicreg
+from labeldp.trainers.encoders.image_encoder import (
+    FORMAT,
+    EncoderFileRefused,
+    ImageEncoder,
+    read_encoder,
+    read_whole,
+    write_encoder,
+    write_whole,
+)
+from labeldp.trainers.encoders.image_sources import (
+    ArraySource,
+    image_source,
+)
 from labeldp.trainers.models.evaluation import logits_of
 from labeldp.trainers.models.learner import seeds_of
 from labeldp.trainers.models.optimization import sgd
@@ -36,6 +53,28 @@ from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
 
 #: Images that are described at once when nothing is learned.
 _AT_ONCE = 1024
+#: A state is kept after an epoch, but not more often than this.
+_KEEP_SECONDS = 20.0
+#: Under the root of a variance, whose slope would be infinite at 0.
+_LEAST_VARIANCE = 1e-4
+#: The longest and the flattest window, as width over height.
+_STRETCH = 4 / 3
+#: Share of the views whose colors are changed.
+_CHANGED = 0.8
+#: From red, green and blue to lightness and two axes of color (YIQ); the hue is an angle there.
+_TO_LIGHT = (
+    (0.299, 0.587, 0.114),
+    (0.5959, -0.2746, -0.3213),
+    (0.2115, -0.5227, 0.3112),
+)
+#: Numbers drawn for an image: window (4), mirror, colors (4), whether changed, whether grey.
+_DRAWS = 11
+#: A loss counts as that of constant vectors from this share of it on.
+_ALMOST = 0.99
+_CAUSE = (
+    "a learning rate that is too high is the likely cause, or a batch of too few images: lower "
+    "--learning-rate (to a third, say) or raise --batch-size, and start anew with --replace"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +110,6 @@ class Pretraining:
             images: All that is learned from, uint8 [N, C, H, W].
             seed: Of initial weights, order and views.
             performance: Where and how fast; the defaults if not given.
-
-        Raises:
-            ValueError: No images, or one only.
         """
         _validate.whole(seed=seed)
         pixels = _pixels_of(images)
@@ -114,11 +150,7 @@ class Pretraining:
         )
 
     def epoch(self) -> PretrainingMetrics:
-        """Train for one epoch.
-
-        Raises:
-            TrainingDiverged: The loss or a weight is not finite any more.
-        """
+        """Train for one epoch."""
         started = time.perf_counter()
         before = self.epoch_number
         self.epoch_number += 1
@@ -259,3 +291,290 @@ def _projector(inputs: int, units: int, seed: int) -> nn.Module:
                 out=nn.Linear(units, units, bias=False),
             )
         )
+
+
+def vicreg(
+    first: Tensor, second: Tensor, *, invariance: float, variance: float, covariance: float
+) -> Tensor:
+    """Return VICReg's loss of two batches of vectors.
+
+    Args:
+        first: Of one view of each image, single precision [B, D]; B of 2 at least.
+        second: Of the other view, likewise.
+        invariance: Weight of the mean squared distance of an image's two vectors.
+        variance: Weight of how far standard deviations over the batch are below 1.
+        covariance: Weight of the squared covariances of different numbers.
+    """
+    spread = first.new_zeros(())
+    common = first.new_zeros(())
+    for rows in (first, second):
+        centered = rows - rows.mean(0)
+        deviations = (centered.square().sum(0) / (len(rows) - 1) + _LEAST_VARIANCE).sqrt()
+        spread = spread + functional.relu(1 - deviations).mean() / 2
+        products = centered.mT @ centered / (len(rows) - 1)
+        others = products.square().sum() - products.diagonal().square().sum()
+        common = common + others / rows.shape[1]
+    apart = (first - second).square().mean()
+    return invariance * apart + variance * spread + covariance * common
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distortions:
+    """Random views of images, as `SelfSupervisedConfig` says; in batches, on the device.
+
+    A view is a window of the image, enlarged and mirrored half of the time, with other colors.
+    """
+
+    smallest_area: float = 0.25
+    jitter: float = 0.4
+    grey: float = 0.2
+    flip: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        _validate.positive(smallest_area=self.smallest_area)
+        _validate.non_negative(jitter=self.jitter, grey=self.grey)
+        if max(self.smallest_area, self.jitter, self.grey) > 1:
+            raise ValueError(
+                f"smallest_area is {self.smallest_area}, jitter {self.jitter} and grey "
+                f"{self.grey}; they must be 1 at most"
+            )
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Return a view of each image uint8 [B, C, H, W], single precision in 0..255.
+
+        The generator is of the CPU: one seed draws the same on every device.
+        """
+        draws = torch.rand(_DRAWS, len(images), generator=generator)
+        windows, colors = self._windows(draws[:5]), self._colors(draws[5:])
+        # Worked out on the CPU and sent at once: to send numbers one by one is to wait for each.
+        sent = torch.cat((windows.flatten(1), colors), dim=1)
+        sent = sent.to(images.device, non_blocking=True)
+        pixels = _shown(images.float(), sent[:, :6].view(-1, 2, 3))
+        return _tinted(pixels, sent[:, 6:]).clamp_(0, 255)
+
+    def _windows(self, draws: Tensor) -> Tensor:
+        """From a place in the view to the one in the image, both in -1..1 [B, 2, 3]."""
+        area, stretch, left, top, mirror = draws
+        root = (self.smallest_area + (1 - self.smallest_area) * area).sqrt()
+        ratio = (math.log(_STRETCH) * (2 * stretch - 1)).exp().sqrt()
+        width, height = (root * ratio).clamp(max=1), (root / ratio).clamp(max=1)
+        sign = torch.where(mirror < 0.5, -1.0, 1.0) if self.flip else torch.ones_like(mirror)
+        none = torch.zeros_like(width)
+        across = torch.stack((width * sign, none, (1 - width) * (2 * left - 1)), dim=1)
+        down = torch.stack((none, height, (1 - height) * (2 * top - 1)), dim=1)
+        return torch.stack((across, down), dim=1)
+
+    def _colors(self, draws: Tensor) -> Tensor:
+        """Brightness, contrast and a matrix of colors, row by row [B, 11]."""
+        brightness, contrast, saturation, hue, changed, grey = draws
+        most = torch.where(changed < _CHANGED, self.jitter, 0.0)
+        brightness, contrast, saturation = (
+            1 + most * (2 * draw - 1) for draw in (brightness, contrast, saturation)
+        )
+        angle = math.pi / 4 * most * (2 * hue - 1)
+        strength = torch.where(grey < self.grey, 0.0, saturation)
+        cosine, sine = strength * angle.cos(), strength * angle.sin()
+        one, none = torch.ones_like(angle), torch.zeros_like(angle)
+        turned = torch.stack((one, none, none, none, cosine, -sine, none, sine, cosine), dim=1)
+        to_light = torch.tensor(_TO_LIGHT)
+        matrix = torch.linalg.inv(to_light) @ turned.view(-1, 3, 3) @ to_light
+        return torch.cat((brightness[:, None], contrast[:, None], matrix.flatten(1)), dim=1)
+
+
+def _shown(pixels: Tensor, windows: Tensor) -> Tensor:
+    """What windows [B, 2, 3] show of images [B, C, H, W], enlarged to their size."""
+    grid = functional.affine_grid(windows, list(pixels.shape), align_corners=False)
+    return functional.grid_sample(
+        pixels, grid, mode="bilinear", padding_mode="border", align_corners=False
+    )
+
+
+def _tinted(pixels: Tensor, colors: Tensor) -> Tensor:
+    """Images [B, C, H, W] with their colors changed as drawn [B, 11]."""
+    brightness, contrast = (colors[:, n].view(-1, 1, 1, 1) for n in (0, 1))
+    bright = pixels * brightness
+    mean = bright.mean((1, 2, 3), keepdim=True)
+    pixels = mean + (bright - mean) * contrast
+    if pixels.shape[1] != 3:
+        return pixels
+    tinted: Tensor = colors[:, 2:].view(-1, 3, 3) @ pixels.flatten(2)
+    return tinted.view(pixels.shape)
+
+
+def concern(losses: Sequence[float], *, variance: float) -> str | None:
+    """Return what is wrong with the losses of all epochs, and the way out; None if nothing is."""
+    if len(losses) < 2:
+        return None
+    first, last, count = losses[0], losses[-1], len(losses)
+    lowest = min(losses)
+    # Vectors that are the same for every image have this loss.
+    constant = variance * (1 - math.sqrt(_LEAST_VARIANCE))
+    if 0 < _ALMOST * constant <= last:
+        return (
+            f"the encoder says hardly anything: its loss is {last:.6g} in epoch {count}, and one "
+            f"that says the same of every image has {constant:.6g}; {_CAUSE}"
+        )
+    # Half of what it had fallen by is lost again, or it has never fallen.
+    if last >= (first + lowest) / 2:
+        return (
+            f"the loss does not fall: it was {first:.6g} in epoch 1, {lowest:.6g} at its lowest in "
+            f"epoch {losses.index(lowest) + 1}, and is {last:.6g} in epoch {count}; {_CAUSE}"
+        )
+    return None
+
+
+def training_images(named: str, *, root: Path | None = None) -> Tensor:
+    """Return an `image_source` as uint8 [N, C, H, W]; of a data set the training images."""
+    source = image_source(named, root=root)
+    if isinstance(source, ArraySource):
+        # Testing images come second, and nothing is to have seen them.
+        return torch.from_numpy(np.array(source.parts[0]))
+    found = [image for batch in source.batches(_AT_ONCE) for image in batch]
+    shapes = sorted({tuple(image.shape) for image in found})
+    if len(shapes) > 1:
+        raise ValueError(
+            f"images have several sizes ({shapes[0]} and {shapes[1]} among them), and an encoder "
+            "is trained on one; bring them to it first"
+        )
+    return torch.stack(found)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PretrainRequest:
+    """Images, settings and a file for the encoder.
+
+    Attributes:
+        images: uint8 [N, C, H, W].
+        out: Where the encoder is written.
+        config: How it is trained.
+        seed: Of initial weights, order and views.
+        seconds: After which no further epoch begins; None to go on to the end.
+        performance: Where and how fast.
+        replace: Whether what lies there may be replaced, and training starts anew.
+    """
+
+    images: Tensor
+    out: Path
+    config: SelfSupervisedConfig = field(default_factory=SelfSupervisedConfig)
+    seed: int = 0
+    seconds: float | None = None
+    performance: Performance = field(default_factory=Performance)
+    replace: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the time and the folder."""
+        if self.seconds is not None:
+            _validate.positive(seconds=self.seconds)
+        if not self.out.parent.is_dir():
+            raise ValueError(f"there is no folder {self.out.parent.absolute()}; make it first")
+
+    @property
+    def state(self) -> Path:
+        """Where the state is kept while there is something left to do."""
+        return self.out.with_name(self.out.name + ".state")
+
+    def key(self) -> str:
+        """Hash of all that decides the encoder: settings, seed and images."""
+        images = digest_of_images(self.images.numpy())
+        text = repr((FORMAT, asdict(self.config), self.seed, images))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretrained:
+    """How far it is.
+
+    Attributes:
+        file: The encoder.
+        epochs: Done so far.
+        of: There are.
+        dimensions: Numbers in a vector, D.
+        loss: Of the last epoch that this call trained; None if it trained none.
+        finished: Whether all are done.
+        warning: What is wrong with the losses of all epochs so far; None if nothing is.
+    """
+
+    file: str
+    epochs: int
+    of: int
+    dimensions: int
+    loss: float | None
+    finished: bool
+    warning: str | None = None
+
+
+def pretrain(request: PretrainRequest, *, told: Callable[[PretrainingMetrics], None]) -> Pretrained:
+    """Train for the time that there is, one epoch at least; resume where the last call stopped."""
+    began = time.monotonic()
+    key = request.key()
+    kept = None if request.replace else _kept(request, key)
+    losses: list[float] = [] if kept is None else list(kept["losses"])
+    if kept is not None and kept["training"] is None:
+        return _progress(request, read_encoder(request.out), losses=losses, trained=False)
+    training = Pretraining(
+        request.config,
+        images=request.images,
+        seed=request.seed,
+        performance=request.performance,
+    )
+    if kept is not None:
+        training.load_state_dict(kept["training"])
+    trained, saved = False, began
+    while training.epoch_number < request.config.epochs:
+        over = request.seconds is not None and time.monotonic() - began >= request.seconds
+        if trained and over:
+            break
+        metrics, trained = training.epoch(), True
+        losses.append(metrics.loss)
+        if time.monotonic() - saved >= _KEEP_SECONDS:
+            _keep(request, key, training.state_dict(), losses)
+            saved = time.monotonic()
+        told(metrics)
+    encoder = training.encoder()
+    # The state first, since an encoder without one is of unknown origin; the end of training is
+    # recorded when the last encoder is written.
+    _keep(request, key, training.state_dict(), losses)
+    write_encoder(request.out, encoder)
+    if training.epoch_number >= request.config.epochs:
+        _keep(request, key, None, losses)
+    return _progress(request, encoder, losses=losses, trained=trained)
+
+
+def _kept(request: PretrainRequest, key: str) -> dict[str, Any] | None:
+    """The state of the last call; None if there is none."""
+    if not request.state.exists():
+        if request.out.exists():
+            raise EncoderFileRefused(
+                f"{request.out} is there, and nothing beside it says how it was trained; choose "
+                "another name, or say --replace"
+            )
+        return None
+    kept = read_whole(request.state)
+    if kept.get("key") != key:
+        raise EncoderFileRefused(
+            f"{request.state} is of an encoder of other images, with other settings or another "
+            "seed; call it as before, choose another name, or say --replace to start anew"
+        )
+    return kept
+
+
+def _keep(
+    request: PretrainRequest, key: str, training: dict[str, Any] | None, losses: list[float]
+) -> None:
+    content = {"format": FORMAT, "key": key, "training": training, "losses": losses}
+    write_whole(request.state, content)
+
+
+def _progress(
+    request: PretrainRequest, encoder: ImageEncoder, *, losses: Sequence[float], trained: bool
+) -> Pretrained:
+    return Pretrained(
+        file=str(request.out),
+        epochs=len(losses),
+        of=request.config.epochs,
+        dimensions=encoder.dimensions,
+        loss=losses[-1] if trained else None,
+        finished=len(losses) >= request.config.epochs,
+        warning=concern(losses, variance=request.config.variance),
+    )

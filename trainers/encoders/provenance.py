@@ -1,8 +1,8 @@
-"""Where features come from: the league that a result is in, and which encoder made its features.
+"""The league that a result is in, and the record of the encoder that made its features.
 
-Whoever trains on what an encoder says of images trains on what that encoder has seen, too. A table
-that sets such a result beside one without outside data compares what can't be compared, unless it
-says so; hence two leagues, and a third word for features that come with no word at all.
+Training on an encoder's vectors is training on all that the encoder has seen. Results with and
+without such outside data can't be compared; hence the leagues. `FEATURES.npy.json`, beside a file
+of features, states their making, and is refused beside another file.
 
 >>> made = FeatureProvenance(league=League.PUBLIC_ENCODER, encoder="torchvision:resnet18",
 ...     weights="a" * 64, trained_on="ImageNet-1k, with its labels", trained_by="torchvision")
@@ -12,14 +12,21 @@ says so; hence two leagues, and a third word for features that come with no word
 True
 """
 
+import hashlib
+import json
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
+
+import labeldp
+from labeldp.trainers.data.regular_files import FileRefused, open_regular, read_bytes, whole_file
 
 #: Of a text that people see beside results.
 LONGEST_TEXT = 200
-#: What is said where nobody says it.
+#: Stands for an origin that is unknown.
 UNSAID = "not stated"
 
 
@@ -94,11 +101,7 @@ class FeatureProvenance:
 
     @classmethod
     def restored(cls, described: Mapping[str, Any]) -> "FeatureProvenance":
-        """Return what `described` was taken of.
-
-        Raises:
-            ValueError: An unknown league, or a value that is not text.
-        """
+        """Return what `described` was taken of."""
         known = [entry.name for entry in fields(cls)]
         return cls(**{name: described[name] for name in known if name in described})
 
@@ -110,3 +113,104 @@ class FeatureProvenance:
 
 #: Of data sets by name, tables and images as they are.
 NO_OUTSIDE_DATA = FeatureProvenance(league=League.NONE)
+
+
+#: Of the record.
+FORMAT = 1
+#: Features may be larger than memory.
+_MOST_BYTES = 1 << 62
+
+
+class EmbeddingRefused(ValueError):
+    """Features, or what is said of them, that can't be used; the message says what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingRecord:
+    """The making of a file of features.
+
+    Attributes:
+        provenance: What made them.
+        preparation: What was done to an image before, in full.
+        inputs: SHA-256 of the images.
+        rows: How many features there are, N.
+        dimensions: Numbers in each, D.
+        dtype: Of the numbers.
+        key: Hash of encoder, weights, preparation, inputs and type: of equal ones, features are.
+        sha256: Of the file.
+    """
+
+    provenance: FeatureProvenance
+    preparation: Mapping[str, Any]
+    inputs: str
+    rows: int
+    dimensions: int
+    dtype: str
+    key: str
+    sha256: str
+
+    def write(self, file: Path) -> None:
+        """Write it beside a file of features, whole."""
+        said = {"format": FORMAT, "labeldp": labeldp.__version__, **asdict(self)}
+        said["provenance"] = self.provenance.described()
+        with whole_file(record_place(file)) as opened:
+            opened.write(f"{json.dumps(said, indent=1)}\n".encode())
+
+    def check(self, file: Path) -> None:
+        """Refuse another file than the one that this was written of."""
+        found = sha256_of(file)
+        if found != self.sha256:
+            raise EmbeddingRefused(
+                f"{file} has SHA-256 {found[:16]}..., and {record_place(file).name} beside it was "
+                f"written of a file with {self.sha256[:16]}...: another file lies under that name, "
+                "or it is damaged; put the right one there, make it again (`labeldp embed ... "
+                "--replace`), or, if it was made elsewhere, take the .json away"
+            )
+
+
+def record_place(file: Path) -> Path:
+    """Return where the record of a file of features lies."""
+    return file.with_name(file.name + ".json")
+
+
+def record_beside(file: Path) -> EmbeddingRecord | None:
+    """Return what lies beside a file; None for features that come without a word."""
+    place = record_place(file)
+    if not os.path.lexists(place):
+        return None
+    try:
+        said = json.loads(read_bytes(place))
+        if not isinstance(said, dict) or said.get("format") != FORMAT:
+            raise ValueError("it is of no format that this labeldp reads")
+        return EmbeddingRecord(
+            provenance=FeatureProvenance.restored(said["provenance"]),
+            preparation=dict(said["preparation"]),
+            inputs=str(said["inputs"]),
+            rows=int(said["rows"]),
+            dimensions=int(said["dimensions"]),
+            dtype=str(said["dtype"]),
+            key=str(said["key"]),
+            sha256=str(said["sha256"]),
+        )
+    except (
+        *(AttributeError, FileRefused, KeyError, OSError),
+        *(RecursionError, TypeError, ValueError),
+    ) as error:
+        raise EmbeddingRefused(
+            f"{place} should say what made {file.name}, and can't be read ({error}); make the "
+            "features again (`labeldp embed ... --replace`), or take it away"
+        ) from error
+
+
+def checked_record(file: Path) -> EmbeddingRecord | None:
+    """Return what lies beside a file that is the one it was written of; None where nothing lies."""
+    record = record_beside(file)
+    if record is not None:
+        record.check(file)
+    return record
+
+
+def sha256_of(file: Path) -> str:
+    """Return the SHA-256 of a file that may be larger than memory."""
+    with open_regular(file, most_bytes=_MOST_BYTES) as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeldp.trainers.data.own_features import write_once
+from labeldp.trainers.data.own_data import write_once
 
 _CHUNK_NUMBERS = 1 << 24
 

@@ -6,12 +6,13 @@ import numpy as np
 
 from labeldp.platform.records.private_files import replacing
 from labeldp.trainers.encoders.image_encoder import read_encoder
-from labeldp.trainers.encoders.kept_pretraining import (
+from labeldp.trainers.encoders.pretraining import (
     Pretrained,
+    PretrainingMetrics,
     PretrainRequest,
+    described,
     pretrain,
 )
-from labeldp.trainers.encoders.pretraining import PretrainingMetrics, described
 from labeldp.trainers.encoders.provenance import League
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig

@@ -30,7 +30,7 @@ from labeldp.platform.api.classifier import PrivacyAddsUp, PrivacyNotCounted
 from labeldp.platform.api.method_names import NAMED
 from labeldp.platform.api.process_ledger import ProcessLedger
 from labeldp.trainers.data.columns import ColumnsIgnored
-from labeldp.trainers.data.own_features import ColumnsLeftOut
+from labeldp.trainers.data.own_data import ColumnsLeftOut
 from labeldp.trainers.models.trained_model import load_model
 from tests.platform.api.labelled_rows import rows_and_labels
 

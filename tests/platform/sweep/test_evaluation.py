@@ -29,8 +29,7 @@ from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, plan_trials
 from labeldp.platform.sweep.trial import run_trial
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.trial_labels import TrialLabels
-from labeldp.trainers.data.held_out import set_aside
-from labeldp.trainers.data.labelled_data import LabelledData, PublicData
+from labeldp.trainers.data.labelled_data import LabelledData, PublicData, set_aside
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.alibi import AlibiConfig, Noise
 from tests.trainers.small_data import small_table

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from labeldp.platform.cli.data_verbs import list_sets
-from labeldp.trainers.data.catalog import DATASETS
+from labeldp.trainers.data.catalog import DATASETS, fetch
 from labeldp.trainers.data.data_set import DataSet, Layout
-from labeldp.trainers.data.fetch import fetch
 from labeldp.trainers.data.files import PublishedFile, Splits, held_out, read_lines
 from labeldp.trainers.data.labelled_data import load
 

@@ -8,12 +8,11 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.trainers.data.catalog import find
-from labeldp.trainers.data.embedded import with_embeddings
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, load, load_own
+from labeldp.trainers.data.own_data import with_embeddings
 from labeldp.trainers.data.own_files import MAPPED_BYTES, OwnSource
-from labeldp.trainers.encoders.embedding_record import EmbeddingRefused, record_place
-from labeldp.trainers.encoders.provenance import League
+from labeldp.trainers.encoders.provenance import EmbeddingRefused, League, record_place
 from tests.trainers.encoders.small_encoders import embedded, some_images
 
 DIGITS = 1797

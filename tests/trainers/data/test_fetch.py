@@ -8,9 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from labeldp.trainers.data import downloads
-from labeldp.trainers.data.catalog import DATASETS, find
-from labeldp.trainers.data.fetch import FetchFailed, fetch
+from labeldp.trainers.data.catalog import DATASETS, FetchFailed, fetch, find
 from labeldp.trainers.data.files import PublishedFile
 from tests.real_data import real_data_root
 from tests.trainers.data_samples import write_adult, write_mnist
@@ -62,11 +60,11 @@ def test_adult_comes_file_by_file_with_its_digests(
 ) -> None:
     asked: list[tuple[str, Path, str | None]] = []
 
-    def download(url: str, path: Path, *, md5: str | None) -> None:
-        asked.append((url, path, md5))
+    def download(url: str, root: Path, *, filename: str, md5: str | None) -> None:
+        asked.append((url, root / filename, md5))
         write_adult(tmp_path)
 
-    monkeypatch.setattr(downloads, "_get", download)
+    monkeypatch.setattr("torchvision.datasets.utils.download_url", download)
     with pytest.raises(FetchFailed, match=r"adult\.data has"):
         fetch("adult", tmp_path)
     assert [(url.rsplit("/", 1)[1], path, md5) for url, path, md5 in asked] == [
@@ -79,7 +77,10 @@ def test_svhn_comes_file_by_file_and_kmnist_by_torchvision(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[tuple[str, str]] = []
-    monkeypatch.setattr(downloads, "_get", lambda url, path, *, md5: asked.append((url, md5)))
+    monkeypatch.setattr(
+        "torchvision.datasets.utils.download_url",
+        lambda url, root, *, filename, md5: asked.append((url, md5)),
+    )
     with pytest.raises(FetchFailed, match=r"train_32x32\.mat is missing"):
         fetch("svhn", tmp_path)
     assert asked == [

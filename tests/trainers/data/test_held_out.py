@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.data.held_out import set_aside
-from labeldp.trainers.data.labelled_data import LabelledData, PublicData
+from labeldp.trainers.data.labelled_data import LabelledData, PublicData, set_aside
 from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.pate.pate_fm import Pate, start_student
 from labeldp.trainers.performance import Device, Performance

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from labeldp.trainers.data.files import DataFileError
-from labeldp.trainers.data.images import read_cifar_binary, read_cifar_pickle, read_idx
 from labeldp.trainers.data.labelled_data import load
+from labeldp.trainers.data.published import read_cifar_binary, read_cifar_pickle, read_idx
 from tests.trainers.data_samples import (
     images,
     python2_batch,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from labeldp.trainers.data import fetch
+from labeldp.trainers.data import catalog
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import DataFileError, DatasetMissing, held_out
 from labeldp.trainers.data.labelled_data import FeatureKind, load
-from labeldp.trainers.data.movielens import read_movielens
+from labeldp.trainers.data.published import read_movielens
 from tests.trainers.ratings import write_ratings
 
 LINES = ["3::10::5::978300760", "3::20::1::978302109", "9::10::3::978301968"]
@@ -65,7 +65,7 @@ def test_where_it_is_not_there_the_message_says_how_to_get_it(tmp_path: Path) ->
     with pytest.raises(DatasetMissing, match=r"ratings\.dat is missing.*curl .*ml-1m\.zip"):
         load("movielens_1m", root=tmp_path)
     with pytest.raises(ValueError, match=r"can't be fetched: curl .*grouplens\.org"):
-        fetch.fetch("movielens_1m", tmp_path)
+        catalog.fetch("movielens_1m", tmp_path)
     write_ratings(tmp_path)
     assert any(
         "the published file 24,594,131" in text for text in find("movielens_1m").check(tmp_path)

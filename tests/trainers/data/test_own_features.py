@@ -9,8 +9,7 @@ import pytest
 from labeldp.mechanisms import LabelVault, Release, SeededNoise
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 from labeldp.trainers.data.labelled_data import LabelledData, labelled
-from labeldp.trainers.data.own_data import read_arrays
-from labeldp.trainers.data.own_features import LARGEST_SQUARED_NORM, prepared
+from labeldp.trainers.data.own_data import LARGEST_SQUARED_NORM, prepared, read_arrays
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.performance import Performance
 

@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.io import savemat
 
-from labeldp.trainers.data import svhn as module
+from labeldp.trainers.data import published as module
 from labeldp.trainers.data.files import DataFileError
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.data.svhn import read_svhn
+from labeldp.trainers.data.published import read_svhn
 from tests.trainers.data_samples import images
 
 #: As the files have them: the digit 0 is written 10.

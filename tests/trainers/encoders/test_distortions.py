@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from labeldp.trainers.encoders.distortions import Distortions, _shown, _tinted
+from labeldp.trainers.encoders.pretraining import Distortions, _shown, _tinted
 
 IMAGES = torch.randint(
     256, (40, 3, 12, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(3)

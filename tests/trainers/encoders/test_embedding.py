@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from labeldp.trainers.encoders.embedding import embed
-from labeldp.trainers.encoders.embedding_record import EmbeddingRefused, record_place
+from labeldp.trainers.encoders.provenance import EmbeddingRefused, record_place
 from tests.trainers.encoders.small_encoders import SMALL, embedded, request, some_images
 
 ROOM = SMALL.rpartition(":")[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp.trainers.encoders.embedding_record import (
+from labeldp.trainers.encoders.provenance import (
     EmbeddingRecord,
     EmbeddingRefused,
     checked_record,

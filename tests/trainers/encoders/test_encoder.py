@@ -9,12 +9,11 @@ import torch
 from labeldp.trainers.encoders.encoder import (
     Encoder,
     EncoderRequest,
+    Preparation,
     WeightsKind,
     finished,
     load_encoder,
-    sized,
 )
-from labeldp.trainers.encoders.preparation import Preparation
 from labeldp.trainers.encoders.provenance import League
 from tests.trainers.encoders.small_encoders import SMALL, some_images
 
@@ -104,5 +103,5 @@ def test_what_would_not_be_shown_is_refused_before_any_work() -> None:
 
 def test_another_size_is_of_the_whole_image() -> None:
     usual = Preparation(resize=256, crop=224)
-    assert sized(usual, None) == usual
-    assert sized(usual, 64) == Preparation(resize=64, square=True)
+    assert usual.of_size(None) == usual
+    assert usual.of_size(64) == Preparation(resize=64, square=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from labeldp.trainers.encoders import hub
-from labeldp.trainers.encoders.hub import silence
+from labeldp.trainers.encoders import libraries
+from labeldp.trainers.encoders.libraries import silence
 
 library: Any = pytest.importorskip("huggingface_hub")
 
@@ -17,7 +17,7 @@ library: Any = pytest.importorskip("huggingface_hub")
 LOAD = """
 import sys, time
 from labeldp.trainers.encoders.encoder import EncoderRequest, load_encoder
-from labeldp.trainers.encoders.weights import WeightsRefused
+from labeldp.trainers.encoders.libraries import WeightsRefused
 from labeldp.trainers.encoders.libraries import library
 library(sys.argv[2])
 began = time.monotonic()
@@ -72,8 +72,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(address)
         raise Unanswered("no route to host")
 
-    monkeypatch.setattr(hub, "_PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr(hub, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(libraries, "_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(libraries, "_PATIENCE_SECONDS", 0.01)
     monkeypatch.setattr(library, "get_hf_file_metadata", nobody)
     monkeypatch.setattr(library, "try_to_load_from_cache", lambda **_: None)
     return found

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from labeldp.trainers.encoders.encoder import EncoderRequest, load_encoder
-from labeldp.trainers.encoders.pooling import Pool
-from labeldp.trainers.encoders.weights import WeightsRefused
+from labeldp.trainers.encoders.encoder import EncoderRequest, Pool, load_encoder
+from labeldp.trainers.encoders.libraries import WeightsRefused
 from tests.trainers.encoders.small_encoders import some_images
 
 IMAGES = torch.from_numpy(some_images(2, side=20))

@@ -12,12 +12,13 @@ from labeldp.trainers.encoders.image_encoder import (
     EncoderFileRefused,
     read_encoder,
 )
-from labeldp.trainers.encoders.kept_pretraining import (
+from labeldp.trainers.encoders.pretraining import (
+    Pretraining,
+    PretrainingMetrics,
     PretrainRequest,
     pretrain,
     training_images,
 )
-from labeldp.trainers.encoders.pretraining import Pretraining, PretrainingMetrics
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
 

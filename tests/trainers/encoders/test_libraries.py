@@ -9,8 +9,8 @@ from torchvision import models
 
 from labeldp.trainers.encoders import libraries
 from labeldp.trainers.encoders.encoder import EncoderRequest, load_encoder
+from labeldp.trainers.encoders.libraries import WeightsRefused
 from labeldp.trainers.encoders.provenance import League
-from labeldp.trainers.encoders.weights import WeightsRefused
 from tests.trainers.encoders.small_encoders import some_images
 
 IMAGES = torch.from_numpy(some_images(2, side=32))

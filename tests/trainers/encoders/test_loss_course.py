@@ -2,7 +2,7 @@
 
 import pytest
 
-from labeldp.trainers.encoders.loss_course import concern
+from labeldp.trainers.encoders.pretraining import concern
 
 
 @pytest.mark.parametrize(

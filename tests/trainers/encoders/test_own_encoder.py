@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from labeldp.trainers.encoders.encoder import EncoderRequest, load_encoder
+from labeldp.trainers.encoders.libraries import WeightsRefused
 from labeldp.trainers.encoders.provenance import League
-from labeldp.trainers.encoders.weights import WeightsRefused
 from tests.trainers.encoders.small_encoders import SMALL, Small, some_images
 
 ROOM = SMALL.rpartition(":")[0]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from labeldp.trainers.encoders.pooling import Pool, vectors_of
+from labeldp.trainers.encoders.encoder import Pool, vectors_of
 
 
 def test_vectors_and_maps_of_one_place_are_vectors() -> None:

@@ -6,7 +6,7 @@ import torch
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import v2 as transforms
 
-from labeldp.trainers.encoders.preparation import IMAGENET_MEAN, IMAGENET_STD, Preparation
+from labeldp.trainers.encoders.encoder import IMAGENET_MEAN, IMAGENET_STD, Preparation
 from tests.trainers.encoders.small_encoders import some_images
 
 

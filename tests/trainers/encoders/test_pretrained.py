@@ -26,8 +26,7 @@ from labeldp.trainers.data.files import fixed_order
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.encoders.encoder import EncoderRequest, Surroundings, load_encoder
 from labeldp.trainers.encoders.image_sources import ArraySource, image_source
-from labeldp.trainers.encoders.pretrained import MirroredFeatures, shared_images
-from labeldp.trainers.encoders.public_training import CACHE
+from labeldp.trainers.encoders.pretrained import CACHE, MirroredFeatures, shared_images
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.performance import Device, Performance

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from labeldp.trainers.data.files import Splits
 from labeldp.trainers.data.labelled_data import LabelledData, labelled
-from labeldp.trainers.encoders.public_training import (
+from labeldp.trainers.encoders.libraries import WeightsRefused, digest_of
+from labeldp.trainers.encoders.pretrained import (
     CACHE,
     PublicTraining,
     cache_folder,
     publicly_trained,
 )
-from labeldp.trainers.encoders.weights import WeightsRefused, digest_of
 
 QUICK = PublicTraining(epochs=2, width=2)
 

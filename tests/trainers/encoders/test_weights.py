@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from labeldp.trainers.encoders.weights import (
+from labeldp.trainers.encoders.libraries import (
     WeightsRefused,
     digest_of,
     put_in,

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from labeldp.trainers.data import own_files
-from labeldp.trainers.data.held_out import set_aside
-from labeldp.trainers.data.labelled_data import LabelledData, load_own
+from labeldp.trainers.data.labelled_data import LabelledData, load_own, set_aside
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
 from labeldp.trainers.models.mapped_features import file_of, take_rows
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.pate.votes import count_votes
-from labeldp.trainers.data.adult import read_adult_rows
 from labeldp.trainers.data.columns import encode, standardize
+from labeldp.trainers.data.published import read_adult_rows
 from labeldp.trainers.methods.pate.closed_forms import fit_forest
 from labeldp.trainers.settings.forest import ForestSettings
 
