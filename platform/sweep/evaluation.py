@@ -11,7 +11,7 @@ from labeldp.platform.sweep.evaluation_settings import Estimate
 from labeldp.trainers.trainer import PlannedCharge, Trainer
 
 if TYPE_CHECKING:
-    from labeldp.platform.vault.vault_client import VaultClient
+    from labeldp.platform.vault.trial_labels import TrialLabels
     from labeldp.trainers.data.labelled_data import PublicData
 
 
@@ -47,7 +47,7 @@ def planned_evaluation(config: TrialConfig, *, num_classes: int) -> PlannedCharg
 
 
 def estimate(
-    config: TrialConfig, trainer: Trainer, *, data: "PublicData", vault: "VaultClient"
+    config: TrialConfig, trainer: Trainer, *, data: "PublicData", vault: "TrialLabels"
 ) -> AccuracyEstimate | None:
     """Ask how accurate a trained model is on held-out labels; None where there are none.
 

@@ -14,7 +14,7 @@ from labeldp.platform.records.kept_models import ModelShelf
 from labeldp.platform.sweep.accuracy_figures import figures_of, majority_figures
 from labeldp.platform.sweep.configuration import TrialConfig
 from labeldp.platform.sweep.evaluation import estimate
-from labeldp.platform.vault.vault_client import VaultClient
+from labeldp.platform.vault.trial_labels import TrialLabels
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
@@ -58,7 +58,7 @@ def run_trial(
     config: TrialConfig,
     *,
     data: PublicData,
-    vault: VaultClient,
+    vault: TrialLabels,
     on_epoch: Callable[[EpochMetrics], Any],
     checkpoints: Checkpoints | None = None,
     models: ModelShelf | None = None,
@@ -114,7 +114,7 @@ def run_trial(
 
 
 def _state_of(
-    trainer: Trainer, *, vault: VaultClient, epochs: Sequence[EpochMetrics], clock: "_Clock"
+    trainer: Trainer, *, vault: TrialLabels, epochs: Sequence[EpochMetrics], clock: "_Clock"
 ) -> dict[str, Any]:
     """What `_resume` goes on from."""
     return {
@@ -171,7 +171,7 @@ class _Clock:
 
 
 def _resume(
-    trainer: Trainer, checkpoints: Checkpoints | None, *, vault: VaultClient, clock: "_Clock"
+    trainer: Trainer, checkpoints: Checkpoints | None, *, vault: TrialLabels, clock: "_Clock"
 ) -> list[EpochMetrics]:
     """Put a trainer into the state that is kept, if one is; returns the epochs that led to it."""
     state = None if checkpoints is None else checkpoints.find()
@@ -192,7 +192,7 @@ def _measured(
     trainer: Trainer,
     *,
     data: PublicData,
-    vault: VaultClient,
+    vault: TrialLabels,
     clock: _Clock,
 ) -> dict[str, float]:
     """Evaluate a trained model, have it audited, and ask what it cost."""

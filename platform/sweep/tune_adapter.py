@@ -22,8 +22,8 @@ from labeldp.platform.sweep.early_stops import StopsHandle, rung_metric
 from labeldp.platform.sweep.strands import Strand
 from labeldp.platform.sweep.sweep import PlannedTrial
 from labeldp.platform.sweep.trial import Rungs, run_trial
-from labeldp.platform.vault.home_handle import HomeHandle
-from labeldp.platform.vault.vault_client import VaultClient
+from labeldp.platform.vault.label_home import LabelHome
+from labeldp.platform.vault.trial_labels import TrialLabels
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.schedules import TrainingDiverged
 
@@ -56,7 +56,7 @@ def tune_trial(
     *,
     plans: Plans,
     data: PublicData,
-    home: HomeHandle,
+    home: LabelHome,
     keeper: KeeperHandle,
     cpus: float,
     stops: StopsHandle | None = None,
@@ -75,7 +75,7 @@ def tune_trial(
     planned, digest = plans.chosen(config), config["hash"]
     torch.set_num_threads(max(1, int(cpus)))
     reports = _Reports()
-    vault = VaultClient(home=home, noise=planned.config.noise.source(), trial=digest)
+    vault = TrialLabels(home=home, noise=planned.config.noise.source(), trial=digest)
     started = time.perf_counter()
     end: dict[str, Any] = {"finished": False, "reason": "", "metrics": {}}
     try:

@@ -9,18 +9,14 @@ import torch
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.methods.alibi import AlibiConfig
-from labeldp.trainers.methods.alibi_prior import (
-    AlibiPrior,
-    AlibiPriorConfig,
-    PriorLabelsConfig,
-    weight_of_prior,
-)
+from labeldp.trainers.methods.alibi import AlibiPrior, weight_of_prior
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.methods.targets import Noise, label_mechanism
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
 from labeldp.trainers.settings.feature_set import FeatureSet
 from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.noise import Noise, label_mechanism
 from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 
@@ -73,13 +69,6 @@ def test_networks_on_images_share_the_release_of_a_prior_on_patches() -> None:
     assert vault.epsilon(delta=1e-5) == pytest.approx(2.0, rel=1e-9)
 
 
-def test_a_prior_that_costs_nothing_leaves_all_of_epsilon_to_the_labels() -> None:
-    config = replace(QUICK, prior=PriorSettings())
-    mechanism = config.mechanism(10)
-    assert mechanism == label_mechanism(Noise.LAPLACE, epsilon=2.0, delta=1e-5, num_classes=10)
-    assert len(config.planned_charge(num_classes=10, seed=0).chain()) == 1
-
-
 def test_at_a_small_epsilon_a_prior_helps() -> None:
     config = replace(QUICK, epsilon=0.7, epochs=10)
     plain = AlibiConfig(epochs=10, width=32, epsilon=0.7, learning_rate=0.1)
@@ -129,9 +118,3 @@ def test_at_first_the_target_is_the_posterior_under_the_prior_alone() -> None:
         trainer._learner.epoch_number = epoch
         expected = -((likelihood + under).softmax(1) * log_p).sum(1).mean()
         torch.testing.assert_close(trainer._loss(logits, rows), expected)
-
-
-def test_more_clusters_than_examples() -> None:
-    config = replace(QUICK, prior=replace(CLUSTERS, clusters=1439))
-    with pytest.raises(ValueError, match="clusters is 1439, but there are 1438 examples"):
-        trained(config)

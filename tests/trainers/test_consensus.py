@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.methods.consensus import Consensus, ConsensusConfig
-from labeldp.trainers.methods.lp_mst import LpMstConfig
-from labeldp.trainers.methods.targets import Noise
+from labeldp.trainers.methods.consensus import Consensus
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.consensus import ConsensusConfig
+from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.noise import Noise
 from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 
@@ -42,23 +43,6 @@ def test_labels_of_the_consensus_are_cleaner(config: ConsensusConfig | LpMstConf
     figures = trainer.figures()
     assert figures["consensus_share"] == len(kept) / len(rows) < 1
     assert 0 < figures["first_round_accuracy"] < 1
-
-
-def test_figures_of_the_first_round_stay() -> None:
-    trainer = started(STAGED)
-    for _ in range(STAGED.epochs):
-        trainer.epoch()
-    assert {"mean_top_k", "stage_1_accuracy", "consensus_share"} <= trainer.figures().keys()
-
-
-def test_the_network_of_the_second_round_is_a_fresh_one() -> None:
-    trainer = started(QUICK)
-    accuracies = [trainer.epoch().val_accuracy for _ in range(8)]
-    assert accuracies[7] == trainer.evaluate()
-    assert trainer._second is not None
-    first = trainer._first.state_dict()["network"]
-    second = trainer._second.state_dict()["network"]
-    assert not torch.equal(first["head.weight"], second["head.weight"])
 
 
 def test_a_model_that_agrees_with_nothing_drops_nothing() -> None:

@@ -14,7 +14,7 @@ from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.bit_flip import BitFlipConfig as BitFlipConfig
+from labeldp.trainers.settings.bit_flip import BitFlipConfig
 
 
 class BitFlipTrainer(OneNetwork):
@@ -29,15 +29,7 @@ class BitFlipTrainer(OneNetwork):
         seed: int,
         performance: Performance,
     ) -> None:
-        """Set up the first epoch.
-
-        Args:
-            config: Settings.
-            data: Public features and test split.
-            bits: The release [N, K].
-            seed: Of initial weights, order and augmentation.
-            performance: Where and how fast.
-        """
+        """Set up the first epoch."""
         super().__init__(Learner(config, data=data, seed=seed, performance=performance))
         self._bits = torch.from_numpy(np.array(bits)).to(self._learner.device)
 

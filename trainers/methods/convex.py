@@ -36,11 +36,9 @@ from labeldp.mechanisms.debiased_loss import debiased_loss_weights
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.closed_forms import LinearPredictor, with_constant
-from labeldp.trainers.models.predictors import Pixels
+from labeldp.trainers.models.predictors import LinearPredictor, Pixels, with_constant
 from labeldp.trainers.models.schedules import EpochMetrics
-from labeldp.trainers.settings.convex import ConvexConfig as ConvexConfig
-from labeldp.trainers.settings.convex import Iterate as Iterate
+from labeldp.trainers.settings.convex import ConvexConfig, Iterate
 from labeldp.trainers.settings.noise import LabelMechanism
 from labeldp.trainers.trainer import Trainer
 
@@ -88,17 +86,7 @@ class Convex(Trainer):
     def __init__(
         self, config: ConvexConfig, *, data: PublicData, release: Release, seed: int
     ) -> None:
-        """Set up the first step, at the center of the ball.
-
-        Args:
-            config: Settings; its mechanism must be the one that made the release.
-            data: Public features and test split.
-            release: Noisy labels [N] or vectors [N, K] of all training examples.
-            seed: Of the order of examples.
-
-        Raises:
-            ValueError: A release of another number of labels, or features that are identifiers.
-        """
+        """Set up the first step, at the center of the ball."""
         _validate.whole(seed=seed)
         if len(release.values) != len(data.train_features):
             raise ValueError(

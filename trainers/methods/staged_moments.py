@@ -1,6 +1,6 @@
 """Moment labels in stages: each stage's network lends its features to the next stage's question.
 
-Moment labels are a smooth function of features, fitted to noisy sums of labels (`kernel_moments`).
+Moment labels are a smooth function of features, fitted to noisy sums of labels (`prior_inputs`).
 A network of convolutions that learns from them sees more than these features show, and is right
 where they are wrong. So the budget is divided: the first stage asks about label-free features; a
 network learns from the answer; the next stage asks again, about those features and the network's
@@ -24,7 +24,7 @@ from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import EpochMetrics, soft_cross_entropy
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.staged_moments import StagedMomentsConfig as StagedMomentsConfig
+from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
 from labeldp.trainers.trainer import LabelSource
 
 
@@ -40,15 +40,7 @@ class StagedMoments(OneNetwork):
         seed: int,
         performance: Performance,
     ) -> None:
-        """Ask for the first stage's moments and set its network up.
-
-        Args:
-            config: Settings.
-            data: Public features and test split.
-            labels: Where labels are asked for, once per stage.
-            seed: Of initial weights, order and augmentation, in every stage.
-            performance: Where and how fast.
-        """
+        """Ask for the first stage's moments and set its network up."""
         self.config = config
         self._data, self._labels, self._seed = data, labels, seed
         self._performance = performance
@@ -59,12 +51,7 @@ class StagedMoments(OneNetwork):
         super().__init__(self._new_learner())
 
     def epoch(self) -> EpochMetrics:
-        """Train for one epoch and evaluate; where a stage is over, the next one starts first.
-
-        Raises:
-            TrainingDiverged: The loss is not finite any more.
-            BudgetExceeded: The next stage's release would take a label over the budget.
-        """
+        """Train for one epoch and evaluate; where a stage is over, the next one starts first."""
         last = self.config.stages - 1
         if self.stage < last and self._learner.epoch_number == self.config.earlier_epochs:
             self._next_stage()

@@ -1,16 +1,18 @@
-"""A network as it is judged: probabilities for features, and accuracy on the public test split.
+"""A trained network evaluated: probabilities, accuracy on the public test split, its features.
 
-One for all trainers that have a network, whichever weights they judge: those that train, or their
-moving average.
+>>> network = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
+>>> [part.shape for part in described(network, torch.zeros(5, 4))]
+[torch.Size([5, 3])]
 """
 
 import math
 from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.schedules import TrainingDiverged
@@ -38,6 +40,41 @@ def logits_of(
 
 
 @torch.inference_mode()
+def batched(
+    network: torch.nn.Module,
+    features: Tensor,
+    outputs: Callable[[Tensor], tuple[Tensor, ...]],
+    *,
+    prepare: Callable[[Tensor], Tensor],
+    performance: Performance,
+    mirrored: bool = False,
+) -> list[tuple[Tensor, ...]]:
+    """Return outputs, each [B, ...], of features [N, ...], batch after batch.
+
+    The network is left in evaluation mode.
+
+    Args:
+        network: On its device.
+        features: Unaugmented, on any device.
+        outputs: Of the network for its inputs; single precision.
+        prepare: Features [B, ...] -> inputs of the network, on the device.
+        performance: The device, memory layout of images, and precision.
+        mirrored: Take the mean of the outputs for each image and for its mirror image.
+    """
+    network.eval()
+    device = performance.torch_device()
+
+    def judged(batch: Tensor) -> tuple[Tensor, ...]:
+        inputs = prepare(batch.to(device))
+        found = outputs(inputs)
+        if not mirrored:
+            return found
+        pairs = zip(found, outputs(inputs.flip(3)), strict=True)
+        return tuple((one + other) / 2 for one, other in pairs)
+
+    return [judged(batch) for batch in torch.split(features, _BATCH)]
+
+
 def batched_logits(
     network: torch.nn.Module,
     features: Tensor,
@@ -46,28 +83,15 @@ def batched_logits(
     performance: Performance,
     mirrored: bool = False,
 ) -> list[Tensor]:
-    """Return logits [B, K] of features [N, ...], batch after batch; nothing is learned from it.
+    """Return logits [B, K] of features [N, ...]; see `batched`."""
 
-    The network is left evaluating: who trains it says so before each epoch.
+    def logits(inputs: Tensor) -> tuple[Tensor]:
+        return (logits_of(network, inputs, performance),)
 
-    Args:
-        network: On its device.
-        features: Unaugmented, on any device.
-        prepare: Features [B, ...] -> inputs of the network, on the device.
-        performance: The device, memory layout of images, and precision.
-        mirrored: Take the mean of each image's logits and those of its mirror image.
-    """
-    network.eval()
-    device = performance.torch_device()
-
-    def judged(batch: Tensor) -> Tensor:
-        inputs = prepare(batch.to(device))
-        logits = logits_of(network, inputs, performance)
-        if not mirrored:
-            return logits
-        return (logits + logits_of(network, inputs.flip(3), performance)) / 2
-
-    return [judged(batch) for batch in torch.split(features, _BATCH)]
+    found = batched(
+        network, features, logits, prepare=prepare, performance=performance, mirrored=mirrored
+    )
+    return [batch for (batch,) in found]
 
 
 def probabilities_of(logits: list[Tensor]) -> NDArray[np.float32]:
@@ -104,11 +128,7 @@ class Evaluation:
         self._labels = torch.from_numpy(data.test_labels).to(self._device)
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for unaugmented features [N, ...].
-
-        Raises:
-            TrainingDiverged: There are none, for the weights are too large.
-        """
+        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
         probabilities = probabilities_of(self._logits(features))
         bad = int((~np.isfinite(probabilities)).any(1).sum())
         if bad:
@@ -130,3 +150,59 @@ class Evaluation:
             performance=self._performance,
             mirrored=self._mirrored,
         )
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """A network that knows what describes its inputs."""
+
+    def described(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Map inputs [B, ...] to features of one kind or several, each [B, D]."""
+
+
+def described(network: nn.Module, inputs: Tensor) -> tuple[Tensor, ...]:
+    """Return features of inputs [B, ...], of one kind or several, each [B, D]."""
+    if isinstance(network, Describing):
+        return network.described(inputs)
+    layers = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
+    if not layers:
+        raise ValueError(
+            f"{type(network).__name__} has no linear layer whose inputs would describe an example; "
+            "give it a method described(x), which returns features [B, D] of several kinds"
+        )
+    seen: list[Tensor] = []
+
+    def see(layer: nn.Module, given: tuple[Any, ...]) -> None:
+        del layer
+        seen.append(given[0].flatten(1).float())
+
+    hook = layers[-1].register_forward_pre_hook(see)
+    try:
+        network(inputs)
+    finally:
+        hook.remove()
+    return (seen[-1],)
+
+
+@torch.inference_mode()
+def features_by(
+    network: nn.Module,
+    features: Tensor,
+    *,
+    prepare: Callable[[Tensor], Tensor],
+    performance: Performance,
+    mirrored: bool = False,
+) -> tuple[Tensor, ...]:
+    """Return what describes examples [N, ...], each kind [N, D]; see `batched`."""
+
+    def found(inputs: Tensor) -> tuple[Tensor, ...]:
+        if inputs.ndim == 4:
+            inputs = inputs.contiguous(memory_format=performance.memory_format())
+        with performance.autocast():
+            return tuple(part.float() for part in described(network, inputs))
+
+    batches = batched(
+        network, features, found, prepare=prepare, performance=performance, mirrored=mirrored
+    )
+    kinds = zip(*batches, strict=True)
+    return tuple(torch.cat([part.cpu() for part in kind]).clone() for kind in kinds)

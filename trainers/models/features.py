@@ -28,8 +28,12 @@ from torch import Tensor
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.data.preprocessing import Step
 from labeldp.trainers.encoders.encoded_images import EncodedImages
-from labeldp.trainers.models.patch_encoder import PatchEncoder, PatchFeatures
-from labeldp.trainers.models.random_patches import RandomPatchFeatures, RandomPatchStep
+from labeldp.trainers.models.patches import (
+    PatchEncoder,
+    PatchFeatures,
+    RandomPatchFeatures,
+    RandomPatchStep,
+)
 from labeldp.trainers.settings.feature_set import FeatureSet
 
 __all__ = [
@@ -189,9 +193,6 @@ def label_free_features(
             need none.
         folder: Where features are kept, for the next who asks for the same of the same data; None
             for nowhere. Several processes may ask at once.
-
-    Raises:
-        ValueError: Images too small for the settings, or identifiers.
     """
     data.require_numbers(user="data.features=patches")
     settings = settings or PatchFeatures()

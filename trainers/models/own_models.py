@@ -3,6 +3,7 @@
 It is constructed as `Name(input_shape=..., num_classes=...)`: the shape of one example's features,
 (D,) or (C, H, W), and K. It maps a batch [B, *input_shape] in single precision (images with their
 pixels standardized) to logits [B, K]. Weights come from torch's own generator, which is seeded.
+The module is in the folder where labeldp is started, or installed.
 
 >>> OwnModel("networks:Wide").module, OwnModel("networks:Wide").name
 ('networks', 'Wide')
@@ -12,17 +13,19 @@ pixels standardized) to logits [B, K]. Weights come from torch's own generator, 
 
 import contextlib
 import difflib
+import importlib
 import importlib.util
+import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from labeldp.trainers.models.own_modules import OwnModuleMissing, here_too, own_module
 from labeldp.trainers.settings.model_name import ModelName
 
-if TYPE_CHECKING:  # settings are read without it
+if TYPE_CHECKING:
     from torch import nn
 
 _ADDRESS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -42,11 +45,7 @@ class OwnModel(str):
     __slots__ = ()
 
     def __new__(cls, address: str) -> "OwnModel":
-        """Check the form.
-
-        Raises:
-            ValueError: No `module:Name`.
-        """
+        """Check the form."""
         if not _ADDRESS.fullmatch(address):
             raise ValueError(f"model is {address!r}; a network of your own is named module:Name")
         return super().__new__(cls, address)
@@ -130,11 +129,7 @@ class OwnModel(str):
 
 
 def chosen_model(given: str) -> ModelName | OwnModel:
-    """Return what a text names: one of our networks, or one of the user's.
-
-    Raises:
-        ValueError: Neither; the message says which comes near.
-    """
+    """Return what a text names: one of our networks, or one of the user's."""
     if isinstance(given, (ModelName, OwnModel)):
         return given
     if isinstance(given, str):
@@ -148,43 +143,6 @@ def chosen_model(given: str) -> ModelName | OwnModel:
     raise ValueError(
         f"model is {given!r}; {hint} (a network of your own is named by its place, module:Name)"
     )
-
-
-def build(
-    model: ModelName | OwnModel,
-    *,
-    input_shape: tuple[int, ...],
-    num_classes: int,
-    seed: int,
-    width: int | None = None,
-    dropout: float = 0.0,
-    cardinalities: tuple[int, ...] | None = None,
-) -> "nn.Module":
-    """Build one of our networks or one of the user's; see `build_model`.
-
-    Raises:
-        ValueError: As `build_model`; or a width, dropout or identifiers for a network of the
-            user's, which is told of none.
-    """
-    if isinstance(model, ModelName):
-        from labeldp.trainers.models.models import build_model
-
-        return build_model(
-            model,
-            input_shape=input_shape,
-            num_classes=num_classes,
-            seed=seed,
-            width=width,
-            dropout=dropout,
-            cardinalities=cardinalities,
-        )
-    if width is not None or dropout or cardinalities is not None:
-        raise ValueError(
-            f"model is {model}, which is told of no width ({width}), dropout ({dropout}) or "
-            "identifiers; write the first two into the network itself (width=null, dropout=0), "
-            "and take model=two_branch for identifiers"
-        )
-    return model.build(input_shape=input_shape, num_classes=num_classes, seed=seed)
 
 
 def _arrived(address: str, source: str | None) -> OwnModel:
@@ -208,3 +166,31 @@ def _found(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
         return False
+
+
+class OwnModuleMissing(ValueError):
+    """A module of the user's that can't be imported; the message says why and what to do."""
+
+
+def own_module(name: str) -> ModuleType:
+    """Import a module of the user's."""
+    try:
+        with here_too():
+            return importlib.import_module(name)
+    except Exception as error:  # whatever the user's module raises
+        raise OwnModuleMissing(
+            f"module {name} can't be imported here ({type(error).__name__}: {error}); put it into "
+            "the folder where labeldp is started, or install it"
+        ) from error
+
+
+@contextlib.contextmanager
+def here_too() -> Iterator[None]:
+    """Look for modules in the current folder too, which a console script does not."""
+    here = os.getcwd()
+    sys.path.append(here)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(here)

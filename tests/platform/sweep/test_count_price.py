@@ -23,7 +23,7 @@ from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
 from labeldp.platform.sweep.space import Axis, Grid, LogUniform
 from labeldp.platform.sweep.stand_ins import DataFacts, Search
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, Variant, plan_trials
-from labeldp.trainers.methods.alibi import Noise
+from labeldp.trainers.settings.alibi import Noise
 
 
 def facts(held_out: int = 100, before: float | None = None) -> DataFacts:

@@ -56,7 +56,11 @@ def test_what_is_done_with_a_release_touches_none(method: str, key: str, axis: A
         ("noise.draw", Choice(0, 1), {}),
         ("noise.secure", Choice(False, True), {}),
         ("performance.device", Choice("cpu", "auto"), {}),
-        ("trainer.sigma1", LogUniform(50, 100), {"method": "pate"}),
+        (
+            "trainer.sigma1",
+            LogUniform(50, 100),
+            {"method": "pate", "trainer.sigma2": 40.0, "trainer.threshold": 200.0},
+        ),
         ("trainer.ensemble.seed", Choice(0, 1), {"method": "pate"}),
         # What a later stage asks follows from the model of the one before.
         ("trainer.learning_rate", RATE, {"method": "lp_mst", "trainer__stages": 2}),

@@ -18,7 +18,7 @@ from labeldp.platform.sweep.space import LogUniform
 from labeldp.platform.sweep.sweep import Sweep, Variant
 from labeldp.platform.sweep.sweep_check import check, learned_facts
 from labeldp.platform.sweep.sweep_options import SweepOptions
-from labeldp.trainers.methods.alibi import Noise
+from labeldp.trainers.settings.alibi import Noise
 from tests.platform.sweep.examples import a_record, a_sweep
 
 

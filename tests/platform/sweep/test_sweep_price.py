@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded, stated
 from labeldp.platform.cli.sweep_plan import plan_of
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
@@ -75,7 +75,7 @@ def test_a_folder_that_is_gone_on_with_is_planned_at_its_own_prices(tmp_path: Pa
     assert known.notes != new.notes and "pay epsilon 0.0123 for each" in known.notes[0]
     assert known.notes == begun.notes and begun.count_epsilon == 0.0123
     assert known.spoiled_labels == begun.audit.spoiled == 29 != new.spoiled_labels
-    assert known.epsilon_total == begun.cost.epsilon_total
+    assert known.epsilon_total == stated(begun.cost.epsilon_total)
     (options.results / "sweep.json").write_text('{"count_epsilon": "much"}')
     with pytest.raises(ResultsFolderError, match="count_epsilon"):
         plan_of(small(), options)

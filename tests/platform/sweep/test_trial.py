@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,14 +20,14 @@ from labeldp.platform.sweep.configuration import METHODS, DataSettings, TrialCon
 from labeldp.platform.sweep.cost import check_priors, cost_of
 from labeldp.platform.sweep.sweep import PlannedTrial, ensembles_of
 from labeldp.platform.sweep.trial import Rungs, TrialOutcome, run_trial
-from labeldp.platform.vault.home_handle import HomeHandle
-from labeldp.platform.vault.vault_client import VaultClient
+from labeldp.platform.vault.trial_labels import TrialLabels
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.lp_mst import LpMstConfig
 from labeldp.trainers.methods.one_network import OneNetwork
-from labeldp.trainers.models.learner import Learner, LearnerConfig
+from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.trained_model import load_model
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 from tests.trainers.tiny_data import digits
 
@@ -39,11 +39,11 @@ TWO_STAGES = TrialConfig(
 )
 
 
-class NearVault(VaultClient):
+class NearVault(TrialLabels):
     """A client whose vault is in this process."""
 
     def __init__(self, vault: LabelVault) -> None:
-        super().__init__(home=HomeHandle(None), noise=SeededNoise(seed=0))
+        super().__init__(home=cast(Any, None), noise=SeededNoise(seed=0))
         self._vault = vault
 
     def release(

@@ -11,9 +11,14 @@ import torch
 
 from labeldp.mechanisms.vault import LabelVault, MemoryStore
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.methods import kernel_moments, prior_inputs
-from labeldp.trainers.methods.kernel_moments import kernel_directions, moment_query
-from labeldp.trainers.methods.prior_inputs import Rows, clusters_of, remembered_directions
+from labeldp.trainers.methods import prior_inputs
+from labeldp.trainers.methods.prior_inputs import (
+    Rows,
+    clusters_of,
+    kernel_directions,
+    moment_query,
+    remembered_directions,
+)
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 
 REMEMBERED = (prior_inputs.remembered_clusters, prior_inputs.remembered_directions)
@@ -40,35 +45,13 @@ def test_clusters_follow_from_features_and_seed() -> None:
     assert np.array_equal(groups, clusters_of(rows, clusters=2, seed=0))
 
 
-def test_as_many_clusters_as_examples_and_one_more() -> None:
-    rows = torch.rand(12, 3, generator=torch.Generator().manual_seed(0))
-    assert clusters_of(rows, clusters=12, seed=0).max() <= 11
-    with pytest.raises(ValueError, match="clusters is 13, but there are 12 examples"):
-        clusters_of(rows, clusters=13, seed=0)
-
-
-def test_directions_are_found_once_for_all_epsilons(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, found = load("digits", limit=60), []
-
-    def counted(*args: Any, **settings: Any) -> Any:
-        found.append(settings)
-        return kernel_directions(*args, **settings)
-
-    monkeypatch.setattr(kernel_moments, "kernel_directions", counted)
-    settings = PriorSettings(source=PriorSource.MOMENTS, landmarks=20)
-    for epsilon in (1.0, 2.0):
-        vault = LabelVault(labels=data.train_labels, num_classes=10)
-        settings.learn(data.public, vault, epsilon=epsilon, delta=1e-5)
-    assert len(found) == 1
-
-
 @pytest.mark.parametrize(
     ("settings", "module", "name"),
     [
         (PriorSettings(source=PriorSource.CLUSTERS, clusters=20), prior_inputs, "clusters_of"),
         (
             PriorSettings(source=PriorSource.MOMENTS, landmarks=60),
-            kernel_moments,
+            prior_inputs,
             "kernel_directions",
         ),
     ],
@@ -129,5 +112,5 @@ def test_other_data_other_settings_and_other_code_are_other_files(
         return len(list(tmp_path.iterdir()))
 
     assert [ask(), ask(), ask("b"), ask(landmarks=8), ask(seed=1)] == [1, 1, 2, 3, 4]
-    monkeypatch.setattr(kernel_moments, "DIRECTIONS_VERSION", 2)
+    monkeypatch.setattr(prior_inputs, "DIRECTIONS_VERSION", 2)
     assert ask() == 5

@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from labeldp.trainers.models.models import ModelName, build_model
-from labeldp.trainers.models.network_features import described, features_by
+from labeldp.trainers.models.evaluation import described, features_by
+from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.model_name import ModelName
 
 ON_CPU = Performance(device=Device.CPU)
 
@@ -51,12 +52,6 @@ def test_in_batches_it_is_the_same_and_a_mirror_image_is_averaged_in() -> None:
     for got, one, other, mean in zip(whole, direct, mirrored, both, strict=True):
         torch.testing.assert_close(got, one, atol=1e-5, rtol=1e-4)
         torch.testing.assert_close(mean, (one + other) / 2, atol=1e-5, rtol=1e-4)
-
-
-def test_no_hook_stays_behind() -> None:
-    network = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
-    described(network, torch.zeros(5, 4))
-    assert not network[1]._forward_pre_hooks
 
 
 def test_a_network_without_a_linear_layer_is_told_what_to_do() -> None:

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from labeldp.trainers.models.schedules import sgd
-from labeldp.trainers.models.sgd import ParameterGroup, Sgd, parameter_groups
+from labeldp.trainers.models.optimization import ParameterGroup, Sgd, parameter_groups, sgd
 
 
 def network() -> nn.Module:
@@ -49,21 +48,6 @@ def test_it_is_torchs_optimizer_to_the_bit(momentum: float, nesterov: bool) -> N
             each.step()
         for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
             assert torch.equal(one, other), f"step {step}"
-
-
-def test_it_is_the_textbooks_formula() -> None:
-    """Nesterov momentum and decay written out, for three steps on one weight."""
-    parameter = torch.tensor([0.7], requires_grad=True)
-    optimizer = Sgd([ParameterGroup(parameters=[parameter], weight_decay=0.01)], learning_rate=0.1)
-    weight, velocity = 0.7, 0.0
-    for _ in range(3):
-        optimizer.zero_grad()
-        torch.autograd.backward(parameter.square().sum())
-        optimizer.step()
-        gradient = 2 * weight + 0.01 * weight
-        velocity = 0.9 * velocity + gradient
-        weight -= 0.1 * (gradient + 0.9 * velocity)
-    assert parameter.item() == pytest.approx(weight, rel=1e-5)
 
 
 def test_decoupled_decay_and_a_rate_of_its_own_written_out() -> None:
@@ -143,7 +127,7 @@ def test_a_state_continues_and_stays_as_it_is() -> None:
 def test_the_compiler_is_not_loaded() -> None:
     """Why this is not torch's class; when this fails with that class too, take that class."""
     program = (
-        "import sys, torch; from labeldp.trainers.models.schedules import sgd;"
+        "import sys, torch; from labeldp.trainers.models.optimization import sgd;"
         "m = torch.nn.Linear(2, 2);"
         "o = sgd(m, learning_rate=.1); m(torch.ones(1, 2)).sum().backward(); o.step();"
         "sys.exit('torch._dynamo' in sys.modules)"

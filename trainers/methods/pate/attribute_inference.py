@@ -24,7 +24,8 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.trainers.data.adult import read_adult_rows
 from labeldp.trainers.data.columns import encode, standardize
-from labeldp.trainers.methods.pate.forests import ForestSettings, fit_forest
+from labeldp.trainers.methods.pate.closed_forms import fit_forest
+from labeldp.trainers.settings.forest import ForestSettings
 
 #: Columns that say what the attack is to find out.
 ABOUT_EDUCATION = ("education", "education-num")
@@ -117,9 +118,6 @@ def infer_attribute(phd: NDArray[Any], others: NDArray[Any]) -> AttributeInferen
     Args:
         phd: Counts on PhD holders [P, K].
         others: Counts on the others [O, K].
-
-    Raises:
-        ValueError: An empty group, or groups with different numbers of classes.
     """
     if phd.ndim != 2 or others.ndim != 2 or not len(phd) or phd.shape[1] != others.shape[1]:
         raise ValueError(
@@ -147,11 +145,6 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
     Args:
         folder: Where `adult.data` and `adult.test` lie.
         ensemble: The teachers.
-
-    Raises:
-        DatasetMissing: A file is not there.
-        DataFileError: A file is damaged.
-        ValueError: More teachers than training rows.
     """
     train, train_labels = read_adult_rows(folder / "adult.data")
     test, test_labels = read_adult_rows(folder / "adult.test")

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from labeldp.trainers.data.labelled_data import PublicData, load
-from labeldp.trainers.methods.fixmatch import FixMatch, FixMatchConfig, WeakBranch
-from labeldp.trainers.methods.fixmatch.loss import cosine_factor
-from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.methods.fixmatch import FixMatch, cosine_factor
 from labeldp.trainers.models.schedules import TrainingDiverged
+from labeldp.trainers.settings.fixmatch import FixMatchConfig, WeakBranch
+from labeldp.trainers.settings.model_name import ModelName
 from tests.trainers.small_data import small_images, small_table
 
 QUICK = FixMatchConfig(
@@ -153,13 +153,6 @@ def test_predictions_come_from_the_average() -> None:
         logits = trainer.average(trainer._views.plain(features))
     np.testing.assert_array_equal(trainer.predict(features), logits.softmax(1).numpy())
     assert not torch.equal(next(trainer.network.parameters()), next(trainer.average.parameters()))
-
-
-def test_only_given_labels_are_learned() -> None:
-    # Without unlabeled loss, labels outside the shard can't matter: there is no way to pass them.
-    trainer = start(indices=np.array([3]), labels=np.array([2]))
-    assert trainer.epoch().loss > 0
-    assert trainer._rows.tolist() == [3] and trainer._labels.tolist() == [2]
 
 
 def test_divergence_is_said() -> None:

@@ -10,11 +10,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.methods.pate.network_batch import fits_one_batch, train_and_vote
-from labeldp.trainers.models.learner import Learner, LearnerConfig
-from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.methods.pate.teachers import fits_one_batch, train_and_vote
+from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.model_name import ModelName
 from tests.trainers.small_data import small_images, small_table
 
 ON_CPU = Performance(device=Device.CPU)
@@ -47,16 +48,6 @@ def test_batched_networks_are_learners(config: LearnerConfig) -> None:
         clear = top[:, -1] - top[:, -2] > 1e-3
         assert clear.mean() > 0.9
         np.testing.assert_array_equal(vote[clear], scores.argmax(1)[clear])
-
-
-def test_the_order_in_a_batch_does_not_matter() -> None:
-    data, labels = small_table(examples=60)
-    shards = LabelVault(labels=labels, num_classes=3).partition(4, seed=0)
-    train = partial(train_and_vote, MLP, data=data, queries=data.test_features, performance=ON_CPU)
-    there = train(shards=shards, seeds=[0, 1, 2, 3])
-    back = train(shards=shards[::-1], seeds=[3, 2, 1, 0])
-    assert (there == back[::-1]).mean() > 0.995
-    assert (there[0] != there[1]).any()
 
 
 @pytest.mark.parametrize(
