@@ -62,14 +62,14 @@ def test_a_proof_beyond_the_guarantee_lies_in_the_shaded_field() -> None:
         _, lower = panels([a_record(epsilon=1.0, epsilon_m_low=low)])
         ((x, y),) = markers(lower)
         (curve,) = (line for line in lower.get_lines() if line.get_gid() == "guarantee")
-        assert (y > np.interp(x, *curve.get_data())) == beyond
+        assert (y > np.interp(x, *np.asarray(curve.get_data()))) == beyond
 
 
 def test_every_seed_is_a_dot() -> None:
     seeds = [a_record(str(n), point={"seed": n}, accuracy=0.7 + n / 100) for n in range(5)]
     upper, _ = panels(seeds)
     (dots,) = (line for line in upper.get_lines() if line.get_gid() == "seeds ALIBI")
-    assert list(dots.get_ydata()) == pytest.approx([70, 71, 72, 73, 74])
+    assert list(np.asarray(dots.get_ydata())) == pytest.approx([70, 71, 72, 73, 74])
 
 
 def test_methods_beside_each_other_hide_nobody() -> None:
@@ -118,7 +118,7 @@ def test_any_settings_can_be_compared(values: list[Any]) -> None:
     drawn = figures.parallel(columns, [MethodStyle(number=0)] * len(values))
     (lines,) = drawn.axes[0].collections
     for path in lines.get_paths():
-        assert np.isfinite(path.vertices).all() and len(path.vertices) == len(columns)
+        assert np.isfinite(path.vertices).all() and len(np.asarray(path.vertices)) == len(columns)
 
 
 def of_curves(record: TrialRecord, values: list[float]) -> TrialRecord:
@@ -157,7 +157,8 @@ def test_what_is_too_much_is_counted() -> None:
 def test_bars_are_stacked() -> None:
     heights = {"answered": [0, 30], "refused": [20, 10]}
     (axes,) = histogram(heights, [0, 0.5, 1], title="t", along="share").axes
-    bars = [(bar.get_y(), bar.get_height()) for bar in axes.patches]
+    patches: Any = axes.patches
+    bars = [(bar.get_y(), bar.get_height()) for bar in patches]
     assert bars == [(0, 0), (0, 30), (0, 20), (30, 10)]
 
 
