@@ -5,25 +5,22 @@ which is counted from secret votes, and is therefore not for release; it lies in
 `private` beside the report, which only its owner may enter.
 """
 
-import base64
 import math
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
 from labeldp.platform.records.consensus import BINS, VoteConsensus, consensus_path
 from labeldp.platform.records.private_files import inner_folder, private_folder
 from labeldp.platform.records.results import TrialRecord, write_text
-from labeldp.platform.report.audit_figures import AuditedModel, audit_figure, confidence_figure
+from labeldp.platform.report.figures import Figures, audits, confidence, histogram, spread
 from labeldp.platform.report.glossary import GLOSSARY
-from labeldp.platform.report.histograms import bars
-from labeldp.platform.report.page import template
+from labeldp.platform.report.page import MOST_PANELS, template
 from labeldp.platform.report.pareto import points
-from labeldp.platform.report.pictures import write_picture
 from labeldp.platform.report.result_table import DAGGER
-from labeldp.platform.report.stage_charts import MOST_CHARTS
+from labeldp.platform.report.trial_cards import title_of
 from labeldp.platform.report.wording import number
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 
@@ -58,6 +55,7 @@ _COLUMNS = (
 
 def write_audits(
     records: Sequence[TrialRecord],
+    figures: Figures,
     *,
     folder: Path,
     results: Path | None,
@@ -67,6 +65,7 @@ def write_audits(
 
     Args:
         records: Trials of one sweep.
+        figures: Draws them.
         folder: The report's folder.
         results: The sweep's results folder, where evidence lies; without it there are no violins.
         title: The sweep's name.
@@ -75,101 +74,58 @@ def write_audits(
         What was written; nothing if no trial was audited and no teacher voted.
     """
     audited = [r for r in records if r.finished and "label_inference_bound" in r.metrics]
-    agreement = [] if results is None else _agreement(records, results)
+    agreement = [] if results is None else _agreement(figures, records, results)
     if not audited and not agreement:
         return ()
     private = folder / "private"
     inner_folder(private)
     private_folder(private)
-    shown = [_model(record, results) for record in _representatives(audited)]
-    figures = []
+    by_hash = {record.hash: record for record in audited}
+    shown = [by_hash[point.hashes[0]] for point in spread(points(audited), _MOST_MODELS)]
+    drawn: list[tuple[str, Any, list[Any]]] = []
     if shown:
-        figures.append(private / "audits.png")
-        write_picture(
-            figures[-1],
-            [(model.name, model.metrics) for model in shown],
-            partial(audit_figure, shown),
-            earlier=_also_in(results, figures[-1]),
-        )
-    if any(model.evidence is not None for model in shown):
-        figures.append(private / "confidence.png")
-        write_picture(
-            figures[-1],
-            [(model.name, model.evidence) for model in shown],
-            partial(confidence_figure, shown),
-            earlier=_also_in(results, figures[-1]),
-        )
-    page = private / "audits.html"
-    write_text(page, _page(audited, figures, agreement, title))
-    return (page, *figures)
+        name = "All bounds on each model's epsilon on one axis; the table has the numbers."
+        models = [(title_of(record), record.metrics) for record in shown]
+        drawn.append((name, audits, models))
+    kept = [(title_of(record), _evidence(record, results)) for record in shown]
+    if evidence := [(name, each) for name, each in kept if each is not None]:
+        name = "How sure the attacker was where it was right, and where it was wrong."
+        drawn.append((name, confidence, evidence))
+    written = [private / f"{draw.__name__}.png" for _, draw, _ in drawn]
+    for path, (_, draw, models) in zip(written, drawn, strict=True):
+        figures.png(path, draw, models)
+    ordered = sorted(audited, key=lambda record: (record.metrics["epsilon"], record.variant))
+    page = template("audits.html.jinja").render(
+        title=title,
+        columns=_COLUMNS,
+        rows=[(title_of(record), _cells(record)) for record in ordered],
+        figures=[figures.svg(*each) for each in drawn],
+        agreement=agreement,
+        dagger=DAGGER,
+        glossary={word: GLOSSARY[word] for word in _WORDS},
+    )
+    write_text(private / "audits.html", page)
+    return (private / "audits.html", *written)
 
 
-def _also_in(results: Path | None, path: Path) -> tuple[Path, ...]:
-    """Where the results folder has a picture of that name."""
-    return () if results is None else (results / path.parent.name / path.name,)
+def _evidence(record: TrialRecord, results: Path | None) -> AttackEvidence | None:
+    return None if results is None else AttackEvidence.read(evidence_path(results, record.hash))
 
 
-def _representatives(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """One trial of each point, in order of epsilon, spread evenly if they are too many."""
-    by_hash = {record.hash: record for record in records}
-    first = [by_hash[point.hashes[0]] for point in points(records)]
-    if len(first) <= _MOST_MODELS:
-        return first
-    step = (len(first) - 1) / (_MOST_MODELS - 1)
-    return [first[round(place * step)] for place in range(_MOST_MODELS)]
-
-
-def _model(record: TrialRecord, results: Path | None) -> AuditedModel:
-    kept = None if results is None else AttackEvidence.read(evidence_path(results, record.hash))
-    return AuditedModel(name=_name(record), metrics=record.metrics, evidence=kept)
-
-
-def _name(record: TrialRecord) -> str:
-    settings = (f"{key.split('.')[-1]} {value}" for key, value in record.point.items())
-    return ", ".join([record.variant, *settings])
-
-
-def _agreement(records: Sequence[TrialRecord], results: Path) -> list[Markup]:
-    """A histogram of the teachers' agreement for each trial that kept one, as far as they fit."""
+def _agreement(figures: Figures, records: Sequence[TrialRecord], results: Path) -> list[Markup]:
+    """Return a histogram of the teachers' agreement for each trial that kept one."""
     charts: list[Markup] = []
+    edges = [100 * place / BINS for place in range(BINS + 1)]
     for record in records:
         kept = VoteConsensus.read(consensus_path(results, record.hash)) if record.finished else None
-        if kept is not None and any((*kept.answered, *kept.refused)) and len(charts) < MOST_CHARTS:
-            charts.append(
-                bars(
-                    {"answered": kept.answered, "refused": kept.refused},
-                    edges=[100 * place / BINS for place in range(BINS + 1)],
-                    title=_name(record),
-                    along="teachers who agree, %",
-                )
-            )
+        if kept is not None and any((*kept.answered, *kept.refused)) and len(charts) < MOST_PANELS:
+            heights = {"answered": kept.answered, "refused": kept.refused}
+            title = title_of(record)
+            said = [f"{name}: {sum(counts)}" for name, counts in heights.items()]
+            how = {"title": title, "along": "teachers who agree, %"}
+            name = f"{title}: {', '.join(said)}"
+            charts.append(figures.svg(name, histogram, heights, edges, **how))
     return charts
-
-
-def _page(
-    records: Sequence[TrialRecord],
-    figures: Sequence[Path],
-    agreement: Sequence[Markup],
-    title: str,
-) -> str:
-    ordered = sorted(records, key=lambda record: (record.metrics["epsilon"], record.variant))
-    names = {
-        "audits.png": "All bounds on each model's epsilon on one axis; the table has the numbers.",
-        "confidence.png": "How sure the attacker was where it was right, and where it was wrong.",
-    }
-    return str(
-        template("audits.html.jinja").render(
-            title=title,
-            columns=_COLUMNS,
-            rows=[(_name(record), _cells(record)) for record in ordered],
-            figures=[
-                (names[path.name], base64.b64encode(path.read_bytes()).decode()) for path in figures
-            ],
-            agreement=agreement,
-            dagger=DAGGER,
-            glossary={word: GLOSSARY[word] for word in _WORDS},
-        )
-    )
 
 
 def _cells(record: TrialRecord) -> list[str]:

@@ -1,120 +1,624 @@
-"""Figures of reports; matplotlib without a display and without global state.
+"""Figures of reports: one function each draws with matplotlib, for the page (SVG) and as PNG.
 
-It is loaded where something is drawn: `pictures` sees to it that little is.
+Colors are those of the style sheet by name, so that figures in a page follow light and dark.
+matplotlib takes most of a second to load, so a figure that an earlier page or PNG shows already is
+taken over from there: each one carries a digest of what it shows and of the code that draws it.
 """
 
+import hashlib
+import html
+import io
 import math
-from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from labeldp.platform.report.method_styles import MethodStyle, styles_of
-from labeldp.platform.report.pareto import Point, front, same_epsilon
+import numpy as np
+from markupsafe import Markup
+
+from labeldp.platform.records.private_files import replacing
+from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.report.pareto import Point, front, same_epsilon, settings_beside_epsilon
+from labeldp.platform.report.styles import COLORS, MethodStyle
+from labeldp.platform.report.wording import number, short_key
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.vault.audits import AttackEvidence
+from labeldp.trainers.data.regular_files import FileRefused, read_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-#: Up to here a legend fits into the axes.
-_FEW = 6
+_INK, _SOFT, _LINE, _GRID = (COLORS[name] for name in ("ink", "soft", "line", "grid"))
+_RC: dict[str, Any] = {
+    **{"font.size": 11.5, "text.parse_math": False, "svg.fonttype": "none"},
+    **{"axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": _LINE},
+    **{"axes.grid": True, "axes.grid.axis": "y", "grid.color": _GRID, "axes.axisbelow": True},
+    **{"text.color": _INK, "axes.titlecolor": _INK, "axes.titlelocation": "left"},
+    **{"axes.titlesize": 12, "axes.titleweight": "bold", "axes.labelcolor": _SOFT},
+    **{"xtick.color": _SOFT, "ytick.color": _SOFT, "legend.frameon": False},
+}
+#: Between markers of two methods at one epsilon in a figure, and the most that all may take.
+_BESIDE, _WIDEST = 7.0, 34.0
+#: Learning curves: lines in a panel, epochs in a line.
+_MOST_LINES, _MOST_EPOCHS = 8, 80
+_BINS = 50
+_KEYWORD = "labeldp"
+_T = TypeVar("_T")
 
 
-def pareto_figure(found: Sequence[Point], file: IO[bytes], *, title: str) -> None:
-    """Draw accuracy against epsilon, and below it the attack's interval against epsilon.
+class Figures:
+    """Draws figures, but for those that earlier files show already."""
 
-    Args:
-        found: Points of all variants; a baseline without privacy is drawn as a level.
-        file: The PNG is written to it.
-        title: Above the figure.
-    """
+    def __init__(self, *earlier: Path) -> None:
+        """Read the figures of earlier pages; files that are missing or damaged hold none."""
+        pages = (_content(path).decode(errors="replace") for path in earlier)
+        found = (
+            re.findall(rf'(<svg data-{_KEYWORD}="(\w+)".*?</svg>)', page, re.S) for page in pages
+        )
+        self._kept = {digest: svg for page in found for svg, digest in page}
+
+    def svg(self, name: str, draw: Callable[..., "Figure"], *shown: Any, **how: Any) -> Markup:
+        """Return a figure for a page.
+
+        Args:
+            name: Says what it shows to readers who do not see it.
+            draw: One of the functions below.
+            *shown: Its arguments.
+            **how: Further ones.
+        """
+        digest = _digest(name, draw.__name__, shown, how)
+        if digest not in self._kept:
+            self._kept[digest] = _as_svg(draw, shown, how, name=name, digest=digest)
+        return Markup(self._kept[digest])
+
+    def png(self, path: Path, draw: Callable[..., "Figure"], *shown: Any, **how: Any) -> None:
+        """Write a figure to a file for its owner alone."""
+        digest = _digest(draw.__name__, shown, how)
+        picture = _content(path)
+        if not (
+            picture.endswith(b"IEND\xaeB`\x82") and f"{_KEYWORD}\0{digest}".encode() in picture
+        ):
+            drawn = io.BytesIO()
+            _save(draw, shown, how, drawn, format="png", dpi=130, metadata={_KEYWORD: digest})
+            picture = drawn.getvalue()
+        with replacing(path) as file:
+            file.write(picture)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_bytes(path)
+    except (FileRefused, OSError, ValueError):
+        return b""
+
+
+@cache
+def _code() -> str:
+    """Return a digest of the code that draws."""
+    here = Path(__file__)
+    files = (here, here.with_name("styles.py"), here.parent / "templates" / "page.css")
+    return hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest()
+
+
+def _digest(*shown: Any) -> str:
+    with np.printoptions(threshold=sys.maxsize, precision=17):
+        return hashlib.sha256(f"{_code()} {shown!r}".encode()).hexdigest()
+
+
+def _save(
+    draw: Callable[..., "Figure"],
+    shown: Any,
+    how: Any,
+    file: Any,
+    *,
+    salt: str = "",
+    **options: Any,
+) -> None:
+    from matplotlib import rc_context
+
+    settings: Any = {**_RC, "svg.hashsalt": salt}
+    with rc_context(settings):
+        draw(*shown, **how).savefig(file, **options)
+
+
+def _as_svg(draw: Callable[..., "Figure"], shown: Any, how: Any, *, name: str, digest: str) -> str:
+    """Draw a figure as an element of a page: colors are the page's, fonts too."""
+    file = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    _save(draw, shown, how, file, salt=digest, format="svg", transparent=True, metadata=nothing)
+    _, _, text = file.getvalue().partition("<svg")
+    (view,) = re.findall(r'viewBox="([^"]*)"', text)
+    text = text.partition(">")[2]
+    for pattern, by in (
+        (r"<metadata>.*?</metadata>|<clipPath.*?</clipPath>", ""),
+        (r' clip-path="[^"]*"| id="(?!m[0-9a-f]{10})[^"]*"|<!--.*?-->', ""),
+        (r"font: ([^;\"]*?)([\d.]+px) [^;\"]*", r"font-size: \2"),
+        (r"xlink:href", "href"),
+        (r"\s*\n\s*", "\n"),
+    ):
+        text = re.sub(pattern, by, text, flags=re.S)
+    for variable, color in reversed(COLORS.items()):  # a method's color before others like it
+        text = text.replace(color, f"var(--{variable})")
+    named = f'viewBox="{view}" role="img" aria-label="{html.escape(name)}"'
+    return f'<svg data-{_KEYWORD}="{digest}" {named}>{text.strip()}'
+
+
+def _sheet(width: float, height: float) -> "Figure":
+    """Return an empty figure, in units of a page's pixels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    finite = [point for point in found if math.isfinite(point.epsilon)]
-    styles = styles_of(found)
-    variants = [name for name, style in styles.items() if not style.baseline]
-    beside_the_axes = len(variants) > _FEW
-    figure = Figure(figsize=(10 if beside_the_axes else 8, 7.5), layout="constrained")
+    figure = Figure(figsize=(width / 72, height / 72))
     FigureCanvasAgg(figure)
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    ends = [end for p in found for end in (p.epsilon, p.epsilon_m_low, p.epsilon_m_high)]
-    highest = max((end for end in ends if math.isfinite(end)), default=1.0)
-    for number, variant in enumerate(variants):
-        style = matplotlib_style(styles[variant])
-        mine = [point for point in finite if point.variant == variant]
-        spread = [100 * point.accuracy_std for point in mine]
-        x = [point.epsilon for point in mine]
-        y = [100 * point.accuracy for point in mine]
-        upper.errorbar(x, y, yerr=spread, label=as_written(variant), capsize=3, alpha=0.85, **style)
-        if len({same_epsilon(epsilon) for epsilon in x}) == len(x):
-            upper.plot(x, y, color=style["color"], alpha=0.3, linewidth=1, zorder=1)
-        # Beside each other, or the last variant's intervals would hide the others'.
-        beside = 1.02 ** (number - (len(variants) - 1) / 2)
-        _intervals(lower, mine, style["color"], shift=beside, unbounded=1.1 * highest)
-    for baseline in (point for point in found if math.isinf(point.epsilon)):
-        name = baseline.variant
-        label = name if "no privacy" in name else f"{name} (no privacy)"
-        level = 100 * baseline.accuracy
-        upper.axhline(level, color="#444444", linestyle=":", label=as_written(label))
-    best = front(finite)
-    if best:
-        x = [point.epsilon for point in best]
-        upper.step(x, [100 * p.accuracy for p in best], where="post", color="#9aa4af", zorder=0)
-        lower.plot(sorted(x), sorted(x), color="#9aa4af", linestyle="--", label="provable epsilon")
-        if not beside_the_axes:
-            lower.legend(frameon=False)
-        upper.set_xscale("log")
-        _mark_epsilons(lower, {point.epsilon for point in finite})
-    estimated = any(point.accuracy_by is ChooseBy.ESTIMATED for point in found)
-    upper.set_ylabel("estimated accuracy, %" if estimated else "test accuracy, %")
-    upper.set_title(as_written(title))
-    if beside_the_axes:
-        figure.legend(loc="outside right upper", frameon=False, fontsize="small")
-    elif found:
-        upper.legend(frameon=False, fontsize="small")
-    lower.set_xlabel("provable epsilon")
-    pure = all(point.delta == 0 for point in found)
-    lower.set_ylabel(f"epsilon_m{'' if pure else ', lower end at delta 0'}\n(arrow: no upper end)")
-    for axis in (upper, lower):
-        axis.grid(alpha=0.25)
-    figure.savefig(file, dpi=130, format="png")
+    return figure
 
 
-def as_written(name: str) -> str:
-    """Return a name so that matplotlib shows it.
+def _place(
+    figure: "Figure", *, left: float, right: float, top: float, bottom: float, share: Any = None
+) -> "Axes":
+    """Return axes that begin and end so far from the figure's left and upper edge."""
+    width, height = figure.get_size_inches() * 72
+    box = (left / width, 1 - bottom / height, (right - left) / width, (bottom - top) / height)
+    return figure.add_axes(box, sharex=share)
 
-    Between dollar signs it reads formulas, and legends leave out what begins with an underscore.
+
+def trade_off(
+    found: Sequence[Point],
+    styles: Mapping[str, MethodStyle],
+    *,
+    width: float,
+    attack: bool,
+    title: str = "",
+) -> "Figure":
+    """Draw accuracy against epsilon, and below it what the attack proved.
+
+    Baselines stand in a band of their own, to the right. A marker of the attack in the shaded field
+    refutes the guarantee; none can lie above the dashed ceiling.
+
+    Args:
+        found: Points of a sweep.
+        styles: Looks by variant.
+        width: In pixels of a page.
+        attack: Whether to show what the attack proved, where there was one.
+        title: Above a figure that stands alone, with a legend; none in a page.
     """
-    return (" " if name.startswith("_") else "") + name.replace("$", r"\$")
+    attack = attack and any(point.epsilon_m_ceiling > 0 for point in found)
+    above = 56 + 16 * math.ceil(len(styles) / 2) if title else 24
+    bottom = above + 250
+    figure = _sheet(width, bottom + (194 if attack else 0) + 42)
+    upper = _place(figure, left=46, right=width - 10, top=above, bottom=bottom)
+    lowest = upper
+    x = _across(found, width)
+    if attack:
+        upper.tick_params(labelbottom=False)
+        lowest = _place(
+            figure, left=46, right=width - 10, top=bottom + 44, bottom=bottom + 194, share=upper
+        )
+        _draw_attack(lowest, found, styles, x)
+    estimated = any(point.accuracy_by is ChooseBy.ESTIMATED for point in found)
+    upper.set_title(f"{'estimated ' if estimated else ''}accuracy, %", color=_SOFT, fontsize=12)
+    best = front(point for point in found if math.isfinite(point.epsilon))
+    for league in {point.league for point in best}:
+        steps = [(x.at(p.epsilon), 100 * p.accuracy) for p in best if p.league == league]
+        steps.append((x.end, steps[-1][1]))
+        upper.step(*zip(*steps, strict=True), where="post", color=_LINE, linewidth=5, zorder=0)
+    for variant, style in styles.items():
+        mine = [point for point in found if point.variant == variant]
+        places, heights = [x.of(p) for p in mine], [100 * p.accuracy for p in mine]
+        private = [point.epsilon for point in mine if math.isfinite(point.epsilon)]
+        if len(set(map(same_epsilon, private))) == len(private):
+            count = len(private)
+            upper.plot(places[:count], heights[:count], color=style.color, alpha=0.45)
+        for point, at in zip(mine, places, strict=True):
+            if len(point.hashes) > 1:
+                ends = (point.accuracy - point.accuracy_std, point.accuracy + point.accuracy_std)
+                upper.vlines(at, 100 * ends[0], 100 * ends[1], color=style.color, linewidth=1.8)
+        seeds = [(at, 100 * a) for p, at in zip(mine, places, strict=True) for a in p.accuracies]
+        if len(seeds) > len(mine):
+            upper.plot(
+                *zip(*seeds, strict=True),
+                linestyle="none",
+                marker=".",
+                markersize=4,
+                color=style.color,
+                alpha=0.45,
+                gid=f"seeds {variant}",
+            )
+        _markers(upper, places, heights, style, label=variant)
+    _mark_epsilons(lowest, found, x)
+    if title:
+        figure.text(0.02, 1 - 14 / (72 * figure.get_size_inches()[1]), title, va="center")
+        # matplotlib leaves out what begins with an underscore.
+        handles, names = upper.get_legend_handles_labels()
+        height = 72 * figure.get_size_inches()[1]
+        figure.legend(
+            handles,
+            [f" {name}" for name in names],
+            loc="upper left",
+            bbox_to_anchor=(0.01, 1 - 22 / height),
+            ncols=2,
+            fontsize="small",
+        )
+    return figure
 
 
-def matplotlib_style(style: MethodStyle) -> dict[str, str]:
-    """Return a method's color and marker as matplotlib takes them."""
-    color = style.color
-    face = "white" if style.hollow else color
-    return {"color": color, "fmt": style.marker, "markerfacecolor": face}
+@dataclass(frozen=True, kw_only=True)
+class _Across:
+    """Places along a logarithmic axis from 0 to 1; what has no privacy is beyond `end`."""
+
+    low: float
+    span: float
+    end: float
+    beside: Mapping[str, float]
+
+    def at(self, epsilon: float) -> float:
+        """Return the place of an epsilon."""
+        if math.isinf(epsilon):
+            return (1 + self.end) / 2
+        log = math.log(epsilon) if epsilon > 0 else self.low
+        return self.end * (max(log, self.low) - self.low) / self.span
+
+    def of(self, point: Point) -> float:
+        """Return the place of a point, so that no method's marker hides another's."""
+        return self.at(point.epsilon) + self.beside[point.variant]
 
 
-def _intervals(
-    axis: "Axes", mine: Sequence[Point], color: str, *, shift: float, unbounded: float
+def _across(found: Sequence[Point], width: float) -> _Across:
+    finite = [math.log(p.epsilon) for p in found if 0 < p.epsilon < math.inf] or [0.0]
+    infinite = [math.isinf(point.epsilon) for point in found]
+    end = 1.0 if not any(infinite) else 0.0 if all(infinite) else 0.84
+    room = max(0.22, 0.08 * (max(finite) - min(finite)))
+    beside: dict[str, float] = {}
+    for without in (False, True):
+        names = list({p.variant: None for p in found if math.isinf(p.epsilon) is without})
+        step = min(_BESIDE, _WIDEST / max(1, len(names) - 1)) / width
+        for place, name in enumerate(names):
+            beside.setdefault(name, step * (place - (len(names) - 1) / 2))
+    span = max(finite) - min(finite) + 2 * room
+    return _Across(low=min(finite) - room, span=span, end=end, beside=beside)
+
+
+def _markers(
+    axes: "Axes",
+    places: Sequence[float],
+    heights: Sequence[float],
+    style: MethodStyle,
+    *,
+    label: str,
 ) -> None:
-    """Draw each point's interval; one without an upper end goes up to an arrow at `unbounded`."""
-    for point in mine:
-        open_ended = math.isinf(point.epsilon_m_high)
-        top = unbounded if open_ended else point.epsilon_m_high
-        x = point.epsilon * shift
-        axis.plot([x, x], [point.epsilon_m_low, top], color=color, alpha=0.6, linewidth=2)
-        if open_ended:
-            axis.plot([x], [top], marker="^", color=color, alpha=0.6, markersize=5)
+    face = COLORS["card"] if style.hollow else style.color
+    edge = style.color if style.hollow else COLORS["card"]
+    axes.plot(
+        *(places, heights),
+        linestyle="none",
+        marker=style.marker,
+        markersize=9,
+        zorder=3,
+        markerfacecolor=face,
+        markeredgecolor=edge,
+        label=label,
+        clip_on=False,
+    )
 
 
-def _mark_epsilons(axis: "Axes", epsilons: set[float]) -> None:
+def _mark_epsilons(axes: "Axes", found: Sequence[Point], x: _Across) -> None:
     """Name the epsilons that there are, but for those that would run into their neighbor."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+    at: dict[float, str] = {}
+    for epsilon in sorted({same_epsilon(p.epsilon) for p in found if p.epsilon < math.inf}):
+        if x.at(epsilon) > max(at, default=-1.0) + 0.05:
+            at[x.at(epsilon)] = number(epsilon)
+    if x.end < 1:
+        at[x.at(math.inf)] = "no privacy"
+    if 0 < x.end < 1:
+        for panel in axes.figure.axes:
+            panel.axvline(x.end + 0.01, color=_LINE, linestyle=":")
+    axes.set_xticks(list(at), list(at.values()))
+    axes.set_xlim(-0.01, 1.01)
+    if x.end > 0:
+        axes.set_xlabel("provable epsilon (smaller is stricter)")
 
-    marked: list[float] = []
-    for epsilon in sorted(e for e in epsilons if e > 0):
-        if not marked or epsilon > 1.15 * marked[-1]:
-            marked.append(epsilon)
-    axis.xaxis.set_major_locator(FixedLocator(marked))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+
+def _draw_attack(
+    axes: "Axes", found: Sequence[Point], styles: Mapping[str, MethodStyle], x: _Across
+) -> None:
+    """Draw the attack's intervals, its ceiling, and the field that guarantees exclude."""
+    ceiling = max(point.epsilon_m_ceiling for point in found)
+    lows = [p.epsilon_m_low for p in found if math.isfinite(p.epsilon_m_low)]
+    top = 1.12 * max(*lows, ceiling, 0.1)
+    if x.end > 0:
+        curve = np.exp(np.linspace(x.low, x.low + x.span, 49))
+        along = [x.at(float(epsilon)) for epsilon in curve]
+        count = int((curve <= top).sum())
+        axes.fill_between(along, np.minimum(curve, top), top, color=COLORS["forbidden"])
+        axes.plot(along[:count], curve[:count], color=_SOFT, linewidth=1.4, gid="guarantee")
+        axes.text(0, 0.86 * top, " more than is guaranteed", color=_SOFT, va="top")
+    axes.axhline(ceiling, color=_SOFT, linestyle="--", linewidth=1, gid="ceiling")
+    words = f"ceiling {number(round(ceiling, 2))}"
+    axes.text(1, ceiling, words, color=_SOFT, ha="right", va="bottom")
+    for variant, style in styles.items():
+        mine = [point for point in found if point.variant == variant]
+        places, proved = [x.of(p) for p in mine], [p.epsilon_m_low for p in mine]
+        most = [min(p.epsilon_m_high, top) for p in mine]
+        axes.vlines(places, proved, most, color=style.color, alpha=0.35, linewidth=1.2)
+        _markers(axes, places, proved, style, label=variant)
+    axes.set_ylim(-0.03 * top, top)
+    axes.set_title("epsilon_m: what the attack proved", color=_SOFT, fontsize=12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A line: mean over seeds [E] of a number at each epoch [E]."""
+
+    variant: str
+    epsilon: float
+    epochs: Sequence[float]
+    values: Sequence[float]
+
+
+def curves_of(
+    found: Sequence[Point], records: Mapping[str, TrialRecord]
+) -> tuple[str, list[Curve]]:
+    """Return what learning curves show, accuracy or else loss, and those of two epochs or more."""
+    for shows, metric, factor in (("accuracy", "val_accuracy", 100.0), ("loss", "loss", 1.0)):
+        every = [_curve(point, records, metric, factor) for point in found]
+        if curves := [curve for curve in every if len(curve.epochs) > 1]:
+            return shows, curves
+    return "", []
+
+
+def _curve(point: Point, records: Mapping[str, TrialRecord], metric: str, factor: float) -> Curve:
+    by_epoch: dict[float, list[float]] = {}
+    for digest in point.hashes:
+        for epoch in records[digest].curves:
+            value = epoch.get(metric, math.nan)
+            if math.isfinite(value):
+                by_epoch.setdefault(epoch["epoch"], []).append(factor * value)
+    epochs = spread(sorted(by_epoch), _MOST_EPOCHS)
+    values = [fmean(by_epoch[epoch]) for epoch in epochs]
+    return Curve(variant=point.variant, epsilon=point.epsilon, epochs=epochs, values=values)
+
+
+def spread(every: Sequence[_T], most: int) -> list[_T]:
+    """Return so many of these at most, evenly from the first to the last."""
+    if len(every) <= most:
+        return list(every)
+    return [every[round(place * (len(every) - 1) / (most - 1))] for place in range(most)]
+
+
+def learning_curves(
+    name: str, mine: Sequence[Curve], style: MethodStyle, *, shows: str, reach: Sequence[float]
+) -> "Figure":
+    """Draw one method's learning curves, the stricter the fainter.
+
+    Args:
+        name: Of the method.
+        mine: Its curves, from the strictest to the loosest.
+        style: Its looks.
+        shows: What they show.
+        reach: First and last epoch, least and largest value of all methods.
+    """
+    figure = _sheet(340, 220)
+    axes = _place(figure, left=40, right=332, top=26, bottom=184)
+    for rank, curve in enumerate(mine):
+        strength = 1.0 if len(mine) == 1 else 0.4 + 0.6 * rank / (len(mine) - 1)
+        epsilon = curve.epsilon
+        words = "no privacy" if math.isinf(epsilon) else f"ε {number(epsilon)}"
+        color = style.color
+        axes.plot(curve.epochs, curve.values, label=words, color=color, alpha=strength)
+    axes.legend(loc="lower right" if shows == "accuracy" else "upper right", fontsize="small")
+    first, last, low, high = reach
+    room = 0.04 * (high - low) or 1.0
+    axes.set(xlim=(first, last), ylim=(max(0.0, low - room), high + room), xlabel="epoch")
+    axes.locator_params(axis="x", integer=True, nbins=5)
+    axes.set_title(name if len(name) <= 40 else f"{name[:39]}…")
+    return figure
+
+
+def histogram(
+    heights: Mapping[str, Sequence[float]], edges: Sequence[float], *, title: str, along: str
+) -> "Figure":
+    """Draw stacked bars.
+
+    Args:
+        heights: What is stacked -> heights [B], the lowest first.
+        edges: Of the bars [B + 1].
+        title: Above them.
+        along: What the axis is.
+    """
+    figure = _sheet(340, 210)
+    axes = _place(figure, left=44, right=332, top=26, bottom=168)
+    bottom: Any = np.zeros(len(edges) - 1)
+    for rank, (name, column) in enumerate(heights.items()):
+        color = COLORS[f"m{rank}"]
+        axes.bar(
+            *(edges[:-1], column, 0.9 * np.diff(edges), bottom),
+            align="edge",
+            color=color,
+            label=name,
+        )
+        bottom = bottom + np.asarray(column)
+    axes.set_xlabel(along)
+    axes.set_title(title)
+    return figure
+
+
+def settings_compared(found: Sequence[Point]) -> dict[str, list[Any]]:
+    """Return what differs between points, then epsilon and accuracy, by title."""
+    columns: dict[str, list[Any]] = {}
+    if len({point.variant for point in found}) > 1:
+        columns["method"] = [point.variant for point in found]
+    for key in settings_beside_epsilon(found):
+        values = [dict(point.point).get(key) for point in found]
+        if len(set(map(repr, values))) > 1:
+            columns[short_key(key)] = values
+    columns["epsilon"] = [same_epsilon(point.epsilon) for point in found]
+    estimated = any(point.accuracy_by is ChooseBy.ESTIMATED for point in found)
+    what = f"{'estimated ' if estimated else ''}accuracy, %"
+    return columns | {what: [round(100 * point.accuracy, 2) for point in found]}
+
+
+def parallel(columns: Mapping[str, Sequence[Any]], styles: Sequence[MethodStyle]) -> "Figure":
+    """Draw every point as a line from setting to setting, up to epsilon and accuracy.
+
+    Args:
+        columns: Title of an axis -> value of each point.
+        styles: Looks of each point.
+    """
+    from matplotlib.collections import LineCollection
+
+    width = max(720.0, 168 + 118 * (len(columns) - 1))
+    figure = _sheet(width, 300)
+    axes = _place(figure, left=84, right=width - 84, top=34, bottom=290)
+    heights = []
+    for place, (title, values) in enumerate(columns.items()):
+        up, marks = _along(values, log="accuracy" not in title)
+        heights.append(up)
+        axes.axvline(place, color=_SOFT, linewidth=1)
+        axes.text(place, 1.05, title, ha="center", weight="bold")
+        for at, words in marks:
+            axes.text(place - 0.05, at, words, ha="right", va="center", color=_SOFT)
+    lines = [list(enumerate(line)) for line in zip(*heights, strict=True)]
+    colors = [style.color for style in styles]
+    alpha = 0.75 if len(lines) <= 60 else 0.25
+    axes.add_collection(LineCollection(lines, colors=colors, alpha=alpha, linewidths=1.5))
+    axes.set(xlim=(0, len(columns) - 1), ylim=(0, 1.0))
+    axes.set_axis_off()
+    return figure
+
+
+def _along(values: Sequence[Any], *, log: bool) -> tuple[list[float], Sequence[tuple[float, str]]]:
+    """Return places of values from 0 to 1 along an axis, and what to write along it."""
+    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    finite = sorted({float(value) for value in numbers if math.isfinite(value)})
+    if len(numbers) < len(values) or not finite:
+        names = sorted({_name(value) for value in values}, key=lambda each: each.casefold())
+        step = 1 / max(1, len(names) - 1)
+        at = {name: 1 - rank * step for rank, name in enumerate(names)}
+        shown = [(place, name[:14]) for name, place in at.items()]
+        return [at[_name(value)] for value in values], shown if len(shown) <= 12 else []
+    log = log and finite[0] > 0 and finite[-1] / finite[0] >= 10
+    # What is infinite has the top end for itself.
+    top = 1.0 if all(map(math.isfinite, numbers)) else 0.9
+
+    def place(value: float) -> float:
+        if math.isinf(value) or finite[0] == finite[-1]:
+            return 1.0 if math.isinf(value) else 0.5
+        low, high, here = (
+            math.log(each) if log else each for each in (finite[0], finite[-1], value)
+        )
+        return top * (here - low) / (high - low)
+
+    ticks = finite if len(finite) <= 6 else [finite[0], finite[-1]]
+    infinite = [(1.0, "∞")] if top < 1 else []
+    return [place(v) for v in numbers], [*((place(t), number(t)) for t in ticks), *infinite]
+
+
+def _name(value: Any) -> str:
+    return "–" if value is None else number(value)
+
+
+_AUDITS = {
+    "one-run": "one_run",
+    "one-run, f-DP": "f_dp",
+    "one-run, tight": "tight",
+    "release itself": "release",
+}
+
+
+def audits(models: Sequence[tuple[str, Mapping[str, float]]]) -> "Figure":
+    """Draw all audits of each model, one panel each.
+
+    Bars from 0 are proven: with the stated confidence the model's epsilon is at least as large, at
+    the model's delta or, where the bar's name says so and its color is faint, at delta 0 only.
+    Segments are estimates. A tick is the ceiling, the most that as many canaries could prove.
+
+    Args:
+        models: Names and figures of trained models.
+    """
+    figure = _sheet(620, 40 + 150 * len(models))
+    ends = [1.0]
+    for _, metrics in models:
+        ceilings = [f"epsilon_{audit}_ceiling" for audit in ("m", *_AUDITS.values())]
+        names = ("epsilon", "epsilon_m_paper_high", *ceilings)
+        ends += [metrics[name] for name in names if math.isfinite(metrics.get(name, math.nan))]
+    for row, (name, metrics) in enumerate(models):
+        top = 24 + 150 * row
+        axes = _place(figure, left=130, right=610, top=top, bottom=top + 108)
+        _draw_audits(axes, metrics, 1.08 * max(ends))
+        axes.set_title(name)
+        axes.set_xlim(0, 1.08 * max(ends))
+        axes.grid(visible=False, axis="y")
+    words = "epsilon (dark line: provable upper bound; blue: proven lower bounds;\n"
+    axes.set_xlabel(f"{words}orange: published estimate; grey: ceiling)")
+    return figure
+
+
+def _draw_audits(axes: "Axes", metrics: Mapping[str, float], right: float) -> None:
+    pure = metrics["delta"] == 0
+    first = ("memorization" if pure else "memorization, delta 0", "epsilon_m_low", "m")
+    rest = ((name, f"private/epsilon_{audit}", audit) for name, audit in _AUDITS.items())
+    names = ["as published"]
+    low, high = metrics.get("epsilon_m_paper_low"), metrics.get("epsilon_m_paper_high")
+    if low is not None and high is not None:
+        axes.plot([low, min(high, right)], [0, 0], color=COLORS["m1"], linewidth=5, alpha=0.8)
+        if math.isinf(high):
+            axes.plot([right], [0], marker=">", color=COLORS["m1"], clip_on=False)
+    for row, (name, figure, audit) in enumerate((first, *rest), start=1):
+        names.append(name)
+        proven, ceiling = metrics.get(figure), metrics.get(f"epsilon_{audit}_ceiling")
+        if proven is None:
+            axes.text(0.01 * right, row, "does not apply", va="center", color=_SOFT)
+            continue
+        faint = 1.0 if pure or row > 1 else 0.4
+        axes.barh(row, proven, height=0.5, color=COLORS["m0"], alpha=faint)
+        axes.text(proven + 0.01 * right, row, f"{proven:.2f}", va="center", fontsize="small")
+        if ceiling is not None:
+            axes.plot([ceiling] * 2, [row - 0.35, row + 0.35], color=_SOFT, linewidth=2)
+    if math.isfinite(metrics["epsilon"]):
+        axes.axvline(metrics["epsilon"], color=_INK, linewidth=1.5)
+    else:
+        axes.text(right, -0.4, "provable: nothing ", ha="right", va="center")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def confidence(models: Sequence[tuple[str, AttackEvidence]]) -> "Figure":
+    """Draw how sure the attacker was where it was right and where it was wrong.
+
+    Malek et al. 2021, Figure 1: each guess is between a canary's own label and another wrong one;
+    its confidence is the model's in the likelier of the two.
+
+    Args:
+        models: Names and evidence of trained models.
+    """
+    width = max(620.0, 90 + 108 * len(models))
+    figure = _sheet(width, 380)
+    axes = _place(figure, left=60, right=width - 10, top=16, bottom=316)
+    edges = np.linspace(0, 1, _BINS + 1)
+    for place, (_, evidence) in enumerate(models):
+        confidence, right = evidence.pairs()
+        # Square roots, or the few sure guesses would vanish beside the many unsure ones.
+        halves = [np.sqrt(np.histogram(confidence[part], edges)[0]) for part in (right, ~right)]
+        widest = max(1.0, *(half.max() for half in halves))
+        for half, side, color in zip(halves, (1, -1), ("m0", "m1"), strict=True):
+            axes.stairs(
+                *(place + side * 0.42 * half / widest, edges),
+                baseline=place,
+                orientation="horizontal",
+                fill=True,
+                color=COLORS[color],
+            )
+        sure = confidence >= 0.99
+        text = f"{int((sure & right).sum())} of {int(sure.sum())}\nright above .99"
+        axes.text(place, 1.02, text, ha="center", va="bottom", fontsize="small")
+    names = [name.replace(", ", "\n") for name, _ in models]
+    axes.set_xticks(range(len(names)), names, fontsize="small")
+    axes.set(ylim=(0, 1.12), xlim=(-0.6, len(names) - 0.4))
+    axes.set_ylabel("attacker's confidence (blue: right, orange: wrong)")
+    return figure

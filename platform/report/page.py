@@ -6,34 +6,46 @@ templates.
 """
 
 import math
+import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.curve_charts import curve_panels
 from labeldp.platform.report.edition import Edition
+from labeldp.platform.report.figures import (
+    Figures,
+    curves_of,
+    histogram,
+    learning_curves,
+    parallel,
+    settings_compared,
+    spread,
+    trade_off,
+)
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.glossary import GLOSSARY, anchor
-from labeldp.platform.report.method_styles import styles_of
-from labeldp.platform.report.parallel_chart import parallel_chart
-from labeldp.platform.report.pareto import front, points
+from labeldp.platform.report.pareto import Point, front, points, settings_beside_epsilon
 from labeldp.platform.report.result_table import result_table
-from labeldp.platform.report.stage_charts import stage_charts
-from labeldp.platform.report.trade_off_chart import trade_off_chart
+from labeldp.platform.report.styles import MethodStyle, styles_of
 from labeldp.platform.report.trial_cards import title_of, trial_cards
-from labeldp.platform.report.wording import counted, leading_number, number
+from labeldp.platform.report.wording import counted, leading_number, number, short_key
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 
 #: Widths of the view of the main figure: at a desk, and on a telephone.
 _WIDE, _NARROW = 720.0, 352.0
 #: More run cards than this lie in a fold of their own.
 MOST_OPEN_CARDS = 24
+#: Small figures of one kind: learning curves, histograms.
+MOST_PANELS, _MOST_LINES = 12, 8
+_STAGE = re.compile(r"top_k_stage_(\d+)_share_(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +86,12 @@ class PageContent:
     audits: bool = False
 
 
-def page(content: PageContent) -> str:
+def page(content: PageContent, figures: Figures) -> str:
     """Return the page.
+
+    Args:
+        content: What is on it.
+        figures: Draws them.
 
     Raises:
         ValueError: Trials that lack the accuracy that they are to be compared by.
@@ -92,8 +108,13 @@ def page(content: PageContent) -> str:
         styles=styles,
         edition=edition,
     )
-    figures = [
-        trade_off_chart(found, records=by_hash, styles=styles, width=width, attack=owner)
+    attack = owner and any(point.epsilon_m_ceiling > 0 for point in found)
+    name = "Accuracy against provable epsilon"
+    name += ", and below it what the attack proved" if attack else ""
+    name += "; the table has the same numbers."
+    looks = {variant: styles[variant] for variant in styles if variant in _variants(found)}
+    main = [
+        figures.svg(name, trade_off, found, looks, width=width, attack=attack)
         for width in (_WIDE, _NARROW)
         if found
     ]
@@ -108,13 +129,13 @@ def page(content: PageContent) -> str:
         owner=owner,
         audits=content.audits and owner,
         styles=styles,
-        figures=figures,
-        attack=owner and any(point.epsilon_m_ceiling > 0 for point in found),
+        figures=main,
+        attack=attack,
         canaries=_canaries(records),
         table=result_table(found, best=best, styles=styles, edition=edition),
-        curves=curve_panels(found, records=by_hash, styles=styles),
-        parallel=parallel_chart(found, styles=styles),
-        stages=stage_charts(found, records=by_hash),
+        curves=_curve_panels(figures, found, by_hash, styles),
+        parallel=_search_space(figures, found, styles),
+        stages=_stages(figures, found, by_hash),
         total=_total(content.ledger),
         releases=content.around.releases,
         cards=cards,
@@ -123,6 +144,86 @@ def page(content: PageContent) -> str:
         glossary=GLOSSARY,
     )
     return made
+
+
+def _variants(found: Sequence[Point]) -> set[str]:
+    return {point.variant for point in found}
+
+
+def _curve_panels(
+    figures: Figures,
+    found: Sequence[Point],
+    records: Mapping[str, TrialRecord],
+    styles: Mapping[str, MethodStyle],
+) -> dict[str, Any] | None:
+    """Return a panel for each method, or None where no trial has two epochs to draw a line."""
+    shows, every = curves_of(found, records)
+    groups = {name: [c for c in every if c.variant == name] for name in styles}
+    filled = [(name, spread(mine, _MOST_LINES)) for name, mine in groups.items() if mine]
+    shown = [curve for _, mine in filled[:MOST_PANELS] for curve in mine]
+    if not shown:
+        return None
+    values = [value for curve in shown for value in curve.values]
+    epochs = [epoch for curve in shown for epoch in curve.epochs]
+    reach = (min(epochs), max(epochs), min(values), max(values))
+    panels = [
+        figures.svg(
+            *(f"Learning curves of {name}: {shows}", learning_curves, name, mine, styles[name]),
+            shows=shows,
+            reach=reach,
+        )
+        for name, mine in filled[:MOST_PANELS]
+    ]
+    return {"panels": panels, "shows": shows, "left_out": len(every) - len(shown)}
+
+
+def _search_space(
+    figures: Figures, found: Sequence[Point], styles: Mapping[str, MethodStyle]
+) -> Markup | None:
+    """Return the figure, or None where fewer than two points or settings can be compared."""
+    columns = settings_compared(found)
+    if len(found) < 2 or len(columns) < 3:
+        return None
+    name = "Settings of every point, one axis each, up to its epsilon and accuracy."
+    return figures.svg(name, parallel, columns, [styles[point.variant] for point in found])
+
+
+def _stages(
+    figures: Figures, found: Sequence[Point], records: Mapping[str, TrialRecord]
+) -> list[Markup]:
+    """Return histograms of k*, the number of classes that LP-MST's stages picked a label from.
+
+    It follows from releases and public features alone, and is part of what the guarantee covers.
+    """
+    settings = settings_beside_epsilon(found)
+    charts: list[Any] = []
+    for point in found:
+        values = dict(point.point)
+        own = (f"{short_key(key)} {number(values[key])}" for key in settings if key in values)
+        name = ", ".join([point.variant, f"ε {number(point.epsilon)}", *own])
+        for stage, shares in _shares(point, records).items():
+            most = max(2, *shares)
+            heights = {"share of labels, %": [100 * shares.get(k, 0.0) for k in range(1, most + 1)]}
+            edges = [k + 0.5 for k in range(most + 1)]
+            title = f"{name}, stage {stage}"
+            how = {"title": title, "along": "k*: classes to pick from"}
+            charts.append((f"{title}: share of labels", histogram, heights, edges, how))
+    return [figures.svg(*shown, **how) for *shown, how in charts[:MOST_PANELS]]
+
+
+def _shares(point: Point, records: Mapping[str, TrialRecord]) -> dict[int, dict[int, float]]:
+    """Return stage -> k* -> share of its labels, mean over the point's trials."""
+    seen: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for digest in point.hashes:
+        for name, value in records[digest].metrics.items():
+            if match := _STAGE.fullmatch(name):
+                seen[int(match[1])][int(match[2])].append(value)
+    # A k* that a trial has no figure for was not there.
+    count = len(point.hashes)
+    return {
+        stage: {k: fmean([*v, *[0.0] * (count - len(v))]) for k, v in shares.items()}
+        for stage, shares in sorted(seen.items())
+    }
 
 
 @cache

@@ -11,6 +11,7 @@ from typing import Any
 
 from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.platform.report.edition import Edition
+from labeldp.platform.report.figures import Figures
 from labeldp.platform.report.folder_ledger import FolderLedger, read_folder
 from labeldp.platform.report.learned_sweeps import keys_behind, learns
 from labeldp.platform.report.ledger_words import sentences
@@ -82,7 +83,7 @@ def public_report(results: Path, *, to: Path) -> PublicReport:
     for record in shown:
         check_record(folder, record)
     content = _content(folder, shown)
-    files = {PAGE: page(content).encode()}
+    files = {PAGE: page(content, Figures()).encode()}
     search(files, folder=folder, records=shown)
     write_folder(place, files)
     total = _total(folder, shown)

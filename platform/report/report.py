@@ -8,16 +8,15 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from labeldp.platform.records.results import TrialRecord, write_text
 from labeldp.platform.report.audit_report import write_audits
-from labeldp.platform.report.figures import pareto_figure
+from labeldp.platform.report.figures import Figures, trade_off
 from labeldp.platform.report.page import AroundTrials, PageContent, page
 from labeldp.platform.report.pareto import Point, front, points
-from labeldp.platform.report.pictures import write_picture
+from labeldp.platform.report.styles import styles_of
 from labeldp.platform.report.wording import rounded
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 
@@ -73,14 +72,11 @@ def write_report(
     found = points(records, choose_by=choose_by)
     # What is written takes the place of what was there, with its modes: epsilon_m is the owner's
     # to show.
-    write_picture(
-        report.pareto_png,
-        (found, title),
-        partial(pareto_figure, found, title=title),
-        earlier=() if results is None else (results / report.pareto_png.name,),
-    )
+    figures = Figures(report.html, folder / "private" / "audits.html")
+    look = {"width": 800.0, "attack": True, "title": title}
+    figures.png(report.pareto_png, trade_off, found, styles_of(found), **look)
     _write_table(found, report.pareto_csv)
-    private = write_audits(records, folder=folder, results=results, title=title)
+    private = write_audits(records, figures, folder=folder, results=results, title=title)
     content = PageContent(
         title=title,
         records=records,
@@ -89,7 +85,7 @@ def write_report(
         choose_by=choose_by,
         audits=bool(private),
     )
-    write_text(report.html, page(content))
+    write_text(report.html, page(content, figures))
     return Report(
         html=report.html,
         pareto_png=report.pareto_png,

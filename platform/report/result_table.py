@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf
 from labeldp.platform.report.edition import Edition
-from labeldp.platform.report.method_styles import MethodStyle
 from labeldp.platform.report.pareto import Point, leagues_of, settings_beside_epsilon
+from labeldp.platform.report.styles import MethodStyle
 from labeldp.platform.report.wording import number, short_key
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, beyond_text
 from labeldp.platform.sweep.choice_noise import ChoiceNoise

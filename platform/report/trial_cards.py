@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.edition import Edition
-from labeldp.platform.report.method_styles import MethodStyle
 from labeldp.platform.report.pareto import same_epsilon
 from labeldp.platform.report.result_table import DAGGER
+from labeldp.platform.report.styles import MethodStyle
 from labeldp.platform.report.wording import counted, number, percent, short_key
 from labeldp.platform.sweep.accuracy_figures import estimate_of, estimated_text, majority_text
 

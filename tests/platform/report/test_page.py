@@ -11,8 +11,8 @@ import pytest
 
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.edition import Edition
+from labeldp.platform.report.figures import Figures
 from labeldp.platform.report.glossary import GLOSSARY, anchor
-from labeldp.platform.report.method_styles import styles_of
 from labeldp.platform.report.page import (
     MOST_OPEN_CARDS,
     AroundTrials,
@@ -21,6 +21,7 @@ from labeldp.platform.report.page import (
 )
 from labeldp.platform.report.pareto import points
 from labeldp.platform.report.result_table import result_table
+from labeldp.platform.report.styles import styles_of
 from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_record
 
@@ -28,7 +29,7 @@ HOSTILE = "<script>alert(1)</script>\"'&{{ 7 * 7 }}{% raw %}"
 
 
 def made(records: Sequence[TrialRecord], **changes: Any) -> Page:
-    return Page(page(PageContent(records=records, **{"title": "small", **changes})))
+    return Page(page(PageContent(records=records, **{"title": "small", **changes}), Figures()))
 
 
 def comparison() -> list[TrialRecord]:
@@ -163,7 +164,7 @@ def test_a_thousand_trials_make_a_page_in_seconds() -> None:
     ]
     started = time.process_time()
     content = PageContent(title="large", records=records)
-    source = page(content)
+    source = page(content, Figures())
     assert time.process_time() - started < 20
     assert len(source) < 4_000_000
     assert len(Page(source).tables[0]) == 1001
@@ -173,7 +174,8 @@ def test_figures_are_well_formed_and_named() -> None:
     records = comparison()
     content = PageContent(title="x", records=records)
     figures = [
-        f"<svg{rest.partition('</svg>')[0]}</svg>" for rest in page(content).split("<svg")[1:]
+        f"<svg{rest.partition('</svg>')[0]}</svg>"
+        for rest in page(content, Figures()).split("<svg")[1:]
     ]
     drawings = [ElementTree.fromstring(each) for each in figures]
     named = [each for each in drawings if each.get("role") == "img"]

@@ -3,19 +3,16 @@
 import itertools
 import math
 from dataclasses import replace
-from pathlib import Path
 
-import matplotlib.image
 import numpy as np
 import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.edition import Edition
-from labeldp.platform.report.figures import matplotlib_style, pareto_figure
-from labeldp.platform.report.method_styles import MethodStyle, styles_of
 from labeldp.platform.report.pareto import Point, front, front_rows, leagues_of, points
 from labeldp.platform.report.result_table import result_table
+from labeldp.platform.report.styles import styles_of
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from labeldp.trainers.encoders.provenance import FeatureProvenance, League
 from tests.platform.sweep.examples import a_record
@@ -120,21 +117,6 @@ def test_epsilons_that_differ_in_their_last_digits_are_one_on_the_front() -> Non
     assert front([worse, better]) == [better]
     cheaper = a_point(0.2 - 1e-6, 0.8)
     assert front([cheaper, better]) == [cheaper, better]
-
-
-def test_sixteen_variants_can_be_told_apart_in_a_figure(tmp_path: Path) -> None:
-    styles = [tuple(matplotlib_style(MethodStyle(number=number)).values()) for number in range(16)]
-    assert len(set(styles)) == 16
-    found = [
-        replace(a_point(epsilon, accuracy), variant=f"method {number}")
-        for number, (epsilon, accuracy) in enumerate(itertools.product((0.5, 1), (0.7, 0.8, 0.9)))
-    ]
-    sizes = []
-    for shown in (found, [*found, replace(found[0], variant="method 7")]):
-        with open(tmp_path / "pareto.png", "wb") as file:
-            pareto_figure(shown, file, title="methods")
-        sizes.append(matplotlib.image.imread(tmp_path / "pareto.png").shape)
-    assert sizes[1][1] > sizes[0][1]  # the legend of so many has a place of its own
 
 
 def test_a_baseline_is_on_the_front_only_if_it_is_the_best() -> None:

@@ -1,27 +1,20 @@
 """How a method looks in every figure and table of a page: a color, a marker, dashes.
 
 Colors are told apart with any color vision (after Okabe and Ito, 2008, darkened to three times the
-paper's luminance or more); markers say the same to who prints in grey. The style sheet has each
-color twice, for light and dark.
+paper's luminance or more); markers say the same in grey print.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from labeldp.platform.report.pareto import Point
 
-#: For figures on white paper; the style sheet's `.m0` to `.m7` are the same in light.
-COLORS = (
-    "#0072b2",
-    "#d55e00",
-    "#00805c",
-    "#a8458f",
-    "#9c6f00",
-    "#1790a8",
-    "#7a4f2b",
-    "#5b6bc0",
-)
-BASELINE_COLOR = "#5f6875"
+_SHEET = (Path(__file__).parent / "templates" / "page.css").read_text()
+#: Name of a variable of the style sheet -> its color in light, which figures on paper have.
+COLORS: dict[str, str] = dict(re.findall(r"--([\w-]+): (#\w{6})", _SHEET[: _SHEET.index("}")]))
+_METHODS = 8
 #: Matplotlib's names.
 MARKERS = "osD^vPX*"
 #: The same markers around (0, 0), as the path of an SVG.
@@ -52,13 +45,16 @@ class MethodStyle:
     @property
     def css(self) -> str:
         """Classes that give it its color, and a hollow marker from the ninth method on."""
-        color = "mb" if self.baseline else f"m{self.number % len(COLORS)}"
-        return f"{color} hollow" if self.hollow else color
+        return f"{self._variable} hollow" if self.hollow else self._variable
+
+    @property
+    def _variable(self) -> str:
+        return "mb" if self.baseline else f"m{self.number % _METHODS}"
 
     @property
     def hollow(self) -> bool:
         """Whether its marker is an outline."""
-        return self.number // len(COLORS) % 2 == 1
+        return self.number // _METHODS % 2 == 1
 
     @property
     def path(self) -> str:
@@ -68,7 +64,7 @@ class MethodStyle:
     @property
     def color(self) -> str:
         """Its color on white paper."""
-        return BASELINE_COLOR if self.baseline else COLORS[self.number % len(COLORS)]
+        return COLORS[self._variable]
 
     @property
     def marker(self) -> str:
