@@ -11,7 +11,7 @@ import pytest
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.correct_count import CorrectCount
-from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded, stated
 from labeldp.mechanisms.pate.decisions import Decisions, events_of
 from labeldp.platform.cli.sweep_plan import plan_of
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, write_json
@@ -127,7 +127,7 @@ def test_a_folder_that_is_gone_on_with_is_planned_at_its_own_prices(tmp_path: Pa
     assert known.notes != new.notes and "pay epsilon 0.0123 for each" in known.notes[0]
     assert known.notes == list(begun.notes) and begun.count_epsilon == 0.0123
     assert known.spoiled_labels == begun.audit.spoiled == 29 != new.spoiled_labels
-    assert known.epsilon_total == begun.cost.epsilon_total
+    assert known.epsilon_total == stated(begun.cost.epsilon_total)
     (asked.results / "sweep.json").write_text('{"count_epsilon": "much"}')
     with pytest.raises(ResultsFolderError, match="count_epsilon"):
         plan_of(small(), asked)
@@ -435,7 +435,7 @@ def test_what_is_done_with_a_release_touches_none(method: str, key: str, axis: A
         ("noise.draw", Choice(0, 1), {}),
         ("noise.secure", Choice(False, True), {}),
         ("performance.device", Choice("cpu", "auto"), {}),
-        ("trainer.sigma1", LogUniform(50, 100), {"method": "pate"}),
+        ("trainer.sigma1", LogUniform(50, 100), {"method": "pate", "trainer__sigma2": 20.0}),
         ("trainer.ensemble.seed", Choice(0, 1), {"method": "pate"}),
         # What a later stage asks follows from the model of the one before.
         ("trainer.learning_rate", RATE, {"method": "lp_mst", "trainer__stages": 2}),
