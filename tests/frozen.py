@@ -287,7 +287,13 @@ def of_classifier() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for method in ("alibi", "agibi", "moment_labels", "lp_mst"):
         model = labeldp.LabelPrivateClassifier(
-            method, epsilon=2.0, classes=2, random_state=0, noise_seed=11, settings={"epochs": 5}
+            method,
+            epsilon=2.0,
+            classes=2,
+            random_state=0,
+            noise_seed=11,
+            settings={"epochs": 5},
+            vault=labeldp.SharedVault(),
         )
         model.fit(rows, labels)
         model.fit(rows, labels)

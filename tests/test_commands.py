@@ -61,7 +61,10 @@ OTHER_ENDS = {
         "labeldp data fetch fashion_mnist",
     ),
     "labeldp data check mine.csv": (ExitCode.NOT_OK, "data.classes"),
-    "labeldp data check patients.csv --label-column outcome": (ExitCode.NOT_OK, "data.drop=joined"),
+    "labeldp data check patients.csv --label-column outcome": (
+        ExitCode.NOT_OK,
+        "data.classes=NAME,NAME",
+    ),
 }
 
 

@@ -4,7 +4,7 @@ Features are of patches, and no label goes into them: k-means features, or, of p
 patches. The model is an MLP on them: minutes on a CPU, and differences that come from the methods
 alone. Settings were looked at on one
 seed of one data set, coarsely, and are the same for every method and epsilon. So were, among three
-values each, two constants in `kernel_moments`, by accuracy on true training labels: no epsilon pays
+values each, two constants in `prior_inputs`, by accuracy on true training labels: no epsilon pays
 for that. PATE has teachers and a student of its own: ridge regressions on the same features.
 
 A repetition draws noise and initial weights anew. Partitions into stages, clusters and landmarks

@@ -19,11 +19,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData
-from labeldp.trainers.models.fast_training import HALF_WIDTH, LABEL_SMOOTHING, fast_training
-from labeldp.trainers.models.learner import Learner, LearnerConfig
-from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.recipe import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.models.schedules import EpochMetrics, Schedule
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.model_name import ModelName
 from tests.benchmarks.data_at_hand import load_or_refuse
 from tests.benchmarks.interruption import ended
 

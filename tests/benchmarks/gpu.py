@@ -25,16 +25,16 @@ import numpy as np
 import torch
 
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.methods.alibi import AlibiConfig
 from labeldp.trainers.methods.fixmatch import FixMatch
-from labeldp.trainers.methods.fixmatch.rand_augment import RandAugment
-from labeldp.trainers.methods.fixmatch.views import ImageViews
-from labeldp.trainers.methods.pate.teachers import EnsembleConfig, TeacherKind, TeacherVotes
+from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment
+from labeldp.trainers.methods.pate.teachers import TeacherVotes
 from labeldp.trainers.models.augmentation import CropAndFlip
-from labeldp.trainers.models.learner import LearnerConfig
-from labeldp.trainers.models.models import ModelName
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
 from labeldp.trainers.settings.fixmatch import FixMatchConfig
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.model_name import ModelName
 from tests.benchmarks.gpu_measuring import (
     PERFORMANCES,
     SMALL,

@@ -14,8 +14,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.models.models import ModelName, build_model
+from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.performance import Performance, Precision
+from labeldp.trainers.settings.model_name import ModelName
 
 _BF16 = Performance(precision=Precision.BF16, channels_last=True)
 PERFORMANCES = {

@@ -1,9 +1,9 @@
 """Speeds of the fast network and of encoders that are trained without labels, for `gpu`."""
 
 from labeldp.trainers.encoders.pretraining import Pretraining
-from labeldp.trainers.methods.alibi import AlibiConfig
-from labeldp.trainers.models.fast_training import fast_training
-from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.models.recipe import fast_training
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.model_name import ModelName
 from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
 from tests.benchmarks.gpu_measuring import (
     PERFORMANCES,

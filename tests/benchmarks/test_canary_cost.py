@@ -20,8 +20,8 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.platform.sweep.audit_settings import LABELS_PER_CANARY
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
-from labeldp.trainers.methods.alibi import AlibiConfig, Noise
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.alibi import AlibiConfig, Noise
 from tests.real_data import real_data_root
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp.trainers.methods.convex import ConvexConfig, Iterate, label_variance
-from labeldp.trainers.methods.targets import Noise
+from labeldp.trainers.methods.convex import label_variance
+from labeldp.trainers.settings.convex import ConvexConfig, Iterate
+from labeldp.trainers.settings.noise import Noise
 from tests.benchmarks.interruption import ended
 from tests.trainers.logistic import CLASSES, excess_risk, slope
 

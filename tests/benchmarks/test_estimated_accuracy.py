@@ -19,10 +19,10 @@ from labeldp.mechanisms.vault_part import VaultPart, divided
 from labeldp.platform.sweep.evaluation_settings import DEFAULT_SHARE, LEAST_EPSILON
 from labeldp.trainers.data.held_out import set_aside
 from labeldp.trainers.data.labelled_data import LabelledData, load
-from labeldp.trainers.methods.alibi import AlibiConfig
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.alibi import AlibiConfig
 from tests.real_data import real_data_root
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]

@@ -13,10 +13,10 @@ from labeldp.platform.sweep.configuration import (
 )
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep
-from labeldp.trainers.methods.pate.pate_fm import PateConfig
-from labeldp.trainers.methods.pate.students import StudentConfig, StudentKind
-from labeldp.trainers.methods.pate.teachers import EnsembleConfig, TeacherKind
-from labeldp.trainers.models.learner import LearnerConfig
+from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.pate import PateConfig
+from labeldp.trainers.settings.student import StudentConfig, StudentKind
 
 TEACHERS, TRIALS = 24, 2
 

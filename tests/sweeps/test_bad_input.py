@@ -14,8 +14,8 @@ from labeldp.platform.sweep import open_sweep
 from labeldp.platform.sweep.configuration import DataSettings, TrialConfig
 from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import Sweep, plan_trials
-from labeldp.trainers.methods.alibi_prior import PriorLabelsConfig
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
+from labeldp.trainers.settings.alibi_prior import PriorLabelsConfig
 from tests.sweeps.front_door import Door
 
 
@@ -77,8 +77,8 @@ def test_settings_are_refused(door: Door, arguments: list[str], words: list[str]
 
 FEATURES = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
 LABELS = np.arange(300) % 3
-NAN_IN_ROW_7 = FEATURES.copy()
-NAN_IN_ROW_7[7, 2] = np.nan
+INFINITE_IN_ROW_7 = FEATURES.copy()
+INFINITE_IN_ROW_7[7, 2] = np.inf
 
 
 def four(
@@ -112,7 +112,7 @@ def one_part(labels: NDArray[np.generic]) -> dict[str, object]:
         ),
         (four(LABELS.astype(float)), ["float64", "whole numbers", "astype(int)"]),
         (four(LABELS[:299]), ["(299,)", "one for each"]),
-        (four(LABELS, NAN_IN_ROW_7), ["row 7, column 2 is nan", "finite", "drop such rows"]),
+        (four(LABELS, INFINITE_IN_ROW_7), ["row 7, column 2 is inf", "finite"]),
         (four(np.zeros(300, int)), ["all 300 training labels are the same"]),
         (four(LABELS[:0], FEATURES[:0]), ["no rows"]),
         ({"features": FEATURES[:0], "labels": LABELS[:0]}, ["no rows"]),

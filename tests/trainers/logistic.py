@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.convex import ConvexConfig
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.convex import ConvexConfig
 from tests.trainers.tiny_data import SeededSource
 
 CLASSES = 4

@@ -11,10 +11,11 @@ from torch.nn import functional
 from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.alibi import Alibi, AlibiConfig
-from labeldp.trainers.methods.targets import Noise
-from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.methods.alibi import Alibi
 from labeldp.trainers.performance import Device, Performance, Precision
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.noise import Noise
 from tests.trainers.tiny_data import SeededSource, digits, table
 
 ON_CPU = Performance(device=Device.CPU)

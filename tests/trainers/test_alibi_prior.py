@@ -9,18 +9,14 @@ import torch
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.methods.alibi import AlibiConfig
-from labeldp.trainers.methods.alibi_prior import (
-    AlibiPrior,
-    AlibiPriorConfig,
-    PriorLabelsConfig,
-    weight_of_prior,
-)
+from labeldp.trainers.methods.alibi import AlibiPrior, weight_of_prior
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.methods.targets import Noise, label_mechanism
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
 from labeldp.trainers.settings.feature_set import FeatureSet
 from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.noise import Noise, label_mechanism
 from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 

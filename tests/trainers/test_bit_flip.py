@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from labeldp.mechanisms.bit_flip import BitFlip
-from labeldp.trainers.methods.bit_flip import BitFlipConfig, BitFlipTrainer
+from labeldp.trainers.methods.bit_flip import BitFlipTrainer
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.bit_flip import BitFlipConfig
 from tests.trainers.tiny_data import digits
 
 ON_CPU = Performance(device=Device.CPU)

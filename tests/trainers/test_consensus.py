@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.methods.consensus import Consensus, ConsensusConfig
-from labeldp.trainers.methods.lp_mst import LpMstConfig
-from labeldp.trainers.methods.targets import Noise
+from labeldp.trainers.methods.consensus import Consensus
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.consensus import ConsensusConfig
+from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.noise import Noise
 from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 

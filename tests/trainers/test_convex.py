@@ -16,15 +16,10 @@ from torch.nn import functional
 from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.convex import (
-    Convex,
-    ConvexConfig,
-    Iterate,
-    label_variance,
-    unbiased_labels,
-)
-from labeldp.trainers.methods.targets import Noise
+from labeldp.trainers.methods.convex import Convex, label_variance, unbiased_labels
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.convex import ConvexConfig, Iterate
+from labeldp.trainers.settings.noise import Noise
 from tests.trainers.logistic import excess_risk, logistic_data, slope
 from tests.trainers.tiny_data import SeededSource, digits
 

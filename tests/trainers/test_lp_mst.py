@@ -11,11 +11,12 @@ from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.methods.lp_mst import LpMst, LpMstConfig
+from labeldp.trainers.methods.lp_mst import LpMst
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.models.losses import RobustLoss
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 

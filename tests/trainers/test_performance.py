@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from labeldp.trainers.methods.alibi import AlibiConfig
 from labeldp.trainers.performance import (
     Device,
     Performance,
@@ -15,6 +14,7 @@ from labeldp.trainers.performance import (
     bf16_units,
     lacks_bf16_units,
 )
+from labeldp.trainers.settings.alibi import AlibiConfig
 
 
 def test_settings_reach_torch() -> None:

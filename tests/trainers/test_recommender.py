@@ -8,15 +8,16 @@ import torch
 
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
-from labeldp.trainers.methods.alibi import AlibiConfig
-from labeldp.trainers.methods.convex import ConvexConfig
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.methods.targets import Noise
+from labeldp.trainers.methods.recommender import Recommender, rmse, stars_of
 from labeldp.trainers.models.features import label_free_features
-from labeldp.trainers.models.models import ModelName, build_model
-from labeldp.trainers.models.recommender import Recommender, RecommenderConfig, rmse, stars_of
-from labeldp.trainers.models.two_branch import TwoBranch
+from labeldp.trainers.models.networks import TwoBranch, build_model
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.convex import ConvexConfig
+from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.noise import Noise
+from labeldp.trainers.settings.recommender import RecommenderConfig
 from labeldp.trainers.trainer import LabelSource, TrainerConfig
 from tests.trainers.ratings import write_ratings
 from tests.trainers.tiny_data import SeededSource, digits

@@ -426,7 +426,7 @@ def as_given(features: "Tensor") -> Preprocessing:
 def _kinds() -> dict[str, type[Step]]:
     # It is learned from whole data sets, and so knows what those are, which know this module.
     from labeldp.trainers.models.features import PatchStep, ScaledStep
-    from labeldp.trainers.models.random_patches import RandomPatchStep
+    from labeldp.trainers.models.patches import RandomPatchStep
 
     kinds: tuple[type[Step], ...] = (
         *(AsTheyAre, Columns, Images, Numbers, Places),

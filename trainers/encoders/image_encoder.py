@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from labeldp.trainers.data.regular_files import open_regular
 from labeldp.trainers.models.augmentation import normalize
-from labeldp.trainers.models.fast_cnn import FittedFirst
-from labeldp.trainers.models.models import build_model
+from labeldp.trainers.models.networks import FittedFirst, build_model
 from labeldp.trainers.models.predictors import Pixels, fitting_images
 from labeldp.trainers.settings.model_name import ModelName
 

@@ -17,8 +17,7 @@ from labeldp.trainers.encoders.encoder import Encoder, EncoderRequest, WeightsKi
 from labeldp.trainers.encoders.libraries import seeded
 from labeldp.trainers.encoders.preparation import Preparation
 from labeldp.trainers.encoders.weights import WeightsRefused, digest_of
-from labeldp.trainers.models.own_models import OwnModel
-from labeldp.trainers.models.own_modules import OwnModuleMissing, own_module
+from labeldp.trainers.models.own_models import OwnModel, OwnModuleMissing, own_module
 
 
 def own_encoder(request: EncoderRequest) -> Encoder:

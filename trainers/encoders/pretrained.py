@@ -28,7 +28,7 @@ from labeldp.trainers.encoders.public_training import (
     publicly_trained,
 )
 from labeldp.trainers.encoders.weights import digest_of
-from labeldp.trainers.models.fast_cnn import FastCnn
+from labeldp.trainers.models.networks import FastCnn
 
 #: Share of the images that may be in both sets. Collections from the web have a few images twice.
 _MOST_SHARED = 0.01

@@ -28,11 +28,12 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData
 from labeldp.trainers.encoders.image_sources import digest_of_images
 from labeldp.trainers.encoders.weights import WeightsRefused, digest_of, put_in, read_weights
-from labeldp.trainers.models.fast_cnn import FastCnn
-from labeldp.trainers.models.fast_training import HALF_WIDTH, LABEL_SMOOTHING, fast_training
-from labeldp.trainers.models.learner import Learner, LearnerConfig
+from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.models.predictors import NetworkSettings
+from labeldp.trainers.models.recipe import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.performance import Device, Performance, Precision
+from labeldp.trainers.settings.learner import LearnerConfig
 
 #: Names the folder of what labeldp keeps for a user; below XDG's folder of caches if not set.
 CACHE = "LABELDP_CACHE"

@@ -5,20 +5,145 @@ Each label is released once, with noise; all that follows is post-processing. In
 network's prediction for an example is the prior, its noisy label the evidence, and the posterior is
 the target that the prediction is pulled to. The gradient is that of the likelihood of the release
 itself, -log sum_c p_c L_c: the same as one step of expectation maximization per batch.
+
+`AlibiPrior` adds a prior beside the model's own: likelihood x prior^w x prediction^(1 - w). Its
+settings `AlibiPriorConfig` spend a share of the budget on the prior and the rest on noisy labels;
+`PriorLabelsConfig` spends all of it on the prior, which is best at a small epsilon. The weight w
+starts at 1, since an untrained model knows nothing, and falls to
+
+    information of the prior / (information of the prior + pooled * information of a noisy label),
+
+information being the mean divergence from uniform, as the releases themselves show it: a model
+pools the labels of examples that look alike, and once these say more than the prior, the prior is
+in the way. It is a rule of thumb, and costs nothing: it looks at releases only.
 """
 
-import torch
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
+from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.one_network import OneNetwork
-from labeldp.trainers.methods.targets import targets_of
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import soft_cross_entropy
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.alibi import AlibiConfig, Noise
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.noise import LabelMechanism
 
-__all__ = ["Alibi", "AlibiConfig", "Noise"]
+
+@dataclass(frozen=True, kw_only=True)
+class FixedTargets:
+    """Soft labels that stay as they are.
+
+    Attributes:
+        soft_labels: Probabilities [M, K], in the order of the release.
+    """
+
+    soft_labels: Tensor
+
+    def batch(self, rows: Tensor, *, log_prior: Tensor) -> Tensor:
+        """Return the targets of these rows [B] of the release, [B, K]."""
+        del log_prior
+        return self.soft_labels[rows]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BayesTargets:
+    """Posteriors under the model's prediction, worked out when a batch is trained on.
+
+    Attributes:
+        log_likelihood: Of every class [M, K], in the order of the release.
+    """
+
+    log_likelihood: Tensor
+
+    def batch(self, rows: Tensor, *, log_prior: Tensor) -> Tensor:
+        """Return the targets of these rows [B] under the prior [B, K], as constants [B, K]."""
+        return posterior(self.log_likelihood[rows], log_prior.detach())
+
+
+Targets = FixedTargets | BayesTargets
+
+
+def targets_of(
+    values: NDArray[Any],
+    mechanism: LabelMechanism,
+    post_processing: PostProcessing,
+    *,
+    device: torch.device | None = None,
+    smoothing: float = 0.0,
+) -> Targets:
+    """Turn a release into targets, in single precision on the device.
+
+    Args:
+        values: Noisy vectors [M, K] of additive noise, or labels [M].
+        mechanism: What made them.
+        post_processing: The rule. Labels count as one-hot vectors where it looks at vectors; labels
+            without noise are taken as they are by every rule.
+        device: Where the targets go; the CPU if not given.
+        smoothing: Share of each label without noise that is spread over all classes; noisy ones
+            have none of it.
+
+    Raises:
+        ValueError: Values that the mechanism can't have made, or that are not finite.
+    """
+    noisy = _vectors(values, mechanism)
+    if isinstance(mechanism, NoNoise):
+        spread = (1 - smoothing) * noisy + smoothing / mechanism.num_classes
+        return FixedTargets(soft_labels=_single(spread if smoothing else noisy, device))
+    additive = isinstance(mechanism, LaplaceNoise | GaussianNoise)
+    log_likelihood = mechanism.log_likelihood(noisy if additive else values)
+    if post_processing.uses_prior:
+        return BayesTargets(log_likelihood=_single(log_likelihood, device))
+    uniform = np.zeros(mechanism.num_classes)
+    fixed = soft_labels(
+        post_processing, noisy=noisy, log_likelihood=log_likelihood, log_prior=uniform
+    )
+    return FixedTargets(soft_labels=_single(fixed, device))
+
+
+def _vectors(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[np.float64]:
+    """Noisy vectors as they are, labels as one-hot vectors [M, K]."""
+    classes = mechanism.num_classes
+    name = type(mechanism).__name__
+    if isinstance(mechanism, RandomizedResponse | NoNoise):
+        if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
+            raise ValueError(
+                f"the release has shape {values.shape} of {values.dtype}; {name} releases whole "
+                "numbers [M]"
+            )
+        inside = (values >= 0) & (values < classes)
+        if not inside.all():
+            row = int(np.flatnonzero(~inside)[0])
+            raise ValueError(
+                f"the release has label {values[row]} in row {row}; {name} of {classes} classes "
+                f"releases 0..{classes - 1}"
+            )
+        one_hot: NDArray[np.float64] = np.eye(classes)[values]
+        return one_hot
+    if values.ndim != 2 or values.shape[1] != classes:
+        raise ValueError(
+            f"the release has shape {values.shape}; {name} of {classes} classes releases "
+            f"[M, {classes}]"
+        )
+    finite = np.isfinite(values).all(1)
+    if not finite.all():
+        row = int(np.flatnonzero(~finite)[0])
+        raise ValueError(f"the release is not finite in row {row}: {values[row]}")
+    return values.astype(np.float64)
+
+
+def _single(values: NDArray[Any], device: torch.device | None) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32)).to(device)
 
 
 class Alibi(OneNetwork):
@@ -73,3 +198,79 @@ class Alibi(OneNetwork):
         log_probabilities = logits.log_softmax(1)
         targets = self._targets.batch(rows, log_prior=log_probabilities)
         return soft_cross_entropy(log_probabilities, targets)
+
+
+#: Into how many groups of examples that look alike a model divides a data set, roughly: it pools
+#: the labels of a group, 100 of them where there are 60,000 examples.
+GROUPS = 600
+#: Fraction of the epochs in which the weight falls from 1 to its last value.
+_FALLING = 0.4
+
+
+class AlibiPrior(OneNetwork):
+    """A network that learns from the posterior of noisy labels under a prior and itself."""
+
+    def __init__(
+        self,
+        config: LearnerConfig,
+        *,
+        data: PublicData,
+        prior: NDArray[np.float64],
+        log_likelihood: torch.Tensor | None,
+        weight: float | None,
+        seed: int,
+        performance: Performance,
+    ) -> None:
+        """Set up the first epoch.
+
+        Args:
+            config: How to train.
+            data: Public features and test split.
+            prior: Of every training example [N, K], every entry above 0.
+            log_likelihood: Of every class, given the noisy labels [N, K]; None if there are none.
+            weight: Of the prior in the end; None for the one that information decides.
+            seed: Of initial weights, order and augmentation.
+            performance: Where and how fast.
+        """
+        super().__init__(Learner(config.learner(), data=data, seed=seed, performance=performance))
+        self._config = config
+        if log_likelihood is None:
+            log_likelihood = torch.zeros(prior.shape)
+        if weight is None:
+            weight = weight_of_prior(prior, log_likelihood)
+        self.weight = weight
+        device = self._learner.device
+        self._log_likelihood = log_likelihood.to(device)
+        self._log_prior = torch.from_numpy(np.log(prior).astype(np.float32)).to(device)
+
+    def figures(self) -> dict[str, float]:
+        """Return the weight that the prior's falls to."""
+        return {"prior_weight": self.weight}
+
+    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        log_probabilities = logits.log_softmax(1)
+        # The learner counts an epoch as soon as it begins.
+        done = (self._learner.epoch_number - 1) / (_FALLING * self._config.epochs)
+        weight = 1 - (1 - self.weight) * min(1.0, done)
+        mixed = weight * self._log_prior[rows] + (1 - weight) * log_probabilities.detach()
+        targets = posterior(self._log_likelihood[rows], mixed)
+        return soft_cross_entropy(log_probabilities, targets)
+
+
+def weight_of_prior(prior: NDArray[np.float64], log_likelihood: torch.Tensor) -> float:
+    """Return the weight of a prior [N, K] beside noisy labels of this log-likelihood [N, K].
+
+    It is what the prior tells about an example, over that and what the noisy labels of a group of
+    examples tell. Both are read off the releases.
+    """
+    of_prior = _information(prior)
+    of_labels = _information(log_likelihood.double().softmax(1).cpu().numpy())
+    if of_prior + of_labels == 0:
+        return 0.0
+    return of_prior / (of_prior + len(prior) / GROUPS * of_labels)
+
+
+def _information(rows: NDArray[np.float64]) -> float:
+    """Mean divergence of rows of probabilities [N, K] from uniform, in nats."""
+    terms = rows * np.log(np.maximum(rows, 1e-300))
+    return max(0.0, float(terms.sum(1).mean()) + float(np.log(rows.shape[1])))

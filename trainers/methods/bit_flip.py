@@ -14,7 +14,7 @@ from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.bit_flip import BitFlipConfig as BitFlipConfig
+from labeldp.trainers.settings.bit_flip import BitFlipConfig
 
 
 class BitFlipTrainer(OneNetwork):

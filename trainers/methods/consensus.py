@@ -21,7 +21,6 @@ from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.predictors import Predictor
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.consensus import ConsensusConfig as ConsensusConfig
 from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.trainer import Trainer
 

@@ -36,11 +36,9 @@ from labeldp.mechanisms.debiased_loss import debiased_loss_weights
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.closed_forms import LinearPredictor, with_constant
-from labeldp.trainers.models.predictors import Pixels
+from labeldp.trainers.models.predictors import LinearPredictor, Pixels, with_constant
 from labeldp.trainers.models.schedules import EpochMetrics
-from labeldp.trainers.settings.convex import ConvexConfig as ConvexConfig
-from labeldp.trainers.settings.convex import Iterate as Iterate
+from labeldp.trainers.settings.convex import ConvexConfig, Iterate
 from labeldp.trainers.settings.noise import LabelMechanism
 from labeldp.trainers.trainer import Trainer
 

@@ -24,7 +24,7 @@ from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.losses import evidence_of, robust_loss
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.lp_mst import LpMstConfig as LpMstConfig
+from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.trainer import LabelSource
 
 

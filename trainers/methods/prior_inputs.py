@@ -1,28 +1,227 @@
-"""What priors are learned along, before any label is asked for: features, groups, directions.
+"""Public inputs of priors, made before any label is read: features, groups, directions of a kernel.
 
-All of it follows from public features, takes seconds to minutes, and is the same for every epsilon
-and every repetition. A process remembers the last of each; groups and directions are also kept in
-files beside the results (`made_once`), so that one worker of a sweep computes what all of them
-read, those of a resumed sweep included. Features are kept there too (`features`).
+They are the same for every epsilon and every repetition. A process remembers the last of each;
+groups and directions are also kept in files beside the results (`made_once`), so that one worker of
+a sweep computes them for all.
+
+Kernel ridge regression needs of the labels only their sums along directions of the features
+(`LabelMoments`): everything else in it is public. So the features may be as many and as curved as
+one likes, and noise goes into a few hundred sums over all examples. How many directions are asked
+about, and how far each answer is trusted, follows from the noise and the features by Bayes' rule
+under the kernel's own (Gaussian process) prior; labels have no say in it.
+
+Least squares from noisy sums is older: Mehta et al. ("Differentially Private Image Classification
+from Features", TMLR 2023) have it on features of a public encoder, under full differential privacy,
+where the products of features need noise as well; Cond-DP (arXiv:2606.18773) makes the conditioner
+public.
 """
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.label_moments import rows_too_long
+from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.made_once import Place, made_once
 from labeldp.trainers.settings.feature_set import FeatureSet
 
-if TYPE_CHECKING:  # torch, which settings and prices have no use for
-    from torch import Tensor
+#: Counted up when the same features and settings give other directions, if only in a last digit, so
+#: that stale files are not read.
+DIRECTIONS_VERSION = 1
+_ROWS_AT_ONCE = 4096
+_DIRECTIONS_AT_ONCE = 10
+#: Landmarks between which the width of the kernel is measured.
+_MEASURED = 1000
+#: Squared width of the kernel in units of the median squared distance. Like `_SMOOTHNESS` it was
+#: chosen once, among three values, by accuracy on the true training labels of MNIST and
+#: Fashion-MNIST, which no epsilon pays for: say so beside numbers on these two. Both are the same
+#: for all data sets.
+_WIDTH = 1.5
+#: Rows with more leverage than this share of all rows have are shortened: a few odd examples would
+#: otherwise decide how much noise all need.
+_KEPT_WHOLE = 0.9
+#: How much more of the labels lies along the directions that are asked about than along the average
+#: direction of the features: labels vary more smoothly than features do.
+_SMOOTHNESS = 10.0
+#: Directions that hold less than this share of the strongest one are numerical noise.
+_LEAST_SHARE = 1e-7
 
-    from labeldp.trainers.data.labelled_data import PublicData
-    from labeldp.trainers.methods.kernel_moments import Directions
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Directions:
+    """Orthonormal functions on the examples, the smoothest first.
+
+    Attributes:
+        values: Single precision [N, M], columns of norm 1.
+        strengths: Eigenvalues of the kernel [M], descending.
+    """
+
+    values: NDArray[np.float32]
+    strengths: NDArray[np.float64]
+
+
+def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directions:
+    """Find the strongest directions of a Gaussian kernel, by Nystroem's method.
+
+    On one thread, however many there are: sums are split among threads, other splits give other
+    last digits, and a release is addressed by its public inputs to the last bit.
+
+    Args:
+        features: Made without labels [N, ...].
+        landmarks: How many random examples stand for all; at most as many directions are found.
+        seed: Of the landmarks.
+
+    Raises:
+        ValueError: More landmarks than examples.
+    """
+    rows = features.flatten(1).float().cpu()
+    _validate.whole(minimum=2, landmarks=landmarks)
+    if landmarks > len(rows):
+        raise ValueError(
+            f"landmarks is {landmarks}, but there are {len(rows)} examples to choose them from"
+        )
+    chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:landmarks]
+    with one_thread():
+        return _directions(rows, rows[chosen])
+
+
+def side_by_side(*parts: Tensor) -> Tensor:
+    """Return features of several kinds [N, ...] as one [N, D], each kind with an equal say.
+
+    Each is centered and brought to a mean squared norm of 1: what a kernel measures is distances.
+    """
+    shares = []
+    for part in parts:
+        rows = part.flatten(1).float()
+        rows = rows - rows.mean(0)
+        shares.append(rows / rows.square().sum(1).mean().sqrt().clamp(min=1e-12))
+    return torch.cat(shares, 1)
+
+
+def _directions(rows: Tensor, centers: Tensor) -> Directions:
+    """Directions of the kernel on rows [N, D] that centers [L, D] stand for."""
+    measured = centers[:_MEASURED]
+    width = _WIDTH * float(torch.cdist(measured, measured).square().median())
+
+    def kernel(some: Tensor) -> Tensor:
+        return torch.cdist(some, centers).square_().mul_(-1 / max(width, 1e-30)).exp_()
+
+    values, vectors = torch.linalg.eigh(kernel(centers).double())
+    kept = values > _LEAST_SHARE * values[-1]
+    inverse_root = (vectors[:, kept] * values[kept].rsqrt()).float()
+    gram = torch.zeros(len(inverse_root.T), len(inverse_root.T))
+    embedded = torch.empty(len(rows), len(gram))
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        block = kernel(rows[start : start + _ROWS_AT_ONCE]) @ inverse_root
+        embedded[start : start + _ROWS_AT_ONCE] = block
+        gram += block.mT @ block
+    strengths, rotation = (part.flip(-1) for part in torch.linalg.eigh(gram.double()))
+    strong = strengths > _LEAST_SHARE * strengths[0]
+    turned = (rotation[:, strong] * strengths[strong].rsqrt()).float()
+    return Directions(values=(embedded @ turned).numpy(), strengths=strengths[strong].numpy())
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Calculate on one thread inside, and on as many as before afterwards."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MomentQuery:
+    """What is asked about labels, and how the answer is read.
+
+    Attributes:
+        weights: Rows of length 1 at most [N, M], for `LabelMoments`.
+        directions: The M directions that are asked about.
+        scale: What the sums have to be multiplied by, the length of the longest unscaled row.
+    """
+
+    weights: NDArray[np.float32]
+    directions: Directions
+    scale: float
+
+    def scores(self, moments: NDArray[np.floating], *, noise_std: float) -> NDArray[np.float32]:
+        """Return the posterior mean of the one-hot labels [N, K]: near 0..1, rows near a sum of 1.
+
+        Args:
+            moments: Noisy sums [M, K] of one-hot labels along the weights.
+            noise_std: Of the noise in each sum.
+        """
+        values, strengths = self.directions.values, self.directions.strengths
+        examples, classes = len(values), moments.shape[1]
+        mean = 1 / classes
+        known = mean * self.weights.sum(0, dtype=np.float64)
+        sums = np.asarray(moments, np.float64) - known[:, None]
+        mixing = (self.weights.T @ values).astype(np.float64) * self.scale
+        sums *= self.scale
+        # Each direction carries labels with a variance in proportion to its strength; in all there
+        # is the variance of a one-hot entry, times the number of examples.
+        variance = examples * mean * (1 - mean) * _SMOOTHNESS * strengths / strengths.sum()
+        noise = (self.scale * noise_std) ** 2
+        normal = mixing.T @ mixing + np.diag(noise / variance)
+        coefficients = np.linalg.solve(normal, mixing.T @ sums)
+        scores: NDArray[np.float32] = values @ coefficients.astype(np.float32) + np.float32(mean)
+        return scores
+
+
+def moment_query(directions: Directions, *, noise_std: float, tolerated: float) -> MomentQuery:
+    """Decide how many directions to ask about: as many as leave little noise in a prediction.
+
+    Args:
+        directions: All there are [N, M'].
+        noise_std: Of the noise in each sum, for rows of length 1.
+        tolerated: Standard deviation of the noise that may be in an average prediction; a
+            prediction lies between 0 and 1.
+    """
+    _validate.positive(noise_std=noise_std, tolerated=tolerated)
+    examples, most = directions.values.shape
+    leverage = np.zeros(examples)
+    count = min(most, _DIRECTIONS_AT_ONCE)  # the strongest few always
+    for end in range(count, most + 1, _DIRECTIONS_AT_ONCE):
+        block = directions.values[:, end - _DIRECTIONS_AT_ONCE : end]
+        leverage += np.einsum("ij,ij->i", block, block)
+        longest = float(np.quantile(leverage, _KEPT_WHOLE))
+        if noise_std * math.sqrt(longest * end / examples) > tolerated:
+            break
+        count = end
+    values = directions.values[:, :count]
+    lengths = np.sqrt(np.einsum("ij,ij->i", values, values))
+    scale = float(np.quantile(lengths, _KEPT_WHOLE))
+    weights = values / np.maximum(lengths, scale)[:, None]
+    return MomentQuery(
+        weights=_no_longer_than_allowed(weights),
+        directions=Directions(values=values, strengths=directions.strengths[:count]),
+        scale=scale,
+    )
+
+
+def _no_longer_than_allowed(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Shorten in place those rows [N, M] that a release would refuse; all others keep their bits.
+
+    Lengths were summed in single precision, which errs by more than a release allows where a
+    thousand directions are asked about, and a later stage asks when earlier ones are paid for.
+    Of an exact length, entries that are rounded once are off by 2^-24 each, and so is their length.
+    """
+    longer = rows_too_long(weights)
+    exact = weights[longer].astype(np.float64)
+    weights[longer] = exact / np.linalg.norm(exact, axis=1, keepdims=True)
+    return weights
+
 
 #: Counted up when the same settings give other groups, so that stale files are not read.
 _CLUSTERS_VERSION = 1
@@ -57,7 +256,6 @@ def remembered_features(images: PriorImages, which: FeatureSet) -> Rows:
 
     On one thread, as `kernel_directions`: other last digits would be another release.
     """
-    from labeldp.trainers.methods.kernel_moments import one_thread
     from labeldp.trainers.models.features import image_features, label_free_features
 
     data = images.data
@@ -88,11 +286,6 @@ def remembered_clusters(rows: Rows, *, clusters: int, seed: int) -> NDArray[np.i
 @lru_cache(maxsize=1)
 def remembered_directions(rows: Rows, *, landmarks: int, seed: int) -> "Directions":
     """`kernel_directions`, likewise: the same for every epsilon, and up to a minute's work."""
-    from labeldp.trainers.methods.kernel_moments import (
-        DIRECTIONS_VERSION,
-        Directions,
-        kernel_directions,
-    )
 
     def found() -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         directions = kernel_directions(rows.features, landmarks=landmarks, seed=seed)

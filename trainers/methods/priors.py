@@ -3,7 +3,7 @@
 Three sources beside the uniform one. CLUSTERS: features that no label went into are grouped by
 k-means, and the classes of each group counted with noise (`ClusterHistograms`; Algorithm 4 of Ghazi
 et al., NeurIPS 2021). MOMENTS: a smooth function of the features, fitted to noisy sums of labels
-(`kernel_moments`). FILE: the user's own, made without the labels. What a prior costs is a share of
+(`prior_inputs`). FILE: the user's own, made without the labels. What a prior costs is a share of
 the budget; whoever uses it has the rest.
 
 CLUSTERS and MOMENTS may be learned of features of images that the network itself does not see:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # torch, which settings and prices have no use for
     from torch import Tensor
 
     from labeldp.trainers.data.labelled_data import PublicData
-    from labeldp.trainers.methods.kernel_moments import Directions
+    from labeldp.trainers.methods.prior_inputs import Directions
 
 
 class PriorSource(StrEnum):
@@ -228,7 +228,7 @@ class PriorSettings:
         if not beside:
             directions = self._directions(rows)
         else:
-            from labeldp.trainers.methods.kernel_moments import kernel_directions, side_by_side
+            from labeldp.trainers.methods.prior_inputs import kernel_directions, side_by_side
 
             all_kinds = side_by_side(rows.features, *beside)
             directions = kernel_directions(
@@ -265,7 +265,7 @@ class PriorSettings:
         self, directions: "Directions", labels: LabelSource, mechanism: LabelMoments
     ) -> NDArray[np.float64]:
         """Ask for moments along the directions, and return what they say of every example."""
-        from labeldp.trainers.methods.kernel_moments import moment_query
+        from labeldp.trainers.methods.prior_inputs import moment_query
 
         query = moment_query(
             directions, noise_std=mechanism.noise_std, tolerated=self.tolerated_noise

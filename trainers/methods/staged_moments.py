@@ -1,6 +1,6 @@
 """Moment labels in stages: each stage's network lends its features to the next stage's question.
 
-Moment labels are a smooth function of features, fitted to noisy sums of labels (`kernel_moments`).
+Moment labels are a smooth function of features, fitted to noisy sums of labels (`prior_inputs`).
 A network of convolutions that learns from them sees more than these features show, and is right
 where they are wrong. So the budget is divided: the first stage asks about label-free features; a
 network learns from the answer; the next stage asks again, about those features and the network's
@@ -24,7 +24,7 @@ from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import EpochMetrics, soft_cross_entropy
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.staged_moments import StagedMomentsConfig as StagedMomentsConfig
+from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
 from labeldp.trainers.trainer import LabelSource
 
 

@@ -28,8 +28,12 @@ from torch import Tensor
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.data.preprocessing import Step
 from labeldp.trainers.encoders.encoded_images import EncodedImages
-from labeldp.trainers.models.patch_encoder import PatchEncoder, PatchFeatures
-from labeldp.trainers.models.random_patches import RandomPatchFeatures, RandomPatchStep
+from labeldp.trainers.models.patches import (
+    PatchEncoder,
+    PatchFeatures,
+    RandomPatchFeatures,
+    RandomPatchStep,
+)
 from labeldp.trainers.settings.feature_set import FeatureSet
 
 __all__ = [

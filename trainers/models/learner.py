@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.models.augmentation import CropAndFlip, normalize
-from labeldp.trainers.models.evaluation import Evaluation, logits_of
-from labeldp.trainers.models.network_features import features_by
+from labeldp.trainers.models.evaluation import Evaluation, features_by, logits_of
+from labeldp.trainers.models.optimization import Sgd, WeightAverage, parameter_groups
 from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels
 from labeldp.trainers.models.recipe import Flip, Recipe
 from labeldp.trainers.models.schedules import (
@@ -27,10 +27,8 @@ from labeldp.trainers.models.schedules import (
     batches,
     rate_factor,
 )
-from labeldp.trainers.models.sgd import Sgd, parameter_groups
-from labeldp.trainers.models.weight_average import WeightAverage
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.learner import LearnerConfig as LearnerConfig
+from labeldp.trainers.settings.learner import LearnerConfig
 
 #: (logits [B, K] in single precision, places in the release [B]) -> loss.
 BatchLoss = Callable[[Tensor, Tensor], Tensor]

@@ -3,6 +3,7 @@
 It is constructed as `Name(input_shape=..., num_classes=...)`: the shape of one example's features,
 (D,) or (C, H, W), and K. It maps a batch [B, *input_shape] in single precision (images with their
 pixels standardized) to logits [B, K]. Weights come from torch's own generator, which is seeded.
+The module is in the folder where labeldp is started, or installed.
 
 >>> OwnModel("networks:Wide").module, OwnModel("networks:Wide").name
 ('networks', 'Wide')
@@ -12,17 +13,19 @@ pixels standardized) to logits [B, K]. Weights come from torch's own generator, 
 
 import contextlib
 import difflib
+import importlib
 import importlib.util
+import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from labeldp.trainers.models.own_modules import OwnModuleMissing, here_too, own_module
 from labeldp.trainers.settings.model_name import ModelName
 
-if TYPE_CHECKING:  # settings are read without it
+if TYPE_CHECKING:
     from torch import nn
 
 _ADDRESS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -167,7 +170,7 @@ def build(
             user's, which is told of none.
     """
     if isinstance(model, ModelName):
-        from labeldp.trainers.models.models import build_model
+        from labeldp.trainers.models.networks import build_model
 
         return build_model(
             model,
@@ -208,3 +211,35 @@ def _found(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
         return False
+
+
+class OwnModuleMissing(ValueError):
+    """A module of the user's that can't be imported; the message says why and what to do."""
+
+
+def own_module(name: str) -> ModuleType:
+    """Import a module of the user's.
+
+    Raises:
+        OwnModuleMissing: There is none of that name, or it fails.
+    """
+    try:
+        with here_too():
+            return importlib.import_module(name)
+    except Exception as error:  # whatever the user's module raises
+        raise OwnModuleMissing(
+            f"module {name} can't be imported here ({type(error).__name__}: {error}); put it into "
+            "the folder where labeldp is started, or install it"
+        ) from error
+
+
+@contextlib.contextmanager
+def here_too() -> Iterator[None]:
+    """Look for modules in the current folder too, which a console script does not."""
+    here = os.getcwd()
+    sys.path.append(here)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(here)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # settings are read without it
     import torch
     from torch import Tensor, nn
 
-    from labeldp.trainers.models.sgd import Sgd
+    from labeldp.trainers.models.optimization import Sgd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ def sgd(
         decay_all: Pull biases and the scales of normalization too, as ALIBI does and FixMatch does
             not.
     """
-    from labeldp.trainers.models.sgd import Sgd, parameter_groups
+    from labeldp.trainers.models.optimization import Sgd, parameter_groups
 
     groups = parameter_groups(model, weight_decay=weight_decay, decay_all=decay_all)
     return Sgd(groups, learning_rate=learning_rate, momentum=momentum, nesterov=nesterov)

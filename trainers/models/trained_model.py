@@ -5,7 +5,7 @@ it cost. Nothing in them is a pickle, and nothing of them is run when they are r
 describes the format.
 
 >>> import tempfile
->>> from labeldp.trainers.methods.closed_forms import ProbePredictor
+>>> from labeldp.trainers.models.predictors import ProbePredictor
 >>> from labeldp.trainers.data.preprocessing import AsTheyAre
 >>> model = TrainedModel(
 ...     predictor=ProbePredictor(weights=torch.tensor([[1.0, -1.0], [0.0, 0.0]])),

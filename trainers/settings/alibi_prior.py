@@ -14,7 +14,7 @@ from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.data.labelled_data import PublicData
-    from labeldp.trainers.methods.alibi_prior import AlibiPrior
+    from labeldp.trainers.methods.alibi import AlibiPrior
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +67,7 @@ class AlibiPriorConfig(LearnerConfig, TrainerDefaults):
             BudgetExceeded: A release would take a label over the budget.
             ValueError: Settings that do not fit the data.
         """
-        from labeldp.trainers.methods.alibi_prior import AlibiPrior
-        from labeldp.trainers.methods.targets import BayesTargets, targets_of
+        from labeldp.trainers.methods.alibi import AlibiPrior, BayesTargets, targets_of
 
         spent, _ = self.prior.split(self.epsilon)
         prior = self.prior.learn(data, labels, epsilon=spent, delta=self.delta)
@@ -132,7 +131,7 @@ class PriorLabelsConfig(LearnerConfig, TrainerDefaults):
             BudgetExceeded: The release would take a label over the budget.
             ValueError: Settings that do not fit the data.
         """
-        from labeldp.trainers.methods.alibi_prior import AlibiPrior
+        from labeldp.trainers.methods.alibi import AlibiPrior
 
         prior = self.prior.learn(data, labels, epsilon=self.epsilon, delta=self.delta)
         return AlibiPrior(

@@ -66,7 +66,7 @@ class EnsembleConfig:
     def batch(self) -> int:
         """Teachers that an actor trains together, and that are lost together when it dies."""
         if self.kind is TeacherKind.NETWORK:
-            from labeldp.trainers.methods.pate.network_batch import fits_one_batch
+            from labeldp.trainers.methods.pate.teachers import fits_one_batch
 
             return 25 if fits_one_batch(self.network) else 1
         return {TeacherKind.PROBE: 100, TeacherKind.FOREST: 5, TeacherKind.FIXMATCH: 1}[self.kind]
@@ -102,7 +102,7 @@ class EnsembleConfig:
                 or probes of images.
         """
         from labeldp.trainers.data.labelled_data import FeatureKind
-        from labeldp.trainers.methods.pate.probes import MOST_CLASSES
+        from labeldp.trainers.methods.pate.closed_forms import MOST_CLASSES
         from labeldp.trainers.models.predictors import NetworkSettings
 
         self.check_count(len(data.train_features))

@@ -12,7 +12,7 @@ from labeldp.trainers.trainer import LabelSource
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.data.labelled_data import PublicData
-    from labeldp.trainers.models.recommender import Recommender
+    from labeldp.trainers.methods.recommender import Recommender
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class RecommenderConfig(LpMstConfig):
             BudgetExceeded: The release would take a label over the budget.
             ValueError: Settings that do not fit the data, or classes that are no numbers.
         """
-        from labeldp.trainers.models.recommender import Recommender, stars_of
+        from labeldp.trainers.methods.recommender import Recommender, stars_of
 
         stars_of(data)
         trainer = super().start(data=data, labels=labels, seed=seed, performance=performance)

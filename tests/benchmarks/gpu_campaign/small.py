@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from labeldp.trainers.models.fast_training import fast_training
+from labeldp.trainers.models.recipe import fast_training
 from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
 from labeldp.trainers.settings.fixmatch import FixMatchConfig

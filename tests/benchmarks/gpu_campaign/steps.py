@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.models.fast_training import LABEL_SMOOTHING, fast_training
+from labeldp.trainers.models.recipe import LABEL_SMOOTHING, fast_training
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.settings.alibi import AlibiConfig, Noise
 from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig

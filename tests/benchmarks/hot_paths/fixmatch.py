@@ -10,13 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.fixmatch import FixMatch, FixMatchConfig
-from labeldp.trainers.methods.fixmatch.rand_augment import RandAugment
-from labeldp.trainers.methods.fixmatch.shuffled_stream import ShuffledStream
-from labeldp.trainers.methods.fixmatch.views import ImageViews
+from labeldp.trainers.methods.fixmatch import FixMatch, ShuffledStream
+from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment
 from labeldp.trainers.models.augmentation import CropAndFlip
-from labeldp.trainers.models.models import build_model
+from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.fixmatch import FixMatchConfig
 from labeldp.trainers.settings.model_name import ModelName
 from tests.benchmarks.benchmark import Benchmark, Work
 from tests.benchmarks.floor import Least

@@ -11,11 +11,13 @@ from torch.nn import functional
 
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.methods.pate.probes import train_probes, vote
-from labeldp.trainers.methods.pate.teachers import EnsembleConfig, TeacherKind, TeacherVotes
-from labeldp.trainers.models.learner import Learner, LearnerConfig
-from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.methods.pate.closed_forms import train_probes, vote
+from labeldp.trainers.methods.pate.teachers import TeacherVotes
+from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.model_name import ModelName
 from tests.benchmarks.benchmark import Benchmark, Work
 from tests.benchmarks.floor import Least
 

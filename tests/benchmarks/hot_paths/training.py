@@ -17,7 +17,7 @@ from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.methods.alibi import Alibi
-from labeldp.trainers.models.models import build_model
+from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.alibi import AlibiConfig

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import torch
 
-from labeldp.trainers.methods.fixmatch.rand_augment import RandAugment
-from labeldp.trainers.methods.fixmatch.views import ImageViews
+from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment
 from labeldp.trainers.models.augmentation import CropAndFlip
 from tests.benchmarks.benchmark import Benchmark, Work
 from tests.benchmarks.floor import Least

@@ -19,7 +19,7 @@ from labeldp.platform.records.trial_record import TrialRecord
 from labeldp.platform.report.folder_ledger import FolderLedger
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing, Step
-from labeldp.trainers.methods.closed_forms import LinearPredictor
+from labeldp.trainers.models.predictors import LinearPredictor
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from tests.platform.sweep.examples import a_record
 

@@ -3,8 +3,8 @@
 from labeldp.platform.studies.pate_fm_levels import SMOKE, level
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.sweep import Sweep, plan_trials, smoke_sized
-from labeldp.trainers.methods.pate.pate_fm import PateConfig
-from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.pate import PateConfig
 
 SWEEP = Sweep(
     name="levels",

@@ -9,7 +9,7 @@ from labeldp.platform.studies.pate_probe_grids import VARIANTS, smoke
 from labeldp.platform.sweep.configuration import DataSettings, FeatureSet, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep, ensembles_of, plan_trials, smoke_sized
-from labeldp.trainers.methods.pate.pate_fm import PateConfig
+from labeldp.trainers.settings.pate import PateConfig
 
 
 def sweep(**changes: Any) -> Sweep:

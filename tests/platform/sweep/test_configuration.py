@@ -26,12 +26,12 @@ from labeldp.platform.sweep.configuration import (
 )
 from labeldp.platform.sweep.overrides import parse_overrides, read_yaml
 from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
-from labeldp.trainers.methods.alibi import AlibiConfig, Noise
-from labeldp.trainers.methods.pate.pate_fm import PateConfig
-from labeldp.trainers.methods.pate.teachers import EnsembleConfig
 from labeldp.trainers.methods.priors import PriorSettings
-from labeldp.trainers.models.models import ModelName
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.alibi import AlibiConfig, Noise
+from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.trainer import TrainerConfig
 from tests.trainers.tiny_data import table
 

@@ -32,8 +32,8 @@ from labeldp.platform.vault.vault_client import VaultClient
 from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels, VaultHome
 from labeldp.trainers.data.held_out import set_aside
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData
-from labeldp.trainers.methods.alibi import AlibiConfig, Noise
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.alibi import AlibiConfig, Noise
 from tests.trainers.small_data import small_table
 
 BASE = TrialConfig(

@@ -52,8 +52,8 @@ from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, Variant, plan_trials
 from labeldp.platform.sweep.sweep_check import check
 from labeldp.platform.sweep.sweep_options import SweepOptions
-from labeldp.trainers.methods.alibi import Noise
 from labeldp.trainers.performance import Precision
+from labeldp.trainers.settings.alibi import Noise
 from labeldp.trainers.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_record, a_sweep
 
@@ -435,7 +435,11 @@ def test_what_is_done_with_a_release_touches_none(method: str, key: str, axis: A
         ("noise.draw", Choice(0, 1), {}),
         ("noise.secure", Choice(False, True), {}),
         ("performance.device", Choice("cpu", "auto"), {}),
-        ("trainer.sigma1", LogUniform(50, 100), {"method": "pate", "trainer__sigma2": 20.0}),
+        (
+            "trainer.sigma1",
+            LogUniform(50, 100),
+            {"method": "pate", "trainer__sigma2": 40.0, "trainer__threshold": 200.0},
+        ),
         ("trainer.ensemble.seed", Choice(0, 1), {"method": "pate"}),
         # What a later stage asks follows from the model of the one before.
         ("trainer.learning_rate", RATE, {"method": "lp_mst", "trainer__stages": 2}),

@@ -28,12 +28,13 @@ from labeldp.platform.sweep.trial import Plans, Rungs, TrialOutcome, run_trial, 
 from labeldp.platform.vault.home_handle import HomeHandle
 from labeldp.platform.vault.vault_client import VaultClient
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.lp_mst import LpMstConfig
 from labeldp.trainers.methods.one_network import OneNetwork
-from labeldp.trainers.models.learner import Learner, LearnerConfig
+from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.models.trained_model import load_model
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 from tests.trainers.tiny_data import digits
 

@@ -28,7 +28,8 @@ from labeldp.platform.vault.answer_desk import AnswerDesk
 from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels, VaultHome
 from labeldp.platform.vault.vote_store import VoteStoreUnusable
 from labeldp.trainers.methods.pate import teachers
-from labeldp.trainers.methods.pate.teachers import EnsembleConfig, TeacherVotes
+from labeldp.trainers.methods.pate.teachers import TeacherVotes
+from labeldp.trainers.settings.ensemble import EnsembleConfig
 from tests.platform.sweep.test_figure_names import wrongly_classed
 from tests.trainers.small_data import small_table
 

@@ -19,9 +19,9 @@ from labeldp.platform.vault.near_labels import NearLabels, NearSecrets
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels, VaultHome
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.pate.pate_fm import AggregatorKind, PateConfig
-from labeldp.trainers.methods.pate.teachers import EnsembleConfig
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
 
 CLASSES = 3
 LABELS = (np.arange(600) // 7 % CLASSES).astype(np.int64)

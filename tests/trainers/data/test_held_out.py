@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.held_out import set_aside
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData
-from labeldp.trainers.methods.alibi import AlibiConfig
-from labeldp.trainers.methods.bit_flip import BitFlipConfig
-from labeldp.trainers.methods.consensus import ConsensusConfig
-from labeldp.trainers.methods.convex import ConvexConfig
-from labeldp.trainers.methods.fixmatch import FixMatch, FixMatchConfig
-from labeldp.trainers.methods.lp_mst import LpMstConfig
-from labeldp.trainers.methods.pate.pate_fm import Pate
-from labeldp.trainers.methods.pate.students import StudentConfig, start_student
-from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.methods.fixmatch import FixMatch
+from labeldp.trainers.methods.pate.pate_fm import Pate, start_student
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.bit_flip import BitFlipConfig
+from labeldp.trainers.settings.consensus import ConsensusConfig
+from labeldp.trainers.settings.convex import ConvexConfig
+from labeldp.trainers.settings.fixmatch import FixMatchConfig
+from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.student import StudentConfig
 from tests.trainers.small_data import small_table
 
 CPU = Performance(device=Device.CPU)

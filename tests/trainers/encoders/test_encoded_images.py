@@ -9,7 +9,7 @@ from torch import Tensor
 
 from labeldp.trainers.encoders.encoded_images import EncodedImages
 from labeldp.trainers.models.features import PatchStep
-from labeldp.trainers.models.random_patches import RandomPatchStep
+from labeldp.trainers.models.patches import RandomPatchStep
 
 
 @dataclass(frozen=True)

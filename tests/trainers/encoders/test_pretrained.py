@@ -28,10 +28,10 @@ from labeldp.trainers.encoders.encoder import EncoderRequest, Surroundings, load
 from labeldp.trainers.encoders.image_sources import ArraySource, image_source
 from labeldp.trainers.encoders.pretrained import MirroredFeatures, shared_images
 from labeldp.trainers.encoders.public_training import CACHE
-from labeldp.trainers.methods.alibi_prior import PriorLabelsConfig
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.models.fast_cnn import FastCnn
+from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.alibi_prior import PriorLabelsConfig
 from tests.platform.cli.asked import refusal
 from tests.platform.sweep.examples import a_record
 from tests.real_data import real_data_root

@@ -11,9 +11,14 @@ import torch
 
 from labeldp.mechanisms.vault import LabelVault, MemoryStore
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.methods import kernel_moments, prior_inputs
-from labeldp.trainers.methods.kernel_moments import kernel_directions, moment_query
-from labeldp.trainers.methods.prior_inputs import Rows, clusters_of, remembered_directions
+from labeldp.trainers.methods import prior_inputs
+from labeldp.trainers.methods.prior_inputs import (
+    Rows,
+    clusters_of,
+    kernel_directions,
+    moment_query,
+    remembered_directions,
+)
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 
 REMEMBERED = (prior_inputs.remembered_clusters, prior_inputs.remembered_directions)
@@ -54,7 +59,7 @@ def test_directions_are_found_once_for_all_epsilons(monkeypatch: pytest.MonkeyPa
         found.append(settings)
         return kernel_directions(*args, **settings)
 
-    monkeypatch.setattr(kernel_moments, "kernel_directions", counted)
+    monkeypatch.setattr(prior_inputs, "kernel_directions", counted)
     settings = PriorSettings(source=PriorSource.MOMENTS, landmarks=20)
     for epsilon in (1.0, 2.0):
         vault = LabelVault(labels=data.train_labels, num_classes=10)
@@ -68,7 +73,7 @@ def test_directions_are_found_once_for_all_epsilons(monkeypatch: pytest.MonkeyPa
         (PriorSettings(source=PriorSource.CLUSTERS, clusters=20), prior_inputs, "clusters_of"),
         (
             PriorSettings(source=PriorSource.MOMENTS, landmarks=60),
-            kernel_moments,
+            prior_inputs,
             "kernel_directions",
         ),
     ],
@@ -129,5 +134,5 @@ def test_other_data_other_settings_and_other_code_are_other_files(
         return len(list(tmp_path.iterdir()))
 
     assert [ask(), ask(), ask("b"), ask(landmarks=8), ask(seed=1)] == [1, 1, 2, 3, 4]
-    monkeypatch.setattr(kernel_moments, "DIRECTIONS_VERSION", 2)
+    monkeypatch.setattr(prior_inputs, "DIRECTIONS_VERSION", 2)
     assert ask() == 5

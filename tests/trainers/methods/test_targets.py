@@ -11,15 +11,9 @@ from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.posterior import PostProcessing, posterior
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.trainers.methods.targets import (
-    BayesTargets,
-    FixedTargets,
-    LabelMechanism,
-    Noise,
-    label_mechanism,
-    targets_of,
-)
+from labeldp.trainers.methods.alibi import BayesTargets, FixedTargets, targets_of
 from labeldp.trainers.models.schedules import soft_cross_entropy
+from labeldp.trainers.settings.noise import LabelMechanism, Noise, label_mechanism
 
 MECHANISMS: list[LabelMechanism] = [
     LaplaceNoise(epsilon=2.0, num_classes=4),

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 
 from labeldp.platform.sweep.configuration import METHODS, TrialConfig, with_changes
-from labeldp.trainers.methods.alibi import AlibiConfig
-from labeldp.trainers.methods.lp_mst import LpMstConfig
-from labeldp.trainers.models.fast_training import LABEL_SMOOTHING, as_changes, fast_training
-from labeldp.trainers.models.learner import LearnerConfig
-from labeldp.trainers.models.models import ModelName
-from labeldp.trainers.models.recipe import Flip
+from labeldp.trainers.models.recipe import LABEL_SMOOTHING, Flip, as_changes, fast_training
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.model_name import ModelName
 
 
 def test_it_is_of_a_learner() -> None:

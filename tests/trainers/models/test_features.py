@@ -10,11 +10,8 @@ import torch
 
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.data.preprocessing import Preprocessing
-from labeldp.trainers.models.features import (
-    PatchFeatures,
-    described_by_features,
-    label_free_features,
-)
+from labeldp.trainers.models.features import described_by_features, label_free_features
+from labeldp.trainers.models.patches import PatchFeatures
 from tests.trainers.small_data import small_images, small_table
 
 SMALL = PatchFeatures(patch=3, centers=7, cells=2, dimensions=5, sampled_patches=300)

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from labeldp.trainers.models.models import ModelName, build_model
+from labeldp.trainers.models.networks import build_model
+from labeldp.trainers.settings.model_name import ModelName
 from tests.shared_material import shared_path
 
 

@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from labeldp.trainers.models.models import ModelName, build_model
-from labeldp.trainers.models.network_features import described, features_by
+from labeldp.trainers.models.evaluation import described, features_by
+from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.model_name import ModelName
 
 ON_CPU = Performance(device=Device.CPU)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.trainers.models.own_modules import OwnModuleMissing, here_too, own_module
+from labeldp.trainers.models.own_models import OwnModuleMissing, here_too, own_module
 
 
 @pytest.fixture(autouse=True)

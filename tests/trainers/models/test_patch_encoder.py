@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.methods.pate.probes import train_probes, vote
-from labeldp.trainers.models import patch_encoder as module
-from labeldp.trainers.models.patch_encoder import PatchEncoder, PatchFeatures
+from labeldp.trainers.methods.pate.closed_forms import train_probes, vote
+from labeldp.trainers.models import patches as module
+from labeldp.trainers.models.patches import PatchEncoder, PatchFeatures
 from tests.real_data import real_data_root
 from tests.trainers.small_data import small_images
 

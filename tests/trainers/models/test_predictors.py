@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.models.models import ModelName
 from labeldp.trainers.models.predictors import (
     MeanPredictor,
     NetworkPredictor,
@@ -14,6 +13,7 @@ from labeldp.trainers.models.predictors import (
     UnknownArchitecture,
     restored,
 )
+from labeldp.trainers.settings.model_name import ModelName
 from labeldp.trainers.trainer import Trainer
 from tests.trainers.small_data import small_images
 

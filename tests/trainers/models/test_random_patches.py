@@ -11,10 +11,10 @@ import torch.nn.functional as F
 
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.data.preprocessing import Preprocessing
-from labeldp.trainers.methods.pate.probes import train_probes, vote
-from labeldp.trainers.models import random_patches as module
+from labeldp.trainers.methods.pate.closed_forms import train_probes, vote
+from labeldp.trainers.models import patches as module
 from labeldp.trainers.models.features import described_by_features, label_free_features
-from labeldp.trainers.models.random_patches import RandomPatchEncoder, RandomPatchFeatures
+from labeldp.trainers.models.patches import RandomPatchEncoder, RandomPatchFeatures
 from labeldp.trainers.performance import Precision
 from tests.real_data import real_data_root
 from tests.trainers.small_data import small_images

@@ -9,19 +9,20 @@ import torch
 from torch.nn import functional
 
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.alibi import AlibiConfig
-from labeldp.trainers.methods.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
-from labeldp.trainers.methods.bit_flip import BitFlipConfig
-from labeldp.trainers.methods.consensus import ConsensusConfig
-from labeldp.trainers.methods.lp_mst import LpMstConfig
-from labeldp.trainers.methods.targets import Noise
 from labeldp.trainers.models import learner as learners
-from labeldp.trainers.models.learner import Learner, LearnerConfig
-from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.predictors import NetworkPredictor
 from labeldp.trainers.models.recipe import Flip, Recipe
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
+from labeldp.trainers.settings.bit_flip import BitFlipConfig
+from labeldp.trainers.settings.consensus import ConsensusConfig
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.noise import Noise
 from tests.trainers.small_data import small_images, small_table
 
 ON_CPU = Performance(device=Device.CPU)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from labeldp.trainers.models.optimization import ParameterGroup, Sgd, parameter_groups
 from labeldp.trainers.models.schedules import sgd
-from labeldp.trainers.models.sgd import ParameterGroup, Sgd, parameter_groups
 
 
 def network() -> nn.Module:

@@ -5,8 +5,8 @@ import copy
 import torch
 from torch import nn
 
-from labeldp.trainers.models.models import Dropout
-from labeldp.trainers.models.weight_average import WeightAverage
+from labeldp.trainers.models.networks import Dropout
+from labeldp.trainers.models.optimization import WeightAverage
 
 
 def moved(network: nn.Module, step: int) -> None:

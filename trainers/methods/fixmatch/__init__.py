@@ -2,33 +2,39 @@
 
 What the network is sure of on a slightly changed example becomes the label of a greatly changed
 one. PATE-FM (Malek et al. 2021, section 3) trains its teachers and its student like this: labels
-are the private part, and whatever is learned from unlabeled examples costs nothing.
+are the private part, and whatever is learned from unlabeled examples costs nothing. Weak and strong
+views are in `views`, on `image_operations`.
 
-| question | modules |
-|---|---|
-| What is minimized? Its settings are in `settings` | `loss` |
-| What are weak and strong views? | `views`, on `rand_augment` and `image_operations` |
-| Which examples come next? | `shuffled_stream` |
+>>> sure, unsure = [8.0, 0.0], [1.0, 0.0]
+>>> parts = fixmatch_loss(
+...     logits_labeled=torch.tensor([sure]), labels=torch.tensor([0]),
+...     logits_weak=torch.tensor([sure, unsure]), logits_strong=torch.tensor([unsure, unsure]),
+...     threshold=0.95,
+... )
+>>> round(float(parts.confident), 3), round(float(parts.unlabeled), 3)
+(0.5, 0.157)
+>>> stream = ShuffledStream(3, seed=0)
+>>> sorted(stream.take(3).tolist()), len(stream.take(100))
+([0, 1, 2], 100)
 """
 
 import copy
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.methods.fixmatch.loss import FixMatchLoss, cosine_factor, fixmatch_loss
-from labeldp.trainers.methods.fixmatch.rand_augment import RandAugment
-from labeldp.trainers.methods.fixmatch.shuffled_stream import ShuffledStream
-from labeldp.trainers.methods.fixmatch.views import ImageViews, Views
+from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment, Views
 from labeldp.trainers.models.augmentation import CropAndFlip
 from labeldp.trainers.models.evaluation import Evaluation, logits_of
 from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels
@@ -36,7 +42,101 @@ from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged, sg
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.fixmatch import FixMatchConfig, WeakBranch
 
-__all__ = ["FixMatch", "FixMatchConfig", "WeakBranch", "moving_average"]
+
+@dataclass(frozen=True, kw_only=True)
+class FixMatchLoss:
+    """The parts of one step's loss, each a single number.
+
+    Training takes `total`. The others say, to who trains by hand or compares with another
+    implementation, what it is made of; no record has them.
+
+    Attributes:
+        total: What is minimized.
+        labeled: Cross-entropy on the labeled examples.
+        unlabeled: Cross-entropy of strong views to pseudo-labels, averaged over all unlabeled
+            examples; those below the threshold count as 0.
+        confident: Share of unlabeled examples above the threshold.
+    """
+
+    total: Tensor
+    labeled: Tensor
+    unlabeled: Tensor
+    confident: Tensor
+
+
+def fixmatch_loss(
+    *,
+    logits_labeled: Tensor,
+    labels: Tensor,
+    logits_weak: Tensor,
+    logits_strong: Tensor,
+    threshold: float,
+    temperature: float = 1.0,
+    unlabeled_weight: float = 1.0,
+) -> FixMatchLoss:
+    """Pull strong views to what the network is sure of on weak views.
+
+    Args:
+        logits_labeled: [B, K].
+        labels: int64 [B].
+        logits_weak: [U, K]; no gradient flows through them.
+        logits_strong: Of the same examples [U, K].
+        threshold: Probability that a pseudo-label needs to count.
+        temperature: Divides the weak logits first.
+        unlabeled_weight: lambda_u.
+    """
+    labeled = functional.cross_entropy(logits_labeled, labels)
+    probability, pseudo_labels = (logits_weak.detach() / temperature).softmax(1).max(1)
+    confident = (probability >= threshold).float()
+    distances = functional.cross_entropy(logits_strong, pseudo_labels, reduction="none")
+    unlabeled = (distances * confident).mean()
+    return FixMatchLoss(
+        total=labeled + unlabeled_weight * unlabeled,
+        labeled=labeled,
+        unlabeled=unlabeled,
+        confident=confident.mean(),
+    )
+
+
+def cosine_factor(step: int, *, steps: int) -> float:
+    """What the learning rate is multiplied by: cos(7 pi step / (16 steps)), 1 down to 0.195.
+
+    Args:
+        step: Counted from 0.
+        steps: Of the whole training.
+    """
+    return math.cos(7 * math.pi * step / (16 * steps))
+
+
+class ShuffledStream:
+    """Positions 0..count-1, over and over."""
+
+    def __init__(self, count: int, *, seed: int) -> None:
+        """Start the first pass."""
+        _validate.whole(count=count, minimum=1)
+        _validate.whole(seed=seed)
+        self._count = count
+        self._generator = torch.Generator().manual_seed(seed)
+        self._rest = torch.empty(0, dtype=torch.int64)
+
+    def take(self, size: int) -> Tensor:
+        """Return the next positions, int64 [size]."""
+        parts, missing = [self._rest], size - len(self._rest)
+        while missing > 0:
+            parts.append(torch.randperm(self._count, generator=self._generator))
+            missing -= self._count
+        positions = torch.cat(parts)
+        self._rest = positions[size:]
+        return positions[:size]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of what the stream will go on from."""
+        return {"generator": self._generator.get_state(), "rest": self._rest.clone()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from where `state` was taken."""
+        self._generator.set_state(state["generator"].cpu())
+        self._rest = state["rest"].cpu().clone()
 
 
 class FixMatch:

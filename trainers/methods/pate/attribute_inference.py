@@ -24,7 +24,8 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.trainers.data.adult import read_adult_rows
 from labeldp.trainers.data.columns import encode, standardize
-from labeldp.trainers.methods.pate.forests import ForestSettings, fit_forest
+from labeldp.trainers.methods.pate.closed_forms import fit_forest
+from labeldp.trainers.settings.forest import ForestSettings
 
 #: Columns that say what the attack is to find out.
 ABOUT_EDUCATION = ("education", "education-num")

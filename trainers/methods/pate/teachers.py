@@ -3,27 +3,199 @@
 Runs inside the trust boundary: what is returned here are votes without noise, for the vault's side
 only. A batch of teachers depends on its own shards and seeds, and on public features; the same
 batch gives the same votes on whatever actor it runs, and however often.
+
+Small networks are trained side by side as one batched model: on few examples a small network's step
+is mostly overhead. Each starts, shuffles and learns as a `Learner` of its own seed does; results
+differ in the last digits, as sums in another order do.
 """
 
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional
 
 from labeldp.mechanisms.vault import Shard
-from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.methods.fixmatch import FixMatch
-from labeldp.trainers.methods.pate.forests import fit_forest
-from labeldp.trainers.methods.pate.network_batch import fits_one_batch, train_and_vote
-from labeldp.trainers.methods.pate.probes import train_probes, vote
-from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.methods.pate.closed_forms import fit_forest, train_probes, vote
+from labeldp.trainers.models.augmentation import normalize
+from labeldp.trainers.models.learner import Learner, seeds_of
+from labeldp.trainers.models.optimization import ParameterGroup, Sgd
+from labeldp.trainers.models.predictors import NetworkSettings
+from labeldp.trainers.models.recipe import Recipe
+from labeldp.trainers.models.schedules import TrainingDiverged, batches, rate_factor
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig as EnsembleConfig
-from labeldp.trainers.settings.ensemble import TeacherKind as TeacherKind
+from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.model_name import ModelName
+
+#: Examples, over all networks, in one forward pass when nothing is learned from it.
+_EVALUATION_BATCH = 8192
+
+
+def fits_one_batch(config: LearnerConfig) -> bool:
+    """Whether such networks can be trained as one: small ones, of the plainest training.
+
+    Batch normalization and dropout keep state of their own, and large networks fill a device alone.
+    """
+    return (
+        config.model in (ModelName.MLP, ModelName.SMALL_CNN)
+        and not config.augment
+        and not config.mixup
+        and not config.dropout
+        and not config.schedule.every_step
+        and config.recipe == Recipe()
+    )
+
+
+def train_and_vote(
+    config: LearnerConfig,
+    *,
+    data: PublicData,
+    shards: Sequence[Shard],
+    seeds: Sequence[int],
+    queries: Tensor,
+    performance: Performance,
+) -> NDArray[np.uint8]:
+    """Train a network on each shard and let it vote.
+
+    Args:
+        config: How to train, see `fits_one_batch`.
+        data: Public features.
+        shards: Of each network [n].
+        seeds: Of each network [n].
+        queries: What to vote on [Q, ...].
+        performance: Where and how fast.
+
+    Returns:
+        Votes [n, Q].
+
+    Raises:
+        TrainingDiverged: The loss of one of them is not finite any more.
+    """
+    votes = np.empty((len(shards), len(queries)), dtype=np.uint8)
+    sizes = np.array([len(shard.labels) for shard in shards])
+    for size in np.unique(sizes):  # two at most: shards differ by one example
+        same = np.flatnonzero(sizes == size).tolist()
+        networks = _Networks(
+            config,
+            data=data,
+            shards=[shards[place] for place in same],
+            seeds=[seeds[place] for place in same],
+            performance=performance,
+        )
+        for epoch in range(config.epochs):
+            networks.epoch(epoch)
+        votes[same] = networks.vote(queries)
+    return votes
+
+
+class _Networks:
+    """Networks on shards of one size [n examples each], their parameters stacked [T, ...]."""
+
+    def __init__(
+        self,
+        config: LearnerConfig,
+        *,
+        data: PublicData,
+        shards: Sequence[Shard],
+        seeds: Sequence[int],
+        performance: Performance,
+    ) -> None:
+        self._config, self._performance = config, performance
+        self._device = performance.torch_device()
+        self._statistics = [
+            torch.tensor(each, device=self._device) for each in (data.mean, data.std)
+        ]
+        self._images = data.kind is FeatureKind.IMAGE
+        indices = torch.from_numpy(np.stack([shard.indices for shard in shards]))
+        self._features = data.train_features[indices].to(self._device)
+        self._labels = torch.from_numpy(np.stack([shard.labels for shard in shards])).to(
+            self._device
+        )
+        both = [seeds_of(seed) for seed in seeds]
+        settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
+        models: list[nn.Module] = [settings.seeded(initial) for initial, _ in both]
+        self._generators = [torch.Generator().manual_seed(order) for _, order in both]
+        stacked, _ = stack_module_state(models)
+        self._parameters: dict[str, Tensor] = {
+            name: each.detach().to(self._device).requires_grad_() for name, each in stacked.items()
+        }
+        model = models[0].to(self._device)
+
+        def forward(parameters: dict[str, Tensor], inputs: Tensor) -> Any:
+            return functional_call(model, parameters, (inputs,))
+
+        self._forward = vmap(forward)
+        self._forward_shared = vmap(forward, in_dims=(0, None))
+        self._optimizer = Sgd(
+            [
+                ParameterGroup(
+                    parameters=list(self._parameters.values()), weight_decay=config.weight_decay
+                )
+            ],
+            learning_rate=config.learning_rate,
+            momentum=config.momentum,
+            nesterov=config.nesterov,
+        )
+
+    def epoch(self, number: int) -> None:
+        """Train all networks for one epoch."""
+        config, (networks, examples) = self._config, self._labels.shape
+        rate = config.learning_rate * rate_factor(
+            number, epochs=config.epochs, schedule=config.schedule, warmup=config.warmup
+        )
+        self._optimizer.learning_rate = rate
+        diverged = TrainingDiverged.at(epoch=number + 1, learning_rate=rate)
+        each = torch.arange(networks, device=self._device)[:, None]
+        orders = (batches(examples, config.batch_size, one) for one in self._generators)
+        for rows in zip(*orders, strict=True):
+            chosen = torch.stack(rows).to(self._device)
+            with self._performance.autocast():
+                logits = self._forward(self._parameters, self._inputs(self._features[each, chosen]))
+            logits = logits.float()
+            if self._device.type == "cpu" and not logits.isfinite().all():
+                raise diverged
+            # Of a sum over networks, each parameter's gradient is that of its own network's loss.
+            loss = functional.cross_entropy(
+                logits.flatten(0, 1), self._labels[each, chosen].flatten(), reduction="sum"
+            )
+            self._optimizer.zero_grad()
+            (loss / len(chosen[0])).backward()  # type: ignore[no-untyped-call]
+            self._optimizer.step()
+        if not all(bool(each.isfinite().all()) for each in self._parameters.values()):
+            raise diverged
+
+    @torch.no_grad()
+    def vote(self, queries: Tensor) -> NDArray[np.uint8]:
+        """Return the class of each network's highest score [T, Q]."""
+        at_once = max(1, _EVALUATION_BATCH // len(self._labels))
+        votes = []
+        for part in torch.split(queries, at_once):
+            with self._performance.autocast():
+                logits = self._forward_shared(
+                    self._parameters, self._inputs(part.to(self._device)[None])[0]
+                )
+            votes.append(logits.float().argmax(2).to(torch.uint8).cpu())
+        found: NDArray[np.uint8] = torch.cat(votes, dim=1).numpy()
+        return found
+
+    def _inputs(self, features: Tensor) -> Tensor:
+        """Network inputs from features [T, B, ...]."""
+        if not self._images:
+            return features.float()
+        mean, std = self._statistics
+        networks, examples = features.shape[:2]
+        images = normalize(features.flatten(0, 1), mean, std)
+        return images.reshape(networks, examples, *images.shape[1:])
+
 
 #: Raised when the same settings would give other votes than before.
 VERSION = 1

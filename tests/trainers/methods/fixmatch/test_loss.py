@@ -8,8 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from labeldp.trainers.methods.fixmatch import moving_average
-from labeldp.trainers.methods.fixmatch.loss import cosine_factor, fixmatch_loss
+from labeldp.trainers.methods.fixmatch import cosine_factor, fixmatch_loss, moving_average
 from tests.shared_material import shared_path
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from labeldp.trainers.methods.fixmatch.image_operations import Operation
-from labeldp.trainers.methods.fixmatch.rand_augment import RandAugment
+from labeldp.trainers.methods.fixmatch.views import RandAugment
 from tests.trainers.pillow_reference import (
     cut_out,
     from_pillow,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from labeldp.trainers.methods.fixmatch.shuffled_stream import ShuffledStream
+from labeldp.trainers.methods.fixmatch import ShuffledStream
 
 
 @pytest.mark.parametrize("size", [1, 4, 7, 10, 25])

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from labeldp.trainers.methods.fixmatch.rand_augment import RandAugment
-from labeldp.trainers.methods.fixmatch.views import ImageViews, TableViews
+from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment, TableViews
 from labeldp.trainers.models.augmentation import CropAndFlip, normalize
 
 

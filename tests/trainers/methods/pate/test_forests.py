@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from labeldp.trainers.methods.pate.forests import ForestSettings, fit_forest
+from labeldp.trainers.methods.pate.closed_forms import fit_forest
+from labeldp.trainers.settings.forest import ForestSettings
 from tests.trainers.small_data import small_images, small_table
 
 SETTINGS = ForestSettings(trees=10, min_samples_leaf=2)

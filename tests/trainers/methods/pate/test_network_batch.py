@@ -10,11 +10,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.methods.pate.network_batch import fits_one_batch, train_and_vote
-from labeldp.trainers.models.learner import Learner, LearnerConfig
-from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.methods.pate.teachers import fits_one_batch, train_and_vote
+from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.model_name import ModelName
 from tests.trainers.small_data import small_images, small_table
 
 ON_CPU = Performance(device=Device.CPU)

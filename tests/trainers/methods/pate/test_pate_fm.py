@@ -14,12 +14,13 @@ from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.pate.pate_fm import AggregatorKind, PateConfig
-from labeldp.trainers.methods.pate.students import StudentConfig, StudentKind, further_labels
-from labeldp.trainers.methods.pate.teachers import EnsembleConfig
+from labeldp.trainers.methods.pate.pate_fm import further_labels
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.models.learner import LearnerConfig
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
+from labeldp.trainers.settings.student import StudentConfig, StudentKind
 from tests.trainers.small_data import small_table
 
 CONFIG = PateConfig(

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
 from labeldp.mechanisms.pate.votes import count_votes
-from labeldp.trainers.methods.pate.probes import Probes, train_probes, vote
+from labeldp.trainers.methods.pate.closed_forms import Probes, train_probes, vote
 from labeldp.trainers.models.features import label_free_features
 from tests.trainers.small_data import small_table
 

@@ -7,18 +7,14 @@ import pytest
 import torch
 
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.pate.forests import ForestSettings
-from labeldp.trainers.methods.pate.probes import train_probes
-from labeldp.trainers.methods.pate.students import (
-    Student,
-    StudentConfig,
-    StudentKind,
-    start_student,
-)
-from labeldp.trainers.models.learner import LearnerConfig
-from labeldp.trainers.models.models import ModelName
+from labeldp.trainers.methods.pate.closed_forms import train_probes
+from labeldp.trainers.methods.pate.pate_fm import Student, start_student
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.fixmatch import FixMatchConfig
+from labeldp.trainers.settings.forest import ForestSettings
+from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.student import StudentConfig, StudentKind
 from tests.trainers.small_data import small_images, small_table
 
 KINDS = list(StudentKind)

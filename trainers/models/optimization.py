@@ -1,7 +1,7 @@
-"""Stochastic gradient descent with momentum, on torch's own kernels.
+"""Stochastic gradient descent with momentum, and a moving average of weights.
 
 `torch.optim.SGD` is the same arithmetic, but the first optimizer of a process loads torch's
-compiler: seconds of a core in every worker of a sweep, for nothing. Its functional form does not.
+compiler: seconds of a core in every worker of a sweep. Its functional form does not.
 
 >>> weight = torch.ones(1, requires_grad=True)
 >>> every = ParameterGroup(parameters=[weight], weight_decay=0.0)
@@ -12,6 +12,7 @@ compiler: seconds of a core in every worker of a sweep, for nothing. Its functio
 [-0.5]
 """
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -160,3 +161,46 @@ class Sgd:
         for velocities, others in zip(self._velocities, state["velocities"], strict=True):
             for velocity, other in zip(velocities, others, strict=True):
                 velocity.copy_(other)
+
+
+#: Update t weighs the past by (1 + t) / (10 + t) until that is more than the decay: the initial
+#: weights, which nothing was learned in, are forgotten in a few steps.
+_YOUNG = 10
+
+
+class WeightAverage:
+    """The average, as a network of its own.
+
+    Attributes:
+        network: With the averaged weights; it judges and never trains.
+    """
+
+    def __init__(self, network: nn.Module, *, decay: float) -> None:
+        """Start at the weights that the network has now."""
+        self.network = copy.deepcopy(network).requires_grad_(False)
+        self._decay = decay
+        self._updates = 0
+
+    @torch.no_grad()
+    def update(self, network: nn.Module) -> None:
+        """Move the average on, after a step of the network."""
+        past = min(self._decay, (1 + self._updates) / (_YOUNG + self._updates))
+        self._updates += 1
+        own, new = _tensors(self.network), _tensors(network)
+        moving = [place for place, tensor in enumerate(own) if tensor.is_floating_point()]
+        torch._foreach_lerp_(
+            [own[place] for place in moving], [new[place] for place in moving], 1 - past
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a continuation needs; the tensors are those in use, not copies."""
+        return {"updates": self._updates, "network": self.network.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state of the same network."""
+        self._updates = int(state["updates"])
+        self.network.load_state_dict(state["network"])
+
+
+def _tensors(network: nn.Module) -> list[Tensor]:
+    return [*network.parameters(), *network.buffers()]

@@ -1,7 +1,12 @@
 """The networks: MLP, CNNs small and fast, ResNet18, WRN-28-k, two branches; from explicit seeds.
 
-He et al. 2016 (arXiv:1512.03385) with the 3x3 stem that CIFAR needs; Zagoruyko and Komodakis 2016
-(arXiv:1605.07146) with the quirks of the network that ALIBI and PATE-FM were published with.
+ResNet18: He et al. 2016 (arXiv:1512.03385) with the 3x3 stem that CIFAR needs. WRN-28-k: Zagoruyko
+and Komodakis 2016 (arXiv:1605.07146) as ALIBI and PATE-FM were published with it. `FastCnn` learns
+small photographs in minutes: a frozen first layer that whitens patches, convolutions that start as
+the identity, max-pooling before normalization, logits scaled down (Jordan, "94% on CIFAR-10 in 3.29
+seconds on a single GPU", arXiv:2404.00498). Its first layer is fitted to training images without
+labels, which costs no privacy. `TwoBranch` is NeuMF (He et al., "Neural Collaborative Filtering",
+WWW 2017): a product of the embeddings of user and movie, beside an MLP on embeddings of its own.
 
 >>> model = build_model(ModelName.MLP, input_shape=(1, 8, 8), num_classes=10, seed=0)
 >>> model(torch.zeros(5, 1, 8, 8)).shape
@@ -9,6 +14,7 @@ torch.Size([5, 10])
 """
 
 import math
+from abc import abstractmethod
 from collections import OrderedDict
 from enum import StrEnum
 
@@ -17,9 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.models.fast_cnn import SMALLEST_SIDE, FastCnn
-from labeldp.trainers.models.two_branch import TwoBranch
-from labeldp.trainers.settings.model_name import ModelName as ModelName
+from labeldp.trainers.settings.model_name import ModelName
 
 #: Below this height or width the small CNN keeps every pixel in its first layer.
 _SMALLEST_STRIDED = 16
@@ -298,3 +302,185 @@ class WideResNet(nn.Module):
         out: Tensor = self.blocks(self.conv1(x))
         logits: Tensor = self.head(_leaky_relu(self.norm(out)).mean((2, 3)))
         return logits
+
+
+#: Side of the whitened patches.
+_PATCH = 2
+#: Added to the eigenvalues of the patches' covariance (pixels of variance 1): below it there is
+#: more rounding than image.
+_WHITENING = 1e-3
+#: Smaller images have no patch.
+SMALLEST_SIDE = _PATCH
+#: From this height and width on, a pooling leaves an odd last row and column out; smaller images
+#: would have nothing left.
+_SPARED = 16
+#: The logits are divided by this: large features and a slow head, which a large rate needs.
+_HEAD_SCALE = 9.0
+#: New statistics of normalization count so much: weights move fast, and old ones are soon wrong.
+_NORM_MOMENTUM = 0.4
+
+
+class FittedFirst(nn.Module):
+    """A network with something to learn from features before it is trained, without labels."""
+
+    @abstractmethod
+    def fit_first(self, inputs: Tensor) -> None:
+        """Learn it from inputs of the network [N, ...]; the same inputs give the same bits."""
+
+
+class FastCnn(FittedFirst):
+    """Whitening, then three blocks of conv, max-pool, norm, GELU, conv, norm, GELU.
+
+    Widths are `width`, 4 `width` and 4 `width`; the maximum over all places of the last block is
+    what the head sees. Normalization shifts and does not scale: the next convolution can do that.
+    """
+
+    filters: Tensor
+
+    def __init__(self, *, input_shape: tuple[int, ...], width: int, num_classes: int) -> None:
+        super().__init__()
+        channels, every_row = input_shape[0], min(input_shape[1:]) < _SPARED
+        size = channels * _PATCH**2
+        # As for pixels that have nothing to do with each other, until images say otherwise.
+        self.register_buffer("filters", _both_signs(torch.eye(size), channels))
+        blocks, inputs = OrderedDict[str, nn.Module](), 2 * size
+        for number, outputs in enumerate((width, 4 * width, 4 * width), start=1):
+            blocks[f"block{number}"] = _block(inputs, outputs, every_row=every_row)
+            inputs = outputs
+        self.blocks = nn.Sequential(blocks)
+        self.head = nn.Linear(inputs, num_classes, bias=False)
+
+    @torch.no_grad()
+    def fit_first(self, inputs: Tensor) -> None:
+        """Whiten the patches of these images [N, C, H, W], whose pixels have a variance near 1."""
+        channels = inputs.shape[1]
+        patches = functional.unfold(inputs.float(), _PATCH).mT.flatten(0, 1).double()
+        centered = patches - patches.mean(0)
+        values, vectors = torch.linalg.eigh(centered.mT @ centered / len(centered))
+        # The sign of an eigenvector is arbitrary, and differs between machines.
+        vectors = vectors * vectors.gather(0, vectors.abs().argmax(0, keepdim=True)).sign()
+        whitening = vectors / (values.clamp(min=0) + _WHITENING).sqrt()
+        self.filters.copy_(_both_signs(whitening.mT.float(), channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images [B, C, H, W] to logits [B, K]."""
+        logits: Tensor = self.head(self.features(x)) / _HEAD_SCALE
+        return logits
+
+    def features(self, x: Tensor) -> Tensor:
+        """Map images [B, C, H, W] to what the head sees [B, 4 width]."""
+        return _largest(self.blocks(self._whitened(x)))
+
+    def described(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Map images [B, C, H, W] to what the second block finds in each quarter, and the third.
+
+        The last block alone knows little but the classes that it was taught.
+        """
+        second = self.blocks[:2](self._whitened(x))
+        third = self.blocks[2](second)
+        quarters = functional.adaptive_avg_pool2d(second.float(), 2).flatten(1)
+        return quarters, _largest(third.float())
+
+    def _whitened(self, x: Tensor) -> Tensor:
+        return functional.gelu(functional.conv2d(x, self.filters))
+
+
+def _largest(found: Tensor) -> Tensor:
+    """The maximum over all places, [B, C, H, W] to [B, C]."""
+    if torch.compiler.is_compiling():
+        # Going backward, `amax` looks for the values that equal its maximum. Compiled, these are
+        # worked out anew and may differ from it in a rounding to half precision: none is found, and
+        # it divides by zero. `max` keeps the place.
+        return found.flatten(2).max(2).values
+    return found.amax((2, 3))
+
+
+def _both_signs(rows: Tensor, channels: int) -> Tensor:
+    """Return filters [2 D, C, patch, patch] of rows [D, D]: the activation keeps one sign each."""
+    return torch.cat((rows, -rows)).view(-1, channels, _PATCH, _PATCH)
+
+
+def _block(inputs: int, outputs: int, *, every_row: bool) -> nn.Module:
+    return nn.Sequential(
+        OrderedDict(
+            conv1=_conv(inputs, outputs),
+            pool=nn.MaxPool2d(2, ceil_mode=every_row),
+            norm1=_norm(outputs),
+            activation1=nn.GELU(),
+            conv2=_conv(outputs, outputs),
+            norm2=_norm(outputs),
+            activation2=nn.GELU(),
+        )
+    )
+
+
+def _conv(inputs: int, outputs: int) -> nn.Conv2d:
+    """A 3x3 convolution; as many of its filters as there are inputs hand one of them on at first.
+
+    A picture then arrives at the head of an untrained network, if a blurred one.
+    """
+    conv = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+    nn.init.dirac_(conv.weight[: min(inputs, outputs)])
+    return conv
+
+
+def _norm(channels: int) -> nn.BatchNorm2d:
+    norm = nn.BatchNorm2d(channels, momentum=_NORM_MOMENTUM)
+    norm.weight.requires_grad_(False)
+    return norm
+
+
+#: Of the embeddings' first values: products of two entries must not be lost at once.
+_INITIAL_STD = 0.1
+#: A batch holds few ratings of any one user, and its mean gradient says little about each. Weights
+#: that are a fifth of what they stand for get five times the gradient, and every change of theirs
+#: counts five times: 25 times the learning rate of the layers above, which theirs would destroy.
+_GAIN = 5.0
+
+
+class TwoBranch(nn.Module):
+    """The network; rows of identifiers [B, 2] in, logits [B, K] out.
+
+    Place 0 of either column is whoever was not seen in training. Its embedding is 0, which is the
+    mean of all others when training starts, and stays.
+    """
+
+    def __init__(self, *, cardinalities: tuple[int, ...], width: int, num_classes: int) -> None:
+        """Draw the weights.
+
+        Args:
+            cardinalities: Number of users and of movies, place 0 included.
+            width: Of an embedding.
+            num_classes: K.
+
+        Raises:
+            ValueError: Not two columns.
+        """
+        super().__init__()
+        if len(cardinalities) != 2:
+            raise ValueError(
+                f"two_branch got {len(cardinalities)} columns of identifiers; it takes two, who "
+                "rates and what is rated"
+            )
+        self.factors = nn.ModuleList(_embedding(count, width) for count in cardinalities)
+        self.sides = nn.ModuleList(_embedding(count, width) for count in cardinalities)
+        self.hidden = nn.Sequential(
+            nn.Linear(2 * width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width), nn.ReLU()
+        )
+        self.head = nn.Linear(2 * width, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map identifiers [B, 2] to logits [B, K]."""
+        columns = x.unbind(1)
+        user, movie = (_GAIN * table(ids) for table, ids in zip(self.factors, columns, strict=True))
+        beside = [_GAIN * table(ids) for table, ids in zip(self.sides, columns, strict=True)]
+        branches = (user * movie, self.hidden(torch.cat(beside, dim=1)))
+        logits: Tensor = self.head(torch.cat(branches, dim=1))
+        return logits
+
+
+def _embedding(count: int, width: int) -> nn.Embedding:
+    table = nn.Embedding(count, width, padding_idx=0)
+    with torch.no_grad():
+        table.weight[1:].normal_(std=_INITIAL_STD / _GAIN)
+    return table

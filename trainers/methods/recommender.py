@@ -15,7 +15,6 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.predictors import Predictor
 from labeldp.trainers.models.schedules import EpochMetrics
-from labeldp.trainers.settings.recommender import RecommenderConfig as RecommenderConfig
 from labeldp.trainers.trainer import Trainer
 
 

@@ -1,6 +1,6 @@
-"""Linear probes: hundreds of teachers on frozen features, each solved in closed form, all at once.
+"""Models fitted at once: linear probes on frozen features, and random forests for tables.
 
-A teacher is a ridge regression from features that no label went into to the classes of its own
+A probe is a ridge regression from features that no label went into to the classes of its own
 shard. That is a matrix product and a small linear system; 800 of them take seconds, where 800
 networks take days. Nothing about a teacher is tuned on labels: the ridge is a constant.
 
@@ -10,6 +10,9 @@ networks take days. Nothing about a teacher is tuned on labels: the ridge is a c
 >>> vote(probes, features[:2])
 array([[0, 1],
        [0, 0]], dtype=uint8)
+>>> forest = fit_forest(torch.eye(4), np.array([0, 1, 0, 1]), settings=ForestSettings(), seed=0)
+>>> forest.predict(torch.eye(4)[:2])
+array([0, 1])
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,6 +26,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.models.predictors import ForestPredictor
+from labeldp.trainers.settings.forest import ForestSettings
 
 #: Teachers that are trained or asked at once, and queries of one matrix product.
 _TEACHERS_AT_ONCE = 100
@@ -192,3 +197,65 @@ def _checked_shards(
             )
         )
     return rows, classes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Forest:
+    """A fitted forest.
+
+    Attributes:
+        model: scikit-learn's.
+        num_classes: K; a forest that saw fewer classes gives the others 0.
+    """
+
+    model: Any
+    num_classes: int
+
+    def predict(self, features: torch.Tensor) -> NDArray[np.int64]:
+        """Classes [N] of features [N, D]."""
+        classes: NDArray[np.int64] = self.probabilities(features).argmax(1)
+        return classes
+
+    def predictor(self) -> ForestPredictor:
+        """Return the trees as arrays, which give the same probabilities."""
+        return ForestPredictor.of(self.model, self.num_classes)
+
+    def probabilities(self, features: torch.Tensor) -> NDArray[np.float32]:
+        """Probabilities [N, K] of features [N, D]."""
+        found = self.model.predict_proba(_matrix(features))
+        full = np.zeros((len(found), self.num_classes), dtype=np.float32)
+        full[:, self.model.classes_] = found
+        return full
+
+
+def fit_forest(
+    features: torch.Tensor,
+    labels: NDArray[np.int64],
+    *,
+    settings: ForestSettings,
+    seed: int,
+    num_classes: int | None = None,
+) -> Forest:
+    """Fit a forest.
+
+    Args:
+        features: [N, D]; images are taken pixel by pixel.
+        labels: [N].
+        settings: Settings.
+        seed: Of bootstraps and splits.
+        num_classes: K; the largest label and one if not given.
+    """
+    from sklearn.ensemble import RandomForestClassifier
+
+    model = RandomForestClassifier(
+        n_estimators=settings.trees,
+        min_samples_leaf=settings.min_samples_leaf,
+        random_state=seed,
+        n_jobs=1,
+    )
+    model.fit(_matrix(features), labels)
+    return Forest(model=model, num_classes=num_classes or int(labels.max()) + 1)
+
+
+def _matrix(features: torch.Tensor) -> NDArray[np.float32]:
+    return np.asarray(features.reshape(len(features), -1).float().numpy(), dtype=np.float32)
