@@ -4,14 +4,14 @@ A map of this folder; every module opens with what it is, from which paper, and 
 
 | question | modules |
 |---|---|
-| Where do labels live, what leaves? | `vault`, `vault_part`, `release_store`, |
+| Where do labels live, what leaves? | `vault`, `release_store`, |
 | | `release_address`, `descriptions`, `ledger` |
 | Where does noise come from? | `randomness`; `secure_noise` on `exact_digits` |
 | What is done to each label? | `additive_noise`, `randomized_response`, `bit_flip`, |
 | | `rr_with_prior`, `cluster_prior`, `label_moments` |
 | How is a noisy label read? | `posterior`, `debiased_loss` |
 | How accurate, without test labels? | `accuracy_estimate`, `correct_count` |
-| What does it cost? | `accounting`, `calibration`, `selection`, `joint_ledger` |
+| What does it cost? | `accounting`, `calibration`, `selection` |
 | How do votes become answers, what do they cost? | the room `pate` |
 | How leaky does it prove? | the room `auditing` |
 | How are arguments checked and refused? | `_validate`, `_arrays` |

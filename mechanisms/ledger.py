@@ -5,7 +5,8 @@ their epsilons and not the sum (adaptive parallel composition), with no special 
 is asked about twice pays twice, whoever asks.
 
 This is also where the budget's rule stands, for whoever plans, grants or reports: what charges cost
-together, at which delta, with the probability that one of them fails taken off it first.
+together, at which delta, with the probability that one of them fails taken off it first. Several
+ledgers, such as those of a cross-validation's fits, become one by `PrivacyLedger.include`.
 
 >>> ledger = PrivacyLedger(num_labels=4)
 >>> ledger.charge(PureEvent(epsilon=1.0), indices=np.array([0, 1]))
@@ -18,7 +19,7 @@ array([1.5, 1.5, 2.5, 2.5])
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -171,10 +172,6 @@ class PrivacyLedger:
         twin._failures = self._failures.copy()
         return twin
 
-    def histories(self) -> tuple[Counter[Event], ...]:
-        """Return how often which event touched a label, each history that some label has once."""
-        return tuple(history.copy() for history in self._histories)
-
     @property
     def failure_probability(self) -> float:
         """That of any charge failing, a part of delta, whichever labels it touched."""
@@ -209,6 +206,42 @@ class PrivacyLedger:
             else:
                 self._group_of[members & touched] = len(self._histories)
                 self._histories.append(history)
+
+    def include(
+        self,
+        charges: Sequence[Charge],
+        *,
+        num_labels: int,
+        people: NDArray[np.integer[Any]] | None = None,
+    ) -> None:
+        """Charge the lines of another ledger, that of one fit among several, to the same labels.
+
+        Args:
+            charges: Its lines, over its own labels 0..n-1.
+            num_labels: n.
+            people: Which label here each of them is [n], each once. Where that is not known, one
+                label may have been in it at the dearest place: every label is charged so.
+
+        Raises:
+            ValueError: `people` does not name each label, or names one twice.
+        """
+        self.add_failures(charges)
+        if people is None:
+            dearest: Counter[Event] = Counter()
+            for history in ledger_of(charges, num_labels=num_labels)._histories:
+                dearest |= history
+            for event in dearest.elements():
+                self.charge(event)
+            return
+        places = check_indices(people, self.num_labels)
+        if len(places) != num_labels:
+            raise ValueError(
+                f"people names {len(places)} of {num_labels} labels; it must name each of them once"
+            )
+        for charge in charges:
+            own = charge.indices
+            rows = slice(None) if own is None else check_indices(own, num_labels)
+            self.charge(charge.event, indices=places[rows])
 
     def epsilon(self, *, delta: float) -> float:
         """Epsilon of the label that has paid most, at `delta`.

@@ -3,7 +3,7 @@
 import json
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -77,32 +77,6 @@ class Charge:
         """
         _validate.whole(training=training)
         return self.indices is not None and bool((self.indices >= training).all())
-
-    @classmethod
-    def undeclared(
-        cls,
-        *,
-        key: str,
-        event: Event,
-        indices: NDArray[np.intp] | None,
-        mechanism: Mapping[str, Any],
-    ) -> "Charge":
-        """Return a line of a store that was written before lines declared anything.
-
-        Then a parameter called `tail` was the failure probability, and randomized response, known
-        by its name, was charged as any pure event. No other mechanism of that time could fail.
-        """
-        if type(event) is PureEvent and mechanism.get("name") == "RandomizedResponse":
-            event = RandomizedResponseEvent(
-                epsilon=event.epsilon, num_classes=mechanism["num_classes"]
-            )
-        return cls(
-            key=key,
-            event=event,
-            indices=indices,
-            mechanism=dict(mechanism),
-            failure_probability=float(mechanism.get("tail", 0.0)),
-        )
 
 
 class ReleaseStore(Protocol):

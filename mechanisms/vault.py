@@ -182,7 +182,7 @@ class LabelVault:
         return self._release(
             mechanism,
             private=labels,
-            private_digests=(self._labels_digest,),
+            private_digest=self._labels_digest,
             public=public,
             indices=chosen,
             noise=OsEntropy() if noise is None else noise,
@@ -219,14 +219,12 @@ class LabelVault:
         keyed = hashlib.blake2b(key=self._store.salt(), digest_size=16)
         keyed.update(self._labels_digest.encode())
         keyed.update(array_digest(votes).encode())
-        digests = [keyed.hexdigest()]
         if ensemble is not None:
             keyed.update(ensemble.encode())
-            digests.insert(0, keyed.hexdigest())  # as it is, and as it was without words
         return self._release(
             mechanism,
             private=votes,
-            private_digests=digests,
+            private_digest=keyed.hexdigest(),
             public=public,
             indices=None if trained_on is None else check_indices(trained_on, self.num_labels),
             noise=OsEntropy() if noise is None else noise,
@@ -270,18 +268,16 @@ class LabelVault:
         mechanism: Mechanism,
         *,
         private: NDArray[Any],
-        private_digests: Sequence[str],
+        private_digest: str,
         public: Sequence[NDArray[Any]],
         indices: NDArray[np.intp] | None,
         noise: NoiseSource,
     ) -> Release:
         self._refuse_a_fork()
         description, failure_probability = describe(mechanism, noise), _declared(mechanism)
-        keys = [address(digest, description, indices, public) for digest in private_digests]
+        key = address(private_digest, description, indices, public)
         with self._lock:
-            found = ((each, self._store.release(each)) for each in keys)
-            key, stored = next((each for each in found if each[1] is not None), (keys[0], None))
-            drawn = None
+            stored, drawn = self._store.release(key), None
             while stored is None:
                 charge = Charge(
                     key=key,

@@ -64,7 +64,7 @@ from labeldp.platform.api.process_ledger import (
 if TYPE_CHECKING:
     from labeldp.platform.api.fitting import Fitted
     from labeldp.platform.sweep.configuration import TrialConfig
-    from labeldp.platform.vault.near_labels import NearLabels
+    from labeldp.platform.vault.fit_labels import FitLabels
     from labeldp.platform.vault.shared_vault import SharedVault
     from labeldp.trainers.data.labelled_data import PublicData
 
@@ -190,7 +190,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         vault, calling = self._opened(), callers()
         names = names_of(rows)
         people = People.of(rows_of_x, names, transformed=calling.transforming)
-        near = self._locked_away(places, classes, digest_of(data, rows_of_x), names, vault)
+        near = self._locked_away(places, classes, data, digest_of(data, rows_of_x), names, vault)
         self._people, self._split, self._source = people, calling.stratified, None
         if self.vault is not None:  # as the process's ledger names it
             self._source = f"memory {id(vault)}" if vault.folder is None else str(vault.folder)
@@ -428,21 +428,21 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self,
         places: NDArray[np.int64],
         classes: NDArray[Any],
+        data: "PublicData",
         digest: str,
         names: NDArray[Any] | None,
         vault: "SharedVault",
-    ) -> "NearLabels":
+    ) -> "FitLabels":
         from labeldp.platform.sweep.audit_settings import AuditSettings
-        from labeldp.platform.vault.near_labels import NearLabels, NearSecrets
+        from labeldp.platform.vault.fit_labels import FitLabels
+        from labeldp.platform.vault.label_home import SecretLabels
         from labeldp.platform.vault.shared_vault import PublicSide
 
         count = self.canaries
-        return NearLabels(
-            NearSecrets(
-                labels=places,
-                num_classes=len(classes),
-                audit=AuditSettings(canaries=count, coin_canaries=count) if count else None,
-            ),
+        return FitLabels(
+            SecretLabels(training=places, num_classes=len(classes)),
+            audit=AuditSettings(canaries=count, coin_canaries=count) if count else None,
+            fingerprint=data.fingerprint,
             side=PublicSide(
                 rows=digest,
                 classes=repr(classes.tolist()),
@@ -480,7 +480,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             ),
         )
 
-    def _add_up(self, vault: "SharedVault", near: "NearLabels") -> None:
+    def _add_up(self, vault: "SharedVault", near: "FitLabels") -> None:
         """Take in what this fit released, and what all fits with a vault that was given cost."""
         LEDGER.add(near.new_charges(), self._people, source=self._source)
         self._vault_seeded = False

@@ -21,7 +21,7 @@ from labeldp.platform.api.ledger_lines import PaidRelease, line_of
 from labeldp.platform.api.private_figures import PrivateFigures
 from labeldp.platform.sweep.configuration import TrialConfig
 from labeldp.platform.sweep.figure_names import is_owners
-from labeldp.platform.vault.near_labels import NearLabels
+from labeldp.platform.vault.fit_labels import FitLabels
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.predictors import Predictor
 from labeldp.trainers.performance import Performance
@@ -106,7 +106,7 @@ def fit(
     config: TrialConfig,
     *,
     data: PublicData,
-    labels: NearLabels,
+    labels: FitLabels,
     performance: Performance,
     tell: Callable[[str], None],
 ) -> Fitted:
@@ -147,7 +147,7 @@ def _fit(
     config: TrialConfig,
     *,
     data: PublicData,
-    labels: NearLabels,
+    labels: FitLabels,
     performance: Performance,
     tell: Callable[[str], None],
 ) -> Fitted:
@@ -156,7 +156,9 @@ def _fit(
     if settings.prior is not None:
         settings.prior.check_size(examples=len(data.train_features), num_classes=data.num_classes)
         settings.prior.check_features(data)
-    with labels.taught(settings.ensemble, data=data, performance=performance, tell=tell):
+    try:
+        if settings.ensemble is not None:
+            labels.teach(settings.ensemble, data=data, performance=performance, tell=tell)
         trainer = settings.start(
             data=data, labels=labels, seed=config.seed, performance=performance
         )
@@ -177,6 +179,8 @@ def _fit(
             return found
 
         figures = labels.figures(probabilities, delta=settings.delta)
+    finally:
+        labels.home.end()
     epsilon, at = labels.epsilon(delta=settings.delta)
     return Fitted(
         predictor=predictor,
@@ -184,11 +188,11 @@ def _fit(
         delta=at,
         lines=_lines(labels, num_labels=len(data.train_features), delta=settings.delta),
         figures=figures,
-        spoiled=labels.spoiled,
+        spoiled=len(labels.canary_positions()),
     )
 
 
-def _lines(labels: NearLabels, *, num_labels: int, delta: float) -> list[PaidRelease]:
+def _lines(labels: FitLabels, *, num_labels: int, delta: float) -> list[PaidRelease]:
     return [
         line_of(charge, num_labels=num_labels, delta=delta, new=labels.is_new(charge))
         for charge in labels.charges()

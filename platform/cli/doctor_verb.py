@@ -168,7 +168,8 @@ def _ray() -> list[Check]:
 
 
 def _tracking() -> list[Check]:
-    from labeldp.platform.records.tracking import Tracker, TrackingUnusable, default_uri
+    from labeldp.platform.records.tracking import Tracker
+    from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
 
     uri = os.environ.get("MLFLOW_TRACKING_URI")
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""MLflow's server on results folders until somebody ends it: what `labeldp ui` does."""
+"""MLflow's server on a results folder until it is ended: `labeldp ui`."""
 
 import os
 import signal
@@ -9,16 +9,16 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlflow.tracking import MlflowClient
 
-from labeldp.platform.records.tracking import TrackingUnusable
+from labeldp.platform.records.tracking import TRACKING_ERRORS
+from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, default_uri
 from labeldp.platform.records.tracking_page import links
-from labeldp.platform.records.tracking_view import store_to_show
 
 _HOST = "127.0.0.1"
 _PORT = 5000
@@ -39,32 +39,50 @@ class Shown:
     experiments: int
 
 
-def serve(results: Sequence[str], *, port: int | None = None) -> Shown:
-    """Show results folders until Ctrl-C or SIGTERM.
+def serve(results: str, *, port: int | None = None) -> Shown:
+    """Show a results folder until Ctrl-C or SIGTERM.
 
     Args:
-        results: The folders; of several, or of one that was moved, a copy of the stores is shown.
-        port: Of this machine; 5000 if that is free, else any that is.
+        results: The folder.
+        port: Of this machine; 5000 if that is free, else any free one.
 
     Raises:
         TrackingUnusable: A folder without a store, a port in use, a server that does not start.
     """
     port = _checked(port) if port is not None else _free()
+    uri = _store_in(Path(results))
+    lines = _pages(uri, f"http://{_HOST}:{port}")
     with tempfile.TemporaryDirectory(prefix="labeldp-ui-") as scratch:
-        uri = store_to_show([Path(each) for each in results], scratch=Path(scratch))
-        said = _pages(uri, f"http://{_HOST}:{port}")
         print("starting MLflow's pages, which takes half a minute ...", file=sys.stderr, flush=True)
         with _server(uri, port=port, folder=Path(scratch)) as server:
-            print("\n".join(said), file=sys.stderr, flush=True)
+            print("\n".join(lines), file=sys.stderr, flush=True)
             _wait_for_the_end(server)
-    return Shown(address=f"http://{_HOST}:{port}", experiments=len(said) // 3)
+    return Shown(address=f"http://{_HOST}:{port}", experiments=len(lines) // 3)
+
+
+def _store_in(folder: Path) -> str:
+    here = folder.expanduser().absolute()
+    if not (here / "mlflow.db").exists():
+        inside = [str(folder / store.parent.name) for store in sorted(here.glob("*/mlflow.db"))]
+        raise TrackingUnusable(
+            f"{folder} has no tracking store (mlflow.db); name one results folder, such as "
+            f"{' or '.join(inside[:3]) or 'results/quickstart'}. Sweeps that are to be shown "
+            "together need one store, named with MLFLOW_TRACKING_URI when they run"
+        )
+    uri = default_uri(here)
+    check_file(uri)
+    return uri
 
 
 def _pages(uri: str, address: str) -> list[str]:
     """What to click: three lines for each experiment."""
     client = MlflowClient(tracking_uri=uri)
+    try:
+        experiments = client.search_experiments(order_by=["experiment_id ASC"])
+    except TRACKING_ERRORS as error:
+        raise TrackingUnusable(f"{uri} is not a tracking store ({error})") from error
     lines = []
-    for experiment in client.search_experiments(order_by=["experiment_id ASC"]):
+    for experiment in experiments:
         if experiment.name == "Default":
             continue
         found = client.search_runs(
@@ -83,8 +101,6 @@ def _pages(uri: str, address: str) -> list[str]:
             f"  charts: {pages['chart']}",
             f"  side by side: {pages['compare']}",
         ]
-    if len(lines) > 3:
-        lines.append("several folders are shown as they were when this began")
     lines.append(
         "MLflow opens its assistant once; close it to see epsilon_m beside accuracy. "
         "Ctrl-C ends it. Other users of this machine can open these pages, too."

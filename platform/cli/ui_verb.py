@@ -1,4 +1,4 @@
-"""`labeldp ui RESULTS...`: MLflow's pages on any results folders, on a free port, until Ctrl-C."""
+"""`labeldp ui RESULTS`: MLflow's pages on a results folder, on a free port, until Ctrl-C."""
 
 import argparse
 from typing import Any
@@ -7,7 +7,7 @@ from labeldp.platform.cli.verb import Verb
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("results", nargs="+", metavar="RESULTS", help="results folders")
+    parser.add_argument("results", metavar="RESULTS", help="a results folder")
     parser.add_argument("--port", type=int, metavar="P", help="default: 5000, or one that is free")
 
 
@@ -20,7 +20,7 @@ def _ui(options: argparse.Namespace) -> Any:
 VERBS = (
     Verb(
         name="ui",
-        summary="tracking pages of results folders, on this machine, until Ctrl-C",
+        summary="tracking pages of a results folder, on this machine, until Ctrl-C",
         example="labeldp ui results/quickstart",
         arguments=_arguments,
         run=_ui,

@@ -6,28 +6,37 @@ way takes seconds per model, to find out what is known already.
 """
 
 import json
+import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 from safetensors import safe_open
 
 import labeldp
 from labeldp.mechanisms.randomness import NoiseKind, is_private
-from labeldp.platform.records.kept_models import ARRAYS
+from labeldp.platform.records.kept_models import ARRAYS, DESCRIPTION
 
 if TYPE_CHECKING:
     import pandas as pd
+    from mlflow.tracking import MlflowClient
 
     from labeldp.trainers.models.trained_model import TrainedModel
 
 #: Below the folder that MLflow knows, where the two files of the model are.
 DATA = "data"
 _PACKAGES = ("torch", "numpy", "scipy", "safetensors")
+#: What goes over a network at most: the sweep waits for it.
+MOST_UPLOADED_BYTES = 100_000_000
+#: Of a run whose model was too large for that.
+TAG = "model"
 #: MLflow's names of what arrays hold.
 _FLOAT, _TEXT = "double", "string"
 
@@ -191,3 +200,49 @@ def _column(name: str, kind: str) -> dict[str, Any]:
 
 def _tensor(kind: str, shape: list[int]) -> list[dict[str, Any]]:
     return [{"type": "tensor", "tensor-spec": {"dtype": kind, "shape": [-1, *shape]}}]
+
+
+def log_model(client: "MlflowClient", run_id: str, kept: Path, *, private: bool) -> None:
+    """Log a kept model as an artifact of a run, in the form that MLflow loads.
+
+    Where artifacts are a folder here, its arrays are the kept file itself under a second name.
+
+    Args:
+        client: Of the store.
+        run_id: The trial's run.
+        kept: The model's folder.
+        private: Whether it may tell labels, made of them without noise or under noise that a seed
+            takes off: it goes below `private/`.
+    """
+    arrays, below = kept / ARRAYS, "private/model" if private else "model"
+    here = _folder_of(client.get_run(run_id).info.artifact_uri)
+    if here is None and arrays.stat().st_size > MOST_UPLOADED_BYTES:
+        client.set_tag(run_id, TAG, f"models/{kept.name} of the results folder: too large to send")
+        return
+    with tempfile.TemporaryDirectory() as draft:
+        (Path(draft) / DATA).mkdir()
+        for name, text in describing_files(kept / DESCRIPTION).items():
+            (Path(draft) / name).write_text(text)
+        shutil.copy(kept / DESCRIPTION, Path(draft) / DATA)
+        if here is None:
+            (Path(draft) / DATA / ARRAYS).symlink_to(arrays.absolute())
+        client.log_artifacts(run_id, draft, below)
+    if here is not None:
+        _same_file(arrays, here / below / DATA / ARRAYS)
+
+
+def _folder_of(address: str) -> Path | None:
+    """The folder that a run's artifacts go to; None where that is not a folder here."""
+    parts = urlsplit(address)
+    if parts.scheme not in ("", "file"):
+        return None
+    return Path(unquote(parts.path))
+
+
+def _same_file(file: Path, name: Path) -> None:
+    """Give a file a second name; where the disk has no such thing, make a copy of it."""
+    name.unlink(missing_ok=True)  # of a start that was killed here
+    try:
+        os.link(file, name)
+    except OSError:
+        shutil.copy(file, name)

@@ -21,7 +21,8 @@ _OUR_NAMES = frozenset(
         *("driver.lock", "sweep.json", "trials", "private", "checkpoints", "models"),
         *("artifacts", "tune"),
         *("vault.db", "vault.db-journal", "vault.db-wal", "vault.db-shm", "vault.lines"),
-        *("mlflow.db", "mlflow.db-journal", "mlflow.db-wal", "mlflow.db-shm"),
+        *("mlflow.db", "mlflow.db-journal", "mlflow.db-wal", "mlflow.db-shm", "mlflow.db.lock"),
+        "tracked.jsonl",
         *("report.html", "pareto.png", "pareto.csv", "blocks.md", "blocks.csv"),
         *("vote_leakage.md", "votes", "salt"),
     }

@@ -27,7 +27,7 @@ from labeldp.platform.records.tracking_address import FEATURE_TAG
 from labeldp.platform.records.tracking_page import run_names, whole_name
 from labeldp.platform.sweep.configuration import flatten, to_yaml
 from labeldp.platform.sweep.sweep import PlannedTrial
-from labeldp.platform.vault.vault_owner import VaultOwner
+from labeldp.platform.vault.label_home import LabelHome
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 
 #: Curves are sent at most this often; a tracking server serves many trials.
@@ -60,7 +60,8 @@ class Recorder(tune.Callback):
         plans: Mapping[str, PlannedTrial],
         provenance: Provenance,
         progress: SweepProgress,
-        vault: VaultOwner,
+        home: LabelHome,
+        authority: bytes,
         data: RecordedData | None = None,
     ) -> None:
         """Stand ready.
@@ -71,13 +72,15 @@ class Recorder(tune.Callback):
             plans: Every trial by hash; of a search those that it has suggested so far.
             provenance: Code and machine of the trials that run now, kept in their records.
             progress: Told how each trial ended.
-            vault: Lets each trial be audited once, has what was found, and the ledger's lines.
+            home: Lets each trial be audited once, has what was found, and the ledger's lines.
+            authority: The token that the home gives figures for.
             data: For records and run cards.
         """
         self.folder, self.tracker, self.plans = folder, tracker, plans
         self.records: dict[str, TrialRecord] = {}
         self._provenance, self._progress = provenance, progress
-        self._vault, self._data = vault, data or RecordedData()
+        self._home, self._authority = home, authority
+        self._data = data or RecordedData()
         self._names = run_names(plans)
         self._known_charges: Mapping[str, Charge] = {}
         self._curves: dict[str, list[dict[str, float]]] = {}
@@ -98,7 +101,9 @@ class Recorder(tune.Callback):
         self._curves[digest], self._unsent[digest] = [], []
         self._owed.add(digest)
         with self._telling_why():
-            self._vault.begin(digest)  # Tune starts the trial when this has returned
+            self._home.begin(
+                self._authority, digest
+            )  # Tune starts the trial when this has returned
         if self._tracking_answers():
             with self._tracking():
                 self._open[digest] = self.open_child(digest)
@@ -144,10 +149,10 @@ class Recorder(tune.Callback):
         with self._tracking():
             self.tracker.reconcile()
         for digest, record in records.items():
-            has = self.tracker.has(digest) and digest not in self._owed
-            if digest in self.plans and not self._tracking_lost and not has:
+            if digest in self.plans and not self._tracking_lost:
                 with self._tracking():
-                    self._mirror(record)
+                    if digest in self._owed or not self.tracker.has(digest):
+                        self._mirror(record)
         return not self._tracking_lost
 
     def open_child(self, digest: str, *, kept: TrialRecord | None = None) -> str:
@@ -173,7 +178,7 @@ class Recorder(tune.Callback):
         if not end["finished"]:
             return end
         try:
-            found = self._vault.figures(digest, end["release_keys"])
+            found = self._home.figures(self._authority, digest, end["release_keys"])
         except ValueError as error:
             return {**end, "finished": False, "reason": str(error), "metrics": {}}
         return {**end, "metrics": {**end["metrics"], **found}}
@@ -243,7 +248,8 @@ class Recorder(tune.Callback):
         # Only this trial's lines, which the next one often shares: of a sweep with a release for
         # each trial, the whole ledger would come here as often as there are trials.
         if not self._known_charges.keys() >= set(record.release_keys):
-            self._known_charges = self._vault.charges(record.release_keys)
+            lines = self._home.charges(record.release_keys)
+            self._known_charges = {line.key: line for line in lines}
         charges = [self._known_charges[key] for key in record.release_keys]
         texts = {
             "config.yaml": to_yaml(self.plans[record.hash].config),

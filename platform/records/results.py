@@ -126,6 +126,7 @@ class ResultsFolder:
         drafts = [*self.path.glob(f".*{DRAFT_ENDING}")]
         for folder in (self.path / "trials", self.path / "private", self.checkpoints, self.models):
             drafts.extend(folder.rglob(f".*{DRAFT_ENDING}"))
+        drafts.extend((self.path / "artifacts").rglob(".artifact.uploading.*"))  # MLflow's
         for draft in drafts:
             draft.unlink(missing_ok=True)
 

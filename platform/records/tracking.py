@@ -1,24 +1,28 @@
-"""MLflow, written by the driver alone: a parent run per sweep, a child run per trial.
+"""MLflow, written by the driver alone: a run per sweep, and a child run per trial.
 
-Everything written here comes from what the driver holds and the results folder keeps, so a child
-run that a crash left half written is deleted and written again, and none is written twice.
+The results folder can fill it again: a child run that a crash left incomplete is deleted and
+written again, and none is written twice.
 """
 
+import json
 import logging
 import os
 import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-# A server that is down must not hold a sweep up for long: what is missed is written again later.
+from filelock import FileLock, Timeout
+
+# A server that is down must not delay a sweep for long: what is missed is written again later.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
-# Two lines of pictures and links for every run that ends; a sweep prints its own links, once.
+# Two lines of links for every run that ends; a sweep prints its own links, once.
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
-# Progress of artifact uploads, one line per file, drowns the sweep's own.
+# Progress of artifact uploads, one line per file, hides the sweep's own.
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 from mlflow.entities import Metric, Param, RunTag
@@ -27,83 +31,97 @@ from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
 from labeldp.mechanisms.randomness import is_private
-from labeldp.platform.records.local_tracking import (
-    TrackedTrial,
-    children_of,
-    clear_uploads,
-    file_of,
-    move_artifacts,
-    one_at_a_time,
-)
-from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.records.tracked_models import log_model
-from labeldp.platform.records.tracking_address import TrackingUnusable as TrackingUnusable
-from labeldp.platform.records.tracking_address import check_file as check_file
-from labeldp.platform.records.tracking_address import default_uri as default_uri
-from labeldp.platform.records.tracking_address import shown as shown
-from labeldp.platform.records.tracking_page import NOTE, experiment_tags
+from labeldp.platform.records.mlflow_model import log_model
+from labeldp.platform.records.private_files import open_private
+from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, file_of, shown
+from labeldp.platform.records.trial_record import TrialRecord
 
 for _name in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(_name).setLevel(logging.WARNING)
-# What it logs with a traceback when an interruption comes while it reads; that is said elsewhere.
+# It logs a traceback when an interruption comes while it reads; that is reported elsewhere.
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
 #: Limits of MLflow's `log_batch`.
 _BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 1000, 100, 6000
 _FINISHED, _FAILED, _RUNNING = "FINISHED", "FAILED", "RUNNING"
-#: What MLflow says of a run that another store has, and of one that somebody deleted.
+#: MLflow's error codes for a run that another store has, and for a deleted one.
 _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+#: The tag that is the description of a run or an experiment.
+NOTE = "mlflow.note.content"
+#: Opens MLflow's pages for model training in place of those for agents.
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
+#: In the results folder, a line for each run that was written.
+WRITTEN_RUNS = "tracked.jsonl"
+#: Creating a new store takes MLflow seconds, on an overloaded machine a minute.
+TIME_LIMIT_SECONDS = 300.0
 
-
-#: What MLflow's client raises when a store or server does not answer as it should.
+#: Errors of MLflow's client for a store or server that does not answer as it should.
 TRACKING_ERRORS = (MlflowException, OSError, SQLAlchemyError, sqlite3.Error)
+
+
+@contextmanager
+def _one_at_a_time(uri: str) -> Iterator[None]:
+    """Lock a local store while it is opened: processes that create one together crash."""
+    store = file_of(uri)
+    if store is None or not store.parent.is_dir():
+        yield
+        return
+    try:
+        with FileLock(f"{store}.lock", timeout=TIME_LIMIT_SECONDS, mode=0o600):
+            yield
+    except Timeout as error:
+        raise TimeoutError(
+            f"another process has been opening it for {TIME_LIMIT_SECONDS:.0f} s; end that one"
+        ) from error
 
 
 class Tracker:
     """One sweep's runs in a tracking store."""
 
-    def __init__(
-        self, *, uri: str, experiment: str, artifacts: Path, formerly: Path | None = None
-    ) -> None:
-        """Open the store, creating it and the experiment where they are not there.
+    def __init__(self, *, uri: str, experiment: str, results: Path) -> None:
+        """Open the store; create it and the experiment if they do not exist.
 
-        Doing so here, before the first trial, matters: processes that open a new SQLite store
-        together crash.
+        This happens before the first trial: processes that open a new SQLite store together crash.
 
         Args:
-            uri: The store's address.
+            uri: The store's address. Artifacts of a local store are in a folder beside it.
             experiment: The experiment's name.
-            artifacts: Folder for artifacts, used where the store is a local file.
-            formerly: That folder at the last start; another one if the results were moved.
+            results: The results folder, which keeps a list of the runs that were written.
 
         Raises:
-            TrackingUnusable: The store is of a newer schema, can't be written or doesn't answer.
+            TrackingUnusable: The store has a newer schema, is not writable or does not answer.
         """
         self.uri = uri
-        artifacts = artifacts.absolute()
-        check_file(uri)
-        try:
-            with one_at_a_time(uri):
-                self._client = MlflowClient(tracking_uri=uri)
-                self.experiment_id = self._open_experiment(experiment, artifacts)
-                if file_of(uri) is not None:
-                    move_artifacts(
-                        uri, experiment=self.experiment_id, artifacts=artifacts, formerly=formerly
-                    )
-                    clear_uploads(artifacts)
-        except Exception as error:  # MLflow's, SQLAlchemy's and the transport's own kinds
-            raise TrackingUnusable(_explain(uri, error)) from error
+        self._written = results.absolute() / WRITTEN_RUNS
         self._children: dict[str, str] = {}
         self._complete: set[str] = set()
         self.parent_run_id = ""
+        check_file(uri)
+        try:
+            with _one_at_a_time(uri):
+                self._client = MlflowClient(tracking_uri=uri)
+                self.experiment_id = self._open_experiment(experiment)
+        except Exception as error:  # of MLflow, of SQLAlchemy and of the transport
+            raise TrackingUnusable(_explain(uri, error)) from error
 
-    def _open_experiment(self, name: str, artifacts: Path) -> str:
+    def _open_experiment(self, name: str) -> str:
+        store, artifacts = file_of(self.uri), None
+        if store is not None:
+            artifacts = (store.absolute().parent / "artifacts").as_uri()
         found = self._client.get_experiment_by_name(name)
-        if found is None:
-            location = artifacts.as_uri() if file_of(self.uri) is not None else None
-            return str(self._client.create_experiment(name, location))
-        if found.lifecycle_stage == "deleted":
+        if found is not None and found.lifecycle_stage == "deleted":
             self._client.restore_experiment(found.experiment_id)
+        place = found and str(found.artifact_location)
+        if place and artifacts and place.startswith("file:") and place != artifacts:
+            # MLflow's runs have absolute paths: of a store that was moved or copied, they are in
+            # the folder where it was. The new experiment is filled from the results folder.
+            assert found is not None
+            old = str(found.experiment_id)
+            self._client.rename_experiment(old, f"{name}, before the folder was moved ({old})")
+            self._client.delete_experiment(old)
+            found = None
+        if found is None:
+            return str(self._client.create_experiment(name, artifacts))
         return str(found.experiment_id)
 
     @staticmethod
@@ -117,9 +135,9 @@ class Tracker:
             TrackingUnusable: As for the constructor.
         """
         try:
-            with one_at_a_time(uri):
+            with _one_at_a_time(uri):
                 MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
-        except Exception as error:  # MLflow's, SQLAlchemy's and the transport's own kinds
+        except Exception as error:  # of MLflow, of SQLAlchemy and of the transport
             raise TrackingUnusable(_explain(uri, error)) from error
 
     def refuse_doubles(self, hashes: Sequence[str], *, sweep_id: str | None) -> None:
@@ -160,7 +178,7 @@ class Tracker:
                 run = self._client.create_run(self.experiment_id, run_name=name, tags=dict(tags))
                 run_id = str(run.info.run_id)
             self.parent_run_id = run_id
-            self._tag_experiment(experiment_tags())
+            self._tag_experiment(_KIND)
             self.reconcile()
         except TRACKING_ERRORS as error:
             raise TrackingUnusable(_explain(self.uri, error)) from error
@@ -185,18 +203,48 @@ class Tracker:
         return True
 
     def reconcile(self) -> None:
-        """Learn which trials' runs are complete; delete those that were left half written."""
+        """Read which trials' runs were written; delete those that are incomplete."""
         self._children.clear()
         self._complete.clear()
-        for child in self._tracked_trials():
-            if child.status in (_FINISHED, _FAILED) and child.digest not in self._complete:
-                self._children[child.digest] = child.run_id
-                self._complete.add(child.digest)
-            else:
-                self._client.delete_run(child.run_id)
+        for line in self._lines():
+            if line["parent"] == self.parent_run_id:
+                self._children[line["trial"]] = line["run"]
+        self._children = {digest: run for digest, run in self._children.items() if run}
+        self._complete.update(self._children)
+        query = f"attributes.status != '{_FINISHED}' AND attributes.status != '{_FAILED}'"
+        while incomplete := self._search(query):
+            for run_id in incomplete:
+                self._client.delete_run(run_id)
+
+    def _lines(self) -> Iterator[dict[str, str]]:
+        """What the list of written runs has; a line that a crash cut off is passed over."""
+        if not self._written.exists():
+            return
+        for text in self._written.read_text().splitlines():
+            try:
+                yield {name: str(json.loads(text)[name]) for name in ("parent", "trial", "run")}
+            except (ValueError, KeyError, TypeError):
+                continue
+
+    def _search(self, condition: str) -> list[str]:
+        """Ids of the trials' runs that meet the condition, the newest first, a thousand at most.
+
+        MLflow reads all metrics and parameters of what it finds: 2 ms for each run.
+        """
+        of_sweep = f"tags.`mlflow.parentRunId` = '{self.parent_run_id}'"
+        query = f"{of_sweep} AND {condition}"
+        found = self._client.search_runs([self.experiment_id], query, max_results=1000)
+        return [str(run.info.run_id) for run in found]
 
     def has(self, digest: str) -> bool:
-        """Whether a trial's run is there, complete."""
+        """Whether a trial's run is there, complete; the store is searched for one not listed."""
+        if digest not in self._complete and digest not in self._children:
+            found = self._search(f"tags.config_hash = '{digest}'")
+            for double in found[1:]:
+                self._client.delete_run(double)
+            if found:
+                self._children[digest] = found[0]
+                self._complete.add(digest)
         return digest in self._complete
 
     def run_id(self, digest: str) -> str:
@@ -215,9 +263,16 @@ class Tracker:
         """Delete a trial's run, if there is one: the trial runs again."""
         run_id = self._children.get(digest)
         if run_id is not None:
+            self._list(digest, "")
             self._client.delete_run(run_id)
             del self._children[digest]
             self._complete.discard(digest)
+
+    def _list(self, digest: str, run_id: str) -> None:
+        """Add a line to the list of written runs; an empty id says that the run is deleted."""
+        line = {"parent": self.parent_run_id, "trial": digest, "run": run_id}
+        with open(open_private(self._written, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "w") as file:
+            file.write(f"{json.dumps(line)}\n")
 
     def log_curves(self, run_id: str, epochs: Sequence[Mapping[str, float]]) -> None:
         """Log one point per epoch of every curve."""
@@ -262,6 +317,7 @@ class Tracker:
             log_model(self._client, run_id, model, private=told)
         self._client.set_terminated(run_id, _FINISHED if record.finished else _FAILED)
         self._complete.add(record.hash)
+        self._list(record.hash, run_id)
 
     def close_parent(
         self,
@@ -318,32 +374,6 @@ class Tracker:
                 Path(folder, name).write_text(text)
             if texts:
                 self._client.log_artifacts(run_id, folder)
-
-    def _tracked_trials(self) -> list[TrackedTrial]:
-        """The sweep's trials, the newest first: from a local store's tables, or by searching."""
-        if file_of(self.uri) is not None:
-            return children_of(self.uri, experiment=self.experiment_id, parent=self.parent_run_id)
-        return self._searched_trials()
-
-    def _searched_trials(self) -> list[TrackedTrial]:
-        query = f"tags.`mlflow.parentRunId` = '{self.parent_run_id}'"
-        found: list[TrackedTrial] = []
-        token = None
-        while True:
-            page = self._client.search_runs(
-                [self.experiment_id], query, max_results=1000, page_token=token
-            )
-            found.extend(
-                TrackedTrial(
-                    run_id=run.info.run_id,
-                    status=run.info.status,
-                    digest=run.data.tags.get("config_hash", ""),
-                )
-                for run in page
-            )
-            token = page.token
-            if not token:
-                return found
 
 
 def _explain(uri: str, error: Exception) -> str:

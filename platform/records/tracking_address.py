@@ -76,6 +76,12 @@ def check_file(uri: str) -> None:
         raise TrackingUnusable(f"tracking store {uri} can't be used: {error}") from error
 
 
+def file_of(uri: str) -> Path | None:
+    """Return the file of a local store, or None for any other."""
+    prefix, plain = "sqlite:///", uri.partition("?")[0]
+    return Path(plain.removeprefix(prefix)) if plain.startswith(prefix) else None
+
+
 def shown(uri: str) -> str:
     """Return a store's address as it may be shown and written down: without a password."""
     return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)

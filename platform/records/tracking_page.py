@@ -1,12 +1,4 @@
-"""What MLflow's own pages show of a sweep: kind and description, a saved view, links into it.
-
-MLflow has no setting for the columns of its table. What it has is views that somebody saved: a tag
-of the experiment, which a link names (MLflow 3.17). This writes one with the columns and the chart
-that a sweep is about; who opens the experiment without the link gets MLflow's own columns, and the
-saved view in a menu.
-
-Everything here is the same whenever it is written again, so a start that was killed in between
-leaves nothing twice.
+"""Texts of MLflow's pages: names of runs, a sweep's description, links.
 
 >>> links("http://127.0.0.1:5000", experiment="1", runs=["a"])["compare"]
 'http://127.0.0.1:5000/#/compare-runs?runs=%5B%22a%22%5D&experiments=%5B%221%22%5D'
@@ -20,28 +12,12 @@ from urllib.parse import quote
 from labeldp.platform.sweep.accuracy_figures import estimated_text
 from labeldp.platform.sweep.sweep import PlannedTrial
 
-#: Id of the saved view: part of a tag's name and of the link.
-VIEW = "labeldp"
-#: Where `make ui` and, if nothing else is there, `labeldp ui` show a store that is a file.
+#: Where `make ui` and, if the port is free, `labeldp ui` serve a local store.
 LOCAL_SERVER = "http://127.0.0.1:5000"
-#: The tag that is the description of a run or an experiment.
-NOTE = "mlflow.note.content"
-#: Values of `mlflow.experimentKind` are MLflow's; this one is "model training" on its pages.
-_KIND = {"mlflow.experimentKind": "custom_model_development"}
-#: What a description may hold: MLflow refuses tags of an experiment above 5,000 characters.
+#: MLflow refuses descriptions of an experiment above 5,000 characters.
 _NOTE_LENGTH = 4500
-#: A link with more runs than this is longer than browsers take.
+#: Browsers do not take a link with many more runs.
 _MOST_COMPARED = 50
-
-#: MLflow sorts these by name and gives each 100 pixels: at a width of 1280 no more are on screen.
-_METRICS = ("accuracy", "epsilon", "epsilon_m_low")
-_COLUMNS = (*(f"metrics.`{name}`" for name in _METRICS), "params.`method`", "tags.`variant`")
-_CHARTS, _SECTION = "Accuracy, epsilon, epsilon_m", "labeldp-section"
-
-
-def experiment_tags() -> dict[str, str]:
-    """Return an experiment's tags: that it trains models, and its saved view."""
-    return {**_KIND, f"mlflow.sharedViewState.{VIEW}": _saved_view()}
 
 
 def description(text: str, *, rows: Sequence[Mapping[str, Any]], run_id: str) -> str:
@@ -73,9 +49,8 @@ def links(server: str, *, experiment: str, runs: Sequence[str]) -> dict[str, str
         experiment: Id of the experiment.
         runs: Ids of the runs to compare.
     """
-    # The second parameter opens MLflow's menu for model training instead of that for agents.
-    view = f"viewStateShareKey={VIEW}&workflowType=machine_learning"
-    place = f"{server.rstrip('/')}/#/experiments/{experiment}/runs?{view}"
+    # The parameter opens MLflow's menu for model training in place of that for agents.
+    place = f"{server.rstrip('/')}/#/experiments/{experiment}/runs?workflowType=machine_learning"
     compared = quote(json.dumps(list(runs)[:_MOST_COMPARED], separators=(",", ":")))
     experiments = quote(json.dumps([experiment]))
     return {
@@ -139,55 +114,3 @@ def _row(row: Mapping[str, Any]) -> str:
     proven = f"{cell('epsilon_m_low')} to {cell('epsilon_m_high')}"
     variant = str(row["variant"]).replace("|", r"\|")
     return f"| {variant} | {accuracy} | {cell('epsilon')} | {proven} |"
-
-
-def _saved_view() -> str:
-    """A view as MLflow's page saves it: an envelope, and the page's state as text inside."""
-    state = {
-        # Trials and not the sweep's own run, which has no accuracy.
-        "searchFilter": "tags.config_hash LIKE '%'",
-        "orderByKey": "metrics.`epsilon`",
-        "orderByAsc": True,
-        "selectedColumns": list(_COLUMNS),
-        "runsHiddenMode": "SHOW_ALL",
-        "compareRunSections": [
-            {
-                "uuid": _SECTION,
-                "name": _CHARTS,
-                "display": True,
-                "isReordered": False,
-                "deleted": False,
-                "isGenerated": False,
-            }
-        ],
-        "compareRunCharts": [
-            _chart("accuracy", "SCATTER", xaxis=_axis("epsilon"), yaxis=_axis("accuracy")),
-            _chart("leaks", "SCATTER", xaxis=_axis("epsilon"), yaxis=_axis("epsilon_m_low")),
-            _chart(
-                "all",
-                "PARALLEL",
-                selectedParams=["trainer.epsilon"],
-                selectedMetrics=["epsilon_m_low", "accuracy"],
-                showAllRuns=True,
-            ),
-        ],
-        "isAccordionReordered": False,
-    }
-    # A time that is always the same, or every start would write another tag.
-    return json.dumps({"name": VIEW, "createdAt": 0, "updatedAt": 0, "state": json.dumps(state)})
-
-
-def _axis(metric: str) -> dict[str, str]:
-    return {"key": metric, "type": "METRIC"}
-
-
-def _chart(name: str, kind: str, **settings: Any) -> dict[str, Any]:
-    return {
-        "uuid": f"labeldp-{name}",
-        "type": kind,
-        "runsCountToCompare": 100,
-        "metricSectionId": _SECTION,
-        "deleted": False,
-        "isGenerated": False,
-        **settings,
-    }

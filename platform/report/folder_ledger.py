@@ -15,7 +15,7 @@ from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.kept_results import KeptResults, read_results
 from labeldp.platform.records.trial_record import TrialRecord
-from labeldp.platform.vault.kept_ledger import KeptLedger, read_ledger
+from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
 
 
 class Audience(StrEnum):
@@ -138,13 +138,13 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
         gone = _gone(results)
         return FolderLedger(results=results, delta=at, lines=(), problems=gone)
     kept = read_ledger(results.store)
-    bare = frozenset(each.charge.key for each in kept.lines if each.charge.hands_out)
+    bare = frozenset(charge.key for charge, _ in kept.lines if charge.hands_out)
     lines = tuple(
         replace(
-            _line(results, kept_line.charge, kept_line.made, number=number, delta=at),
+            _line(results, charge, made, number=number, delta=at),
             handed_out=bare,
         )
-        for number, kept_line in enumerate(kept.lines, start=1)
+        for number, (charge, made) in enumerate(kept.lines, start=1)
     )
     return FolderLedger(
         results=results,
@@ -204,7 +204,7 @@ def _contradictions(results: KeptResults, kept: KeptLedger) -> tuple[str, ...]:
             f"{kept.path} is not the vault that sweep.json beside it names; what the other one "
             "spent is not in any sum"
         )
-    known = {line.charge.key for line in kept.lines}
+    known = {charge.key for charge, _ in kept.lines}
     for record in results.records.values():
         missing = [key for key in record.release_keys if key not in known]
         if missing:

@@ -12,7 +12,6 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from labeldp.mechanisms.ledger import Budget
@@ -30,10 +29,8 @@ from labeldp.platform.sweep.plan import Plan
 from labeldp.platform.sweep.search_book import SearchBook
 from labeldp.platform.sweep.sweep import PlannedTrial, Resources, ensembles_of
 from labeldp.platform.sweep.sweep_check import CheckedSweep, beside
-from labeldp.platform.vault import vault_home
-from labeldp.platform.vault.home_handle import HomeHandle
-from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels
-from labeldp.platform.vault.vault_owner import VaultOwner
+from labeldp.platform.vault import home_proxy
+from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA
 from labeldp.trainers.performance import Device
@@ -68,7 +65,7 @@ class OpenSweep:
     skipped: Mapping[str, TrialRecord]
     capacity: Capacity
     sizes: "Sizes"
-    home: HomeHandle
+    home: LabelHome
     recorder: "Recorder"
     progress: SweepProgress
     book: SearchBook | None = None
@@ -137,7 +134,8 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
             tracker = opening.result()
             check_one_writer(tracker.uri, capacity)
             loading = meanwhile(lambda: load(*_TRIALS))
-            owner = _owner(checked, budget=earlier.budget)
+            authority = secrets.token_bytes(32)  # the driver keeps it: trials get none
+            home = _home(checked, budget=earlier.budget, authority=authority)
             provenance = Provenance.now()
             _identify(checked, earlier, tracker, commit=provenance.git_commit)
             progress = SweepProgress(
@@ -145,19 +143,27 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
             )
             for line in _beginning(checked, skipped, commit=provenance.git_commit):
                 progress.say(line)
-            recorder = _recorder(checked, plans, tracker, owner, progress, provenance=provenance)
+            recorder = _recorder(
+                checked,
+                plans,
+                tracker,
+                progress,
+                provenance=provenance,
+                home=home,
+                authority=authority,
+            )
             wait([loading])
             yield OpenSweep(
                 checked=checked,
                 skipped=skipped,
                 capacity=capacity,
                 sizes=sizes,
-                home=owner.home,
+                home=home,
                 recorder=recorder,
                 progress=progress,
                 book=earlier.book,
             )
-            owner.home.end()  # another sweep may follow on this cluster
+            home.end()  # another sweep may follow on this cluster
 
 
 def _beginning(
@@ -260,8 +266,7 @@ def _tracker(checked: CheckedSweep, earlier: _Earlier) -> "Tracker":
     tracker = Tracker(
         uri=checked.plan.options.tracking_uri or default_uri(folder.path),
         experiment=checked.plan.sweep.name,
-        artifacts=folder.path / "artifacts",
-        formerly=None if identity.path is None else Path(identity.path, "artifacts"),
+        results=folder.path,
     )
     if not identity:
         tracker.refuse_doubles(list(folder.records()), sweep_id=earlier.vault)
@@ -300,11 +305,10 @@ def _sizes(plan: Plan, capacity: Capacity) -> Sizes:
     return Sizes(trial=each, teacher=teacher)
 
 
-def _owner(checked: CheckedSweep, *, budget: Budget | None) -> VaultOwner:
-    """Start the vault's home; its owner alone has the token."""
+def _home(checked: CheckedSweep, *, budget: Budget | None, authority: bytes) -> LabelHome:
+    """Start the vault's home; it gives figures for the token `authority` alone."""
     data, trials = checked.data, checked.plan.trials
-    authority = secrets.token_bytes(32)
-    home = vault_home.start(
+    return home_proxy.start(
         SecretLabels(
             training=data.train_labels,
             held_out=data.held_out_labels,
@@ -321,17 +325,17 @@ def _owner(checked: CheckedSweep, *, budget: Budget | None) -> VaultOwner:
         budget=budget,
         authority=authority,
     )
-    return VaultOwner(home=home, authority=authority)
 
 
 def _recorder(
     checked: CheckedSweep,
     plans: Mapping[str, PlannedTrial],
     tracker: "Tracker",
-    owner: VaultOwner,
     progress: SweepProgress,
     *,
     provenance: Provenance,
+    home: LabelHome,
+    authority: bytes,
 ) -> "Recorder":
     """What keeps the records of the trials that run now, and mirrors them to tracking."""
     from labeldp.platform.records.recorder import RecordedData, Recorder
@@ -342,7 +346,8 @@ def _recorder(
         plans=plans,
         provenance=provenance,
         progress=progress,
-        vault=owner,
+        home=home,
+        authority=authority,
         data=RecordedData(
             num_labels=checked.plan.size.num_labels, features=checked.data.public.provenance
         ),

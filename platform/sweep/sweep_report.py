@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.platform.records.recorder import ledger_json
-from labeldp.platform.records.tracking import TRACKING_ERRORS, shown
+from labeldp.platform.records.tracking import TRACKING_ERRORS
+from labeldp.platform.records.tracking_address import shown
 from labeldp.platform.records.tracking_page import LOCAL_SERVER, description, links
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.folder_ledger import read_folder

@@ -32,8 +32,8 @@ from labeldp.platform.sweep.cost import held_out_mechanism
 from labeldp.platform.sweep.search import Search
 from labeldp.platform.sweep.search_settings import AshaStop
 from labeldp.platform.sweep.sweep import PlannedTrial
-from labeldp.platform.vault.home_handle import HomeHandle
-from labeldp.platform.vault.vault_client import VaultClient
+from labeldp.platform.vault.label_home import LabelHome
+from labeldp.platform.vault.trial_labels import TrialLabels
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
@@ -81,7 +81,7 @@ def run_trial(
     config: TrialConfig,
     *,
     data: PublicData,
-    vault: VaultClient,
+    vault: TrialLabels,
     on_epoch: Callable[[EpochMetrics], Any],
     checkpoints: Checkpoints | None = None,
     models: ModelShelf | None = None,
@@ -137,7 +137,7 @@ def run_trial(
 
 
 def _state_of(
-    trainer: Trainer, *, vault: VaultClient, epochs: Sequence[EpochMetrics], clock: "_Clock"
+    trainer: Trainer, *, vault: TrialLabels, epochs: Sequence[EpochMetrics], clock: "_Clock"
 ) -> dict[str, Any]:
     """What `_resume` goes on from."""
     return {
@@ -194,7 +194,7 @@ class _Clock:
 
 
 def _resume(
-    trainer: Trainer, checkpoints: Checkpoints | None, *, vault: VaultClient, clock: "_Clock"
+    trainer: Trainer, checkpoints: Checkpoints | None, *, vault: TrialLabels, clock: "_Clock"
 ) -> list[EpochMetrics]:
     """Put a trainer into the state that is kept, if one is; returns the epochs that led to it."""
     state = None if checkpoints is None else checkpoints.find()
@@ -215,7 +215,7 @@ def _measured(
     trainer: Trainer,
     *,
     data: PublicData,
-    vault: VaultClient,
+    vault: TrialLabels,
     clock: _Clock,
 ) -> dict[str, float]:
     """Evaluate a trained model, have it audited, and ask what it cost."""
@@ -251,7 +251,7 @@ def _measured(
 
 
 def estimate(
-    config: TrialConfig, trainer: Trainer, *, data: PublicData, vault: VaultClient
+    config: TrialConfig, trainer: Trainer, *, data: PublicData, vault: TrialLabels
 ) -> AccuracyEstimate | None:
     """Ask how accurate a trained model is on held-out labels; None where there are none.
 
@@ -363,7 +363,7 @@ def tune_trial(
     *,
     plans: Plans,
     data: PublicData,
-    home: HomeHandle,
+    home: LabelHome,
     keeper: KeeperHandle,
     cpus: float,
     stops: StopsHandle | None = None,
@@ -382,7 +382,7 @@ def tune_trial(
     planned, digest = plans.chosen(config), config["hash"]
     torch.set_num_threads(max(1, int(cpus)))
     reports = _Reports()
-    vault = VaultClient(home=home, noise=planned.config.noise.source(), trial=digest)
+    vault = TrialLabels(home=home, noise=planned.config.noise.source(), trial=digest)
     started = time.perf_counter()
     end: dict[str, Any] = {"finished": False, "reason": "", "metrics": {}}
     try:

@@ -29,7 +29,6 @@ from labeldp.mechanisms.pate.sensitivity import ConditionsFailed
 from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import LabelVault, Shard
-from labeldp.mechanisms.vault_part import VaultPart
 from labeldp.platform.records.consensus import VoteConsensus
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStore
 from labeldp.trainers.methods.pate import teachers
@@ -103,11 +102,12 @@ class AnswerDesk:
     def __init__(
         self,
         *,
-        vault: LabelVault | VaultPart,
+        vault: LabelVault,
         labels: NDArray[np.int64],
         truth: NDArray[np.int64],
         folder: Path,
         fingerprint: str,
+        rows: NDArray[np.intp] | None = None,
     ) -> None:
         """Take a seat beside the vault.
 
@@ -117,8 +117,9 @@ class AnswerDesk:
             truth: True labels without them [N]: what answers should be.
             folder: Where votes are kept.
             fingerprint: Of the public features.
+            rows: Which of the vault's labels these are [N]; all of them if not given.
         """
-        self._vault, self._labels, self._truth = vault, labels, truth
+        self._vault, self._labels, self._truth, self._rows = vault, labels, truth, rows
         self._fingerprint = fingerprint
         self._store = VoteStore(folder)
         self._counts: dict[str, NDArray[np.integer[Any]]] = {}
@@ -149,7 +150,7 @@ class AnswerDesk:
 
     def shards(self, ensemble: EnsembleConfig) -> tuple[Shard, ...]:
         """Return the teachers' shards."""
-        return self._vault.partition(ensemble.teachers, seed=ensemble.seed)
+        return self._vault.partition(ensemble.teachers, seed=ensemble.seed, among=self._rows)
 
     def answers(
         self,
@@ -224,7 +225,12 @@ class AnswerDesk:
             part = votes[first : first + request.queries]
             public = () if scores is None else (scores,)
             release = self._vault.release_from_votes(
-                request, part, *public, noise=noise, ensemble=self._named(ensemble, first=first)
+                request,
+                part,
+                *public,
+                noise=noise,
+                trained_on=self._rows,
+                ensemble=self._named(ensemble, first=first),
             )
             keys.append(release.key)
             rounds.append(
@@ -261,6 +267,7 @@ class AnswerDesk:
                 answered.votes,
                 answered.released,
                 noise=noise,
+                trained_on=self._rows,
                 ensemble=self._named(ensemble, first=0),
             )
         except ConditionsFailed:

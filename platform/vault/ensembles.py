@@ -8,7 +8,7 @@ from typing import Any
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.sweep.cluster import Capacity
 from labeldp.platform.sweep.sweep import PlannedTrial, Resources, ensembles_of
-from labeldp.platform.vault.home_handle import HomeHandle
+from labeldp.platform.vault.label_home import LabelHome
 from labeldp.platform.vault.teacher_pool import (
     PoolProgress,
     PoolSize,
@@ -42,7 +42,7 @@ class Ensembles:
 def train_missing(
     trials: Sequence[PlannedTrial],
     *,
-    home: HomeHandle,
+    home: LabelHome,
     data: Any,
     each: Resources,
     available: Capacity,

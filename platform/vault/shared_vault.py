@@ -4,7 +4,7 @@ A fit is told by its public side: its rows and its classes. Fits on the same row
 that what one has released the next one reads, and pays nothing. Their labels must be equal: a fit
 with others is refused until `relabel` says for all to see that labels may have changed, so that no
 total depends on whether any did. All else is charged anew, and what fits have cost adds up
-(`mechanisms/joint_ledger.py`): label by label where fits say which label each row is, and as if one
+(`PrivacyLedger.include`): label by label where fits say which label each row is, and as if one
 label had been in all of them where none do.
 
 Rows count as the same to the last bit, and in the same order: a row that was left out or features
@@ -20,18 +20,19 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
-from labeldp.mechanisms.joint_ledger import LedgerPart, joint_delta, joint_epsilon
+from labeldp.mechanisms.ledger import PrivacyLedger, delta_of_total
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
-from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.records.private_files import inner_folder, private_folder, replacing
 from labeldp.platform.vault.vault_identity import StoreUnusable, refuse_if_gone
 from labeldp.platform.vault.vault_store import SqliteStore
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -144,12 +145,12 @@ class SharedVault:
         """Where ensembles' votes are kept; None for a vault in memory."""
         return None if self.folder is None else self.folder / "votes"
 
-    def lock_away(self, side: PublicSide, lock: Callable[[ReleaseStore], LabelVault]) -> LabelVault:
-        """Return the vault of a fit's labels: the one that is there, or a new one.
+    def lock_away(self, side: PublicSide, lock: Callable[[ReleaseStore], Made]) -> Made:
+        """Return the home of a fit's labels, on the store that is there or a new one.
 
         Args:
             side: What is public of the fit.
-            lock: Puts the labels into a vault on a store.
+            lock: Makes the home, with a vault on that store.
 
         Raises:
             OtherLabels: An earlier fit on these rows had other labels, and nobody called `relabel`.
@@ -191,26 +192,9 @@ class SharedVault:
         file = self.folder / "edition"
         return int(file.read_text()) if file.exists() else 0
 
-    def parts(self) -> list[LedgerPart]:
-        """Return the ledger of every fit that released something, over people numbered alike."""
-        places = [place for place in self._places() if place.store.charges()]
-        named = [place.side.names for place in places if place.side.people is not None]
-        everybody = np.unique(np.concatenate(named)) if named else np.empty(0, dtype=str)
-        doubted = _under_other_names(place.side for place in places)
-        return [
-            LedgerPart(
-                charges=place.store.charges(),
-                num_labels=place.side.num_labels,
-                people=None
-                if place.side.people is None or place.side.rows in doubted
-                else np.searchsorted(everybody, place.side.names),
-            )
-            for place in places
-        ]
-
     def charges(self) -> list[Charge]:
         """Return every line of every fit's ledger."""
-        return [charge for part in self.parts() for charge in part.charges]
+        return _charges(self._places())
 
     def total(self, *, delta: float = USUAL_DELTA) -> tuple[float, float]:
         """Epsilon of the label that has paid most over all fits, and the delta at which it holds.
@@ -218,16 +202,16 @@ class SharedVault:
         Args:
             delta: At which it is asked for; 0 is enough where every release is pure.
         """
-        parts = self.parts()
-        at = joint_delta(parts, delta=delta)
-        return joint_epsilon(parts, delta=at), at
+        places = list(self._places())
+        at = delta_of_total(_charges(places), delta=delta)
+        return _joint_ledger(places).epsilon_or_infinity(delta=at), at
 
     def epsilon(self, *, delta: float = USUAL_DELTA) -> float:
         """Epsilon of the label that has paid most over all fits, at this delta and no larger one.
 
         Infinite where none holds there; `total` has one, and the delta that it takes.
         """
-        return joint_epsilon(self.parts(), delta=delta)
+        return _joint_ledger(list(self._places())).epsilon_or_infinity(delta=delta)
 
     def _store(self, side: PublicSide, number: int) -> ReleaseStore:
         name = f"{side.key}-{number}"
@@ -283,6 +267,27 @@ class SharedVault:
                 f"{os.getpid()} is a fork of it, whose releases its ledger would not know: give "
                 "the vault a folder, SharedVault(FOLDER)"
             )
+
+
+def _charges(places: Iterable[_Place]) -> list[Charge]:
+    return [charge for place in places for charge in place.store.charges()]
+
+
+def _joint_ledger(places: Iterable[_Place]) -> PrivacyLedger:
+    """One ledger of all fits that released something, over people numbered alike."""
+    paid = [place for place in places if place.store.charges()]
+    named = [place.side.names for place in paid if place.side.people is not None]
+    everybody = np.unique(np.concatenate(named)) if named else np.empty(0, dtype=str)
+    doubted = _under_other_names(place.side for place in paid)
+    ledger = PrivacyLedger(num_labels=max(len(everybody), 1))
+    for place in paid:
+        known = place.side.people is not None and place.side.rows not in doubted
+        ledger.include(
+            place.store.charges(),
+            num_labels=place.side.num_labels,
+            people=np.searchsorted(everybody, place.side.names) if known else None,
+        )
+    return ledger
 
 
 def _under_other_names(sides: Iterable[PublicSide]) -> set[str]:

@@ -45,8 +45,8 @@ def settle(connection: sqlite3.Connection, path: Path, *, moved: bool) -> str:
     """Return the id of the store at `path`, within a transaction; a new one gets its id.
 
     A store that was renamed, or whose folder was, is the same file in another place. Any other
-    file in another place, or in its place, is a copy for all that anybody can tell. A store without
-    a witness is given one by `let_witness_know`, after the transaction.
+    file in another place, or in its place, is a copy for all that anybody can tell. A new store
+    gets a witness by `let_witness_know`, after the transaction.
 
     Args:
         connection: To the store, within a transaction.
@@ -59,14 +59,12 @@ def settle(connection: sqlite3.Connection, path: Path, *, moved: bool) -> str:
     here, inode = str(path.resolve()), _file_number(path)
     connection.execute(SCHEMA)
     found = connection.execute("SELECT id, path, inode FROM identity").fetchone()
-    # A store from before places were kept had no witness either.
-    new = found is None
-    if new:
+    if found is None:
         found = (secrets.token_hex(16), here, inode)
         connection.execute("INSERT INTO identity VALUES (?, ?, ?)", found)
     own, there, before = found
     if (there, before) != (here, inode):
-        renamed = _same_number(before, inode) and not _another_is_at(Path(there), path, own)
+        renamed = before == inode and not _another_is_at(Path(there), path, own)
         if not (renamed or moved):
             raise StoreUnusable(
                 f"{path} is a copy of the vault that was made at {there}, or was moved to another "
@@ -77,7 +75,7 @@ def settle(connection: sqlite3.Connection, path: Path, *, moved: bool) -> str:
         connection.execute("UPDATE identity SET path = ?, inode = ?", (here, inode))
     lines = connection.execute("SELECT count(*) FROM charges").fetchone()[0]
     known = _known(path)
-    if known is None and lines > 0 and not new:
+    if known is None and lines > 0:
         raise StoreUnusable(
             f"{witness(path)} is gone, so nobody knows whether all lines of the ledger in {path} "
             f"are there: it holds {lines}; restore the file from a copy, or choose another folder "
@@ -95,7 +93,7 @@ def settle(connection: sqlite3.Connection, path: Path, *, moved: bool) -> str:
 
 
 def let_witness_know(path: Path, *, vault: str, lines: int) -> None:
-    """Give the store of this id a witness, if it has none yet: a new one, or one of old versions.
+    """Give a new store of this id a witness, if it has none yet.
 
     From then on a witness that is missing was taken away.
 
@@ -152,11 +150,6 @@ def _file_number(path: Path) -> str:
     The number of a device would do as well, but restarts give devices other ones.
     """
     return f"{os.statvfs(path).f_fsid}:{path.stat().st_ino}"
-
-
-def _same_number(before: str, now: str) -> bool:
-    """Whether both are the same file; older versions kept no file system."""
-    return before in (now, now.rpartition(":")[2])
 
 
 def _another_is_at(there: Path, here: Path, own: str) -> bool:

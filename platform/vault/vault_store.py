@@ -5,6 +5,7 @@ happens. A process that is killed, a disk that is full or a folder that turns re
 either both lines or none.
 """
 
+import hashlib
 import io
 import json
 import math
@@ -13,6 +14,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -25,11 +27,9 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.private_files import NotOurs, private_file
 from labeldp.platform.vault import vault_identity
 from labeldp.platform.vault.vault_identity import StoreUnusable as StoreUnusable
+from labeldp.trainers.data.regular_files import FileRefused, open_regular
 
 SCHEMA_VERSION = 1
-
-#: Columns of charges that came after stores had been written, with their types.
-_LATER_COLUMNS = {"failure_probability": "REAL", "made": "TEXT"}
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS vault (version INTEGER NOT NULL, salt BLOB NOT NULL, labels TEXT);
@@ -39,8 +39,8 @@ CREATE TABLE IF NOT EXISTS release_parts (
     PRIMARY KEY (key, part));
 CREATE TABLE IF NOT EXISTS charges (
     position INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE REFERENCES releases (key),
-    event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL, failure_probability REAL,
-    made TEXT);
+    event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL, failure_probability REAL NOT NULL,
+    made TEXT NOT NULL);
 """
 
 
@@ -95,7 +95,6 @@ class SqliteStore:
                 query = "SELECT version, salt FROM vault"
                 version, self._salt = connection.execute(query).fetchone()
                 if version == SCHEMA_VERSION:
-                    _add_later_columns(connection)
                     self.id = vault_identity.settle(connection, path, moved=moved)
                     lines = connection.execute("SELECT count(*) FROM charges").fetchone()[0]
             if version == SCHEMA_VERSION:
@@ -195,7 +194,7 @@ class SqliteStore:
             with self._connection() as connection:
                 rows = connection.execute(query, (self._read_up_to,)).fetchall()
             for position, *row in rows:
-                self._charges.append(charge_of_row(*row))
+                self._charges.append(_charge_of_row(*row))
                 self._read_up_to = position
             return tuple(self._charges)
 
@@ -236,39 +235,120 @@ class SqliteStore:
         return True
 
 
-def charge_of_row(
-    key: str,
-    event: str,
-    indices: bytes | None,
-    mechanism: str,
-    failure_probability: float | None,
+def _charge_of_row(
+    key: str, event: str, indices: bytes | None, mechanism: str, failure_probability: float
 ) -> Charge:
-    """Return a line of the ledger as its columns hold it.
+    return Charge(
+        key=key,
+        event=read_event(event),
+        indices=None if indices is None else _read_array(indices),
+        mechanism=json.loads(mechanism),
+        failure_probability=failure_probability,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptLedger:
+    """All lines of a vault on disk, read without touching it.
+
+    Nothing is made, settled or closed, so that a backup, a copy, and a folder that a sweep holds
+    now can be read. The store's secret and the values of releases stay behind.
+
+    Attributes:
+        path: The store.
+        vault: Id of the vault, which copies share.
+        labels: Equal for stores that hold the very same labels under the same secret, and for no
+            others. Of different ones nothing follows: their labels may be equal all the same.
+        lines: In the order in which they were charged, each with its time in UTC by the clock of
+            the machine that drew it, as `2026-11-21T23:40:15Z`.
+        problems: What says that lines are missing.
+    """
+
+    path: Path
+    vault: str
+    labels: str = field(repr=False)
+    lines: tuple[tuple[Charge, str], ...]
+    problems: tuple[str, ...] = ()
+
+    def contents(self) -> dict[str, str]:
+        """Return a digest of what was released, by release: tells two draws of one address apart.
+
+        Of a release in parts it is that of the first, in which two draws differ.
+
+        Raises:
+            StoreUnusable: The store is damaged.
+        """
+        with _reading(self.path) as connection:
+            rows = connection.execute("SELECT key, content FROM releases")
+            return {key: hashlib.sha256(content).hexdigest() for key, content in rows}
+
+
+def read_ledger(path: Path) -> KeptLedger:
+    """Return the ledger of the store at `path`.
 
     Raises:
-        Exception: Columns that were damaged; of NumPy's, JSON's and our own kinds.
+        StoreUnusable: There is none, or it can't be read.
     """
-    line: dict[str, Any] = {
-        "key": key,
-        "event": read_event(event),
-        "indices": None if indices is None else _read_array(indices),
-        "mechanism": json.loads(mechanism),
-    }
-    if failure_probability is None:
-        return Charge.undeclared(**line)
-    return Charge(**line, failure_probability=failure_probability)
+    with _reading(path) as connection:
+        version, salt, labels = connection.execute(
+            "SELECT version, salt, labels FROM vault"
+        ).fetchone()
+        if version != SCHEMA_VERSION:
+            raise StoreUnusable(
+                f"{path} is a vault store of version {version}, but this labeldp reads version "
+                f"{SCHEMA_VERSION}; use the labeldp that wrote it"
+            )
+        (vault,) = connection.execute("SELECT id FROM identity").fetchone()
+        rows = connection.execute(
+            "SELECT key, event, indices, mechanism, failure_probability, made FROM charges "
+            "ORDER BY position"
+        ).fetchall()
+        lines = tuple((_charge_of_row(*row), made) for *row, made in rows)
+    mark = hashlib.sha256(bytes(salt) + (labels or "").encode()).hexdigest() if labels else ""
+    return KeptLedger(
+        path=path, vault=vault, labels=mark, lines=lines, problems=_missing(path, len(lines))
+    )
 
 
-def _add_later_columns(connection: sqlite3.Connection) -> None:
-    """Give a store of older versions the columns that it lacks; its lines leave them empty.
+def _missing(path: Path, lines: int) -> tuple[str, ...]:
+    """What the file beside the store knows of lines that are not there."""
+    try:
+        known = vault_identity.lines_known(path)
+    except StoreUnusable as error:
+        return (str(error),)
+    if known is None or known <= lines:
+        return ()
+    return (
+        f"{path} has lost lines of its ledger: it holds {lines}, and {known} are known to the file "
+        "beside it; what the others cost is not in any sum",
+    )
 
-    Older versions write nothing there either, so a version that knows a column may share a store
-    with one that does not.
-    """
-    there = {row[1] for row in connection.execute("PRAGMA table_info(charges)")}
-    for name, kind in _LATER_COLUMNS.items():
-        if name not in there:
-            connection.execute(f"ALTER TABLE charges ADD COLUMN {name} {kind}")
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    try:
+        open_regular(path).close()
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=60)
+    except FileNotFoundError as error:
+        raise StoreUnusable(
+            f"{path} is not there: a results folder has its ledger in a file of that name; check "
+            "the folder"
+        ) from error
+    except FileRefused as error:
+        raise StoreUnusable(str(error)) from error
+    except (OSError, sqlite3.Error) as error:
+        raise StoreUnusable(f"{path} can't be read ({error}); check who may read it") from error
+    try:
+        yield connection
+    except StoreUnusable:
+        raise
+    except Exception as error:  # SQLite's own kinds, and those of bytes that were damaged
+        raise StoreUnusable(
+            f"{path} can't be read as a vault store ({type(error).__name__}: {error}); if a sweep "
+            "was cut off, start it again to settle the file; if not, restore it from a copy"
+        ) from error
+    finally:
+        connection.close()
 
 
 def _write_array(values: NDArray[Any]) -> bytes:

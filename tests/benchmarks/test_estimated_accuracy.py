@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf
 from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.mechanisms.vault_part import VaultPart, divided
 from labeldp.platform.sweep.evaluation_settings import DEFAULT_SHARE, LEAST_EPSILON
 from labeldp.trainers.data.held_out import set_aside
 from labeldp.trainers.data.labelled_data import LabelledData, load
@@ -64,8 +63,8 @@ def judged(data: LabelledData, *, epsilon: float) -> Judged:
     assert data.held_out_labels is not None and data.public.held_out_features is not None
     every = np.append(data.train_labels, data.held_out_labels)
     vault = LabelVault(labels=every, num_classes=10)
-    training, held_out = divided(vault, training=len(data.train_labels))
-    assert isinstance(held_out, VaultPart)
+    training = LabelVault(labels=data.train_labels, num_classes=10)
+    held_out = np.arange(len(data.train_labels), len(every))
     base = AlibiConfig(
         epsilon=epsilon, epochs=8, batch_size=256, schedule=Schedule.COSINE, dropout=0.5
     )
@@ -77,10 +76,12 @@ def judged(data: LabelledData, *, epsilon: float) -> Judged:
             model.epoch()
         test.append(model.evaluate())
         guesses.append(model.predict(data.public.held_out_features).argmax(1).astype(np.int64))
-    counted = [held_out.release(COUNT, each).values[0] for each in guesses]
-    chosen = held_out.release(MostCorrect(epsilon=COUNT.epsilon), np.stack(guesses)).values[0]
-    # Before the release of the held-out labels, which alone would cost them epsilon.
-    assert vault.epsilon(delta=0.0) == pytest.approx(max(epsilon, 10 * COUNT.epsilon))
+    counted = [vault.release(COUNT, each, indices=held_out).values[0] for each in guesses]
+    most = MostCorrect(epsilon=COUNT.epsilon)
+    chosen = vault.release(most, np.stack(guesses), indices=held_out).values[0]
+    # The labels to train on pay for the training, the others for the counts: no label pays both.
+    paid = max(training.epsilon(delta=0.0), vault.epsilon(delta=0.0))
+    assert paid == pytest.approx(max(epsilon, 10 * COUNT.epsilon))
     mechanism = base.mechanism(10)
     released = LabelVault(labels=data.held_out_labels, num_classes=10).release(mechanism).values
     size = len(data.held_out_labels)
@@ -91,7 +92,7 @@ def judged(data: LabelledData, *, epsilon: float) -> Judged:
         ],
         by_release=[AccuracyEstimate.from_release(released, each, mechanism) for each in guesses],
         chosen=int(chosen),
-        epsilon=vault.epsilon(delta=0.0),
+        epsilon=paid,
     )
 
 

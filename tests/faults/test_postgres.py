@@ -57,7 +57,7 @@ def test_every_number_is_there_once(
     killed: list[str] = []
     password = {"PGPASSWORD": postgres.password}
     with TrackingServer(tmp_path, store=postgres.uri, environment=password) as server:
-        tracker = Tracker(uri=server.uri, experiment="small", artifacts=tmp_path)
+        tracker = Tracker(uri=server.uri, experiment="small", results=tmp_path)
         parent = tracker.open_parent("small", tags={}, run_id=None)
         with pytest.raises(TRACKING_ERRORS):
             write(tracker)

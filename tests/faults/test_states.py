@@ -16,10 +16,9 @@ from labeldp.platform.sweep.cluster import connected
 from labeldp.platform.sweep.sweep import plan_trials, with_canaries
 from labeldp.platform.sweep.sweep_check import load_data
 from labeldp.platform.sweep.trial import TrialOutcome, run_trial
-from labeldp.platform.vault import vault_home
-from labeldp.platform.vault.vault_client import VaultClient
-from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels
-from labeldp.platform.vault.vault_owner import VaultOwner
+from labeldp.platform.vault import home_proxy
+from labeldp.platform.vault.label_home import HomePlaces, SecretLabels
+from labeldp.platform.vault.trial_labels import TrialLabels
 from tests.faults.small_sweep import EPOCHS, SWEEP
 from tests.faults.sweep_runs import Ending
 
@@ -61,7 +60,7 @@ class Bench:
 
     def move(self, name: str) -> Any:
         """Start a vault on a store of that name."""
-        self.home = vault_home.start(
+        self.home = home_proxy.start(
             places=HomePlaces(store=self._folder / f"{name}.db", votes=self._folder / "votes"),
             **self._vault,
         )
@@ -76,8 +75,8 @@ class Bench:
             if len(seen) == cut_off_after:
                 raise CutOff
 
-        VaultOwner(home=self.home, authority=DRIVER).begin(self.digest)
-        client = VaultClient(
+        self.home.begin(DRIVER, self.digest)
+        client = TrialLabels(
             home=self.home, noise=self.planned.config.noise.source(), trial=self.digest
         )
         states = _Counting(keeper=self.keeper, digest=self.digest, every_seconds=0.0)
@@ -123,8 +122,8 @@ def test_a_trial_goes_on_to_the_same_numbers(bench: Bench, undisturbed: Ending) 
     # The last state in flight may be lost with the worker: at most two epochs are trained again.
     assert EPOCHS - CUT_OFF_AFTER <= trained_now <= EPOCHS - CUT_OFF_AFTER + 2
     _, _, metrics, _ = undisturbed.trials[bench.digest]
-    owner = VaultOwner(home=bench.home, authority=DRIVER)
-    every = {**outcome.metrics, **owner.figures(bench.digest, outcome.release_keys)}
+    found = bench.home.figures(DRIVER, bench.digest, outcome.release_keys)
+    every = {**outcome.metrics, **found}
     assert {k: v for k, v in every.items() if "seconds" not in k} == metrics
 
 

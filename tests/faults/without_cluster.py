@@ -20,9 +20,8 @@ from labeldp.platform.sweep.cluster import Capacity
 from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.trial import BoardHandle, StopBoard, tune_trial
 from labeldp.platform.sweep.trial_runs import HandOut
-from labeldp.platform.vault import home_handle, vault_home
-from labeldp.platform.vault.home_handle import HomeHandle
-from labeldp.platform.vault.vault_home import SecretLabels
+from labeldp.platform.vault import home_proxy
+from labeldp.platform.vault.label_home import LabelHome
 
 
 class Here:
@@ -45,8 +44,7 @@ def without_cluster() -> Iterator[None]:
         patch.object(ray, "put", _itself),
         patch.object(ray, "get", _itself),
         patch.object(ray, "kill", _itself),
-        patch.object(home_handle, "ask", _itself),
-        patch.object(vault_home, "start", _start),
+        patch.object(home_proxy, "start", LabelHome),
     ):
         yield
 
@@ -58,10 +56,6 @@ def _itself(reference: Any, **limits: Any) -> Any:
 @contextmanager
 def _connected(address: str | None) -> Iterator[Capacity]:
     yield Capacity(nodes=1, cpus=1.0, gpus=0.0, largest=((1.0, 0.0),), grows=False)
-
-
-def _start(labels: SecretLabels, **settings: Any) -> HomeHandle:
-    return HomeHandle(Here(vault_home.VaultHome(labels, **settings)))
 
 
 def _run_trials(sweep: OpenSweep) -> None:

@@ -8,10 +8,8 @@ import pytest
 
 from labeldp.mechanisms.accounting import (
     ORDERS,
-    Conversion,
     GaussianEvent,
     PureEvent,
-    RenyiEvent,
     epsilon_from_rdp,
     epsilon_of,
     gaussian_epsilon,
@@ -83,12 +81,6 @@ def test_pure_events_add_to_the_exact_gaussian() -> None:
         assert mixed == pytest.approx(alone + epsilon, rel=1e-12)
 
 
-def test_mironov_is_never_smaller() -> None:
-    curve = RenyiEvent(orders=tuple(ORDERS), rdp=tuple(gaussian_rdp(3.0, ORDERS)))
-    improved = epsilon_of([curve], delta=1e-6)
-    assert improved < epsilon_of([curve], delta=1e-6, conversion=Conversion.MIRONOV)
-
-
 @pytest.mark.parametrize(
     ("orders", "rdp", "delta", "message"),
     [
@@ -105,8 +97,3 @@ def test_bad_curves_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         epsilon_from_rdp(orders, rdp, delta)
-
-
-def test_a_gaussian_event_needs_a_delta() -> None:
-    with pytest.raises(ValueError, match="delta is 0"):
-        epsilon_of([GaussianEvent(noise_multiplier=1.0)], delta=0.0)

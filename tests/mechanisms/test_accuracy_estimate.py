@@ -15,7 +15,6 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.mechanisms.vault_part import VaultPart
 
 CLASSES, EXAMPLES, RUNS = 10, 600, 1000
 #: Accuracy of a classifier that does not change, among all examples there are.
@@ -102,13 +101,6 @@ def test_a_classifier_that_is_always_right_still_has_an_error(way: str) -> None:
     assert low < 1.0 <= high
 
 
-def test_a_count_of_a_few_hundredths_tells_tenths_of_a_percent_among_50000() -> None:
-    count = CorrectCount(epsilon=0.05)
-    found = AccuracyEstimate.from_count(45_000, examples=50_000, mechanism=count)
-    assert found.error < 0.002
-    assert np.sqrt(2) * found.count_scale < 0.001
-
-
 def test_the_best_of_many_looks_better_than_it_is_unless_the_interval_is_corrected() -> None:
     generator, models = np.random.default_rng(2), 30
     plain = corrected = 0
@@ -127,17 +119,17 @@ def test_held_out_labels_that_nothing_else_uses_cost_their_count_only() -> None:
     generator = np.random.default_rng(3)
     labels, predictions = examples(generator)
     vault = LabelVault(labels=labels, num_classes=CLASSES, budget=Budget(epsilon=1.0))
-    training, held_out = VaultPart(vault, np.arange(400)), VaultPart(vault, np.arange(400, 600))
+    training, held_out = np.arange(400), np.arange(400, 600)
     mechanism = RandomizedResponse(epsilon=1.0, num_classes=CLASSES)
-    training.release(mechanism)
+    vault.release(mechanism, indices=training)
     for model in range(9):  # the price of choosing among nine: nine counts, of the held-out labels
         guesses = np.roll(predictions[400:], model)
-        held_out.release(CorrectCount(epsilon=0.1), guesses)
+        vault.release(CorrectCount(epsilon=0.1), guesses, indices=held_out)
     assert vault.epsilon(delta=0.0) == 1.0
     # A release of held-out labels is free for any number of models.
     other = LabelVault(labels=labels, num_classes=CLASSES)
-    VaultPart(other, np.arange(400)).release(mechanism)
-    released = VaultPart(other, np.arange(400, 600)).release(mechanism)
+    other.release(mechanism, indices=training)
+    released = other.release(mechanism, indices=held_out)
     for model in range(9):
         guesses = np.roll(predictions[400:], model)
         AccuracyEstimate.from_release(released.values, guesses, mechanism)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.randomized_response import (
     NoNoise,
     RandomizedResponse,
@@ -74,45 +73,6 @@ def test_randomized_response_keeps_and_replaces_as_often_as_it_should(
     expected = np.full(classes, (1 - keep) / (classes - 1))
     expected[-1] = keep
     assert stats.chisquare(counts, DRAWS * expected).pvalue > LEVEL
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-def test_log_ratio_of_randomized_response_never_exceeds_epsilon(epsilon: float, make: Make) -> None:
-    classes = 5
-    mechanism = RandomizedResponse(epsilon=epsilon, num_classes=classes)
-    frequencies = [
-        np.bincount(
-            mechanism.release(np.full(DRAWS, label), generator=make(10 + label)),
-            minlength=classes,
-        )
-        / DRAWS
-        for label in range(classes)
-    ]
-    ratios = [
-        abs(math.log(a[output]) - math.log(b[output]))
-        for a in frequencies
-        for b in frequencies
-        for output in range(classes)
-    ]
-    # Four standard errors of the logarithm of a frequency, for each of the two.
-    rarest = min(f.min() for f in frequencies)
-    slack = 4 * 2 * math.sqrt((1 - rarest) / (rarest * DRAWS))
-    assert max(ratios) <= epsilon + slack
-    # And the bound is tight: a claim of nine tenths of epsilon is caught.
-    assert max(ratios) > 0.9 * epsilon + slack
-
-
-def test_counts_get_discrete_laplace_noise(make: Make) -> None:
-    ratio = math.exp(-0.5)
-    mechanism = ClusterHistograms(epsilon=1.0, num_classes=2)
-    clusters = np.arange(DRAWS // 2)
-    counts = mechanism.release(np.zeros(DRAWS // 2, dtype=int), clusters, generator=make(4))
-    noise = np.clip((counts - np.array([1, 0])).ravel(), -20, 20)
-    values = np.arange(-20, 21)
-    expected = (1 - ratio) / (1 + ratio) * ratio ** np.abs(values)
-    expected[[0, -1]] /= 1 - ratio  # with all that lies beyond
-    counted = np.bincount(noise + 20, minlength=41)
-    assert stats.chisquare(counted, DRAWS * expected).pvalue > LEVEL
 
 
 def test_keep_probability_and_epsilon_are_inverse_to_each_other() -> None:

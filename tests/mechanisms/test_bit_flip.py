@@ -34,16 +34,6 @@ def test_debiased_bits_are_the_one_hot_label_on_average() -> None:
         np.testing.assert_allclose(mean, np.eye(4), atol=1e-9)
 
 
-def test_tensors_come_back_as_tensors() -> None:
-    mechanism = BitFlip(epsilon=2.0, num_classes=3)
-    labels = torch.tensor([0, 2, 1])
-    bits = mechanism.release(labels, generator=torch.Generator().manual_seed(1))
-    assert bits.dtype == torch.uint8 and bits.shape == (3, 3)
-    expected = mechanism.log_likelihood(bits.numpy())
-    np.testing.assert_allclose(mechanism.log_likelihood(bits), expected, rtol=1e-6)
-    np.testing.assert_allclose(mechanism.debias(bits), mechanism.debias(bits.numpy()), rtol=1e-5)
-
-
 def test_bad_input_is_refused() -> None:
     for epsilon in (0.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="epsilon is"):

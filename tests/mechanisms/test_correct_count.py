@@ -66,12 +66,6 @@ def test_a_secure_choice_is_that_of_permute_and_flip() -> None:
     assert abs(worse / runs - share) < 4 * np.sqrt(share * (1 - share) / runs)
 
 
-def test_its_standard_deviation_is_as_stated() -> None:
-    for epsilon in (0.05, 0.7, 3.0):
-        seen = counts(epsilon, LABELS, seed=1)
-        assert seen.std() == pytest.approx(CorrectCount(epsilon=epsilon).noise_std, rel=0.03)
-
-
 def test_a_count_is_as_private_as_it_says() -> None:
     def draw(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         one, other = counts(epsilon, LABELS, seed=2), counts(epsilon, neighbor(), seed=3)

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import epsilon_of
-from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.label_moments import L2_SENSITIVITY, ROUNDING, LabelMoments
 from labeldp.mechanisms.randomness import AnyGenerator, SecureEntropy
 
@@ -49,14 +47,6 @@ def test_no_label_moves_the_sums_further_than_the_noise_is_made_for() -> None:
             moved = QUIET.release(changed, WEIGHTS, generator=rng) - exact
             longest = max(longest, float(np.linalg.norm(moved)))
     assert 0.999 * L2_SENSITIVITY < longest <= L2_SENSITIVITY
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-def test_the_price_is_that_of_gaussian_noise_on_one_hot_labels(epsilon: float) -> None:
-    noise_std = calibrate_gaussian(epsilon=epsilon, delta=1e-5).noise_std
-    mechanism = LabelMoments(noise_std=noise_std, num_classes=10)
-    assert epsilon_of([mechanism.event], delta=1e-5) == pytest.approx(epsilon, rel=1e-9)
-    assert mechanism.event.noise_multiplier == noise_std / math.sqrt(2)
 
 
 def test_the_noise_is_gaussian_with_the_standard_deviation_that_is_said() -> None:

@@ -120,8 +120,6 @@ def test_a_ledger_that_part_of_the_labels_is_tried_on_leaves_the_other_as_it_was
     ledger = ledger_of([line(PURE, indices=[0, 1])], num_labels=4)
     before = ledger.epsilon_per_label(delta=0.0)
     ledger.copy().add(line(PureEvent(epsilon=8.0), indices=[1, 2]))
-    for history in ledger.histories():
-        history[PureEvent(epsilon=4.0)] += 1
     assert ledger.epsilon_per_label(delta=0.0) == pytest.approx(before, abs=0.0)
     ledger.add(line(PURE, indices=[3]))
     assert ledger.epsilon_per_label(delta=0.0).tolist() == [0.5, 0.5, 0.0, 0.5]

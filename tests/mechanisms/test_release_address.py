@@ -186,11 +186,6 @@ def test_a_field_that_a_description_has_no_room_for_is_refused(kind: Any) -> Non
         describe(GNMax(noise_std=1.0), kind())
 
 
-def test_a_mechanism_that_can_not_be_told_from_others_is_refused() -> None:
-    with pytest.raises(TypeError, match="object is not a dataclass"):
-        describe(object(), OsEntropy())
-
-
 @dataclass(frozen=True, kw_only=True)
 class NoiseAlone:
     """Noise as it is drawn, whatever the labels and public inputs are."""
@@ -238,22 +233,6 @@ def test_other_public_inputs_or_labels_make_another_release_with_other_noise(
     assert len({each.key for each in found}) == len(vault.charges()) == len(REQUESTS)
     assert len({each.values.tobytes() for each in found}) == len(REQUESTS)
     assert vault.epsilon(delta=0.0) == 0.5 * (len(REQUESTS) - 1)  # two are of different labels
-
-
-def test_parameters_are_told_apart_by_all_that_is_in_them() -> None:
-    nested = [(1.0,), (2.0,), (1.0, 2.0), (2.0, 1.0), ()]
-    assert len({address_of(NoiseAlone(scales=each), OsEntropy()) for each in nested}) == 5
-
-    @dataclass(frozen=True, kw_only=True)
-    class Tabled:
-        table: dict[str, Any]
-
-    tables: list[dict[str, Any]] = [{"a": 1}, {"a": 2}, {"b": 1}, {"a": (1, 2)}, {"a": None}, {}]
-    assert len({address_of(Tabled(table=each), OsEntropy()) for each in tables}) == len(tables)
-    # To JSON 1 and "1" are one key.
-    numbered: Any = {1: "a"}
-    with pytest.raises(TypeError, match="use text for its keys"):
-        describe(Tabled(table=numbered), OsEntropy())
 
 
 def test_a_namesake_of_a_mechanism_of_ours_is_refused() -> None:

@@ -1,7 +1,6 @@
 """RRWithPrior: the linear program's optimum, exact privacy, the distribution of releases."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from scipy.stats import chisquare
 
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
-from labeldp.mechanisms.vault import LabelVault
 
 
 def awkward_priors(num_classes: int, generator: np.random.Generator) -> NDArray[np.float64]:
@@ -149,33 +147,6 @@ def test_of_equally_good_numbers_and_equally_likely_classes_the_lowest_are_taken
     assert mechanism.top_k(prior).tolist() == [1, 1]
     noisy = mechanism.release(np.array([3, 4]), prior, generator=np.random.default_rng(5))
     assert noisy.tolist() == [1, 1]
-
-
-def test_stages_over_disjoint_labels_cost_epsilon_once() -> None:
-    vault = LabelVault(labels=np.arange(10) % 3, num_classes=3)
-    mechanism = RRWithPrior(epsilon=1.5)
-    for indices in (np.arange(6), np.arange(6, 10)):
-        prior = np.full((len(indices), 3), 1 / 3)
-        assert vault.release(mechanism, prior, indices=indices).values.shape == (len(indices),)
-    assert vault.epsilon(delta=0.0) == 1.5
-
-
-def test_single_precision_tensors_and_repeatable_draws() -> None:
-    generator = np.random.default_rng(6)
-    prior: NDArray[Any] = generator.dirichlet(np.ones(5), size=300).astype(np.float32)
-    labels: NDArray[Any] = generator.integers(0, 5, size=300)
-    mechanism = RRWithPrior(epsilon=1.5)
-    first = mechanism.release(labels, prior, generator=np.random.default_rng(7))
-    second = mechanism.release(labels, prior, generator=np.random.default_rng(7))
-    np.testing.assert_array_equal(first, second)
-    tensor = mechanism.release(
-        torch.from_numpy(labels),
-        torch.from_numpy(prior),
-        generator=torch.Generator().manual_seed(7),
-    )
-    assert tensor.dtype == torch.int64 and tensor.shape == (300,)
-    k = mechanism.top_k(torch.from_numpy(prior))
-    np.testing.assert_array_equal(k.numpy(), mechanism.top_k(prior))
 
 
 def test_temperature_sharpens_and_flattens() -> None:

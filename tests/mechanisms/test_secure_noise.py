@@ -10,16 +10,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.bit_flip import BitFlip
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 from labeldp.mechanisms.pate.published_cost import release_epsilon
-from labeldp.mechanisms.pate.releases import PateAnswers
-from labeldp.mechanisms.randomized_response import RandomizedResponse
-from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SecureGenerator
-from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.randomness import SecureEntropy, SecureGenerator
 from labeldp.mechanisms.secure_noise import (
     LATTICE,
     RealNoise,
@@ -157,16 +152,6 @@ def test_moments_are_sums_of_whole_steps_and_no_row_grows() -> None:
     np.testing.assert_array_equal(again, moments)
 
 
-def test_counts_get_discrete_noise_of_the_same_scale() -> None:
-    mechanism = ClusterHistograms(epsilon=0.5, num_classes=2)
-    clusters = np.arange(DRAWS // 2)
-    counts = mechanism.release(np.zeros(DRAWS // 2, dtype=int), clusters, generator=source(8))
-    noise = (counts - np.array([1, 0])).ravel()
-    ratio = math.exp(-0.25)
-    assert np.issubdtype(counts.dtype, np.integer)
-    assert noise.var() == pytest.approx(2 * ratio / (1 - ratio) ** 2, rel=0.03)
-
-
 VOTES = np.random.default_rng(9).multinomial(60, [0.5, 0.3, 0.2], size=40_000)
 
 
@@ -227,35 +212,6 @@ def test_a_published_cost_lies_on_a_public_lattice() -> None:
         for make in (source, np.random.default_rng)
     ]
     assert stats.ks_2samp(*bounds).pvalue > LEVEL
-
-
-def test_the_vault_releases_every_mechanism_and_says_so() -> None:
-    labels = np.arange(12) % 3
-    vault = LabelVault(labels=labels, num_classes=3)
-    prior, clusters = np.full((12, 3), 1 / 3), np.zeros(12, dtype=int)
-    requests: list[tuple[Any, tuple[Any, ...]]] = [
-        (LaplaceNoise(epsilon=1.0, num_classes=3), ()),
-        (GaussianNoise(noise_std=2.0, num_classes=3), ()),
-        (RandomizedResponse(epsilon=1.0, num_classes=3), ()),
-        (BitFlip(epsilon=1.0, num_classes=3), ()),
-        (RRWithPrior(epsilon=1.0), (prior,)),
-        (ClusterHistograms(epsilon=1.0, num_classes=3), (clusters,)),
-        (LabelMoments(noise_std=1.0, num_classes=3), (np.eye(12),)),
-    ]
-    for mechanism, public in requests:
-        plain = vault.release(mechanism, *public, noise=OsEntropy())
-        secure = vault.release(mechanism, *public, noise=SecureEntropy())
-        assert secure.key != plain.key
-        line = vault.charges()[-1]
-        assert line.mechanism["noise"] == {"name": "SecureEntropy", "draw": 0}
-        assert line.event == mechanism.event
-    votes = np.array([[7, 3, 0], [5, 5, 0]])
-    for aggregator in (LNMax(scale=2.0), GNMax(noise_std=2.0)):
-        request = PateAnswers(aggregator=aggregator, queries=2, max_answers=2)
-        plain = vault.release_from_votes(request, votes)
-        secure = vault.release_from_votes(request, votes, noise=SecureEntropy())
-        assert secure.key != plain.key
-    assert len(vault.charges()) == 2 * (len(requests) + 2)
 
 
 def test_a_mechanism_that_can_not_is_refused_and_nothing_is_charged() -> None:

@@ -91,7 +91,7 @@ def test_trials_whose_sweep_is_not_known_are_not_written_twice(door: Door) -> No
     folder.keep(a_record(release_keys=()))
     SqliteStore(folder.store)
     uri = new_store(door.results)
-    tracker = Tracker(uri=uri, experiment="quickstart", artifacts=folder.path / "artifacts")
+    tracker = Tracker(uri=uri, experiment="quickstart", results=folder.path)
     tracker.open_parent("quickstart", tags={}, run_id=None)
     tracker.open_child(a_record().hash, name="a trial", tags={})
     code, line = door.refuse()

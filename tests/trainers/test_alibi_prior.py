@@ -125,9 +125,3 @@ def test_at_first_the_target_is_the_posterior_under_the_prior_alone() -> None:
         trainer._learner.epoch_number = epoch
         expected = -((likelihood + under).softmax(1) * log_p).sum(1).mean()
         torch.testing.assert_close(trainer._loss(logits, rows), expected)
-
-
-def test_more_clusters_than_examples() -> None:
-    config = replace(QUICK, prior=replace(CLUSTERS, clusters=1439))
-    with pytest.raises(ValueError, match="clusters is 1439, but there are 1438 examples"):
-        trained(config)

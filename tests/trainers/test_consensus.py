@@ -45,23 +45,6 @@ def test_labels_of_the_consensus_are_cleaner(config: ConsensusConfig | LpMstConf
     assert 0 < figures["first_round_accuracy"] < 1
 
 
-def test_figures_of_the_first_round_stay() -> None:
-    trainer = started(STAGED)
-    for _ in range(STAGED.epochs):
-        trainer.epoch()
-    assert {"mean_top_k", "stage_1_accuracy", "consensus_share"} <= trainer.figures().keys()
-
-
-def test_the_network_of_the_second_round_is_a_fresh_one() -> None:
-    trainer = started(QUICK)
-    accuracies = [trainer.epoch().val_accuracy for _ in range(8)]
-    assert accuracies[7] == trainer.evaluate()
-    assert trainer._second is not None
-    first = trainer._first.state_dict()["network"]
-    second = trainer._second.state_dict()["network"]
-    assert not torch.equal(first["head.weight"], second["head.weight"])
-
-
 def test_a_model_that_agrees_with_nothing_drops_nothing() -> None:
     trainer = started(QUICK)
     rows, noisy = trainer._noisy()

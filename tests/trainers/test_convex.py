@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from io import BytesIO
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +19,7 @@ from labeldp.trainers.methods.convex import Convex, label_variance, unbiased_lab
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.convex import ConvexConfig, Iterate
 from labeldp.trainers.settings.noise import Noise
-from tests.trainers.logistic import excess_risk, logistic_data, slope
+from tests.trainers.logistic import excess_risk, slope
 from tests.trainers.tiny_data import SeededSource, digits
 
 ON_CPU = Performance(device=Device.CPU)
@@ -184,44 +183,6 @@ def test_labels_cost_accuracy_by_epsilon_and_features_by_no_dimension() -> None:
     assert wide < 1.2 * risks[2]
 
 
-@pytest.mark.parametrize("iterate", list(Iterate))
-def test_resuming_continues_to_the_bit(iterate: Iterate) -> None:
-    given = digits(train=160)
-    config = ConvexConfig(epochs=3, iterate=iterate)
-    whole = started(config, given, seed=1)
-    whole.epoch()
-    file = BytesIO()
-    torch.save(whole.state_dict(), file)
-    metrics = [whole.epoch() for _ in range(2)]
-    file.seek(0)
-    state = torch.load(file, weights_only=True)
-    for _ in range(2):  # the state can be used twice: continuing does not change it
-        resumed = started(config, given, seed=9)
-        resumed.load_state_dict(state)
-        again = [resumed.epoch() for _ in range(2)]
-        assert [replace(m, seconds=0) for m in again] == [replace(m, seconds=0) for m in metrics]
-        np.testing.assert_array_equal(resumed.weights, whole.weights)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"epsilon": 0.0}, "epsilon is 0.0"),
-        ({"delta": 1.0}, "delta is 1.0"),
-        ({"noise": "gaussian"}, r"noise is 'gaussian'.*one of laplace"),
-        ({"iterate": "best"}, r"iterate is 'best'.*one of last"),
-        ({"diameter": -1.0}, "diameter is -1.0"),
-        ({"diameter": math.inf}, "diameter is inf"),
-        ({"step_factor": 0}, "step_factor is 0"),
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"epochs": 1.5}, "epochs is 1.5"),
-    ],
-)
-def test_bad_settings_are_named(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ConvexConfig(**changes)
-
-
 def test_a_release_of_other_labels_is_refused() -> None:
     data, _ = digits(train=20)
     few = Release(key="", values=np.zeros(10, dtype=np.int64), indices=None)
@@ -230,9 +191,3 @@ def test_a_release_of_other_labels_is_refused() -> None:
     strange = Release(key="", values=np.full(20, 10), indices=None)
     with pytest.raises(ValueError, match=r"the release\[0\] is 10; with 10 classes"):
         Convex(ConvexConfig(), data=data, release=strange, seed=0)
-
-
-def test_the_true_model_lies_inside_of_the_ball() -> None:
-    """Or its risk could not be reached, and excess risk would not fall to 0."""
-    for columns in (5, 320):
-        assert logistic_data(train=1000, columns=columns, seed=0).norm < 24 / 2

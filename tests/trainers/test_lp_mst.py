@@ -13,8 +13,6 @@ from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.methods.lp_mst import LpMst
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.models.losses import RobustLoss
-from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.trainer import LabelSource
@@ -136,14 +134,6 @@ def test_a_second_stage_keeps_more_labels_than_randomized_response() -> None:
     assert figures["stage_2_accuracy"] == trainer.evaluate() > 0.75
 
 
-def test_a_colder_prior_is_narrower() -> None:
-    cold, warm = (
-        trained(replace(QUICK, temperature=temperature)).figures()["mean_top_k"]
-        for temperature in (0.2, 1.0)
-    )
-    assert cold < warm
-
-
 def test_earlier_labels_outside_the_top_k_are_dropped() -> None:
     kept_all = trained(replace(QUICK, filter_earlier=False))
     filtered = trained(QUICK)
@@ -169,32 +159,9 @@ def test_a_warm_start_takes_weights_over_and_a_cold_one_does_not() -> None:
     assert first_loss_of_stage_2(True) < first_loss_of_stage_2(False)
 
 
-@pytest.mark.parametrize("loss", list(RobustLoss))
-def test_every_loss_learns(loss: RobustLoss) -> None:
-    config = replace(QUICK, loss=loss, epsilon=4.0, epochs=16, mixup=1.0, later_mixup=0.0)
-    assert trained(config).evaluate() > 0.85
-
-
-def test_epochs_are_counted_through_all_stages() -> None:
-    config = replace(QUICK, epochs=5, stages=3, schedule=Schedule.LINEAR)
-    assert [config.stage_epochs(stage) for stage in range(3)] == [2, 2, 1]
-    trainer = started(config)
-    assert [trainer.epoch().epoch for _ in range(5)] == [1, 2, 3, 4, 5]
-    assert trainer.stage == 2
-
-
 def test_a_prior_for_the_first_stage_is_used_and_public() -> None:
     data, labels = digits()
     prior = np.full((len(data.train_features), 10), 1e-9)
     prior[:, 3] = 1 - 9e-9
     trainer = LpMst(QUICK, data=data, labels=labels, seed=0, first_prior=prior)
     assert set(trainer.noisy_labels()[1].tolist()) == {3}
-
-
-@pytest.mark.parametrize("bad", [float("nan"), -0.1])
-def test_a_bad_first_prior_names_its_row(bad: float) -> None:
-    data, labels = digits()
-    prior = np.full((len(data.train_features), 10), 0.1)
-    prior[:, 4] = bad
-    with pytest.raises(ValueError, match="prior row 0"):
-        LpMst(QUICK, data=data, labels=labels, seed=0, first_prior=prior)

@@ -92,9 +92,6 @@ def targets_of(
         device: Where the targets go; the CPU if not given.
         smoothing: Share of each label without noise that is spread over all classes; noisy ones
             have none of it.
-
-    Raises:
-        ValueError: Values that the mechanism can't have made, or that are not finite.
     """
     noisy = _vectors(values, mechanism)
     if isinstance(mechanism, NoNoise):
@@ -158,18 +155,7 @@ class Alibi(OneNetwork):
         seed: int,
         performance: Performance | None = None,
     ) -> None:
-        """Set up the first epoch.
-
-        Args:
-            config: Settings; its mechanism must be the one that made the release.
-            data: Public features and test split.
-            release: Noisy vectors [N, K] or labels [N], of all training examples or of some.
-            seed: Of initial weights, order and augmentation.
-            performance: Where and how fast; the defaults if not given.
-
-        Raises:
-            ValueError: A release that does not fit the data or the mechanism.
-        """
+        """Set up the first epoch."""
         expected = len(data.train_features if release.indices is None else release.indices)
         if len(release.values) != expected:
             raise ValueError(
@@ -221,17 +207,7 @@ class AlibiPrior(OneNetwork):
         seed: int,
         performance: Performance,
     ) -> None:
-        """Set up the first epoch.
-
-        Args:
-            config: How to train.
-            data: Public features and test split.
-            prior: Of every training example [N, K], every entry above 0.
-            log_likelihood: Of every class, given the noisy labels [N, K]; None if there are none.
-            weight: Of the prior in the end; None for the one that information decides.
-            seed: Of initial weights, order and augmentation.
-            performance: Where and how fast.
-        """
+        """Set up the first epoch."""
         super().__init__(Learner(config.learner(), data=data, seed=seed, performance=performance))
         self._config = config
         if log_likelihood is None:

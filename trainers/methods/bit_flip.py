@@ -29,15 +29,7 @@ class BitFlipTrainer(OneNetwork):
         seed: int,
         performance: Performance,
     ) -> None:
-        """Set up the first epoch.
-
-        Args:
-            config: Settings.
-            data: Public features and test split.
-            bits: The release [N, K].
-            seed: Of initial weights, order and augmentation.
-            performance: Where and how fast.
-        """
+        """Set up the first epoch."""
         super().__init__(Learner(config, data=data, seed=seed, performance=performance))
         self._bits = torch.from_numpy(np.array(bits)).to(self._learner.device)
 

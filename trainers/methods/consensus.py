@@ -7,9 +7,9 @@ ALIBI and randomized response (`ConsensusConfig`), and on all stages of LP-MST (
 its epochs).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,12 +24,8 @@ from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.trainer import Trainer
 
-
-class NoisyLabels(Protocol):
-    """Where the examples that are in use [M] and their noisy labels [M] can be read."""
-
-    def __call__(self) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """Return both."""
+#: Returns the examples that are in use [M] and their noisy labels [M].
+NoisyLabels = Callable[[], tuple[NDArray[np.intp], NDArray[np.int64]]]
 
 
 class Consensus(Trainer):
@@ -46,17 +42,7 @@ class Consensus(Trainer):
         seed: int,
         performance: Performance,
     ) -> None:
-        """Set the first round up.
-
-        Args:
-            first: What trains in the first round.
-            noisy: Where its noisy labels can be read, when it is done.
-            first_epochs: How long it trains.
-            second: How the second network is trained.
-            data: Public features and test split.
-            seed: Of the second network, its order and augmentation.
-            performance: Where and how fast.
-        """
+        """Set the first round up."""
         self._first, self._noisy, self._first_epochs = first, noisy, first_epochs
         self._second_config = second
         self._data, self._seed, self._performance = data, seed, performance
@@ -66,11 +52,7 @@ class Consensus(Trainer):
         self._second: Learner | None = None
 
     def epoch(self) -> EpochMetrics:
-        """Train for one epoch and evaluate; after the first round the second one starts.
-
-        Raises:
-            TrainingDiverged: The loss is not finite any more.
-        """
+        """Train for one epoch and evaluate; after the first round the second one starts."""
         if self._done < self._first_epochs:
             metrics = self._first.epoch()
         else:

@@ -86,17 +86,7 @@ class Convex(Trainer):
     def __init__(
         self, config: ConvexConfig, *, data: PublicData, release: Release, seed: int
     ) -> None:
-        """Set up the first step, at the center of the ball.
-
-        Args:
-            config: Settings; its mechanism must be the one that made the release.
-            data: Public features and test split.
-            release: Noisy labels [N] or vectors [N, K] of all training examples.
-            seed: Of the order of examples.
-
-        Raises:
-            ValueError: A release of another number of labels, or features that are identifiers.
-        """
+        """Set up the first step, at the center of the ball."""
         _validate.whole(seed=seed)
         if len(release.values) != len(data.train_features):
             raise ValueError(

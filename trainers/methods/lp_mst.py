@@ -46,24 +46,15 @@ class _Part:
 
     def state(self) -> dict[str, Any]:
         """Return tensors, which are read back without running code from a file."""
-        arrays = (self.rows, self.noisy, self.evidence)
-        rows, noisy, evidence = (torch.from_numpy(np.array(array)) for array in arrays)
-        return {
-            "rows": rows,
-            "noisy": noisy,
-            "evidence": evidence,
-            "mean_top_k": self.mean_top_k,
-        }
+        arrays = {"rows": self.rows, "noisy": self.noisy, "evidence": self.evidence}
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        return {**tensors, "mean_top_k": self.mean_top_k}
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> "_Part":
         """Return the part that `state` was taken of."""
-        return cls(
-            rows=state["rows"].numpy(),
-            noisy=state["noisy"].numpy(),
-            evidence=state["evidence"].numpy(),
-            mean_top_k=state["mean_top_k"],
-        )
+        arrays = {name: state[name].numpy() for name in ("rows", "noisy", "evidence")}
+        return cls(**arrays, mean_top_k=state["mean_top_k"])
 
     def only(self, kept: NDArray[np.bool_]) -> "_Part":
         """Return the examples that are kept [M]."""
@@ -86,17 +77,7 @@ class LpMst(OneNetwork):
         first_prior: NDArray[np.float64] | None = None,
         epsilon: float | None = None,
     ) -> None:
-        """Release the first part and set the first stage up.
-
-        Args:
-            config: Settings.
-            data: Public features and test split.
-            labels: Where labels are asked for, one part per stage.
-            seed: Of initial weights, order and augmentation, in every stage.
-            performance: Where and how fast; the defaults if not given.
-            first_prior: Prior of all examples [N, K] for the first stage; uniform if not given.
-            epsilon: Of the stages; all of the settings' own if not given.
-        """
+        """Release the first part and set the first stage up."""
         self.config = config
         self._data, self._labels, self._seed = data, labels, seed
         self._performance = Performance() if performance is None else performance
@@ -118,12 +99,7 @@ class LpMst(OneNetwork):
         return len(self._released) - 1
 
     def epoch(self) -> EpochMetrics:
-        """Train for one epoch and evaluate; where a stage is over, the next one starts first.
-
-        Raises:
-            TrainingDiverged: The loss is not finite any more.
-            BudgetExceeded: The next stage's release would take a label over the budget.
-        """
+        """Train for one epoch and evaluate; where a stage is over, the next one starts first."""
         stage = self.stage
         if (
             stage + 1 < self.config.stages

@@ -35,11 +35,7 @@ class OneNetwork(Trainer):
         """
 
     def epoch(self) -> EpochMetrics:
-        """Train for one epoch and evaluate.
-
-        Raises:
-            TrainingDiverged: The loss is not finite any more.
-        """
+        """Train for one epoch and evaluate."""
         return self._learner.epoch(self._loss)
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:

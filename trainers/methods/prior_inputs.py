@@ -31,6 +31,7 @@ from torch import Tensor
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.label_moments import rows_too_long
 from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.priors import check_clusters
 from labeldp.trainers.models.made_once import Place, made_once
 from labeldp.trainers.settings.feature_set import FeatureSet
 
@@ -79,9 +80,6 @@ def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directi
         features: Made without labels [N, ...].
         landmarks: How many random examples stand for all; at most as many directions are found.
         seed: Of the landmarks.
-
-    Raises:
-        ValueError: More landmarks than examples.
     """
     rows = features.flatten(1).float().cpu()
     _validate.whole(minimum=2, landmarks=landmarks)
@@ -315,13 +313,10 @@ def clusters_of(features: "Tensor", *, clusters: int, seed: int) -> NDArray[np.i
 
     Returns:
         The group of every example [N], numbered from 0 without gaps.
-
-    Raises:
-        ValueError: More clusters than examples.
     """
     _validate.whole(minimum=1, clusters=clusters)
     _validate.whole(seed=seed)
-    check_count(clusters, examples=len(features))
+    check_clusters(clusters, examples=len(features))
     rows = features.flatten(1).float().cpu().numpy()
     from sklearn.cluster import MiniBatchKMeans  # a second, which most trials have no use for
 
@@ -331,16 +326,3 @@ def clusters_of(features: "Tensor", *, clusters: int, seed: int) -> NDArray[np.i
     # Clusters may stay empty; numbers without gaps keep the histograms short.
     _, groups = np.unique(means.fit(rows).predict(rows), return_inverse=True)
     return groups.astype(np.int64)
-
-
-def check_count(clusters: int, *, examples: int) -> None:
-    """Refuse more clusters than examples.
-
-    Raises:
-        ValueError: There are.
-    """
-    if clusters > examples:
-        raise ValueError(
-            f"clusters is {clusters}, but there are {examples} examples; take at most one "
-            "cluster per example, and far fewer for counts that noise does not drown"
-        )

@@ -25,14 +25,6 @@ from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histo
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.regular_files import FileRefused, open_regular
-from labeldp.trainers.methods.prior_inputs import (
-    PriorImages,
-    Rows,
-    check_count,
-    remembered_clusters,
-    remembered_directions,
-    remembered_features,
-)
 from labeldp.trainers.settings.feature_set import FeatureSet
 from labeldp.trainers.trainer import LabelSource, PlannedCharge
 
@@ -40,7 +32,7 @@ if TYPE_CHECKING:  # torch, which settings and prices have no use for
     from torch import Tensor
 
     from labeldp.trainers.data.labelled_data import PublicData
-    from labeldp.trainers.methods.prior_inputs import Directions
+    from labeldp.trainers.methods.prior_inputs import Directions, Rows
 
 
 class PriorSource(StrEnum):
@@ -122,13 +114,9 @@ class PriorSettings:
         Args:
             examples: N, to train on.
             num_classes: K.
-
-        Raises:
-            ValueError: More clusters than examples, or a file that holds no prior of these
-                examples.
         """
         if self.source is PriorSource.CLUSTERS:
-            check_count(self.clusters, examples=examples)
+            check_clusters(self.clusters, examples=examples)
         if self.path is not None:
             _read(Path(self.path), examples=examples, num_classes=num_classes)
 
@@ -140,10 +128,6 @@ class PriorSettings:
 
         Args:
             data: Public features.
-
-        Raises:
-            ValueError: The prior's features are of images, and the data are not images, or too
-                small.
         """
         if self.source.asks_labels:
             self._features_of(data)
@@ -151,11 +135,7 @@ class PriorSettings:
     def mechanism(
         self, *, epsilon: float, delta: float, num_classes: int
     ) -> ClusterHistograms | LabelMoments:
-        """Return what asks for the labels at a cost of `epsilon`, all of it the prior's.
-
-        Raises:
-            ValueError: The source asks for none.
-        """
+        """Return what asks for the labels at a cost of `epsilon`, all of it the prior's."""
         match self.source:
             case PriorSource.CLUSTERS:
                 return ClusterHistograms(epsilon=epsilon, num_classes=num_classes)
@@ -195,11 +175,6 @@ class PriorSettings:
             labels: Where labels are asked for.
             epsilon: What the prior may cost, all of it.
             delta: At which epsilon holds; MOMENTS alone needs it.
-
-        Raises:
-            ValueError: More clusters than examples, or a file that holds no prior of these
-                examples.
-            BudgetExceeded: The release would take a label over the budget.
         """
         return self._smooth(self._learned(data, labels, epsilon, delta))
 
@@ -219,9 +194,6 @@ class PriorSettings:
             mechanism: With what noise.
             beside: More features, several kinds of them, each [N, ...]; of labels only what was
                 released may have gone into them.
-
-        Raises:
-            BudgetExceeded: The release would take a label over the budget.
         """
         data.require_numbers(user=f"a prior from {self.source}")
         rows = self._features_of(data)
@@ -247,6 +219,8 @@ class PriorSettings:
                 assert self.path is not None
                 return _read(Path(self.path), examples=len(features), num_classes=classes)
         data.require_numbers(user=f"a prior from {self.source}")
+        from labeldp.trainers.methods.prior_inputs import remembered_clusters
+
         mechanism = self.mechanism(epsilon=epsilon, delta=delta, num_classes=classes)
         rows = self._features_of(data)
         if isinstance(mechanism, ClusterHistograms):
@@ -255,10 +229,12 @@ class PriorSettings:
             return np.asarray(prior_from_histograms(counts, groups))
         return self._read_out(self._directions(rows), labels, mechanism)
 
-    def _directions(self, rows: Rows) -> "Directions":
+    def _directions(self, rows: "Rows") -> "Directions":
+        from labeldp.trainers.methods.prior_inputs import remembered_directions
+
         return remembered_directions(rows, landmarks=self._landmarks(rows), seed=self.seed)
 
-    def _landmarks(self, rows: Rows) -> int:
+    def _landmarks(self, rows: "Rows") -> int:
         return min(self.landmarks, max(2, len(rows.features) // 2))
 
     def _read_out(
@@ -278,8 +254,10 @@ class PriorSettings:
         smooth: NDArray[np.float64] = (1 - self.smoothing) * prior + self.smoothing / prior.shape[1]
         return smooth
 
-    def _features_of(self, data: "PublicData") -> Rows:
+    def _features_of(self, data: "PublicData") -> "Rows":
         """The training examples as the prior sees them."""
+        from labeldp.trainers.methods.prior_inputs import PriorImages, Rows, remembered_features
+
         if self.features is FeatureSet.AS_THEY_ARE:
             return Rows(data.fingerprint, data.train_features, data.features_folder)
         from labeldp.trainers.data.labelled_data import FeatureKind
@@ -291,6 +269,15 @@ class PriorSettings:
                 "of images, or leave prior.features out: the prior then sees what the model sees"
             )
         return remembered_features(PriorImages(data.fingerprint, data), self.features)
+
+
+def check_clusters(clusters: int, *, examples: int) -> None:
+    """Refuse more clusters than examples."""
+    if clusters > examples:
+        raise ValueError(
+            f"clusters is {clusters}, but there are {examples} examples; take at most one "
+            "cluster per example, and far fewer for counts that noise does not drown"
+        )
 
 
 def _read(path: Path, *, examples: int, num_classes: int) -> NDArray[np.float64]:

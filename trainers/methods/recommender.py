@@ -22,21 +22,11 @@ class Recommender(Trainer):
     """A trainer that says its error in stars too."""
 
     def __init__(self, trainer: Trainer, *, data: PublicData) -> None:
-        """Wrap a trainer.
-
-        Args:
-            trainer: What is trained.
-            data: Whose classes are named by numbers.
-        """
+        """Wrap a trainer."""
         self._trainer, self._data = trainer, data
 
     def epoch(self) -> EpochMetrics:
-        """Train for one epoch and evaluate.
-
-        Raises:
-            TrainingDiverged: The loss is not finite any more.
-            BudgetExceeded: The next stage's release would take a label over the budget.
-        """
+        """Train for one epoch and evaluate."""
         return self._trainer.epoch()
 
     def evaluate(self) -> float:
@@ -85,20 +75,13 @@ def rmse(
         probabilities: Of the classes [N, K].
         stars: What each class stands for [K].
         rated: True ratings [N].
-
-    Raises:
-        ValueError: A row that does not hold probabilities.
     """
     checked = _validate.probabilities(probabilities, name="probabilities", num_classes=len(stars))
     return float(np.sqrt(np.mean((checked @ stars - rated) ** 2)))
 
 
 def stars_of(data: PublicData) -> NDArray[np.float64]:
-    """Return the number that each class stands for [K]: its name, read as one.
-
-    Raises:
-        ValueError: Classes without names, or with names that are no numbers.
-    """
+    """Return the number that each class stands for [K]: its name, read as one."""
     try:
         values = np.array([float(name) for name in data.class_names or ()])
     except ValueError:

@@ -40,15 +40,7 @@ class StagedMoments(OneNetwork):
         seed: int,
         performance: Performance,
     ) -> None:
-        """Ask for the first stage's moments and set its network up.
-
-        Args:
-            config: Settings.
-            data: Public features and test split.
-            labels: Where labels are asked for, once per stage.
-            seed: Of initial weights, order and augmentation, in every stage.
-            performance: Where and how fast.
-        """
+        """Ask for the first stage's moments and set its network up."""
         self.config = config
         self._data, self._labels, self._seed = data, labels, seed
         self._performance = performance
@@ -59,12 +51,7 @@ class StagedMoments(OneNetwork):
         super().__init__(self._new_learner())
 
     def epoch(self) -> EpochMetrics:
-        """Train for one epoch and evaluate; where a stage is over, the next one starts first.
-
-        Raises:
-            TrainingDiverged: The loss is not finite any more.
-            BudgetExceeded: The next stage's release would take a label over the budget.
-        """
+        """Train for one epoch and evaluate; where a stage is over, the next one starts first."""
         last = self.config.stages - 1
         if self.stage < last and self._learner.epoch_number == self.config.earlier_epochs:
             self._next_stage()

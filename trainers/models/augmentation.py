@@ -39,9 +39,6 @@ class CropAndFlip:
             images: Of any type, on any device.
             generator: Where the draws come from. A generator of the CPU gives the same draws
                 whatever the images' device.
-
-        Raises:
-            ValueError: Not [B, C, H, W], or images no larger than the padding.
         """
         return self.carry_out(images, self.draw(len(images), generator))
 

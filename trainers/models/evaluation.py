@@ -40,6 +40,41 @@ def logits_of(
 
 
 @torch.inference_mode()
+def batched(
+    network: torch.nn.Module,
+    features: Tensor,
+    outputs: Callable[[Tensor], tuple[Tensor, ...]],
+    *,
+    prepare: Callable[[Tensor], Tensor],
+    performance: Performance,
+    mirrored: bool = False,
+) -> list[tuple[Tensor, ...]]:
+    """Return outputs, each [B, ...], of features [N, ...], batch after batch.
+
+    The network is left in evaluation mode.
+
+    Args:
+        network: On its device.
+        features: Unaugmented, on any device.
+        outputs: Of the network for its inputs; single precision.
+        prepare: Features [B, ...] -> inputs of the network, on the device.
+        performance: The device, memory layout of images, and precision.
+        mirrored: Take the mean of the outputs for each image and for its mirror image.
+    """
+    network.eval()
+    device = performance.torch_device()
+
+    def judged(batch: Tensor) -> tuple[Tensor, ...]:
+        inputs = prepare(batch.to(device))
+        found = outputs(inputs)
+        if not mirrored:
+            return found
+        pairs = zip(found, outputs(inputs.flip(3)), strict=True)
+        return tuple((one + other) / 2 for one, other in pairs)
+
+    return [judged(batch) for batch in torch.split(features, _BATCH)]
+
+
 def batched_logits(
     network: torch.nn.Module,
     features: Tensor,
@@ -48,28 +83,15 @@ def batched_logits(
     performance: Performance,
     mirrored: bool = False,
 ) -> list[Tensor]:
-    """Return logits [B, K] of features [N, ...], batch after batch; nothing is learned from it.
+    """Return logits [B, K] of features [N, ...]; see `batched`."""
 
-    The network is left evaluating: who trains it says so before each epoch.
+    def logits(inputs: Tensor) -> tuple[Tensor]:
+        return (logits_of(network, inputs, performance),)
 
-    Args:
-        network: On its device.
-        features: Unaugmented, on any device.
-        prepare: Features [B, ...] -> inputs of the network, on the device.
-        performance: The device, memory layout of images, and precision.
-        mirrored: Take the mean of each image's logits and those of its mirror image.
-    """
-    network.eval()
-    device = performance.torch_device()
-
-    def judged(batch: Tensor) -> Tensor:
-        inputs = prepare(batch.to(device))
-        logits = logits_of(network, inputs, performance)
-        if not mirrored:
-            return logits
-        return (logits + logits_of(network, inputs.flip(3), performance)) / 2
-
-    return [judged(batch) for batch in torch.split(features, _BATCH)]
+    found = batched(
+        network, features, logits, prepare=prepare, performance=performance, mirrored=mirrored
+    )
+    return [batch for (batch,) in found]
 
 
 def probabilities_of(logits: list[Tensor]) -> NDArray[np.float32]:
@@ -106,11 +128,7 @@ class Evaluation:
         self._labels = torch.from_numpy(data.test_labels).to(self._device)
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for unaugmented features [N, ...].
-
-        Raises:
-            TrainingDiverged: There are none, for the weights are too large.
-        """
+        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
         probabilities = probabilities_of(self._logits(features))
         bad = int((~np.isfinite(probabilities)).any(1).sum())
         if bad:
@@ -134,10 +152,6 @@ class Evaluation:
         )
 
 
-#: Examples in one forward pass.
-_BATCH = 1024
-
-
 @runtime_checkable
 class Describing(Protocol):
     """A network that knows what describes its inputs."""
@@ -147,11 +161,7 @@ class Describing(Protocol):
 
 
 def described(network: nn.Module, inputs: Tensor) -> tuple[Tensor, ...]:
-    """Return what a network makes of inputs [B, ...]: features of one kind or several, each [B, D].
-
-    Raises:
-        ValueError: It neither says so nor has a linear layer.
-    """
+    """Return features of inputs [B, ...], of one kind or several, each [B, D]."""
     if isinstance(network, Describing):
         return network.described(inputs)
     layers = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
@@ -183,19 +193,7 @@ def features_by(
     performance: Performance,
     mirrored: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Return what a network makes of examples [N, ...]: each kind [N, D], single precision.
-
-    The network is left evaluating.
-
-    Args:
-        network: On its device.
-        features: Unaugmented, on any device.
-        prepare: Features [B, ...] -> inputs of the network, on the device.
-        performance: The device, memory layout of images, and precision.
-        mirrored: Take the mean of what it makes of an image and of its mirror image.
-    """
-    network.eval()
-    device = performance.torch_device()
+    """Return what describes examples [N, ...], each kind [N, D]; see `batched`."""
 
     def found(inputs: Tensor) -> tuple[Tensor, ...]:
         if inputs.ndim == 4:
@@ -203,12 +201,8 @@ def features_by(
         with performance.autocast():
             return tuple(part.float() for part in described(network, inputs))
 
-    batches = []
-    for some in torch.split(features, _BATCH):
-        inputs = prepare(some.to(device))
-        kinds = found(inputs)
-        if mirrored:
-            pairs = zip(kinds, found(inputs.flip(3)), strict=True)
-            kinds = tuple((one + other) / 2 for one, other in pairs)
-        batches.append([kind.cpu() for kind in kinds])
-    return tuple(torch.cat(kind).clone() for kind in zip(*batches, strict=True))
+    batches = batched(
+        network, features, found, prepare=prepare, performance=performance, mirrored=mirrored
+    )
+    kinds = zip(*batches, strict=True)
+    return tuple(torch.cat([part.cpu() for part in kind]).clone() for kind in kinds)

@@ -193,9 +193,6 @@ def label_free_features(
             need none.
         folder: Where features are kept, for the next who asks for the same of the same data; None
             for nowhere. Several processes may ask at once.
-
-    Raises:
-        ValueError: Images too small for the settings, or identifiers.
     """
     data.require_numbers(user="data.features=patches")
     settings = settings or PatchFeatures()

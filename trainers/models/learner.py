@@ -18,9 +18,9 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.models.augmentation import CropAndFlip, normalize
 from labeldp.trainers.models.evaluation import Evaluation, features_by, logits_of
-from labeldp.trainers.models.optimization import Sgd, WeightAverage, parameter_groups
+from labeldp.trainers.models.optimization import WeightAverage, sgd
 from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels
-from labeldp.trainers.models.recipe import Flip, Recipe
+from labeldp.trainers.models.recipe import Flip
 from labeldp.trainers.models.schedules import (
     EpochMetrics,
     TrainingDiverged,
@@ -61,10 +61,6 @@ class Learner:
             performance: Where and how fast.
             examples: Training examples that there are targets for [M], in the order of the
                 targets; None for all of them.
-
-        Raises:
-            ValueError: Augmentation of features that are no images, mixup of identifiers, or a
-                network that does not fit the features.
         """
         _validate.whole(seed=seed)
         performance.limit_threads()
@@ -86,7 +82,8 @@ class Learner:
         network = self._settings.for_training(data, initial, dropout=config.dropout)
         self.network = network.to(self.device).to(memory_format=performance.memory_format())
         self._forward = performance.compiled(self.network)
-        self._average = _average_of(self.network, config.recipe)
+        decay = config.recipe.average_decay
+        self._average = WeightAverage(self.network, decay=decay) if decay else None
         self._evaluation = Evaluation(
             self.judged,
             prepare=self._normalized,
@@ -94,7 +91,15 @@ class Learner:
             performance=performance,
             mirrored=config.recipe.mirrored,
         )
-        self._optimizer = _optimizer_of(self.network, config)
+        self._optimizer = sgd(
+            self.network,
+            learning_rate=config.learning_rate,
+            momentum=config.momentum,
+            nesterov=config.nesterov,
+            weight_decay=config.weight_decay,
+            bias_rate=config.recipe.bias_rate,
+            decoupled=config.recipe.decoupled_decay,
+        )
         self._generator = torch.Generator().manual_seed(order)
         flip = config.recipe.flip is Flip.RANDOM
         self._augmentation = CropAndFlip(padding=config.recipe.crop, flip=flip)
@@ -110,9 +115,6 @@ class Learner:
 
         Args:
             loss_of: The loss of a batch.
-
-        Raises:
-            TrainingDiverged: The loss is not finite any more.
         """
         started = time.perf_counter()
         before = self.epoch_number
@@ -243,26 +245,6 @@ def first_mirrored(examples: int, seed: int) -> Tensor:
     """
     own = int(np.random.SeedSequence(seed).generate_state(3)[2])
     return torch.rand(examples, generator=torch.Generator().manual_seed(own)) < 0.5
-
-
-def _average_of(network: nn.Module, recipe: Recipe) -> WeightAverage | None:
-    decay = recipe.average_decay
-    return WeightAverage(network, decay=decay) if decay else None
-
-
-def _optimizer_of(network: nn.Module, config: LearnerConfig) -> Sgd:
-    groups = parameter_groups(
-        network,
-        weight_decay=config.weight_decay,
-        bias_rate=config.recipe.bias_rate,
-        decoupled=config.recipe.decoupled_decay,
-    )
-    return Sgd(
-        groups,
-        learning_rate=config.learning_rate,
-        momentum=config.momentum,
-        nesterov=config.nesterov,
-    )
 
 
 def _check_fit(config: LearnerConfig, data: PublicData) -> None:

@@ -50,9 +50,6 @@ def evidence_of(
 
     Returns:
         [M, K]: weights of the classes, or their log-likelihood for FORWARD.
-
-    Raises:
-        ValueError: Labels that the mechanism can't have made from that prior.
     """
     if loss is RobustLoss.FORWARD:
         return mechanism.log_likelihood(noisy, prior).astype(np.float32)

@@ -36,11 +36,7 @@ class FileOfFeatures:
     shape: tuple[int, ...]
 
     def tensor(self) -> Tensor:
-        """Map the file.
-
-        Raises:
-            ValueError: It is not on this machine.
-        """
+        """Map the file."""
         if not Path(self.file).is_file():
             raise ValueError(
                 f"{self.file} is not on this machine: features that are too large for memory are "

@@ -49,10 +49,6 @@ def build_model(
         width: See `ModelName`; None takes the network's own.
         dropout: Share of the MLP's hidden units that each step leaves out.
         cardinalities: See `PublicData`; None for features that are no identifiers.
-
-    Raises:
-        ValueError: A number out of range, a network for features of another kind, or dropout in a
-            network that has none.
     """
     _validate.whole(num_classes=num_classes, minimum=2)
     _validate.whole(seed=seed)
@@ -452,9 +448,6 @@ class TwoBranch(nn.Module):
             cardinalities: Number of users and of movies, place 0 included.
             width: Of an embedding.
             num_classes: K.
-
-        Raises:
-            ValueError: Not two columns.
         """
         super().__init__()
         if len(cardinalities) != 2:

@@ -43,7 +43,7 @@ class ParameterGroup:
 def parameter_groups(
     model: nn.Module,
     *,
-    weight_decay: float,
+    weight_decay: float = 0.0,
     decay_all: bool = True,
     bias_rate: float = 1.0,
     decoupled: bool = False,
@@ -71,6 +71,19 @@ def parameter_groups(
             )
         )
     return groups
+
+
+def sgd(
+    model: nn.Module,
+    *,
+    learning_rate: float,
+    momentum: float = 0.9,
+    nesterov: bool = True,
+    **grouped: Any,
+) -> "Sgd":
+    """Return SGD over the parameters of a model; see `Sgd` and `parameter_groups`."""
+    groups = parameter_groups(model, **grouped)
+    return Sgd(groups, learning_rate=learning_rate, momentum=momentum, nesterov=nesterov)
 
 
 class Sgd:
@@ -146,11 +159,7 @@ class Sgd:
         return {"learning_rate": self.learning_rate, "velocities": self._velocities}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state of the same groups; its tensors are copied.
-
-        Raises:
-            ValueError: The state is one of other groups.
-        """
+        """Continue from a state of the same groups; its tensors are copied."""
         sizes = [len(velocities) for velocities in state["velocities"]]
         if sizes != [len(group.parameters) for group in self.groups]:
             raise ValueError(

@@ -45,11 +45,7 @@ class OwnModel(str):
     __slots__ = ()
 
     def __new__(cls, address: str) -> "OwnModel":
-        """Check the form.
-
-        Raises:
-            ValueError: No `module:Name`.
-        """
+        """Check the form."""
         if not _ADDRESS.fullmatch(address):
             raise ValueError(f"model is {address!r}; a network of your own is named module:Name")
         return super().__new__(cls, address)
@@ -133,11 +129,7 @@ class OwnModel(str):
 
 
 def chosen_model(given: str) -> ModelName | OwnModel:
-    """Return what a text names: one of our networks, or one of the user's.
-
-    Raises:
-        ValueError: Neither; the message says which comes near.
-    """
+    """Return what a text names: one of our networks, or one of the user's."""
     if isinstance(given, (ModelName, OwnModel)):
         return given
     if isinstance(given, str):
@@ -151,43 +143,6 @@ def chosen_model(given: str) -> ModelName | OwnModel:
     raise ValueError(
         f"model is {given!r}; {hint} (a network of your own is named by its place, module:Name)"
     )
-
-
-def build(
-    model: ModelName | OwnModel,
-    *,
-    input_shape: tuple[int, ...],
-    num_classes: int,
-    seed: int,
-    width: int | None = None,
-    dropout: float = 0.0,
-    cardinalities: tuple[int, ...] | None = None,
-) -> "nn.Module":
-    """Build one of our networks or one of the user's; see `build_model`.
-
-    Raises:
-        ValueError: As `build_model`; or a width, dropout or identifiers for a network of the
-            user's, which is told of none.
-    """
-    if isinstance(model, ModelName):
-        from labeldp.trainers.models.networks import build_model
-
-        return build_model(
-            model,
-            input_shape=input_shape,
-            num_classes=num_classes,
-            seed=seed,
-            width=width,
-            dropout=dropout,
-            cardinalities=cardinalities,
-        )
-    if width is not None or dropout or cardinalities is not None:
-        raise ValueError(
-            f"model is {model}, which is told of no width ({width}), dropout ({dropout}) or "
-            "identifiers; write the first two into the network itself (width=null, dropout=0), "
-            "and take model=two_branch for identifiers"
-        )
-    return model.build(input_shape=input_shape, num_classes=num_classes, seed=seed)
 
 
 def _arrived(address: str, source: str | None) -> OwnModel:
@@ -218,11 +173,7 @@ class OwnModuleMissing(ValueError):
 
 
 def own_module(name: str) -> ModuleType:
-    """Import a module of the user's.
-
-    Raises:
-        OwnModuleMissing: There is none of that name, or it fails.
-    """
+    """Import a module of the user's."""
     try:
         with here_too():
             return importlib.import_module(name)

@@ -75,17 +75,13 @@ class PatchFeatures:
         _validate.whole(seed=self.seed)
 
     def fit(self, images: Tensor) -> "PatchEncoder":
-        """Learn an encoder from images, uint8 [N, C, H, W].
-
-        Raises:
-            ValueError: Not images, or too small for the patches and the grid.
-        """
+        """Learn an encoder from images, uint8 [N, C, H, W]."""
         # Who has an encoder already, in a model that is read, does without it.
         from sklearn.cluster import MiniBatchKMeans
 
         _check_images(images, self)
         generator = torch.Generator().manual_seed(self.seed)
-        patches = self._sample(images, generator)
+        patches = _normalized(_sampled(images, self, generator).flatten(1).float())
         mean = patches.mean(0)
         centered = patches - mean
         values, vectors = torch.linalg.eigh((centered.mT @ centered / len(centered)).double())
@@ -106,17 +102,6 @@ class PatchFeatures:
         )
         chosen = torch.randperm(len(images), generator=generator)[: self.sampled_images]
         return encoder.with_principal_components(images[chosen], self.dimensions)
-
-    def _sample(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Normalized patches of random images at random places [sampled_patches, C * patch^2]."""
-        rows, columns = (length - self.patch + 1 for length in images.shape[2:])
-        chosen = torch.randint(len(images), (self.sampled_patches,), generator=generator)
-        top = torch.randint(rows, (self.sampled_patches, 1), generator=generator)
-        left = torch.randint(columns, (self.sampled_patches, 1), generator=generator)
-        y = (top + torch.arange(self.patch))[:, :, None]
-        x = (left + torch.arange(self.patch))[:, None, :]
-        patches = images[chosen[:, None, None], :, y, x]  # [P, patch, patch, C]
-        return _normalized(patches.permute(0, 3, 1, 2).flatten(1).float())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -220,7 +205,22 @@ def _normalized(patches: Tensor) -> Tensor:
     return centered.mul_((variance + _PATCH_VARIANCE).rsqrt_())
 
 
-def _check_images(images: Tensor, settings: PatchFeatures) -> None:
+def _sampled(
+    images: Tensor, settings: "PatchFeatures | RandomPatchFeatures", generator: torch.Generator
+) -> Tensor:
+    """Patches of random images at random places, uint8 [sampled_patches, C, patch, patch]."""
+    count, side = settings.sampled_patches, settings.patch
+    rows, columns = (length - side + 1 for length in images.shape[2:])
+    chosen = torch.randint(len(images), (count,), generator=generator)
+    top = torch.randint(rows, (count, 1), generator=generator)
+    left = torch.randint(columns, (count, 1), generator=generator)
+    y = (top + torch.arange(side))[:, :, None]
+    x = (left + torch.arange(side))[:, None, :]
+    patches = images[chosen[:, None, None], :, y, x]  # [P, patch, patch, C]
+    return patches.permute(0, 3, 1, 2)
+
+
+def _check_images(images: Tensor, settings: "PatchFeatures | RandomPatchFeatures") -> None:
     if images.dtype != torch.uint8 or images.ndim != 4:
         raise ValueError(
             f"images are {images.dtype} of shape {tuple(images.shape)}; they must be uint8 "
@@ -302,14 +302,10 @@ class RandomPatchFeatures:
             )
 
     def fit(self, images: Tensor) -> "RandomPatchEncoder":
-        """Learn an encoder from images, uint8 [N, C, H, W].
-
-        Raises:
-            ValueError: Not images, or too small for the patches and the grid.
-        """
-        _check_photographs(images, self)
+        """Learn an encoder from images, uint8 [N, C, H, W]."""
+        _check_images(images, self)
         generator = torch.Generator().manual_seed(self.seed)
-        patches = self._sample(images, generator)
+        patches = _sampled(images, self, generator).float() / 255
         shape = patches.shape[1:]
         rows = patches.flatten(1)
         mirrored = torch.arange(rows.shape[1]).view(shape).flip(2).flatten()
@@ -340,17 +336,6 @@ class RandomPatchFeatures:
             flattening=self.flattening,
             generator=generator,
         )
-
-    def _sample(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Patches of random images at random places, in 0..1 [sampled_patches, C, patch, patch]."""
-        rows, columns = (length - self.patch + 1 for length in images.shape[2:])
-        chosen = torch.randint(len(images), (self.sampled_patches,), generator=generator)
-        top = torch.randint(rows, (self.sampled_patches, 1), generator=generator)
-        left = torch.randint(columns, (self.sampled_patches, 1), generator=generator)
-        y = (top + torch.arange(self.patch))[:, :, None]
-        x = (left + torch.arange(self.patch))[:, None, :]
-        patches = images[chosen[:, None, None], :, y, x]  # [P, patch, patch, C]
-        return patches.permute(0, 3, 1, 2).float() / 255
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -505,18 +490,3 @@ def _strongest_directions(rows: Tensor, count: int, generator: torch.Generator) 
     # The sign of an eigenvector is arbitrary, and differs between machines.
     signed: Tensor = kept * kept.gather(0, kept.abs().argmax(0, keepdim=True)).sign()
     return signed
-
-
-def _check_photographs(images: Tensor, settings: RandomPatchFeatures) -> None:
-    if images.dtype != torch.uint8 or images.ndim != 4:
-        raise ValueError(
-            f"images are {images.dtype} of shape {tuple(images.shape)}; they must be uint8 "
-            "[N, C, H, W]"
-        )
-    least = settings.patch + settings.cells - 1
-    if min(images.shape[2:]) < least:
-        raise ValueError(
-            f"images have {images.shape[2]} x {images.shape[3]} pixels; patches of "
-            f"{settings.patch} in {settings.cells} x {settings.cells} cells need at least "
-            f"{least} x {least}: take a smaller patch or fewer cells"
-        )

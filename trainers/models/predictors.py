@@ -12,7 +12,7 @@ array([[0.5, 0.5]], dtype=float32)
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.augmentation import normalize
 from labeldp.trainers.models.evaluation import batched_logits, probabilities_of
-from labeldp.trainers.models.networks import FittedFirst
-from labeldp.trainers.models.own_models import OwnModel, build, chosen_model
+from labeldp.trainers.models.networks import FittedFirst, build_model
+from labeldp.trainers.models.own_models import OwnModel, chosen_model
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.model_name import ModelName
 
@@ -85,17 +85,10 @@ class Pixels:
         """Return the statistics of images; None for what has none."""
         return cls(mean=mean, std=std) if mean else None
 
-
-def pixels_described(pixels: Pixels | None) -> dict[str, list[float]] | None:
-    """Return statistics as values that JSON has."""
-    return None if pixels is None else {"mean": list(pixels.mean), "std": list(pixels.std)}
-
-
-def pixels_restored(described: Mapping[str, Any] | None) -> Pixels | None:
-    """Return what `pixels_described` was given."""
-    if described is None:
-        return None
-    return Pixels(mean=tuple(described["mean"]), std=tuple(described["std"]))
+    @classmethod
+    def restored(cls, described: Mapping[str, Any] | None) -> "Pixels | None":
+        """Return the statistics that `asdict` or JSON made a mapping of."""
+        return cls(**{key: tuple(value) for key, value in described.items()}) if described else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,11 +124,7 @@ class NetworkSettings:
 
     @classmethod
     def check_own(cls, data: PublicData, *, model: ModelName | str, width: int | None) -> None:
-        """Refuse a network of the user's that can't be built for these data; ours say so later.
-
-        Raises:
-            ValueError: Says why.
-        """
+        """Refuse a network of the user's that can't be built for these data; ours say so later."""
         if isinstance(model, OwnModel):
             cls.for_data(data, model=model, width=width).build()
 
@@ -160,14 +149,24 @@ class NetworkSettings:
 
     def seeded(self, seed: int, *, dropout: float = 0.0) -> nn.Module:
         """Return the network with weights that depend on the seed; see `build_model`."""
-        return build(
-            self.model,
-            input_shape=self.input_shape,
-            num_classes=self.num_classes,
-            seed=seed,
-            width=self.width,
-            dropout=dropout,
-            cardinalities=self.cardinalities,
+        if isinstance(self.model, ModelName):
+            return build_model(
+                self.model,
+                input_shape=self.input_shape,
+                num_classes=self.num_classes,
+                seed=seed,
+                width=self.width,
+                dropout=dropout,
+                cardinalities=self.cardinalities,
+            )
+        if self.width is not None or dropout or self.cardinalities is not None:
+            raise ValueError(
+                f"model is {self.model}, which is told of no width ({self.width}), dropout "
+                f"({dropout}) or identifiers; write the first two into the network itself "
+                "(width=null, dropout=0), and take model=two_branch for identifiers"
+            )
+        return self.model.build(
+            input_shape=self.input_shape, num_classes=self.num_classes, seed=seed
         )
 
 
@@ -212,7 +211,7 @@ class NetworkPredictor:
             "num_classes": settings.num_classes,
             "width": settings.width,
             "cardinalities": None if cardinalities is None else list(cardinalities),
-            "pixels": pixels_described(self.pixels),
+            "pixels": None if self.pixels is None else asdict(self.pixels),
             "precision": self.performance.precision_here().value,
             "channels_last": self.performance.channels_last,
             "mirrored": self.mirrored,
@@ -256,9 +255,9 @@ class NetworkPredictor:
         return cls(
             network=network.to(memory_format=performance.memory_format()),
             settings=settings,
-            pixels=pixels_restored(described["pixels"]),
+            pixels=Pixels.restored(described["pixels"]),
             performance=performance,
-            mirrored=described.get("mirrored", False),  # files of before do not say
+            mirrored=described["mirrored"],
         )
 
     def _prepared(self, batch: Tensor) -> Tensor:
@@ -382,7 +381,7 @@ class LinearPredictor:
 
     def described(self) -> dict[str, Any]:
         """Return what is no array."""
-        return {"kind": self.kind, "pixels": pixels_described(self.pixels)}
+        return {"kind": self.kind, "pixels": None if self.pixels is None else asdict(self.pixels)}
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the weights."""
@@ -393,7 +392,7 @@ class LinearPredictor:
         cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]
     ) -> "LinearPredictor":
         """Return what `described` and `arrays` were taken of."""
-        return cls(weights=_matrix(arrays["weights"]), pixels=pixels_restored(described["pixels"]))
+        return cls(weights=_matrix(arrays["weights"]), pixels=Pixels.restored(described["pixels"]))
 
 
 def with_constant(features: Tensor, pixels: Pixels | None) -> NDArray[np.float32]:

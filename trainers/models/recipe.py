@@ -74,9 +74,6 @@ class Recipe:
 
         Args:
             why: What the labels are.
-
-        Raises:
-            ValueError: There is smoothing.
         """
         if self.label_smoothing:
             raise ValueError(

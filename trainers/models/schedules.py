@@ -1,4 +1,4 @@
-"""What all training shares: figures of an epoch, divergence, schedules, batches, SGD.
+"""What all training shares: figures of an epoch, divergence, schedules, batches.
 
 >>> [round(rate_factor(epoch, epochs=200, schedule=Schedule.STEPS), 3) for epoch in (0, 30, 60)]
 [0.033, 1.0, 0.2]
@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # settings are read without it
     import torch
-    from torch import Tensor, nn
-
-    from labeldp.trainers.models.optimization import Sgd
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,32 +114,6 @@ def rate_factor(
             return 0.5 * (1 + math.cos(math.pi * progress))
         case Schedule.CONSTANT:
             return 1.0
-
-
-def sgd(
-    model: "nn.Module",
-    *,
-    learning_rate: float,
-    momentum: float = 0.9,
-    nesterov: bool = True,
-    weight_decay: float = 0.0,
-    decay_all: bool = True,
-) -> "Sgd":
-    """Return SGD over the parameters of a model.
-
-    Args:
-        model: The network.
-        learning_rate: To start with.
-        momentum: In [0, 1).
-        nesterov: Look ahead along the momentum; of no effect at momentum 0.
-        weight_decay: Strength of the pull to 0.
-        decay_all: Pull biases and the scales of normalization too, as ALIBI does and FixMatch does
-            not.
-    """
-    from labeldp.trainers.models.optimization import Sgd, parameter_groups
-
-    groups = parameter_groups(model, weight_decay=weight_decay, decay_all=decay_all)
-    return Sgd(groups, learning_rate=learning_rate, momentum=momentum, nesterov=nesterov)
 
 
 def batches(count: int, batch_size: int, generator: "torch.Generator") -> "Iterator[Tensor]":

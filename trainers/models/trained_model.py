@@ -165,9 +165,6 @@ class TrainedModel:
         Args:
             rows: N rows as the training had them before any preparation: a matrix, a DataFrame or
                 mapping of columns, or images.
-
-        Raises:
-            ValueError: Rows of another kind than those it was trained on, or none at all.
         """
         try:
             features = self.preprocessing(rows)
@@ -213,11 +210,7 @@ class TrainedModel:
         return {ARRAYS: packed, DESCRIPTION: _json(described).encode()}
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model's two files, for their owner alone; the description last.
-
-        Raises:
-            OSError: They can't be written.
-        """
+        """Write the model's two files, for their owner alone; the description last."""
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         for name, content in self.files().items():

@@ -59,8 +59,8 @@ def _ledger(scratch: Path) -> Work:
     connection = sqlite3.connect(path)
     with connection:
         connection.executemany(
-            "INSERT INTO charges (key, event, indices, mechanism, failure_probability) "
-            "VALUES (?, ?, ?, ?, 0)",
+            "INSERT INTO charges (key, event, indices, mechanism, failure_probability, made) "
+            "VALUES (?, ?, ?, ?, 0, '2026-11-21T23:40:15Z')",
             ((f"r{n}", event, kept[n % _STAGES], mechanism) for n in range(_LINES)),
         )
     connection.close()

@@ -31,20 +31,6 @@ def test_published_canaries_bit_for_bit(dataset: str, kind: str) -> None:
     assert np.unique(positions).size == 1000
 
 
-def test_published_blocks_are_those_of_the_published_runs() -> None:
-    for name, dataset in (("cifar10_RR_M", "cifar10"), ("cifar100_RR_H", "cifar100")):
-        folder = shared_path("oracle", "antipodes", "confs_10x100")
-        positions = np.load(folder / f"pos_{name}.npy")
-        planted = np.load(folder / f"labels_{name}.npy")
-        with np.load(shared_path("oracle", "antipodes", "canaries.npz")) as arrays:
-            true = arrays[f"confs_10x100__{dataset}__true"]
-        training = np.zeros(50_000, dtype=np.int64)
-        training[positions] = true
-        blocks = Canaries.draw_blocks(training, num_classes=CLASSES[dataset])
-        np.testing.assert_array_equal(np.concatenate([b.positions for b in blocks]), positions)
-        np.testing.assert_array_equal(np.concatenate([b.labels for b in blocks]), planted)
-
-
 def test_planting_changes_the_canaries_and_nothing_else() -> None:
     labels = np.random.default_rng(0).integers(4, size=50)
     canaries = Canaries.draw(labels, num_classes=4, num_canaries=50, seed=1)
@@ -72,14 +58,6 @@ def test_coins_are_fair_and_candidates_uniform_among_wrong_labels() -> None:
     expected = np.where(coin.coins == 1, coin.candidates[:, 1], coin.candidates[:, 0])
     np.testing.assert_array_equal(coin.labels, expected)
     np.testing.assert_array_equal(coin.plant(labels)[coin.positions], expected)
-
-
-def test_two_classes_leave_one_pair() -> None:
-    labels = np.zeros(10, dtype=np.int64)
-    generator = np.random.default_rng(0)
-    coin = CoinCanaries.draw(labels, num_classes=2, num_canaries=10, generator=generator)
-    assert (coin.candidates == [0, 1]).all()
-    assert (Canaries.draw(labels, num_classes=2, num_canaries=10, seed=0).labels == 1).all()
 
 
 def test_bad_draws_are_refused() -> None:

@@ -117,8 +117,3 @@ def test_a_delta_out_of_range_is_refused(delta: float) -> None:
             channel.epsilon(delta=delta)
     with pytest.raises(ValueError, match="delta"):
         GaussianFamily().channel(1.0).epsilon(delta=0.0)
-
-
-def test_one_class_is_no_randomized_response() -> None:
-    with pytest.raises(ValueError, match="num_classes"):
-        RandomizedResponseFamily(num_classes=1)

@@ -127,29 +127,6 @@ def test_the_mean_capital_is_at_most_one(epsilon: float) -> None:
     assert 0.9 < mean <= 1 + 1e-12
 
 
-def test_the_published_interval_does_not_keep_it() -> None:
-    """Why `corrected` exists: a model that never saw the canaries (epsilon 0) is often accused."""
-    generator = np.random.default_rng(0)
-    accused = np.zeros((200, 2))
-    for run in range(200):
-        true = generator.integers(10, size=100)
-        planted = (true + generator.integers(1, 10, size=100)) % 10
-        confidences = generator.dirichlet(np.full(10, 0.1), size=100)
-        audit = memorization_interval(confidences, planted, true)
-        accused[run] = audit.paper.epsilon_low > 0, audit.corrected.epsilon_low > 0
-    paper, corrected = accused.mean(axis=0)
-    assert paper > 0.1
-    assert corrected <= 0.05
-
-
-def test_a_model_that_knows_nothing_proves_nothing() -> None:
-    confidences = np.full((100, 5), 0.2)
-    audit = memorization_interval(confidences, np.ones(100, int), np.zeros(100, int))
-    assert (audit.paper.epsilon_low, audit.paper.threshold) == (0.0, None)
-    assert (audit.corrected.epsilon_low, audit.corrected.epsilon_high) == (0.0, math.inf)
-    assert (audit.corrected.threshold, audit.corrected.guesses) == (None, 0)
-
-
 def test_tensors_are_welcome_and_confidence_widens() -> None:
     generator = np.random.default_rng(3)
     true = generator.integers(10, size=500)

@@ -41,16 +41,6 @@ def test_half_the_noise_is_caught() -> None:
     assert audit.found.epsilon_tight > audit.epsilon
 
 
-def test_an_ordinary_release_hides_its_canaries() -> None:
-    """Why directions are needed: by one shared sum no coin can be guessed."""
-    generator = np.random.default_rng(0)
-    labels = generator.integers(2, size=2_000)
-    shared = np.ones((2_000, 1))
-    sums = LabelMoments(noise_std=1.0, num_classes=2).release(labels, shared, generator=generator)
-    guesses = np.full(2_000, sums[0].argmax())
-    assert abs((guesses == labels).mean() - 0.5) < 0.05
-
-
 def test_numbers_out_of_range_are_refused() -> None:
     mechanism = LabelMoments(noise_std=1.0, num_classes=3)
     with pytest.raises(ValueError, match="canaries"):

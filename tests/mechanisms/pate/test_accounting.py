@@ -398,17 +398,6 @@ def test_settings_cost_what_each_costs_alone(conversion: Conversion) -> None:
         assert correct[s] == pytest.approx(right.sum(), rel=1e-12)
 
 
-def test_so_many_answers_cost_their_share_of_the_queries() -> None:
-    twice = np.concatenate([VOTES, VOTES])
-    setting = [[30.0, 15.0, 60.0]]
-    once, _ = expected_of_settings(VOTES, setting, delta=1e-5)
-    share, _ = expected_of_settings(twice, setting, delta=1e-5, max_answers=round(once.answered[0]))
-    assert share.epsilon[0] == pytest.approx(once.epsilon[0], rel=0.01)
-    assert share.answered[0] == round(once.answered[0])
-    more, _ = expected_of_settings(VOTES, setting, delta=1e-5, max_answers=300)
-    assert more.epsilon[0] == once.epsilon[0]
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

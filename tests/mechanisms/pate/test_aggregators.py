@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import (
@@ -79,14 +78,6 @@ def test_answers_are_plausible_and_repeat_with_their_generator(aggregator: Any) 
         assert (split == NO_ANSWER).any()
 
 
-def test_tensors_come_back_as_tensors_and_torch_generators_do() -> None:
-    votes = torch.tensor([[3, 97], [98, 2]])
-    labels = GNMax(noise_std=1.0).answer(votes, generator=torch.Generator().manual_seed(0))
-    assert isinstance(labels, torch.Tensor) and labels.tolist() == [1, 0]
-    with pytest.raises(TypeError, match="pass numpy"):
-        GNMax(noise_std=1.0).answer(votes, generator=0)  # type: ignore[arg-type]
-
-
 def test_queries_after_the_last_answer_are_not_looked_at() -> None:
     votes = np.tile([[5, 95], [50, 50]], (300, 1))
     answers = CONFIDENT.respond(votes, generator=np.random.default_rng(2), max_answers=40)
@@ -99,14 +90,6 @@ def test_queries_after_the_last_answer_are_not_looked_at() -> None:
     assert everything.checked == 600
     price = [CONFIDENT.private_event(votes, given).rdp[0] for given in (answers, everything)]
     assert 0 < price[0] < price[1]
-
-
-def test_chunks_do_not_change_what_is_answered() -> None:
-    wide = np.tile(np.eye(1000, dtype=np.int64)[:1] * 50, (2500, 1))  # 2.5 chunks
-    labels = ConfidentGNMax(threshold=20.0, sigma1=1.0, sigma2=1.0).answer(
-        wide, generator=np.random.default_rng(0)
-    )
-    assert (labels == 0).all()
 
 
 def test_events_are_the_costs_of_any_votes() -> None:
@@ -320,18 +303,6 @@ def test_a_vote_moves_a_count_by_one_at_scores_that_rounding_would_trip_over() -
         scores = np.tile([score, 1 - score], (101, 1))
         counts = surprise_counts(votes, scores)
         assert (np.diff(counts, axis=0) == [1, -1]).all()
-
-
-def test_a_student_who_knows_nothing_shifts_the_threshold() -> None:
-    votes = np.random.default_rng(2).multinomial(100, [0.6, 0.3, 0.1, 0.0], size=20)
-    flat = np.full((20, 4), 0.25)
-    costs = INTERACTIVE.costs(votes, student_scores=flat)
-    same = ConfidentGNMax(threshold=85.0, sigma1=5.0, sigma2=2.0).costs(votes)
-    np.testing.assert_allclose(costs.expected_rdp(), same.expected_rdp(), rtol=1e-12)
-    events = INTERACTIVE.events(checked=20, answered=3)
-    assert events == ConfidentGNMax(threshold=1.0, sigma1=5.0, sigma2=2.0).events(
-        checked=20, answered=3
-    )
 
 
 def test_the_check_is_private_over_a_million_runs_and_half_its_noise_is_not() -> None:

@@ -90,18 +90,6 @@ def test_confident_gnmax_stays_within_the_target_whatever_happens() -> None:
         assert price.expected.epsilon <= 1.5
 
 
-def test_given_parameters_leave_nothing_to_choose_from_votes() -> None:
-    settings = [
-        calibrate_confident_gnmax(
-            votes, epsilon=1.5, delta=1e-5, max_answers=100, threshold=70.0, check_share=0.25
-        )
-        for votes in (VOTES, np.tile([50, 50], (400, 1)))
-    ]
-    assert settings[0].aggregator == settings[1].aggregator
-    assert not settings[0].chosen_from_votes
-    assert settings[0].aggregator.threshold == 70.0
-
-
 def test_the_expected_basis_needs_less_noise() -> None:
     guaranteed, expected = (
         calibrate_confident_gnmax(VOTES, epsilon=1.5, delta=1e-5, max_answers=100, basis=basis)
@@ -207,13 +195,6 @@ def test_prices_of_one_run(aggregator: Aggregator, conversion: Conversion) -> No
         assert price.expected.epsilon < 0.9 * counts.expected.epsilon
         assert price.data_independent.epsilon < 0.9 * counts.data_independent.epsilon
         assert price.data_independent_exact <= counts.data_independent_exact
-
-
-def test_few_laplace_answers_are_priced_as_pure() -> None:
-    price = price_for_any_votes(LNMax(scale=20.0), checked=1, answered=1, delta=1e-9)
-    assert price.epsilon == pytest.approx(0.1) and math.isinf(price.order)
-    many = price_for_any_votes(LNMax(scale=20.0), checked=1000, answered=1000, delta=1e-9)
-    assert many.epsilon < 100.0 and math.isfinite(many.order)
 
 
 @pytest.mark.parametrize(

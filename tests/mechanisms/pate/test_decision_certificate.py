@@ -189,15 +189,6 @@ def test_outcomes_are_all_there_is_and_scores_are_derivatives(u: float, v: float
         assert each.steepness[0] == pytest.approx(steepness, rel=1e-6, abs=1e-8)
 
 
-def test_answer_outcomes_are_those_of_a_simulated_argmax() -> None:
-    rng = np.random.default_rng(0)
-    noisy = rng.normal([0.7, -0.2], size=(400_000, 2))
-    winner = np.where(noisy.max(axis=1) < 0, 2, noisy.argmax(axis=1))
-    counted = np.bincount(winner, minlength=3) / len(winner)
-    found = answer_outcomes(np.array([0.7]), np.array([-0.2]))
-    assert np.abs(counted - [each.probability[0] for each in found]).max() < 5 * 0.5 / 632
-
-
 def test_log_concavity_that_the_proof_rests_on() -> None:
     """Hessians between -I and 0, third derivatives within twice the variance to the power 3/2."""
     rng = np.random.default_rng(1)

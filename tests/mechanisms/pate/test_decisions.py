@@ -31,7 +31,6 @@ from labeldp.mechanisms.pate.decisions import (
     decision_rdp_threshold,
     events_of,
 )
-from labeldp.mechanisms.selection import ASSUMED, Selection, TrialDistribution
 
 ATTACKED = np.array([1.5, 2.0, 5.0, 20.0, 50.0, 100.0])
 Floats = NDArray[Any]
@@ -136,13 +135,6 @@ def test_never_above_the_price_of_counts_and_never_below_two_over_pi() -> None:
                 assert (np.diff(bound) > 0).all()
     assert decision_rdp_gnmax(240.0, [20.0])[0] * 240**2 / 20 == pytest.approx(0.6404, abs=2e-4)
     assert decision_rdp_gnmax(40.0, [100.0])[0] * 40**2 / 100 == pytest.approx(0.80, abs=0.005)
-
-
-def test_little_noise_falls_back_to_the_price_of_counts() -> None:
-    orders = np.array([2.0, 100.0, 500.0])
-    assert decision_rdp_gnmax(40.0, orders)[2] == 500 / 40**2
-    assert decision_rdp_gnmax(0.1, orders) == pytest.approx(orders / 0.1**2)
-    assert decision_rdp_threshold(0.1, orders) == pytest.approx(orders / 0.02)
 
 
 @pytest.mark.parametrize(
@@ -295,14 +287,3 @@ def test_decisions_on_other_orders_are_refused() -> None:
         Decisions(noise_std=0.0, count=1)
     with pytest.raises(ValueError, match="count"):
         Decisions(noise_std=1.0, count=-1)
-
-
-def test_choosing_the_best_trial_pays_for_decisions_too() -> None:
-    selection = Selection(
-        mean_trials=10.0, distribution=TrialDistribution.GEOMETRIC, preconditions=ASSUMED
-    )
-    event = decision()
-    as_curve = RenyiEvent(orders=event.orders, rdp=event.rdp)
-    assert selection.epsilon([event], delta=1e-5) == selection.epsilon([as_curve], delta=1e-5)
-    counts = GaussianEvent(noise_multiplier=event.noise_multiplier)
-    assert selection.epsilon([event], delta=1e-5) < selection.epsilon([counts], delta=1e-5)

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from labeldp.mechanisms.accounting import ORDERS
-from labeldp.mechanisms.pate.accounting import confident_gnmax_costs, gnmax_costs
+from labeldp.mechanisms.pate.accounting import gnmax_costs
 from labeldp.mechanisms.pate.published_bounds import (
     log_probability_answered,
     log_q_gaussian,
@@ -111,22 +111,6 @@ def test_hard_input_gives_finite_monotone_costs() -> None:
     assert (rdp_gnmax([-np.inf], 4.0, ORDERS) == 0).all()
     sure = log_probability_answered([[10**6, 0]], 10, 1.0)
     assert (sure == 0).all() and np.isfinite(rdp_threshold(sure, 1.0, ORDERS)).all()
-
-
-def test_a_million_queries_and_a_thousand_classes() -> None:
-    generator = np.random.default_rng(5)
-    leader = generator.integers(125, 251, size=10**6)
-    votes = np.stack([leader, 250 - leader], axis=1).astype(np.int16)
-    costs = confident_gnmax_costs(votes, threshold=200, sigma1=150.0, sigma2=40.0)
-    total = costs.expected(delta=1e-5)
-    assert math.isfinite(total.epsilon) and total.epsilon > 0
-    few = costs.head(20_000).prefixes(delta=1e-5)
-    assert (np.diff(few.epsilon) >= 0).all() and few.epsilon[-1] < total.epsilon
-    wide = generator.multinomial(2000, generator.dirichlet(np.full(1000, 0.02), size=50))
-    prefixes = confident_gnmax_costs(wide, threshold=500, sigma1=300.0, sigma2=60.0).prefixes(
-        delta=1e-5
-    )
-    assert np.isfinite(prefixes.epsilon).all() and (np.diff(prefixes.epsilon) >= 0).all()
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, 1e-200, "1"])

@@ -19,7 +19,6 @@ from labeldp.mechanisms.pate.sensitivity import (
     largest_counts,
     local_sensitivity_gnmax,
     local_sensitivity_threshold,
-    threshold_changes,
     threshold_prices,
 )
 from tests.mechanisms.small_votes import all_votes, distances_between, golden
@@ -191,11 +190,6 @@ def test_checks_cover_every_vote_moved_in_every_way(threshold: float, sigma1: fl
     assert (ours[first, :-1] <= ours[second, 1:]).all()
 
 
-def test_changes_at_both_ends_have_one_neighbor() -> None:
-    changes = threshold_changes(np.array([5.0, 4.0, 1.0, 1.0]))
-    np.testing.assert_array_equal(changes, [1.0, 3.0, 3.0, 0.0])
-
-
 def test_fractional_counts_round_as_the_mechanism_does() -> None:
     counts = np.array([[0.5, -0.5], [1.5, -1.5], [2.4, 0.0]])
     assert largest_counts(counts, num_teachers=5).tolist() == [1, 2, 2]
@@ -294,14 +288,6 @@ def test_one_label_moves_the_smooth_sensitivity_by_beta_at_most() -> None:
             for n in (first, other)
         ]
         assert abs(logs[0] - logs[1]) <= beta + 1e-12
-
-
-def test_without_a_check_nothing_is_charged_for_it() -> None:
-    tables = ExactPrices(num_classes=2, num_teachers=TEACHERS, noise_std=2.0, order=3.0)
-    votes = np.array([[3, 4], [7, 0]])
-    cost, _ = tables.cost(votes, votes, answered=np.array([True, True]))
-    assert cost == pytest.approx(float(exact_rdp_gnmax(votes, 2.0, [3.0]).sum()))
-    assert tables.flat(checked=2, answered=2) == tables.flat(checked=0, answered=2)
 
 
 def test_a_run_that_cost_much_is_never_told_to_be_cheap() -> None:

@@ -9,7 +9,7 @@ from labeldp.platform.cli import doctor_verb
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.doctor_verb import Check, Examination
 from labeldp.platform.cli.tables import shown
-from labeldp.platform.records.tracking import default_uri
+from labeldp.platform.records.tracking_address import default_uri
 from labeldp.trainers import performance
 from tests.platform.sweep.stores import of_newer_schema
 

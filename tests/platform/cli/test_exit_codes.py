@@ -8,8 +8,8 @@ import pytest
 from labeldp.platform.cli.exit_codes import ExitCode, exit_code
 from labeldp.platform.sweep.cluster import CannotFit, ClusterUnusable
 from labeldp.platform.sweep.configuration import ConfigurationError
+from labeldp.platform.vault.home_proxy import VaultLost
 from labeldp.platform.vault.teacher_pool import EnsembleIncomplete
-from labeldp.platform.vault.vault_client import VaultLost
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.models.schedules import TrainingDiverged
 from tests.platform.cli.asked import OVER_BUDGET

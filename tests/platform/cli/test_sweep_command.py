@@ -13,8 +13,8 @@ from labeldp.platform.sweep.cluster import CannotFit
 from labeldp.platform.sweep.sweep import Preset, Sweep
 from labeldp.platform.sweep.sweep_options import SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
+from labeldp.platform.vault.home_proxy import VaultLost
 from labeldp.platform.vault.teacher_pool import EnsembleIncomplete
-from labeldp.platform.vault.vault_client import VaultLost
 from labeldp.trainers.data.files import DatasetMissing
 from tests.platform.cli.asked import OVER_BUDGET
 from tests.platform.sweep.examples import a_sweep

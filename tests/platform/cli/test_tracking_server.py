@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from labeldp.platform.cli import tracking_server
-from labeldp.platform.records.tracking import Tracker, TrackingUnusable, default_uri
+from labeldp.platform.records.tracking import Tracker
+from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store
 
@@ -34,7 +35,7 @@ def results(tmp_path: Path) -> Path:
     folder.mkdir()
     new_store(folder)
     uri = default_uri(folder)
-    tracker = Tracker(uri=uri, experiment="small", artifacts=folder / "artifacts")
+    tracker = Tracker(uri=uri, experiment="small", results=folder)
     tracker.open_parent("small", tags={}, run_id=None)
     run_id = tracker.open_child("a" * 16, name="a trial", tags={})
     tracker.close_child(a_record("a" * 16), run_id=run_id, texts={})
@@ -73,12 +74,12 @@ def test_it_serves_until_it_is_ended_and_leaves_nothing(
 
     threading.Thread(target=end, daemon=True).start()
     try:
-        shown = tracking_server.serve([str(results)])
+        shown = tracking_server.serve(str(results))
     finally:
         signal.signal(signal.SIGINT, before)
     said = capsys.readouterr().err
     assert shown.experiments == 1
-    assert f"small: {shown.address}/#/experiments/1/runs?viewStateShareKey=labeldp" in said
+    assert f"small: {shown.address}/#/experiments/1/runs?workflowType=machine_learning" in said
     assert "compareRunsMode=CHART" in said and "/#/compare-runs?runs=" in said
     assert "Ctrl-C ends it" in said and said.rstrip().endswith("ended")
     with pytest.raises(ProcessLookupError):
@@ -94,7 +95,7 @@ def test_a_server_that_does_not_start_says_why(
         tracking_server, "_command", lambda uri, port: [sys.executable, "-c", "exit('no disk')"]
     )
     with pytest.raises(TrackingUnusable, match=r"does not answer on port .*no disk"):
-        tracking_server.serve([str(results)])
+        tracking_server.serve(str(results))
 
 
 def test_a_port_in_use_is_refused_if_it_was_asked_for(results: Path) -> None:
@@ -103,6 +104,6 @@ def test_a_port_in_use_is_refused_if_it_was_asked_for(results: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(TrackingUnusable, match=f"port {port} can't be used"):
-            tracking_server.serve([str(results)], port=port)
+            tracking_server.serve(str(results), port=port)
     with pytest.raises(TrackingUnusable, match="--port is 70000"):
-        tracking_server.serve([str(results)], port=70000)
+        tracking_server.serve(str(results), port=70000)

@@ -1,16 +1,36 @@
-"""mlflow_model: MLflow's own loader takes what is written, and gives the same bits for raw rows."""
+"""mlflow_model: MLflow's own loader takes what is written, gives the same bits, without Ray."""
 
 import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import mlflow
 import numpy as np
 import pandas as pd
 import pytest
+from mlflow.tracking import MlflowClient
 
-from labeldp.platform.records.mlflow_model import DATA, describing_files, prediction_columns
+from labeldp.mechanisms.randomness import NoiseKind
+from labeldp.platform.records import mlflow_model
+from labeldp.platform.records.kept_models import ARRAYS, DESCRIPTION, write_model
+from labeldp.platform.records.mlflow_model import (
+    DATA,
+    describing_files,
+    log_model,
+    prediction_columns,
+)
+from labeldp.platform.records.tracking import Tracker
 from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing, Step
 from labeldp.trainers.models.trained_model import TrainedModel
+from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.stores import new_store
+from tests.source_tree import ROOT
 from tests.trainers.trained_examples import Example, examples, small_model
 
 #: MLflow's own, of its own types, when its loader is imported.
@@ -86,3 +106,123 @@ def test_predictions_as_columns() -> None:
     columns = prediction_columns(model, rows[:4])
     stacked = np.column_stack([columns[f"probability_{name}"] for name in model.classes])
     assert columns["prediction"].tolist() == model.classes[stacked.argmax(1)].tolist()
+
+
+#: What a person runs who has the store's address and a run's id.
+ELSEWHERE = """
+import sys
+import mlflow
+import pandas as pd
+
+mlflow.set_tracking_uri(sys.argv[1])
+model = mlflow.pyfunc.load_model(f"runs:/{sys.argv[2]}/model")
+model.predict(pd.read_csv(sys.argv[3])).to_csv(sys.argv[4], index=False)
+assert "ray" not in sys.modules
+"""
+
+
+def kept(folder: Path, **changes: Any) -> Path:
+    model, _ = small_model()
+    model = replace(model, origin=replace(model.origin, **changes))
+    write_model(folder / "models", "ab", model.files())
+    return folder / "models" / "ab"
+
+
+def closed_child(
+    tmp_path: Path, model: Path, *, noise_seed: int | None = None, **metrics: float
+) -> tuple[Tracker, str]:
+    tracker = Tracker(uri=new_store(tmp_path), experiment="x", results=tmp_path)
+    tracker.open_parent("x", tags={}, run_id=None)
+    run_id = tracker.open_child("ab", name="a trial", tags={})
+    record = a_record("ab", figures=metrics, changes={"noise.seed": noise_seed})
+    tracker.close_child(record, run_id=run_id, texts={}, model=model)
+    return tracker, run_id
+
+
+def test_mlflow_loads_a_trials_model_in_a_process_without_ray(tmp_path: Path) -> None:
+    tracker, run_id = closed_child(tmp_path, kept(tmp_path))
+    model, rows = small_model()
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    arguments = [tracker.uri, run_id, str(tmp_path / "rows.csv"), str(tmp_path / "found.csv")]
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = (tmp_path / "found.csv").read_text().splitlines()
+    assert found[0] == "prediction,probability_small,probability_middling,probability_large"
+    assert [line.split(",")[0] for line in found[1:]] == model.predict(rows).tolist()
+
+
+def test_arrays_lie_on_the_disk_once(tmp_path: Path) -> None:
+    folder = kept(tmp_path)
+    _, run_id = closed_child(tmp_path, folder)
+    tracked = tmp_path / "artifacts" / run_id / "artifacts" / "model"
+    assert os.path.samefile(folder / ARRAYS, tracked / DATA / ARRAYS)
+    assert (folder / DESCRIPTION).read_bytes() == (tracked / DATA / DESCRIPTION).read_bytes()
+    names = {path.name for path in tracked.iterdir()}
+    assert names == {"MLmodel", "requirements.txt", "input_example.json", DATA}
+    for path in tracked.rglob("*"):  # so that the folder can be moved
+        assert path.is_dir() or str(tmp_path).encode() not in path.read_bytes()
+
+
+def test_a_disk_without_links_gets_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*_: Any) -> None:
+        raise OSError("not supported")
+
+    monkeypatch.setattr(os, "link", no_links)
+    folder = kept(tmp_path)
+    _, run_id = closed_child(tmp_path, folder)
+    copy = tmp_path / "artifacts" / run_id / "artifacts" / "model" / DATA / ARRAYS
+    assert copy.read_bytes() == (folder / ARRAYS).read_bytes()
+
+
+def test_the_model_of_a_baseline_is_private(tmp_path: Path) -> None:
+    folder = kept(tmp_path, epsilon=math.inf)
+    tracker, run_id = closed_child(tmp_path, folder, epsilon=math.inf)
+    client = MlflowClient(tracking_uri=tracker.uri)
+    assert [file.path for file in client.list_artifacts(run_id)] == ["private"]
+    assert [file.path for file in client.list_artifacts(run_id, "private")] == ["private/model"]
+
+
+def test_a_model_under_noise_that_a_seed_takes_off_is_private(tmp_path: Path) -> None:
+    folder = kept(tmp_path, noise=NoiseKind.SEEDED)
+    tracker, run_id = closed_child(tmp_path, folder, noise_seed=7)
+    client = MlflowClient(tracking_uri=tracker.uri)
+    assert [file.path for file in client.list_artifacts(run_id)] == ["private"]
+
+
+class Away:
+    """A client of a server that keeps artifacts elsewhere."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, bytes] = {}
+        self.tags: dict[str, str] = {}
+
+    def get_run(self, run_id: str) -> Any:
+        return SimpleNamespace(info=SimpleNamespace(artifact_uri="mlflow-artifacts:/1/2/artifacts"))
+
+    def set_tag(self, run_id: str, name: str, value: str) -> None:
+        self.tags[name] = value
+
+    def log_artifacts(self, run_id: str, folder: str, below: str) -> None:
+        for path in Path(folder).rglob("*"):
+            if path.is_file():
+                self.sent[f"{below}/{path.relative_to(folder)}"] = path.read_bytes()
+
+
+def test_a_server_gets_a_copy_unless_it_is_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, client = kept(tmp_path), Away()
+    log_model(client, "run", folder, private=False)  # type: ignore[arg-type]
+    assert client.sent[f"model/{DATA}/{ARRAYS}"] == (folder / ARRAYS).read_bytes()
+    assert len(client.sent) == 5 and not client.tags
+    monkeypatch.setattr(mlflow_model, "MOST_UPLOADED_BYTES", 10)
+    other = Away()
+    log_model(other, "run", folder, private=False)  # type: ignore[arg-type]
+    assert not other.sent
+    assert other.tags == {"model": "models/ab of the results folder: too large to send"}

@@ -18,24 +18,22 @@ from labeldp.platform.records.recorder import RecordedData, Recorder
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials
-from labeldp.platform.vault.home_handle import HomeHandle
-from labeldp.platform.vault.vault_owner import VaultOwner
 from tests.platform.sweep.examples import METRICS, a_charge, a_record, a_sweep
 from tests.platform.sweep.stores import new_store
 from tests.trainers.encoders.test_provenance import MADE
 
 
-class OwnerWithoutHome(VaultOwner):
-    """What the driver has of a vault that found one thing of every trial."""
+class Home:
+    """A home that found one thing of every trial."""
 
-    def begin(self, trial: str) -> None:
+    def begin(self, authority: bytes, trial: str) -> None:
         """Nothing was found of it before."""
 
-    def figures(self, trial: str, release_keys: Sequence[str]) -> dict[str, float]:
+    def figures(self, authority: bytes, trial: str, keys: Sequence[str]) -> dict[str, float]:
         return {"epsilon_one_run_ceiling": 3.5}
 
-    def charges(self, keys: Sequence[str]) -> dict[str, Charge]:
-        return {key: a_charge(key) for key in keys}
+    def charges(self, keys: Sequence[str]) -> list[Charge]:
+        return [a_charge(key) for key in keys]
 
 
 @pytest.fixture
@@ -47,7 +45,7 @@ def plans() -> dict[str, PlannedTrial]:
 def recorder(tmp_path: Path, plans: dict[str, PlannedTrial]) -> Iterator[Recorder]:
     """A recorder of code `now` on machine `here`."""
     uri = new_store(tmp_path)
-    tracker = Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
+    tracker = Tracker(uri=uri, experiment="small", results=tmp_path)
     tracker.open_parent("small", tags={}, run_id=None)
     yield Recorder(
         folder=ResultsFolder(tmp_path, sweep="small"),
@@ -55,7 +53,8 @@ def recorder(tmp_path: Path, plans: dict[str, PlannedTrial]) -> Iterator[Recorde
         plans=plans,
         provenance=Provenance(git_commit="now", environment={"gpu": "here"}),
         progress=SweepProgress(total=5, skipped=0, stream=io.StringIO()),
-        vault=OwnerWithoutHome(home=HomeHandle(None), authority=b""),
+        home=Home(),  # type: ignore[arg-type]
+        authority=b"",
         data=RecordedData(features=MADE),
     )
 
@@ -134,11 +133,11 @@ def test_the_driver_asks_for_a_trials_own_lines_and_keeps_no_others(
     """A ledger of thousands of lines with indices would otherwise travel with each trial."""
     asked: list[list[str]] = []
 
-    def charges(owner: VaultOwner, keys: Sequence[str]) -> dict[str, Charge]:
+    def charges(home: Home, keys: Sequence[str]) -> list[Charge]:
         asked.append(list(keys))
-        return {key: a_charge(key) for key in keys}
+        return [a_charge(key) for key in keys]
 
-    monkeypatch.setattr(OwnerWithoutHome, "charges", charges)
+    monkeypatch.setattr(Home, "charges", charges)
     for digest, keys in zip(plans, (["r1"], ["r1"], ["r2", "r3"], ["r3"]), strict=False):
         end(recorder, digest, release_keys=keys)
     assert asked == [["r1"], ["r2", "r3"]]

@@ -1,6 +1,5 @@
-"""tracking_page: names by what differs, a description that fits, a view that MLflow reads."""
+"""tracking_page: names by what differs, a description that fits, links."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -8,12 +7,9 @@ from typing import Any
 from mlflow.environment_variables import MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT
 from mlflow.tracking import MlflowClient
 
-from labeldp.platform.records.tracking import Tracker
+from labeldp.platform.records.tracking import NOTE, Tracker
 from labeldp.platform.records.tracking_page import (
-    NOTE,
-    VIEW,
     description,
-    experiment_tags,
     links,
     run_names,
 )
@@ -47,22 +43,6 @@ def test_long_numbers_are_cut_and_keys_that_end_alike_told_apart() -> None:
     assert found[0] == "a teacher.epochs=1 student.epochs=2 rate=0.1235"
 
 
-def test_the_view_has_the_columns_that_a_sweep_is_about() -> None:
-    tags = experiment_tags()
-    assert tags["mlflow.experimentKind"] == "custom_model_development"
-    text = tags[f"mlflow.sharedViewState.{VIEW}"]
-    assert len(text) < 5000, "MLflow takes no longer tag of an experiment"
-    envelope = json.loads(text)
-    assert isinstance(envelope["createdAt"], int) and envelope["name"] == VIEW
-    state = json.loads(envelope["state"])
-    # At 1280 pixels: 415 for name and time, 80 for the duration, 100 each for metrics by name.
-    metrics = [name for name in state["selectedColumns"] if name.startswith("metrics.")]
-    assert metrics == [f"metrics.`{name}`" for name in ("accuracy", "epsilon", "epsilon_m_low")]
-    assert "params.`method`" in state["selectedColumns"]
-    assert "private" not in text
-    assert experiment_tags() == tags, "written again, it is the same"
-
-
 ROW = {
     "variant": "A|B",
     "accuracy": 0.9,
@@ -82,12 +62,13 @@ def test_a_description_has_finding_figure_and_table() -> None:
 def test_a_description_of_many_rows_fits() -> None:
     said = description("It leaks.", rows=[ROW] * 1000, run_id="r1")
     assert 4000 < len(said) <= 4500 and said.endswith("has every row.")
-    assert NOTE == "mlflow.note.content"
 
 
-def test_links_open_the_view_and_compare_runs() -> None:
+def test_links_open_the_table_and_compare_runs() -> None:
     found = links("http://here:1/", experiment="7", runs=[str(number) for number in range(99)])
-    assert found["table"].startswith("http://here:1/#/experiments/7/runs?viewStateShareKey=labeldp")
+    assert found["table"].startswith(
+        "http://here:1/#/experiments/7/runs?workflowType=machine_learning"
+    )
     assert found["chart"] == found["table"] + "&compareRunsMode=CHART"
     assert len(found["compare"]) < 2000
 
@@ -95,12 +76,15 @@ def test_links_open_the_view_and_compare_runs() -> None:
 def test_tags_are_written_once_however_often_a_sweep_starts_and_ends(tmp_path: Path) -> None:
     uri = new_store(tmp_path)
     for _ in range(2):
-        tracker = Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
+        tracker = Tracker(uri=uri, experiment="small", results=tmp_path)
         tracker.open_parent("small", tags={"sweep_id": "s"}, run_id=None)
         tracker.close_parent(metrics={}, files=(), texts={}, finished=True, note="It leaks.")
     client = MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment(tracker.experiment_id)
-    assert experiment.tags == {**experiment_tags(), NOTE: "It leaks."}
+    assert experiment.tags == {
+        "mlflow.experimentKind": "custom_model_development",
+        NOTE: "It leaks.",
+    }
     (run,) = client.search_runs([tracker.experiment_id])
     assert run.data.tags[NOTE] == "It leaks."
 

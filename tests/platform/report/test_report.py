@@ -14,7 +14,8 @@ from mlflow.tracking import MlflowClient
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.cli.tracked_report import report
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.records.tracking import Tracker, TrackingUnusable, default_uri
+from labeldp.platform.records.tracking import Tracker
+from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
 from labeldp.platform.report.report import write_report
 from labeldp.platform.sweep.accuracy_figures import figures_of
 from tests.platform.report.reading import Page
@@ -170,7 +171,7 @@ def test_an_infinite_total_reads_well(tmp_path: Path) -> None:
 def tracked(tmp_path: Path) -> str:
     """A store with a finished sweep in it."""
     uri = new_store(tmp_path / "store")
-    tracker = Tracker(uri=uri, experiment="small", artifacts=tmp_path / "artifacts")
+    tracker = Tracker(uri=uri, experiment="small", results=tmp_path)
     tracker.open_parent("small", tags={}, run_id=None)
     for record in some_records():
         tags = {"variant": record.variant, "point": '{"trainer.epsilon": 1.0}'}
@@ -197,7 +198,7 @@ def test_the_store_gives_the_same_report(tracked: str, tmp_path: Path) -> None:
 
 
 def test_the_latest_sweep_is_reported(tracked: str, tmp_path: Path) -> None:
-    tracker = Tracker(uri=tracked, experiment="small", artifacts=tmp_path / "artifacts")
+    tracker = Tracker(uri=tracked, experiment="small", results=tmp_path)
     tracker.open_parent("small", tags={}, run_id=None)
     run_id = tracker.open_child("f", name="trial", tags={"variant": "newer", "point": "{}"})
     tracker.close_child(a_record("f"), run_id=run_id, texts={})

@@ -178,16 +178,6 @@ def test_lines_that_are_alike_again_after_two_draws_differ_count_each(tmp_path: 
     assert marked == [True, False, False] and account.together.epsilon == 4.0
 
 
-def test_lines_of_unknown_time_are_not_taken_for_copies(tmp_path: Path) -> None:
-    a_folder(tmp_path / "a")
-    with sqlite3.connect(tmp_path / "a" / "vault.db") as connection:
-        connection.execute("UPDATE charges SET made = NULL")
-    connection.close()
-    shutil.copytree(tmp_path / "a", tmp_path / "b")
-    account = account_of(read_folder(tmp_path / name) for name in ("a", "b"))
-    assert account.together.epsilon == 4.0
-
-
 def test_labels_that_were_handed_out_are_told_apart_from_the_rest(tmp_path: Path) -> None:
     a_folder(tmp_path, releases=[LAPLACE, NoNoise(num_classes=10), SMALL])
     total = account_of([read_folder(tmp_path)]).together

@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-from labeldp.platform.records.tracking import Tracker, default_uri
+from labeldp.platform.records.tracking import Tracker
+from labeldp.platform.records.tracking_address import default_uri
 
 
 @cache

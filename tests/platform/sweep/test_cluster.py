@@ -2,7 +2,7 @@
 
 import pytest
 
-from labeldp.platform.records.tracking import TrackingUnusable
+from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep.cluster import CannotFit, Capacity, ClusterUnusable, connected, place
 from labeldp.platform.sweep.open_sweep import check_one_writer
 from labeldp.platform.sweep.sweep import Resources

@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 
 from labeldp.platform.cli import command_line, sweep_command
-from labeldp.platform.records.tracking import Tracker, TrackingUnusable
+from labeldp.platform.records.tracking import Tracker
+from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep import open_sweep
 from labeldp.platform.sweep.configuration import TrialConfig
 from labeldp.platform.sweep.sweep import Smoke, Sweep
@@ -202,7 +203,7 @@ def test_sweeps_refuse_a_tracking_store_that_is_no_file(
     with nothing_to_read(kind, tmp_path / "runs.db"):
         uri = f"sqlite:///{tmp_path / 'runs.db'}"
         with pytest.raises(TrackingUnusable, match=rf"runs\.db is a {kind}"):
-            Tracker(uri=uri, experiment="x", artifacts=tmp_path)
+            Tracker(uri=uri, experiment="x", results=tmp_path)
 
 
 @pytest.mark.parametrize("kind", KINDS)

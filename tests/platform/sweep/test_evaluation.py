@@ -13,8 +13,7 @@ from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy
-from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism, Release
-from labeldp.mechanisms.vault_part import VaultPart, divided
+from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.sweep.audit_settings import AuditSettings
 from labeldp.platform.sweep.configuration import (
     ConfigurationError,
@@ -27,9 +26,8 @@ from labeldp.platform.sweep.evaluation_settings import DEFAULT_SHARE, Estimate
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, plan_trials
 from labeldp.platform.sweep.trial import run_trial
-from labeldp.platform.vault.home_handle import HomeHandle
-from labeldp.platform.vault.vault_client import VaultClient
-from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels, VaultHome
+from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
+from labeldp.platform.vault.trial_labels import TrialLabels
 from labeldp.trainers.data.held_out import set_aside
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData
 from labeldp.trainers.performance import Device, Performance
@@ -45,40 +43,25 @@ BASE = TrialConfig(
 )
 
 
-class NearParts(VaultClient):
-    """A client whose vault is in this process, its last labels held out."""
+class HomeOf(TrialLabels):
+    """A trial's labels in a home in this process, some of them held out."""
 
     def __init__(self, data: LabelledData, budget: Budget | None = None) -> None:
-        super().__init__(home=HomeHandle(None), noise=OsEntropy())
-        assert data.held_out_labels is not None
-        every = np.append(data.train_labels, data.held_out_labels)
-        self.vault = LabelVault(labels=every, num_classes=3, budget=budget)
-        self.training, self.apart = divided(self.vault, training=len(data.train_labels))
-
-    def release(
-        self,
-        mechanism: Mechanism,
-        *public: NDArray[Any],
-        indices: NDArray[np.integer[Any]] | None = None,
-    ) -> Release:
-        return self._noted(self.training.release(mechanism, *public, indices=indices))
-
-    def release_held_out(self, mechanism: Mechanism, *public: NDArray[Any]) -> Release:
-        assert isinstance(self.apart, VaultPart)
-        return self._noted(self.apart.release(mechanism, *public))
-
-    def _noted(self, release: Release) -> Release:
-        self.keys.append(release.key)
-        return release
-
-    def epsilon(self, *, delta: float) -> tuple[float, float]:
-        return self.vault.epsilon(delta=0.0, keys=self.keys), 0.0
-
-    def canary_positions(self) -> NDArray[np.intp]:
-        return np.arange(3)
+        home = LabelHome(
+            SecretLabels(training=data.train_labels, held_out=data.held_out_labels, num_classes=3),
+            audit=AuditSettings(canaries=0, coin_canaries=0),
+            coin_seed=None,
+            places=HomePlaces(store=None, votes=None),
+            fingerprint="",
+            budget=budget,
+            authority=b"owner",
+        )
+        home.begin(b"owner", "a1")
+        super().__init__(home=home, noise=OsEntropy(), trial="a1")
 
     def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:
         self.keys_at_the_audit = list(self.keys)
+        super().audit(confidences, confidence=confidence, delta=delta)
 
 
 def no_test_split() -> LabelledData:
@@ -90,7 +73,7 @@ def no_test_split() -> LabelledData:
 @pytest.mark.parametrize("estimate", list(Estimate))
 def test_a_trial_without_test_labels_says_about_how_accurate_it_is(estimate: Estimate) -> None:
     data = no_test_split()
-    client = NearParts(data)
+    client = HomeOf(data)
     config = with_changes(BASE, {"evaluation.estimate": estimate})
     outcome = run_trial(config, data=data.public, vault=client, on_epoch=lambda metrics: None)
     metrics = outcome.metrics
@@ -108,7 +91,7 @@ def test_estimates_stand_beside_the_test_accuracy_where_there_is_a_test_split() 
     public, labels = small_table(examples=600)
     data = set_aside(LabelledData(public=public, train_labels=labels), share=0.25)
     config = with_changes(BASE, {"evaluation.epsilon": 8.0})
-    client = NearParts(data)
+    client = HomeOf(data)
     outcome = run_trial(config, data=data.public, vault=client, on_epoch=lambda metrics: None)
     found, error = (outcome.metrics[f"accuracy_estimated{end}"] for end in ("", "_error"))
     assert abs(found - outcome.metrics["accuracy"]) < 4.5 * np.hypot(error, 0.03)
@@ -117,7 +100,7 @@ def test_estimates_stand_beside_the_test_accuracy_where_there_is_a_test_split() 
 
 def test_an_estimate_over_the_budget_is_refused() -> None:
     data = no_test_split()
-    client = NearParts(data, budget=Budget(epsilon=2.0))
+    client = HomeOf(data, budget=Budget(epsilon=2.0))
     config = with_changes(BASE, {"evaluation.epsilon": 2.5})
     with pytest.raises(BudgetExceeded):
         run_trial(config, data=data.public, vault=client, on_epoch=lambda metrics: None)
@@ -167,13 +150,11 @@ def test_a_plan_prices_estimates_apart_from_the_training() -> None:
 def held_out_lines(*mechanisms: Mechanism, training: Sequence[Mechanism] = ()) -> Sequence[Charge]:
     """Lines of a ledger of 40 labels to train on and 10 that are held out."""
     vault = LabelVault(labels=np.arange(50) % 3, num_classes=3)
-    parts = divided(vault, training=40)
     for number, mechanism in enumerate(mechanisms):
         guesses = [np.full(10, number % 3)] if isinstance(mechanism, CorrectCount) else []
-        assert parts[1] is not None
-        parts[1].release(mechanism, *guesses)
+        vault.release(mechanism, *guesses, indices=np.arange(40, 50))
     for mechanism in training:
-        parts[0].release(mechanism)
+        vault.release(mechanism, indices=np.arange(40))
     return vault.charges()
 
 
@@ -226,8 +207,8 @@ def test_one_release_of_held_out_labels_serves_all_trials_that_are_left() -> Non
     check_left(shared, held_out_lines(own, training=[own]), 0.1)
 
 
-def a_home(folder: Path, *, held_out: NDArray[np.int64] | None) -> VaultHome:
-    return VaultHome(
+def a_home(folder: Path, *, held_out: NDArray[np.int64] | None) -> LabelHome:
+    return LabelHome(
         SecretLabels(training=np.arange(300) % 3, held_out=held_out, num_classes=3),
         audit=AuditSettings(canaries=60, coin_canaries=60),
         coin_seed=None,

@@ -22,7 +22,7 @@ from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.cli import command_line, sweep_command
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
-from labeldp.platform.records.tracking import TrackingUnusable
+from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep import data_loading, open_sweep, sweep_check
 from labeldp.platform.sweep.configuration import TrialConfig, flatten
 from labeldp.platform.sweep.sweep import Smoke, Sweep

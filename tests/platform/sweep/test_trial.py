@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -25,8 +25,7 @@ from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import PlannedTrial, ensembles_of
 from labeldp.platform.sweep.trial import Plans, Rungs, TrialOutcome, run_trial, tune_trial
-from labeldp.platform.vault.home_handle import HomeHandle
-from labeldp.platform.vault.vault_client import VaultClient
+from labeldp.platform.vault.trial_labels import TrialLabels
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.models.learner import Learner
@@ -46,11 +45,11 @@ TWO_STAGES = TrialConfig(
 )
 
 
-class NearVault(VaultClient):
+class NearVault(TrialLabels):
     """A client whose vault is in this process."""
 
     def __init__(self, vault: LabelVault) -> None:
-        super().__init__(home=HomeHandle(None), noise=SeededNoise(seed=0))
+        super().__init__(home=cast(Any, None), noise=SeededNoise(seed=0))
         self._vault = vault
 
     def release(

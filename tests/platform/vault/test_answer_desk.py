@@ -25,7 +25,7 @@ from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.answer_desk import AnswerDesk
-from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels, VaultHome
+from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.vote_store import VoteStoreUnusable
 from labeldp.trainers.methods.pate import teachers
 from labeldp.trainers.methods.pate.teachers import TeacherVotes
@@ -86,15 +86,6 @@ def test_ensembles_that_happen_to_vote_alike_share_no_answers(tmp_path: Path) ->
     one, two = (desk.answers(each, (REQUEST,), **asked) for each in (ENSEMBLE, other))
     assert set(one.keys).isdisjoint(two.keys) and len(vault.charges()) == 4
     assert desk.answers(other, (REQUEST,), **asked).keys == two.keys
-
-
-def test_answers_from_before_ensembles_were_named_are_read_again(tmp_path: Path) -> None:
-    desk, vault = a_desk(tmp_path)
-    votes = count_votes(train(desk), num_classes=3)
-    before = vault.release_from_votes(REQUEST, votes, noise=NOISE)
-    reply = desk.answers(ENSEMBLE, (REQUEST,), delta=1e-5, publish_cost=False, noise=NOISE)
-    assert reply.keys == (before.key,) and len(vault.charges()) == 1
-    np.testing.assert_array_equal(reply.values, before.values)
 
 
 def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
@@ -295,9 +286,9 @@ def test_no_label_is_in_what_is_kept(tmp_path: Path) -> None:
 
 def test_sweeps_beside_each_other_share_votes(tmp_path: Path) -> None:
     # Teachers learn from planted labels, and some of those are chosen by secret coins.
-    def a_home(name: str, *, shared: bool) -> VaultHome:
+    def a_home(name: str, *, shared: bool) -> LabelHome:
         (tmp_path / name).mkdir()
-        return VaultHome(
+        return LabelHome(
             SecretLabels(training=LABELS, num_classes=3),
             audit=AuditSettings(canaries=30, coin_canaries=30),
             coin_seed=None,
@@ -332,7 +323,7 @@ def test_secure_answers_and_their_published_cost_are_releases_of_their_own(tmp_p
 def test_what_is_known_of_answers_goes_to_the_driver_alone(tmp_path: Path) -> None:
     desk, vault = a_desk(tmp_path)
     train(desk)
-    home = VaultHome(
+    home = LabelHome(
         SecretLabels(training=LABELS, num_classes=3),
         audit=AuditSettings(canaries=30, coin_canaries=30),
         coin_seed=None,
@@ -361,7 +352,7 @@ def test_what_is_known_of_answers_goes_to_the_driver_alone(tmp_path: Path) -> No
 
 
 def test_a_count_of_held_out_labels_changes_no_price_of_the_answers(tmp_path: Path) -> None:
-    home = VaultHome(
+    home = LabelHome(
         SecretLabels(training=LABELS, held_out=LABELS[:20], num_classes=3),
         audit=AuditSettings(canaries=30, coin_canaries=30),
         coin_seed=None,

@@ -36,7 +36,7 @@ from labeldp.platform.vault.audits import (
     curve_of,
     evidence_path,
 )
-from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels, VaultHome
+from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.vault_store import StoreUnusable
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.settings.alibi import AlibiConfig, Noise
@@ -71,7 +71,7 @@ def confident_in(labels: NDArray[np.int64], num_classes: int, mass: float) -> ND
     return rows
 
 
-def start(folder: Path | None, *, labels: NDArray[np.int64] = LABELS, **extra: Any) -> VaultHome:
+def start(folder: Path | None, *, labels: NDArray[np.int64] = LABELS, **extra: Any) -> LabelHome:
     settings: dict[str, Any] = {
         "audit": HUNDREDS,
         "coin_seed": None,
@@ -82,7 +82,7 @@ def start(folder: Path | None, *, labels: NDArray[np.int64] = LABELS, **extra: A
         "budget": None,
         "authority": DRIVER,
     }
-    return VaultHome(SecretLabels(training=labels, num_classes=10), **{**settings, **extra})
+    return LabelHome(SecretLabels(training=labels, num_classes=10), **{**settings, **extra})
 
 
 # What is planted
@@ -337,7 +337,7 @@ def test_a_trial_has_every_audit_and_spends_little_on_them(noise: Noise) -> None
     home = start(None, labels=data.train_labels)
 
     class Client:
-        """As `VaultClient`, without Ray between trial and home."""
+        """As `TrialLabels`, without Ray between trial and home."""
 
         keys: ClassVar[list[str]] = []
 

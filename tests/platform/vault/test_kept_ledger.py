@@ -1,4 +1,4 @@
-"""kept_ledger: a vault's ledger is read as it lies there, and nothing of the vault changes."""
+"""vault_store: a vault's ledger is read as it lies there, and nothing of the vault changes."""
 
 import os
 import re
@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.accounting import RandomizedResponseEvent
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.vault.kept_ledger import read_ledger
 from labeldp.platform.vault.vault_identity import witness
-from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
-from tests.platform.vault.test_vault_store import OLD_SCHEMA, a_vault
+from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable, read_ledger
+from tests.platform.vault.test_vault_store import a_vault
 
 LAPLACE = LaplaceNoise(epsilon=1.0, num_classes=3)
 
@@ -27,12 +25,12 @@ def test_lines_come_back_with_their_time_and_the_store_stays_as_it_was(tmp_path:
     before = {each: each.read_bytes() for each in tmp_path.iterdir()}
     os.chmod(path, 0o444)
     kept = read_ledger(path)
-    assert [line.charge.key for line in kept.lines] == [line.key for line in vault.charges()]
-    assert kept.lines[0].charge.event == LAPLACE.event
-    indices = kept.lines[1].charge.indices
+    assert [charge.key for charge, _ in kept.lines] == [line.key for line in vault.charges()]
+    assert kept.lines[0][0].event == LAPLACE.event
+    indices = kept.lines[1][0].indices
     assert indices is not None and indices.tolist() == [0, 2]
-    for line in kept.lines:
-        assert line.made and re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", line.made)
+    for _, made in kept.lines:
+        assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", made)
     assert (kept.vault, kept.problems) == (SqliteStore(path).id, ())
     assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
 
@@ -57,23 +55,6 @@ def test_marks_are_equal_for_the_same_labels_under_one_secret_only(tmp_path: Pat
     assert mark("b.db", bytes(32), [0, 1, 2]) == first
     assert mark("c.db", bytes(32), [0, 1, 1]) != first
     assert mark("d.db", None, [0, 1, 2]) != first
-
-
-def test_a_store_of_before_times_were_kept_is_read_and_not_changed(tmp_path: Path) -> None:
-    path = tmp_path / "vault.db"
-    connection = sqlite3.connect(path)
-    connection.executescript(OLD_SCHEMA)
-    connection.close()
-    before = path.read_bytes()
-    kept = read_ledger(path)
-    assert [line.made for line in kept.lines] == [None, None]
-    assert kept.lines[0].charge.event == RandomizedResponseEvent(epsilon=0.5, num_classes=3)
-    assert kept.lines[1].charge.failure_probability == 4e-6
-    assert (kept.vault, kept.labels) == ("", "")
-    assert path.read_bytes() == before
-    # A later start adds lines that have a time, and leaves the others without.
-    a_vault(path).release(LAPLACE)
-    assert [line.made is None for line in read_ledger(path).lines] == [True, True, False]
 
 
 def test_a_copy_is_read_and_tells_its_draws_apart(tmp_path: Path) -> None:

@@ -17,10 +17,9 @@ from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.release_store import MemoryStore
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.mechanisms.vault_part import divided
 from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.release_figures import ReleasedByItself
-from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels, VaultHome
 
 CLASSES = 4
 LABELS = np.random.default_rng(0).integers(CLASSES, size=600)
@@ -51,11 +50,10 @@ def test_one_release_of_all_labels_is_found(mechanism: LocalMechanism) -> None:
 
 def test_held_out_labels_do_not_hide_it() -> None:
     store = MemoryStore()
-    training, held_out = divided(vault_of(store), training=500)
-    assert held_out is not None
-    held_out.release(RandomizedResponse(epsilon=1.0, num_classes=CLASSES))
+    vault, rows = vault_of(store), np.arange(len(LABELS))
+    vault.release(RandomizedResponse(epsilon=1.0, num_classes=CLASSES), indices=rows[500:])
     assert found(store, 500) is None  # nothing was asked of the labels to train on
-    training.release(LOCAL[0])
+    vault.release(LOCAL[0], indices=rows[:500])
     released = found(store, 500)
     assert released is not None and len(released.values) == 500
 
@@ -109,7 +107,7 @@ def test_figures_of_a_model_that_is_the_release_itself() -> None:
 
 def test_the_home_keeps_them_for_the_driver(tmp_path: Path) -> None:
     token = b"the driver"
-    home = VaultHome(
+    home = LabelHome(
         SecretLabels(training=LABELS, num_classes=CLASSES),
         audit=AuditSettings(canaries=50, coin_canaries=200),
         coin_seed=None,

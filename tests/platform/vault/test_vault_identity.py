@@ -96,13 +96,12 @@ def test_another_store_in_its_place_is_refused(path: Path, tmp_path: Path) -> No
         SqliteStore(path, moved=True)
 
 
-def test_a_store_of_before_places_were_kept_gets_one(path: Path) -> None:
+def test_a_store_that_lost_its_identity_and_its_witness_is_refused(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DROP TABLE identity")
     witness(path).unlink()
-    assert SqliteStore(path).id == SqliteStore(path).id
-    assert len(SqliteStore(path).charges()) == 2
-    assert witness(path).read_text() == f"{SqliteStore(path).id} 2\n", "it has one from now on"
+    with pytest.raises(StoreUnusable, match=r"vault\.lines is gone"):
+        SqliteStore(path)
 
 
 @pytest.mark.parametrize("moved", [False, True])
@@ -137,15 +136,6 @@ def test_the_same_number_in_another_file_system_is_a_copy(
         SqliteStore(path)
     SqliteStore(path, moved=True)
     SqliteStore(path)
-
-
-def test_a_store_of_before_file_systems_were_kept_goes_on(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE identity SET inode = ?", (str(path.stat().st_ino),))
-    SqliteStore(path)
-    with closing(sqlite3.connect(path)) as connection:
-        (kept,) = connection.execute("SELECT inode FROM identity").fetchone()
-    assert kept == f"{os.statvfs(path).f_fsid}:{path.stat().st_ino}"
 
 
 def test_another_name_of_the_same_file_is_refused(path: Path) -> None:

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from labeldp.mechanisms.accounting import (
     PureEvent,
     RandomizedResponseEvent,
     RenyiEvent,
-    epsilon_of,
 )
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
@@ -136,7 +134,10 @@ def test_a_charge_without_its_release_is_never_kept(tmp_path: Path) -> None:
     with sqlite3.connect(store.path) as connection:
         # A release can be inserted, the charge can't: both must go.
         connection.execute("INSERT INTO releases VALUES ('b', x'00')")
-        connection.execute("INSERT INTO charges (key, event, mechanism) VALUES ('c', '', '')")
+        connection.execute(
+            "INSERT INTO charges (key, event, mechanism, failure_probability, made) "
+            "VALUES ('c', '', '', 0.0, '')"
+        )
     connection.close()
     with pytest.raises(StoreUnusable):
         store.record(charge("c", PureEvent(epsilon=1.0)), np.ones(2), lines=2)
@@ -222,55 +223,6 @@ def test_a_path_below_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreUnusable, match="can't be used as a vault store"):
         SqliteStore(tmp_path / "file" / "vault.db")
     assert os.listdir(tmp_path) == ["file"]
-
-
-OLD_SCHEMA = """
-CREATE TABLE vault (version INTEGER NOT NULL, salt BLOB NOT NULL, labels TEXT);
-CREATE TABLE releases (key TEXT PRIMARY KEY, content BLOB NOT NULL);
-CREATE TABLE charges (
-    position INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE REFERENCES releases (key),
-    event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL);
-INSERT INTO vault VALUES (1, zeroblob(32), NULL);
-INSERT INTO releases VALUES ('a', ''), ('b', '');
-INSERT INTO charges (key, event, mechanism) VALUES
-    ('a', '{"name": "PureEvent", "epsilon": 0.5}',
-     '{"name": "RandomizedResponse", "epsilon": 0.5, "num_classes": 3}'),
-    ('b', '{"name": "GaussianEvent", "noise_multiplier": 4.0}',
-     '{"name": "PublishedCost", "delta": 1e-05, "tail": 4e-06}');
-"""
-
-
-def test_a_ledger_from_before_lines_declared_their_failures_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "vault.db"
-    connection = sqlite3.connect(path)
-    connection.executescript(OLD_SCHEMA)
-    connection.close()
-    gaussian = GaussianEvent(noise_multiplier=4.0)
-    total = epsilon_of([PureEvent(epsilon=0.5), gaussian], delta=1e-5 - 4e-6)
-    for _ in range(2):  # the second time with the column that the first one added
-        vault = a_vault(path)
-        first, second = vault.charges()
-        assert first.event == RandomizedResponseEvent(epsilon=0.5, num_classes=3)
-        assert (first.failure_probability, second.failure_probability) == (0.0, 4e-6)
-        assert second.event == gaussian
-        assert vault.epsilon(delta=1e-5) == total
-    # What is added declares, and what is there stays as it was written.
-    vault.release(LaplaceNoise(epsilon=0.25, num_classes=3))
-    line = replace(charge("failing", gaussian), failure_probability=1e-6)
-    store = SqliteStore(path)
-    store.record(line, np.zeros(2), lines=3)
-    assert [each.failure_probability for each in store.charges()] == [0.0, 4e-6, 0.0, 1e-6]
-    connection = sqlite3.connect(path)
-    written = connection.execute("SELECT failure_probability FROM charges").fetchall()
-    connection.close()
-    assert written == [(None,), (None,), (0.0,), (1e-6,)]
-
-
-def test_a_parameter_called_tail_is_no_failure_once_lines_declare(tmp_path: Path) -> None:
-    line = replace(charge("a", PureEvent(epsilon=1.0)), mechanism={"name": "Any", "tail": 0.3})
-    SqliteStore(tmp_path / "vault.db").record(line, np.zeros(2), lines=0)
-    (again,) = SqliteStore(tmp_path / "vault.db").charges()
-    assert (again.mechanism["tail"], again.failure_probability) == (0.3, 0.0)
 
 
 def test_a_release_too_long_for_one_value_is_kept_in_parts(

@@ -1,7 +1,6 @@
 """Kernel moments: exact where there is no noise, honest about noise, blind to labels."""
 
 import numpy as np
-import pytest
 import torch
 from numpy.typing import NDArray
 
@@ -50,17 +49,6 @@ def test_one_seed_finds_the_same_directions_whatever_the_threads() -> None:
     for other in found[1:]:
         assert np.array_equal(found[0].values, other.values)
         assert np.array_equal(found[0].strengths, other.strengths)
-
-
-@pytest.mark.parametrize("noise_std", [0.1, 5.0, 200.0])
-def test_weights_are_rows_that_the_mechanism_takes(noise_std: float) -> None:
-    directions, labels = directions_of_digits()
-    query = moment_query(directions, noise_std=noise_std, tolerated=0.1)
-    assert np.linalg.norm(query.weights, axis=1).max() <= 1 + 1e-6
-    moments = LabelMoments(noise_std=noise_std, num_classes=10).release(
-        labels, query.weights, generator=np.random.default_rng(0)
-    )
-    assert query.scores(moments, noise_std=noise_std).shape == (len(labels), 10)
 
 
 def divided_by_length(rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -127,30 +115,3 @@ def test_without_noise_it_is_kernel_regression() -> None:
     # The least-squares fit to centered labels, but for the rows that were shortened.
     assert (scores.argmax(1) == labels).mean() > 0.99
     np.testing.assert_allclose(scores.sum(1), 1, atol=0.15)
-
-
-def test_under_heavy_noise_scores_fall_back_to_uniform() -> None:
-    directions, _ = directions_of_digits()
-    query = moment_query(directions, noise_std=1e6, tolerated=0.1)
-    moments = np.random.default_rng(0).normal(scale=1e6, size=(query.weights.shape[1], 10))
-    np.testing.assert_allclose(query.scores(moments, noise_std=1e6), 0.1, atol=0.05)
-
-
-def test_examples_that_are_all_the_same_have_one_direction() -> None:
-    directions = kernel_directions(torch.ones(50, 4), landmarks=10, seed=0)
-    assert directions.values.shape == (50, 1)
-    query = moment_query(directions, noise_std=1.0, tolerated=0.1)
-    assert np.isfinite(query.scores(np.array([[5.0, 2.0]]), noise_std=1.0)).all()
-
-
-@pytest.mark.parametrize(("landmarks", "message"), [(51, "landmarks is 51"), (1, "landmarks is 1")])
-def test_bad_landmarks(landmarks: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        kernel_directions(torch.rand(50, 4), landmarks=landmarks, seed=0)
-
-
-@pytest.mark.parametrize("tolerated", [0.0, -1.0, float("nan")])
-def test_bad_tolerance(tolerated: float) -> None:
-    directions = kernel_directions(torch.rand(50, 4), landmarks=20, seed=0)
-    with pytest.raises(ValueError, match="tolerated is"):
-        moment_query(directions, noise_std=1.0, tolerated=tolerated)

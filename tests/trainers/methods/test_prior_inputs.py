@@ -45,28 +45,6 @@ def test_clusters_follow_from_features_and_seed() -> None:
     assert np.array_equal(groups, clusters_of(rows, clusters=2, seed=0))
 
 
-def test_as_many_clusters_as_examples_and_one_more() -> None:
-    rows = torch.rand(12, 3, generator=torch.Generator().manual_seed(0))
-    assert clusters_of(rows, clusters=12, seed=0).max() <= 11
-    with pytest.raises(ValueError, match="clusters is 13, but there are 12 examples"):
-        clusters_of(rows, clusters=13, seed=0)
-
-
-def test_directions_are_found_once_for_all_epsilons(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, found = load("digits", limit=60), []
-
-    def counted(*args: Any, **settings: Any) -> Any:
-        found.append(settings)
-        return kernel_directions(*args, **settings)
-
-    monkeypatch.setattr(prior_inputs, "kernel_directions", counted)
-    settings = PriorSettings(source=PriorSource.MOMENTS, landmarks=20)
-    for epsilon in (1.0, 2.0):
-        vault = LabelVault(labels=data.train_labels, num_classes=10)
-        settings.learn(data.public, vault, epsilon=epsilon, delta=1e-5)
-    assert len(found) == 1
-
-
 @pytest.mark.parametrize(
     ("settings", "module", "name"),
     [

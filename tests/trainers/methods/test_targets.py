@@ -7,13 +7,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.posterior import PostProcessing, posterior
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.trainers.methods.alibi import BayesTargets, FixedTargets, targets_of
 from labeldp.trainers.models.schedules import soft_cross_entropy
-from labeldp.trainers.settings.noise import LabelMechanism, Noise, label_mechanism
+from labeldp.trainers.settings.noise import LabelMechanism
 
 MECHANISMS: list[LabelMechanism] = [
     LaplaceNoise(epsilon=2.0, num_classes=4),
@@ -48,14 +47,6 @@ def test_only_labels_without_noise_are_smoothed() -> None:
             assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("noise", list(Noise))
-def test_a_mechanism_costs_what_was_asked_for(noise: Noise) -> None:
-    mechanism = label_mechanism(noise, epsilon=1.5, delta=1e-6, num_classes=3)
-    cost = epsilon_of([mechanism.event], delta=1e-6)
-    assert cost == (np.inf if noise is Noise.NONE else pytest.approx(1.5, rel=1e-9))
-    assert noise is Noise.NONE or cost <= 1.5 * (1 + 1e-12)
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
 @pytest.mark.parametrize("rule", list(PostProcessing))
 def test_every_rule_gives_probabilities_for_every_release(
@@ -84,13 +75,6 @@ def test_the_prior_is_used_and_gets_no_gradient(mechanism: LabelMechanism) -> No
         np.asarray(mechanism.log_likelihood(values)), log_prior.detach().double().numpy()
     )
     np.testing.assert_allclose(batch.numpy(), exact, atol=2e-6)
-
-
-@pytest.mark.parametrize("rule", list(PostProcessing))
-def test_labels_without_noise_are_taken_as_they_are(rule: PostProcessing) -> None:
-    targets = targets_of(LABELS, NoNoise(num_classes=4), rule)
-    assert isinstance(targets, FixedTargets)
-    np.testing.assert_array_equal(targets.soft_labels.numpy(), np.eye(4)[LABELS])
 
 
 def test_hard_labels_of_randomized_response_are_the_released_ones() -> None:

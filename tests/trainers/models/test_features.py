@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.models.features import described_by_features, label_free_features
 from labeldp.trainers.models.patches import PatchFeatures
@@ -22,21 +21,6 @@ def test_features_are_centered_and_of_unit_size() -> None:
         train = label_free_features(data, SMALL).train
         assert train.mean(0).abs().max() < 1e-4
         assert train.square().sum(1).mean() == pytest.approx(1, abs=1e-3)
-
-
-def test_a_constant_column_is_nothing() -> None:
-    data, _ = small_table()
-    table = data.train_features.clone()
-    table[:, 2] = 7.0
-    constant = PublicData(
-        name="constant",
-        num_classes=3,
-        train_features=table,
-        test_features=data.test_features,
-        test_labels=data.test_labels,
-    )
-    features = label_free_features(constant)
-    assert (features.train[:, 2] == 0).all() and (features.test[:, 2] == 0).all()
 
 
 def test_features_are_kept_by_content(tmp_path: Path) -> None:
@@ -70,15 +54,6 @@ def test_what_made_the_features_makes_them_again(tmp_path: Path, kept: bool) -> 
         plain = json.loads(json.dumps(described.preprocessing.described()))
         restored = Preprocessing.restored(plain, described.preprocessing.arrays())
         assert torch.equal(restored(raw), described.test_features)
-
-
-def test_values_without_their_encoder_are_computed_again(tmp_path: Path) -> None:
-    data, _ = small_images()
-    first = label_free_features(data, SMALL, folder=tmp_path)
-    (step,) = tmp_path.glob("*.step.npz")
-    step.unlink()  # kept by a version that kept no encoders
-    again = label_free_features(data, SMALL, folder=tmp_path)
-    assert step.exists() and torch.equal(again.test, first.test)
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

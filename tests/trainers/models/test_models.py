@@ -87,12 +87,6 @@ def test_the_small_networks_treat_every_image_alone() -> None:
         torch.testing.assert_close(model(images)[:2], model(images[:2]))
 
 
-def test_tables() -> None:
-    model = build_model(ModelName.MLP, input_shape=(5,), num_classes=2, seed=0, width=8)
-    assert model(torch.zeros(3, 5)).shape == (3, 2)
-    assert count_parameters(model) == 5 * 8 + 8 + 8 * 2 + 2
-
-
 def test_refusals() -> None:
     with pytest.raises(ValueError, match=r"small_cnn needs images.*mlp takes any"):
         build_model(ModelName.SMALL_CNN, input_shape=(30,), num_classes=2, seed=0)
@@ -122,14 +116,3 @@ def test_dropout_repeats_resumes_and_rests_when_nothing_is_learned() -> None:
     mean = torch.stack([first(inputs) for _ in range(3000)]).mean(0)
     first.eval()
     torch.testing.assert_close(mean, first(inputs), rtol=0, atol=0.05)
-
-
-@pytest.mark.parametrize("dropout", [-0.1, 1.0, float("nan")])
-def test_dropout_out_of_range(dropout: float) -> None:
-    with pytest.raises(ValueError, match="dropout"):
-        build_model(ModelName.MLP, input_shape=(6,), num_classes=3, seed=1, dropout=dropout)
-
-
-def test_dropout_belongs_to_the_mlp() -> None:
-    with pytest.raises(ValueError, match="above 0 for mlp only"):
-        build_model(ModelName.SMALL_CNN, input_shape=(1, 8, 8), num_classes=3, seed=1, dropout=0.5)

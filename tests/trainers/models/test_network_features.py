@@ -54,12 +54,6 @@ def test_in_batches_it_is_the_same_and_a_mirror_image_is_averaged_in() -> None:
         torch.testing.assert_close(mean, (one + other) / 2, atol=1e-5, rtol=1e-4)
 
 
-def test_no_hook_stays_behind() -> None:
-    network = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
-    described(network, torch.zeros(5, 4))
-    assert not network[1]._forward_pre_hooks
-
-
 def test_a_network_without_a_linear_layer_is_told_what_to_do() -> None:
     with pytest.raises(ValueError, match="Conv2d has no linear layer"):
         described(nn.Conv2d(3, 2, 3), images())

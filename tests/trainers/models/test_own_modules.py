@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.trainers.models.own_models import OwnModuleMissing, here_too, own_module
+from labeldp.trainers.models.own_models import OwnModuleMissing, own_module
 
 
 @pytest.fixture(autouse=True)
@@ -27,10 +27,3 @@ def test_what_it_raises_is_said() -> None:
     Path("own_that_fails.py").write_text("raise RuntimeError('no such thing')\n")
     with pytest.raises(OwnModuleMissing, match=r"RuntimeError: no such thing\); put it into the"):
         own_module("own_that_fails")
-
-
-def test_installed_modules_come_first() -> None:
-    Path("colorsys.py").write_text("")
-    with here_too():
-        assert sys.path[-1] == str(Path.cwd())
-    assert hasattr(own_module("colorsys"), "rgb_to_hsv")

@@ -1,17 +1,13 @@
 """Patch features: against a patch-by-patch encoder, seeds, quality on real images, refusals."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.methods.pate.closed_forms import train_probes, vote
 from labeldp.trainers.models import patches as module
 from labeldp.trainers.models.patches import PatchEncoder, PatchFeatures
-from tests.real_data import real_data_root
 from tests.trainers.small_data import small_images
 
 SMALL = PatchFeatures(patch=3, centers=7, cells=2, dimensions=5, sampled_patches=300)
@@ -64,44 +60,8 @@ def test_seeds_repeat_and_flat_images_are_described() -> None:
     assert not torch.equal(first, other)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"patch": 1}, "patch is 1"),
-        ({"centers": 300, "sampled_patches": 200}, "sampled_patches is 200"),
-        ({"cells": 0}, "cells is 0"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        PatchFeatures(**settings)
-
-
 def test_images_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 8 x 8: take a smaller patch"):
         PatchFeatures().fit(torch.zeros(9, 1, 7, 9, dtype=torch.uint8))
     with pytest.raises(ValueError, match="uint8"):
         PatchFeatures().fit(torch.zeros(9, 1, 9, 9))
-
-
-def test_a_probe_on_fashion_mnist_is_far_above_one_on_pixels() -> None:
-    labelled = load("fashion_mnist", root=real_data_root("fashion_mnist"), limit=6000)
-    public, labels = labelled.public, labelled.train_labels
-    settings = PatchFeatures(
-        centers=64, dimensions=200, sampled_patches=20_000, sampled_images=2000
-    )
-    began = time.process_time()
-    encoder = settings.fit(public.train_features)
-    train, test = encoder(public.train_features), encoder(public.test_features[:2000])
-    assert time.process_time() - began < 30
-
-    def accuracy(train: torch.Tensor, test: torch.Tensor) -> float:
-        probe = train_probes(train, [np.arange(len(train))], [labels], 10, ridge=1.0)
-        return float((vote(probe, test)[0] == public.test_labels[:2000]).mean())
-
-    pixels, others = (
-        part.flatten(1).float() / 255 / 28
-        for part in (public.train_features, public.test_features[:2000])
-    )
-    assert accuracy(train, test) > 0.84
-    assert accuracy(train, test) > accuracy(pixels - pixels.mean(0), others - pixels.mean(0)) + 0.02

@@ -67,21 +67,6 @@ def test_an_image_and_its_mirror_image_are_the_same(side: int) -> None:
     assert (encoder(images.flip(2)) - encoder(images)).abs().max() > 1e-2
 
 
-def test_features_are_centered_and_of_unit_size_and_components_fall() -> None:
-    images = small_images(channels=3, examples=60)[0].train_features
-    features = SMALL.fit(images)(images)
-    assert features.mean(0).abs().max() < 1e-3
-    assert features.square().sum(1).mean() == pytest.approx(1, abs=1e-2)
-    spreads = {}
-    for flattening in (0.0, 0.5, 1.0):
-        features = replace(SMALL, flattening=flattening).fit(images)(images)
-        spread = features.square().mean(0).sqrt()
-        spreads[flattening] = spread / spread[0]
-    assert (spreads[0.0][1:] < spreads[0.0][:-1]).all()
-    torch.testing.assert_close(spreads[0.5], spreads[0.0].sqrt(), atol=1e-2, rtol=1e-2)
-    torch.testing.assert_close(spreads[1.0], torch.ones(5), atol=1e-2, rtol=1e-2)
-
-
 def test_the_strongest_directions_are_those_of_a_full_decomposition() -> None:
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(300, 200, generator=generator) * torch.linspace(3, 0.1, 200)
@@ -127,23 +112,6 @@ def test_what_is_kept_and_read_makes_the_same_features(
     assert restored.steps[-1].shape == (5,)
     label_free_features(data, replace(settings, threshold=0.1), folder=tmp_path)
     assert len(list(tmp_path.glob("*.npy"))) == 2
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"patch": 1}, "patch is 1"),
-        ({"filters": 7}, "filters is 7; half of them are mirror images"),
-        ({"filters": 300, "sampled_patches": 200}, "sampled_patches is 200"),
-        ({"cells": 0}, "cells is 0"),
-        ({"flattening": 1.5}, "flattening is 1.5"),
-        ({"whitening": 0.0}, "whitening is 0"),
-        ({"precision": "half"}, "precision"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        RandomPatchFeatures(**settings)  # type: ignore[arg-type]
 
 
 def test_images_that_do_not_fit_are_refused() -> None:

@@ -11,7 +11,6 @@ from torch.nn import functional
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models import learner as learners
 from labeldp.trainers.models.learner import Learner
-from labeldp.trainers.models.predictors import NetworkPredictor
 from labeldp.trainers.models.recipe import Flip, Recipe
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Device, Performance
@@ -66,14 +65,6 @@ class Trained:
         return functional.cross_entropy(logits, self.labels[rows])
 
 
-def test_it_learns() -> None:
-    trained = Trained(replace(QUICK, epochs=8))
-    assert trained.learner.evaluate() < 0.5
-    for _ in range(8):
-        trained.epoch()
-    assert trained.learner.evaluate() > 0.9
-
-
 def test_it_continues_from_a_state_bit_for_bit_at_either_parity() -> None:
     for done in (1, 2):
         whole = Trained()
@@ -83,14 +74,6 @@ def test_it_continues_from_a_state_bit_for_bit_at_either_parity() -> None:
         resumed.learner.load_state_dict(whole.learner.state_dict())
         assert [whole.epoch() for _ in range(2)] == [resumed.epoch() for _ in range(2)]
         np.testing.assert_array_equal(whole.predicted(), resumed.predicted())
-
-
-def test_what_is_kept_predicts_bit_for_bit() -> None:
-    trained = Trained()
-    trained.epoch()
-    predictor = trained.learner.predictor()
-    again = NetworkPredictor.restored(predictor.described(), predictor.arrays())
-    np.testing.assert_array_equal(again.predict(trained.data.test_features), trained.predicted())
 
 
 def test_an_alternating_flip_shows_each_image_both_ways_in_two_epochs(
@@ -115,13 +98,6 @@ def test_an_alternating_flip_shows_each_image_both_ways_in_two_epochs(
         assert (one in shown[0]) != (other in shown[0])
         assert (one in shown[0]) == (other in shown[1])
     assert 0.35 < np.mean([one in shown[0] for one in plain]) < 0.65
-
-
-def test_no_flip_leaves_crops() -> None:
-    trained = Trained(replace(QUICK, recipe=Recipe(flip=Flip.NONE, crop=0)))
-    rows = torch.arange(50)
-    batch = trained.learner._inputs(rows)
-    assert torch.equal(batch, trained.learner._normalized(trained.data.train_features[:50]))
 
 
 def test_the_average_judges_and_the_last_weights_go_on() -> None:
@@ -156,21 +132,6 @@ def test_a_rate_that_moves_at_every_step() -> None:
     assert np.diff(rates[:7]) == pytest.approx(0.8 / 6) and np.diff(rates[6:]) == pytest.approx(
         -1 / 18
     )
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"average_decay": 1.0}, "average_decay is 1.0; it must be below 1"),
-        ({"label_smoothing": -0.1}, "label_smoothing is -0.1"),
-        ({"bias_rate": 0.0}, "bias_rate is 0.0"),
-        ({"crop": -1}, "crop is -1"),
-        ({"flip": "sideways"}, "flip is 'sideways'.*random, alternating, none"),
-    ],
-)
-def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Recipe(**settings)
 
 
 def test_tables_have_no_mirror_image() -> None:

@@ -5,7 +5,6 @@ import pickle
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional
 
 from labeldp.trainers.models.schedules import (
@@ -13,7 +12,6 @@ from labeldp.trainers.models.schedules import (
     TrainingDiverged,
     batches,
     rate_factor,
-    sgd,
     soft_cross_entropy,
 )
 from tests.shared_material import shared_path
@@ -55,27 +53,6 @@ def test_the_triangle_rises_and_falls_in_straight_lines_within_epochs() -> None:
     assert [each for each in Schedule if each.every_step] == [Schedule.TRIANGLE]
 
 
-def test_steps_scale_with_the_number_of_epochs() -> None:
-    for epochs in (10, 20, 50, 100, 400):
-        factors = [
-            rate_factor(epoch, epochs=epochs, schedule=Schedule.STEPS, warmup=0.0)
-            for epoch in range(epochs)
-        ]
-        for step in range(4):
-            first = -(-3 * step * epochs // 10)  # the first epoch at 0.3 * step of all, rounded up
-            assert factors[first] == pytest.approx(0.2**step, rel=1e-12)
-            assert step == 0 or factors[first - 1] == pytest.approx(0.2 ** (step - 1), rel=1e-12)
-
-
-def test_cosine_falls_along_half_a_period() -> None:
-    factors = [
-        rate_factor(epoch, epochs=10, schedule=Schedule.COSINE, warmup=0.0) for epoch in range(10)
-    ]
-    assert factors[0] == 1.0
-    assert factors[5] == pytest.approx(0.5)
-    assert factors[9] == pytest.approx(0.02447, abs=1e-5)
-
-
 def test_batches_hold_each_example_once() -> None:
     generator = torch.Generator().manual_seed(0)
     passes = [list(batches(103, 10, generator)) for _ in range(2)]
@@ -85,21 +62,6 @@ def test_batches_hold_each_example_once() -> None:
     assert not torch.equal(torch.cat(passes[0]), torch.cat(passes[1]))
     again = list(batches(103, 10, torch.Generator().manual_seed(0)))
     assert torch.equal(torch.cat(again), torch.cat(passes[0]))
-
-
-@pytest.mark.parametrize("count", [1, 9, 10])
-def test_few_examples_make_one_batch(count: int) -> None:
-    (only,) = batches(count, 10, torch.Generator())
-    assert sorted(only.tolist()) == list(range(count))
-
-
-def test_decay_reaches_all_or_weights_only() -> None:
-    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2, bias=False))
-    (everything,) = sgd(model, learning_rate=0.1, weight_decay=0.5).groups
-    assert len(everything.parameters) == 5 and everything.weight_decay == 0.5
-    weights, others = sgd(model, learning_rate=0.1, weight_decay=0.5, decay_all=False).groups
-    assert [p.ndim for p in weights.parameters] == [2, 2] and weights.weight_decay == 0.5
-    assert [p.ndim for p in others.parameters] == [1, 1, 1] and others.weight_decay == 0.0
 
 
 def test_soft_cross_entropy_is_torchs() -> None:

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from labeldp.trainers.models.optimization import ParameterGroup, Sgd, parameter_groups
-from labeldp.trainers.models.schedules import sgd
+from labeldp.trainers.models.optimization import ParameterGroup, Sgd, parameter_groups, sgd
 
 
 def network() -> nn.Module:
@@ -143,7 +142,7 @@ def test_a_state_continues_and_stays_as_it_is() -> None:
 def test_the_compiler_is_not_loaded() -> None:
     """Why this is not torch's class; when this fails with that class too, take that class."""
     program = (
-        "import sys, torch; from labeldp.trainers.models.schedules import sgd;"
+        "import sys, torch; from labeldp.trainers.models.optimization import sgd;"
         "m = torch.nn.Linear(2, 2);"
         "o = sgd(m, learning_rate=.1); m(torch.ones(1, 2)).sum().backward(); o.step();"
         "sys.exit('torch._dynamo' in sys.modules)"

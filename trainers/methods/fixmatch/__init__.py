@@ -37,10 +37,12 @@ from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment, Views
 from labeldp.trainers.models.augmentation import CropAndFlip
 from labeldp.trainers.models.evaluation import Evaluation, logits_of
+from labeldp.trainers.models.optimization import sgd
 from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels
-from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged, sgd
+from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.fixmatch import FixMatchConfig, WeakBranch
+from labeldp.trainers.trainer import Trainer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +141,7 @@ class ShuffledStream:
         self._rest = state["rest"].cpu().clone()
 
 
-class FixMatch:
+class FixMatch(Trainer):
     """A network that is trained on some labels and all examples."""
 
     def __init__(
@@ -152,19 +154,7 @@ class FixMatch:
         seed: int,
         performance: Performance | None = None,
     ) -> None:
-        """Set up the first step.
-
-        Args:
-            config: How to train.
-            data: Public features and test split; all training examples serve as unlabeled ones.
-            indices: Training examples that have a label [M], each once.
-            labels: The labels [M]: a teacher's shard, or answers of an ensemble.
-            seed: Of initial weights, order and augmentation.
-            performance: Where and how fast; the defaults if not given.
-
-        Raises:
-            ValueError: Indices or labels that do not fit the data, or a network that does not.
-        """
+        """Set up the first step."""
         _validate.whole(seed=seed)
         performance = Performance() if performance is None else performance
         performance.limit_threads()
@@ -203,11 +193,7 @@ class FixMatch:
         self.epoch_number = 0
 
     def epoch(self) -> EpochMetrics:
-        """Train for one epoch and evaluate.
-
-        Raises:
-            TrainingDiverged: The loss is not finite any more.
-        """
+        """Train for one epoch and evaluate."""
         started = time.perf_counter()
         first = self.epoch_number * self.steps_per_epoch
         self.epoch_number += 1

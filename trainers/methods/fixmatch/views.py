@@ -86,9 +86,6 @@ class RandAugment:
             images: uint8 [B, C, H, W], C = 1 or 3.
             generator: Where the draws come from. A generator of the CPU gives the same draws
                 whatever the images' device.
-
-        Raises:
-            ValueError: Images of another type or shape.
         """
         return self.carry_out(images, self.draw(len(images), generator))
 

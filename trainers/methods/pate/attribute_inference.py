@@ -118,9 +118,6 @@ def infer_attribute(phd: NDArray[Any], others: NDArray[Any]) -> AttributeInferen
     Args:
         phd: Counts on PhD holders [P, K].
         others: Counts on the others [O, K].
-
-    Raises:
-        ValueError: An empty group, or groups with different numbers of classes.
     """
     if phd.ndim != 2 or others.ndim != 2 or not len(phd) or phd.shape[1] != others.shape[1]:
         raise ValueError(
@@ -148,11 +145,6 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
     Args:
         folder: Where `adult.data` and `adult.test` lie.
         ensemble: The teachers.
-
-    Raises:
-        DatasetMissing: A file is not there.
-        DataFileError: A file is damaged.
-        ValueError: More teachers than training rows.
     """
     train, train_labels = read_adult_rows(folder / "adult.data")
     test, test_labels = read_adult_rows(folder / "adult.test")

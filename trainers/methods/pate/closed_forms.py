@@ -110,9 +110,6 @@ def vote(probes: Probes, query_features: Tensor) -> NDArray[np.uint8]:
 
     Returns:
         Classes [T, Q].
-
-    Raises:
-        ValueError: Features of another width, or not finite.
     """
     _check_features(query_features, "query_features")
     teachers, width, classes = probes.weights.shape

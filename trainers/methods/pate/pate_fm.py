@@ -36,28 +36,6 @@ from labeldp.trainers.settings.student import StudentConfig, StudentKind
 from labeldp.trainers.trainer import LabelSource, Trainer
 
 
-class Student(Protocol):
-    """A model in training."""
-
-    def epoch(self) -> EpochMetrics:
-        """Train for one epoch and evaluate."""
-
-    def predict(self, features: Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K]."""
-
-    def predictor(self) -> Predictor:
-        """Return what predicts, apart from what trains it."""
-
-    def evaluate(self) -> float:
-        """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return all that a bit-identical continuation needs."""
-
-    def load_state_dict(self, state: Any) -> None:
-        """Continue from where `state` was taken."""
-
-
 def start_student(
     config: StudentConfig,
     *,
@@ -66,7 +44,7 @@ def start_student(
     labels: NDArray[np.int64],
     seed: int,
     performance: Performance,
-) -> Student:
+) -> Trainer:
     """Set a student up.
 
     Args:
@@ -76,9 +54,6 @@ def start_student(
         labels: The answers [M].
         seed: Of its training.
         performance: Where and how fast.
-
-    Raises:
-        ValueError: No answers, or a student that does not fit the features.
     """
     if len(indices) == 0:
         raise ValueError(
@@ -140,7 +115,7 @@ class _NetworkStudent(OneNetwork):
         )
 
 
-class _ClosedFormStudent:
+class _ClosedFormStudent(Trainer):
     """A model that is fitted at once; its only epoch fits it."""
 
     def __init__(
@@ -182,7 +157,7 @@ class _ClosedFormStudent:
     def state_dict(self) -> dict[str, Any]:
         return {"fitted": self._predictor is not None}
 
-    def load_state_dict(self, state: Any) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if state["fitted"]:
             self._predictor = self._fit()
 
@@ -295,10 +270,6 @@ def started(
         labels: Where answers are asked for.
         seed: Of the students.
         performance: Where and how fast.
-
-    Raises:
-        BudgetExceeded: A release would take a label over the budget.
-        ValueError: Nothing was answered, or settings that don't fit the data.
     """
     positions = config.ensemble.query_positions(len(data.train_features))
     rounds = config.rounds
@@ -312,7 +283,7 @@ def started(
             config.ensemble, rounds[:count], scores, delta=config.delta, publish_cost=publish
         )
 
-    def student(released: NDArray[np.int64], seed: int) -> Student:
+    def student(released: NDArray[np.int64], seed: int) -> Trainer:
         """One who learns from answers, and from what the prior is sure of."""
         indices, known = _answered(positions, released)
         if prior is not None:
@@ -343,23 +314,13 @@ def started(
 class Pate(Trainer):
     """Students of one ensemble, trained one after the other."""
 
-    def __init__(self, students: list[Student], *, epochs_each: int, answered: int) -> None:
-        """Take students that have not begun.
-
-        Args:
-            students: All of the same answers.
-            epochs_each: Epochs of every student.
-            answered: Labels they learn from.
-        """
+    def __init__(self, students: list[Trainer], *, epochs_each: int, answered: int) -> None:
+        """Take students that have not begun."""
         self.students = students
         self._epochs_each, self._answered, self._epoch = epochs_each, answered, 0
 
     def epoch(self) -> EpochMetrics:
-        """Train the student whose turn it is for one epoch.
-
-        Raises:
-            TrainingDiverged: The loss is not finite any more.
-        """
+        """Train the student whose turn it is for one epoch."""
         metrics = self.students[self._epoch // self._epochs_each].epoch()
         self._epoch += 1
         return EpochMetrics(
@@ -377,7 +338,8 @@ class Pate(Trainer):
 
     def predictor(self) -> MeanPredictor:
         """Return the students, apart from what trains them."""
-        return MeanPredictor(parts=tuple(student.predictor() for student in self.students))
+        found = (student.predictor() for student in self.students)
+        return MeanPredictor(parts=tuple(part for part in found if part is not None))
 
     def evaluate(self) -> float:
         """Mean accuracy of the students on the public test split; NaN where there is none."""

@@ -76,9 +76,6 @@ def train_and_vote(
 
     Returns:
         Votes [n, Q].
-
-    Raises:
-        TrainingDiverged: The loss of one of them is not finite any more.
     """
     votes = np.empty((len(shards), len(queries)), dtype=np.uint8)
     sizes = np.array([len(shard.labels) for shard in shards])
@@ -225,9 +222,6 @@ class TeacherVotes:
 
         Returns:
             Votes [n, Q].
-
-        Raises:
-            ValueError: Data that these teachers can't learn from.
         """
         self.config.check_data(data)
         queries = data.train_features[

@@ -155,13 +155,6 @@ def test_predictions_come_from_the_average() -> None:
     assert not torch.equal(next(trainer.network.parameters()), next(trainer.average.parameters()))
 
 
-def test_only_given_labels_are_learned() -> None:
-    # Without unlabeled loss, labels outside the shard can't matter: there is no way to pass them.
-    trainer = start(indices=np.array([3]), labels=np.array([2]))
-    assert trainer.epoch().loss > 0
-    assert trainer._rows.tolist() == [3] and trainer._labels.tolist() == [2]
-
-
 def test_divergence_is_said() -> None:
     with pytest.raises(TrainingDiverged, match=r"epoch 1, at learning rate .*e\+37"):
         start(replace(QUICK, learning_rate=1e38)).epoch()

@@ -33,13 +33,3 @@ def test_flat_and_nearly_flat_images(operation: Operation) -> None:
     ones = torch.ones(4, dtype=torch.int64)
     for row, image in enumerate(apply(operation, flat, ones, ones)):
         assert torch.equal(image, from_pillow(operate(operation, to_pillow(flat[row]), 1, 1)))
-
-
-def test_other_shapes_than_squares() -> None:
-    images = sample_tiles(side=32, count=36)[:, :, :20]
-    magnitudes, signs = torch.arange(36) % 9 + 1, torch.arange(36) // 9 % 2 * 2 - 1
-    for operation in Operation:
-        ours = apply(operation, images, magnitudes, signs)
-        for row, image in enumerate(images):
-            theirs = operate(operation, to_pillow(image), int(magnitudes[row]), int(signs[row]))
-            assert torch.equal(ours[row], from_pillow(theirs)), f"{operation}, image {row}"

@@ -60,17 +60,6 @@ def test_the_rate_falls_as_published() -> None:
         assert cosine_factor(int(step), steps=1000) == pytest.approx(factor, abs=1e-12)
 
 
-def test_interleaving_a_batch_changes_nothing_in_one_process() -> None:
-    # The published code deals a batch out over devices in this order; with one device batch
-    # normalization sees the same batch either way, so there is no such step here.
-    structure = json.loads(shared_path("oracle", "antipodes", "structure.json").read_text())
-    order = torch.tensor(structure["interleave_30_size15"])
-    network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 3))
-    network = network.double().train()
-    batch = torch.randn(30, 1, 8, 8, dtype=torch.float64)
-    torch.testing.assert_close(network(batch)[order], network(batch[order]), atol=1e-12, rtol=0)
-
-
 def test_no_gradient_flows_through_weak_views() -> None:
     weak = torch.tensor([[9.0, 0.0], [0.1, 0.0]], requires_grad=True)
     strong = torch.zeros(2, 2, requires_grad=True)

@@ -36,16 +36,3 @@ def test_table_views_have_the_stated_law() -> None:
     assert blanked.float().mean() == pytest.approx(0.25, abs=0.02)
     assert (strong[~blanked] - 5).std() == pytest.approx(0.3, rel=0.03)
     assert (table == 5).all()
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"masked_share": 1.0}, "nothing is left"),
-        ({"weak_noise_std": -0.1}, "weak_noise_std is -0.1"),
-        ({"strong_noise_std": float("nan")}, "strong_noise_std is NaN"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        TableViews(**settings)

@@ -26,12 +26,6 @@ def test_the_rule_and_the_ranking_by_hand() -> None:
     assert found.auc == pytest.approx((9 + 0.5) / 12)
 
 
-def test_equal_votes_tell_nothing() -> None:
-    same = np.tile([[70, 30]], (5, 1))
-    found = infer_attribute(same, same)
-    assert found.auc == found.balanced_accuracy == 0.5
-
-
 def write_adult(folder: Path, *, rows: int = 400) -> None:
     """People whose income follows their age; PhD holders work long hours and earn anything."""
     generator = np.random.default_rng(0)

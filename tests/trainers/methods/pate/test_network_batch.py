@@ -50,16 +50,6 @@ def test_batched_networks_are_learners(config: LearnerConfig) -> None:
         np.testing.assert_array_equal(vote[clear], scores.argmax(1)[clear])
 
 
-def test_the_order_in_a_batch_does_not_matter() -> None:
-    data, labels = small_table(examples=60)
-    shards = LabelVault(labels=labels, num_classes=3).partition(4, seed=0)
-    train = partial(train_and_vote, MLP, data=data, queries=data.test_features, performance=ON_CPU)
-    there = train(shards=shards, seeds=[0, 1, 2, 3])
-    back = train(shards=shards[::-1], seeds=[3, 2, 1, 0])
-    assert (there == back[::-1]).mean() > 0.995
-    assert (there[0] != there[1]).any()
-
-
 @pytest.mark.parametrize(
     "changes",
     [

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import epsilon_of
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
+from labeldp.mechanisms.pate.aggregators import InteractiveGNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
@@ -133,21 +133,6 @@ def test_an_interactive_run_asks_twice_and_shows_a_student_in_between() -> None:
     assert trainer.evaluate() > 0.7 and trainer.figures()["answered"] > 30
 
 
-@pytest.mark.parametrize(
-    ("kind", "aggregator"),
-    [
-        (AggregatorKind.CONFIDENT, ConfidentGNMax(threshold=25.0, sigma1=10.0, sigma2=5.0)),
-        (AggregatorKind.GNMAX, GNMax(noise_std=5.0)),
-        (AggregatorKind.LNMAX, LNMax(scale=5.0 / 2**0.5)),
-    ],
-)
-def test_one_round_asks_for_everything_at_once(
-    kind: AggregatorKind, aggregator: ConfidentGNMax | GNMax | LNMax
-) -> None:
-    config = replace(CONFIG, aggregator=kind)
-    assert config.rounds == (PateAnswers(aggregator=aggregator, queries=100, max_answers=60),)
-
-
 @pytest.mark.parametrize("publish", [True, False])
 def test_what_is_planned_is_what_a_vault_charges(publish: bool) -> None:
     config = replace(CONFIG, publish_cost=publish)
@@ -190,11 +175,6 @@ def test_both_rounds_of_an_interactive_run_are_planned() -> None:
 def test_settings_that_cannot_work_are_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         replace(CONFIG, **changes)  # type: ignore[arg-type]
-
-
-def test_a_threshold_that_only_noise_can_pass_is_allowed() -> None:
-    # As the paper's on Adult: tau 300 of 250 teachers, sigma1 200.
-    replace(CONFIG, threshold=70.0)
 
 
 def with_prior(source: PriorSource, config: PateConfig = CONFIG) -> PateConfig:

@@ -6,10 +6,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.trainers.methods.pate.closed_forms import Probes, train_probes, vote
-from labeldp.trainers.models.features import label_free_features
-from tests.trainers.small_data import small_table
 
 Shards = list[NDArray[np.int64]]
 
@@ -58,17 +55,6 @@ def test_votes_are_the_first_highest_score() -> None:
     assert (tied == 0).all()
 
 
-def test_an_ensemble_learns_a_table() -> None:
-    data, labels = small_table(examples=3000)
-    features = label_free_features(data)
-    shards = list(np.random.default_rng(0).permutation(3000).reshape(30, 100))
-    probes = train_probes(features.train, shards, [labels[shard] for shard in shards], 3)
-    votes = vote(probes, features.test)
-    alone = (votes == data.test_labels).mean()
-    together = (count_votes(votes, num_classes=3).argmax(1) == data.test_labels).mean()
-    assert together > 0.9 and together > alone
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -89,10 +75,3 @@ def test_what_does_not_fit_is_named(change: dict[str, object], message: str) -> 
     given = {"features": features, "shards": shards, "labels_of_shards": labels, "num_classes": 3}
     with pytest.raises(ValueError, match=message):
         train_probes(**(given | change))  # type: ignore[arg-type]
-
-
-def test_queries_of_another_width_are_refused() -> None:
-    features, shards, labels = _problem([4, 4])
-    probes = train_probes(features, shards, labels, 3)
-    with pytest.raises(ValueError, match="5 columns, but the probes were trained on 6"):
-        vote(probes, torch.zeros(2, 5))

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.pate.closed_forms import train_probes
-from labeldp.trainers.methods.pate.pate_fm import Student, start_student
+from labeldp.trainers.methods.pate.pate_fm import start_student
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.fixmatch import FixMatchConfig
 from labeldp.trainers.settings.forest import ForestSettings
 from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.settings.model_name import ModelName
 from labeldp.trainers.settings.student import StudentConfig, StudentKind
+from labeldp.trainers.trainer import Trainer
 from tests.trainers.small_data import small_images, small_table
 
 KINDS = list(StudentKind)
@@ -35,7 +35,7 @@ CONFIG = StudentConfig(
 ANSWERED = 60
 
 
-def a_student(kind: StudentKind, *, seed: int = 0) -> tuple[Student, PublicData]:
+def a_student(kind: StudentKind, *, seed: int = 0) -> tuple[Trainer, PublicData]:
     """A student of some answers about a table, all of them right."""
     data, truth = small_table()
     student = start_student(
@@ -49,7 +49,7 @@ def a_student(kind: StudentKind, *, seed: int = 0) -> tuple[Student, PublicData]
     return student, data
 
 
-def trained(kind: StudentKind, *, seed: int = 0) -> tuple[Student, PublicData]:
+def trained(kind: StudentKind, *, seed: int = 0) -> tuple[Trainer, PublicData]:
     student, data = a_student(kind, seed=seed)
     for _ in range(replace(CONFIG, kind=kind).epochs):
         student.epoch()
@@ -91,16 +91,6 @@ def test_a_student_resumes_to_the_bit(kind: StudentKind) -> None:
     np.testing.assert_array_equal(
         one.predict(data.test_features), other.predict(data.test_features)
     )
-
-
-def test_a_probe_is_the_ridge_regression_on_the_answers() -> None:
-    data, truth = small_table()
-    student, _ = trained(StudentKind.PROBE)
-    rows = np.arange(0, 2 * ANSWERED, 2)
-    probe = train_probes(data.train_features, [rows], [truth[rows]], 3, ridge=CONFIG.ridge)
-    scores = data.test_features @ probe.weights[0, :-1] + probe.weights[0, -1]
-    found = student.predict(data.test_features)
-    np.testing.assert_array_equal(found.argmax(1), scores.argmax(1))
 
 
 def test_self_training_repairs_what_a_few_answers_leave_open() -> None:
@@ -154,12 +144,3 @@ def test_probes_of_images_are_refused(kind: StudentKind) -> None:
     data, _ = small_images(examples=50)
     with pytest.raises(ValueError, match=r"holds images.*features=patches"):
         replace(CONFIG, kind=kind).check_data(data)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"ridge": 0.0}, {"rounds": 0}, {"trusted": 0.0}, {"trusted": 1.0}, {"kind": "sage"}],
-)
-def test_settings_out_of_range_are_refused(changes: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=next(iter(changes))):
-        StudentConfig(**changes)  # type: ignore[arg-type]

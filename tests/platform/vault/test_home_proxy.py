@@ -1,40 +1,36 @@
-"""The handle of the vault's home: it says what the home says, in time or not at all."""
+"""The proxy of the vault's home: it says what the home says, in time or not at all."""
 
-import inspect
+import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import ray
 
-from labeldp.platform.vault import home_handle
-from labeldp.platform.vault.home_handle import HomeHandle, VaultLost, ask
-from labeldp.platform.vault.vault_home import VaultHome
-
-CALLS = sorted(name for name in vars(HomeHandle) if not name.startswith("_"))
-HERE = {"end"}  # of the actor itself
-RAYS_OWN = (
-    "_ray_trace_ctx"  # added to the class's methods once this process has made an actor of it
-)
+from labeldp.platform.vault import home_proxy
+from labeldp.platform.vault.home_proxy import HomeProxy, VaultLost, ask
 
 
-def test_every_call_is_the_homes_own() -> None:
-    assert len(CALLS) > 10
-    for name in set(CALLS) - HERE - {"actor"}:
-        mine, homes = (
-            [word for word in inspect.signature(getattr(kind, name)).parameters if word != RAYS_OWN]
-            for kind in (HomeHandle, VaultHome)
-        )
-        assert mine == homes, name
+class Actor:
+    """Ray's handle of an actor with a home."""
+
+    def __getattr__(self, name: str) -> Any:
+        return SimpleNamespace(remote=lambda *arguments: (name, arguments))
 
 
-def test_every_question_that_the_home_answers_can_be_asked() -> None:
-    answers = {name for name in vars(VaultHome) if not name.startswith("_")}
-    assert answers == set(CALLS) - HERE - {"actor"}
+def test_a_call_is_the_homes_own_and_travels_with_its_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ray, "get", lambda reference, timeout: reference)
+    proxy = pickle.loads(pickle.dumps(HomeProxy(Actor())))
+    assert proxy.epsilon(["k"], 0.0) == ("epsilon", (["k"], 0.0))
+    with pytest.raises(AttributeError, match="_truth"):
+        _ = proxy._truth
 
 
 def raising(error: Exception) -> Any:
     def get(reference: Any, timeout: float) -> Any:
-        assert timeout == home_handle.TIME_LIMIT_SECONDS
+        assert timeout == home_proxy.TIME_LIMIT_SECONDS
         raise error
 
     return get

@@ -1,4 +1,4 @@
-"""figure_book: one audit per trial, figures for the driver, and no label by asking cleverly."""
+"""label_home: one audit per trial, figures for the driver, and no label by asking cleverly."""
 
 import stat
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.sweep.audit_settings import AuditSettings
 from labeldp.platform.sweep.sweep import plan_trials
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
-from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels, VaultHome
+from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from tests.platform.sweep.examples import METRICS, a_sweep
 
 DRIVER = b"the driver's token"
@@ -31,8 +31,8 @@ LABELS = np.random.default_rng(1).integers(10, size=1000)
 TRIAL = "0123456789abcdef"
 
 
-def start(folder: Path, *, coins: int = 0) -> VaultHome:
-    return VaultHome(
+def start(folder: Path, *, coins: int = 0) -> LabelHome:
+    return LabelHome(
         SecretLabels(training=LABELS, num_classes=10),
         audit=AuditSettings(canaries=50, coin_canaries=coins),
         coin_seed=None,
@@ -56,13 +56,13 @@ def crafted(canary: int, label: int) -> NDArray[np.float64]:
     return confidences
 
 
-def planted_labels(home: VaultHome) -> NDArray[np.int64]:
+def planted_labels(home: LabelHome) -> NDArray[np.int64]:
     """What the first ten canaries were given."""
     assert home._canaries.mislabeled is not None
     return home._canaries.mislabeled.labels[:10]
 
 
-def attack(home: VaultHome, trials: Sequence[str]) -> NDArray[np.int64]:
+def attack(home: LabelHome, trials: Sequence[str]) -> NDArray[np.int64]:
     """The labels of ten canaries, from what the home tells a trial that asks again and again.
 
     A name of its own for every question is the most that a trial can try.
@@ -232,22 +232,22 @@ def test_a_damaged_page_is_named(tmp_path: Path) -> None:
 
 
 class Owner:
-    """In place of `VaultOwner`: notes what it is asked."""
+    """In place of a home: notes what it is asked."""
 
     def __init__(self, found: dict[str, float] | None) -> None:
         self.begun: list[str] = []
         self._found = found
 
-    def begin(self, trial: str) -> None:
+    def begin(self, authority: bytes, trial: str) -> None:
         self.begun.append(trial)
 
-    def figures(self, trial: str, release_keys: Sequence[str]) -> dict[str, float]:
+    def figures(self, authority: bytes, trial: str, keys: Sequence[str]) -> dict[str, float]:
         if self._found is None:
             raise ValueError(f"trial {trial} was not audited")
         return self._found
 
-    def charges(self, keys: Sequence[str]) -> dict[str, Charge]:
-        return {}
+    def charges(self, keys: Sequence[str]) -> list[Charge]:
+        return []
 
 
 def recorded(folder: Path, owner: Owner, **end: Any) -> Any:
@@ -265,7 +265,8 @@ def recorded(folder: Path, owner: Owner, **end: Any) -> Any:
         plans={TRIAL: planned},
         provenance=Provenance(git_commit="", environment={}),
         progress=SweepProgress(total=1, skipped=0),
-        vault=owner,  # type: ignore[arg-type]
+        home=owner,  # type: ignore[arg-type]
+        authority=DRIVER,
     )
     trial = SimpleNamespace(config={"hash": TRIAL})
     recorder.on_trial_start(0, [], trial)

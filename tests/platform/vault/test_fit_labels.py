@@ -1,11 +1,10 @@
-"""near_labels: releases, teachers, canaries and figures in this process, and no label shown."""
+"""fit_labels: releases, teachers, canaries and figures in this process, and no label shown."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from numpy.typing import NDArray
 
@@ -15,9 +14,9 @@ from labeldp.mechanisms.auditing import GaussianCurve
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.sweep.audit_settings import AuditSettings
-from labeldp.platform.vault.near_labels import NearLabels, NearSecrets
+from labeldp.platform.vault.fit_labels import FitLabels
+from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
-from labeldp.platform.vault.vault_home import HomePlaces, SecretLabels, VaultHome
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.ensemble import EnsembleConfig
@@ -33,9 +32,11 @@ def near(
     *,
     audit: AuditSettings | None = None,
     noise: NoiseSource | None = None,
-) -> NearLabels:
-    return NearLabels(
-        NearSecrets(labels=LABELS, num_classes=CLASSES, audit=audit),
+) -> FitLabels:
+    return FitLabels(
+        SecretLabels(training=LABELS, num_classes=CLASSES),
+        audit=audit,
+        fingerprint="f",
         side=PublicSide(rows="r", classes="c", num_labels=len(LABELS)),
         shared=shared or SharedVault(),
         noise=noise or OsEntropy(),
@@ -80,18 +81,17 @@ def test_figures_are_the_owners_and_say_how_right_a_model_is() -> None:
 
 
 def test_canaries_are_planted_where_asked_for_only_and_then_found() -> None:
-    assert near().spoiled == 0 and not len(near().canary_positions())
+    assert not len(near().canary_positions())
     audited = near(audit=AuditSettings(canaries=100, coin_canaries=100))
     audited.release(MECHANISM)
-    assert audited.spoiled == 200
-    planted = audited._labels
+    assert len(audited.canary_positions()) == 200
+    planted = audited.home._planted
     assert 100 <= (planted != LABELS).sum() <= 200
     assert (np.flatnonzero(planted != LABELS)[:, None] == audited.canary_positions()).any(1).all()
     noise = GaussianNoise(noise_std=4.0, num_classes=CLASSES)
     blurred = near(audit=AuditSettings(canaries=100, coin_canaries=100))
     blurred.release(noise)
-    assert blurred._canaries is not None
-    direct = blurred._canaries.audit(
+    direct = blurred.home._canaries.audit(
         knowing(LABELS)(blurred.canary_positions()),
         confidence=0.95,
         epsilon=epsilon_of([noise.event], delta=1e-5),
@@ -111,9 +111,9 @@ def test_a_fit_finds_what_the_audits_of_a_sweep_find_and_pays_nothing_for_it(
     fit = near(audit=audit, noise=SeededNoise(seed=7))
     fit.release(MECHANISM)
     before = fit.charges()
-    found = fit.figures(knowing(fit._labels), delta=1e-5)
+    found = fit.figures(knowing(fit.home._planted), delta=1e-5)
     assert fit.charges() == before
-    home = VaultHome(
+    home = LabelHome(
         SecretLabels(training=LABELS, num_classes=CLASSES),
         audit=audit,
         coin_seed=7,
@@ -127,7 +127,7 @@ def test_a_fit_finds_what_the_audits_of_a_sweep_find_and_pays_nothing_for_it(
     (line,) = home.charges([released.key])
     assert line.event == before[0].event
     home.begin(b"owner", "ab" * 8)
-    sure = knowing(fit._labels)(home.canary_positions())
+    sure = knowing(fit.home._planted)(home.canary_positions())
     home.audit("ab" * 8, sure, audit.confidence, [line.key], 1e-5)
     swept = home.figures(b"owner", "ab" * 8, [line.key])
     assert found == {"private/training_accuracy": found["private/training_accuracy"], **swept}
@@ -136,9 +136,9 @@ def test_a_fit_finds_what_the_audits_of_a_sweep_find_and_pays_nothing_for_it(
 
 def test_a_seed_decides_the_coins_and_nothing_else_does() -> None:
     audit = AuditSettings(canaries=20, coin_canaries=100)
-    planted = [near(audit=audit, noise=SeededNoise(seed=seed))._labels for seed in (1, 1, 2)]
+    planted = [near(audit=audit, noise=SeededNoise(seed=seed)).home._planted for seed in (1, 1, 2)]
     assert (planted[0] == planted[1]).all() and (planted[0] != planted[2]).any()
-    secret = [near(audit=audit)._labels for _ in range(2)]
+    secret = [near(audit=audit).home._planted for _ in range(2)]
     assert (secret[0] != secret[1]).any()
 
 
@@ -169,9 +169,13 @@ CPU = Performance(device=Device.CPU)
 
 def test_teachers_are_trained_here_and_answers_are_charged() -> None:
     data, labels, told = some_data(), near(noise=SecureEntropy()), list[str]()
-    with labels.taught(PATE.ensemble, data=data, performance=CPU, tell=told.append):
-        trainer = PATE.start(data=data, labels=labels, seed=0, performance=CPU)
-        trainer.epoch()
+    labels.teach(PATE.ensemble, data=data, performance=CPU, tell=told.append)
+    trainer = PATE.start(data=data, labels=labels, seed=0, performance=CPU)
+    trainer.epoch()
+    votes = labels.home.ensemble_file(PATE.ensemble).path
+    assert votes.exists()
+    labels.home.end()
+    assert not votes.exists()
     assert told == ["20 of 20 teachers"]
     assert (trainer.predict(data.train_features).argmax(1) == LABELS).mean() > 0.95
     epsilon, delta = labels.epsilon(delta=1e-5)
@@ -185,13 +189,11 @@ def test_votes_are_of_the_labels_that_were_planted_and_are_kept(tmp_path: Path) 
     audit = AuditSettings(canaries=100, coin_canaries=100)
     journals = set[Path]()
     for each in (near(shared), near(shared), near(shared, audit=audit)):
-        with each.taught(PATE.ensemble, data=data, performance=CPU, tell=told.append):
-            assert each._desk is not None
-            journals.add(each._desk.file_of(PATE.ensemble).path)
+        each.teach(PATE.ensemble, data=data, performance=CPU, tell=told.append)
+        journals.add(each.home.ensemble_file(PATE.ensemble).path)
     # The second fit asks the first one's teachers; those of the third have learned wrong labels.
     assert len(told) == len(journals) == 2
 
 
-@pytest.mark.parametrize("thing", [near(), NearSecrets(labels=LABELS, num_classes=CLASSES)])
-def test_nothing_shows_a_label(thing: Any) -> None:
-    assert "num_labels=600" in repr(thing) and "[" not in repr(thing)
+def test_nothing_shows_a_label() -> None:
+    assert "num_labels=600" in repr(near()) and "[" not in repr(near())

@@ -1,4 +1,4 @@
-"""vault_home: what a home locks away and hands out; in this process, as an actor holds it."""
+"""label_home: what a home locks away and hands out; in this process, as an actor holds it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +11,11 @@ from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import OsEntropy
+from labeldp.mechanisms.release_store import MemoryStore
 from labeldp.platform.sweep.audit_settings import AuditSettings
-from labeldp.platform.vault.vault_home import HomeActor, HomePlaces, SecretLabels, VaultHome
+from labeldp.platform.vault.audits import PlantedCanaries
+from labeldp.platform.vault.home_proxy import HomeActor
+from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.vote_store import VoteStore
 
 TRAINING = np.random.default_rng(1).integers(10, size=300)
@@ -33,8 +36,8 @@ def settings(folder: Path, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> VaultHome:
-    return VaultHome(SECRETS, **settings(tmp_path))
+def home(tmp_path: Path) -> LabelHome:
+    return LabelHome(SECRETS, **settings(tmp_path))
 
 
 def test_secrets_travel_small_and_show_no_label() -> None:
@@ -51,10 +54,10 @@ def test_labels_that_one_byte_would_make_others_of_stay_for_the_vault_to_refuse(
     wrong = replace(SECRETS, training=np.append(TRAINING, bad)).small()
     assert wrong.training[-1] == bad
     with pytest.raises(ValueError, match=r"labels\[300\]"):
-        VaultHome(wrong, **settings(tmp_path))
+        LabelHome(wrong, **settings(tmp_path))
 
 
-def test_canaries_are_planted_among_the_labels_to_train_on_alone(home: VaultHome) -> None:
+def test_canaries_are_planted_among_the_labels_to_train_on_alone(home: LabelHome) -> None:
     positions = home.canary_positions()
     assert home.num_labels() == 300 and positions.max() < 300
     assert len(set(positions.tolist())) == 50
@@ -66,7 +69,7 @@ def test_canaries_are_planted_among_the_labels_to_train_on_alone(home: VaultHome
     assert (held_out == HELD_OUT).all()
 
 
-def test_held_out_labels_pay_apart_from_those_to_train_on(home: VaultHome) -> None:
+def test_held_out_labels_pay_apart_from_those_to_train_on(home: LabelHome) -> None:
     first = home.release(LAPLACE, (), None, OsEntropy()).key
     second = home.release_held_out(CorrectCount(epsilon=0.25), (HELD_OUT,), OsEntropy()).key
     lines = {line.key: line.indices for line in home.ledger()}
@@ -79,8 +82,32 @@ def test_held_out_labels_pay_apart_from_those_to_train_on(home: VaultHome) -> No
     assert line.key == second
 
 
+def test_training_cannot_reach_held_out_labels(home: LabelHome) -> None:
+    with pytest.raises(ValueError, match="index 300 is outside"):
+        home.release(NoNoise(num_classes=10), (), np.array([300]), OsEntropy())
+    some = home.release(NoNoise(num_classes=10), (), np.array([7, 2]), OsEntropy())
+    assert some.indices is not None and some.indices.tolist() == [7, 2]
+    assert home.release_held_out(NoNoise(num_classes=10), (), OsEntropy()).indices is None
+
+
+def test_coins_are_a_secret_of_the_store_unless_a_seed_is_given() -> None:
+    audit = AuditSettings(canaries=0, coin_canaries=200)
+
+    def planted(store: MemoryStore, seed: int | None) -> list[int]:
+        places = HomePlaces(store=store, votes=None)
+        home = LabelHome(SECRETS, **settings(Path(), audit=audit, coin_seed=seed, places=places))
+        return [int(label) for label in home._planted]
+
+    one, other = MemoryStore(), MemoryStore()
+    assert planted(one, None) == planted(one, None) != planted(other, None)
+    assert planted(MemoryStore(), 7) == planted(MemoryStore(), 7) != planted(MemoryStore(), 8)
+    # A vault is bound to its labels, coins included: other coins would shut stored ones.
+    drawn = PlantedCanaries.draw(TRAINING, num_classes=10, settings=audit, secret=b"coin seed 7")
+    assert planted(MemoryStore(), 7) == drawn.plant(TRAINING).tolist()
+
+
 def test_nothing_is_released_of_labels_that_are_not_held_out(tmp_path: Path) -> None:
-    home = VaultHome(replace(SECRETS, held_out=None), **settings(tmp_path))
+    home = LabelHome(replace(SECRETS, held_out=None), **settings(tmp_path))
     with pytest.raises(ValueError, match=r"no labels are held out.*evaluation\.held_out_share"):
         home.release_held_out(CorrectCount(epsilon=0.25), (HELD_OUT,), OsEntropy())
     assert not home.ledger()

@@ -1,4 +1,4 @@
-"""What a trial has of the vault: the home's answers to it, and which releases it has read.
+"""What a trial or a fit has of a home: releases and audits with its own noise, and what it read.
 
 A trial asks for releases, sends its confidences to be audited, and is told no figure.
 """
@@ -12,30 +12,46 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.pate.releases import PateAnswers
 from labeldp.mechanisms.randomness import NoiseSource
-from labeldp.mechanisms.vault import Mechanism, Release
-from labeldp.platform.vault.home_handle import HomeHandle
-from labeldp.platform.vault.home_handle import VaultLost as VaultLost
+from labeldp.mechanisms.vault import Charge, Mechanism, Release
+from labeldp.platform.vault.label_home import LabelHome
 
 if TYPE_CHECKING:
     from labeldp.trainers.settings.ensemble import EnsembleConfig
 
 
 @dataclass(kw_only=True)
-class VaultClient:
-    """What a trial has of the vault: releases, prices and audits, each with a time limit.
+class TrialLabels:
+    """The labels of a home as one trial may ask for them.
 
     Attributes:
-        home: Where it asks.
+        home: In this process, or in an actor.
         noise: Where this trial's noise comes from.
-        trial: Its hash, under which the vault's side keeps what it finds; answers and audits are
-            refused without one.
+        trial: Its hash, under which the home keeps what it finds; answers and audits are refused
+            without one.
         keys: The releases that this trial has read.
     """
 
-    home: HomeHandle
+    home: LabelHome
     noise: NoiseSource
     trial: str = ""
     keys: list[str] = field(default_factory=list)
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        *public: NDArray[Any],
+        indices: NDArray[np.integer[Any]] | None = None,
+    ) -> Release:
+        """Return a release, as `LabelVault.release`, and remember that it was read."""
+        release = self.home.release(mechanism, public, indices, self.noise)
+        self._read(release.key)
+        return release
+
+    def release_held_out(self, mechanism: Mechanism, *public: NDArray[Any]) -> Release:
+        """Return a release of the held-out labels, and remember that it was read."""
+        release = self.home.release_held_out(mechanism, public, self.noise)
+        self._read(release.key)
+        return release
 
     def answers(
         self,
@@ -50,21 +66,12 @@ class VaultClient:
         reply = self.home.answers(
             self.trial, ensemble, requests, student_scores, delta, publish_cost, self.noise
         )
-        self.keys.extend(key for key in reply.keys if key not in self.keys)
+        self._read(*reply.keys)
         return reply.values
 
-    def release(
-        self,
-        mechanism: Mechanism,
-        *public: NDArray[Any],
-        indices: NDArray[np.integer[Any]] | None = None,
-    ) -> Release:
-        """Return a release, as `LabelVault.release`, and remember that it was read."""
-        return self._read(self.home.release(mechanism, public, indices, self.noise))
-
-    def release_held_out(self, mechanism: Mechanism, *public: NDArray[Any]) -> Release:
-        """Return a release of the held-out labels, and remember that it was read."""
-        return self._read(self.home.release_held_out(mechanism, public, self.noise))
+    def charges(self) -> list[Charge]:
+        """Return the lines of the ledger for what was read here."""
+        return self.home.charges(self.keys)
 
     def epsilon(self, *, delta: float) -> tuple[float, float]:
         """Epsilon of the releases read here, and the delta at which it holds."""
@@ -72,7 +79,8 @@ class VaultClient:
 
     def canary_positions(self) -> NDArray[np.intp]:
         """Positions of the canaries among the training examples [M]."""
-        return self.home.canary_positions()
+        # A copy: what lies in Ray's memory is read-only, of which torch warns.
+        return np.array(self.home.canary_positions())
 
     def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:
         """Have a model audited by its confidences on the canaries [M, K]; the driver gets figures.
@@ -82,7 +90,5 @@ class VaultClient:
         """
         self.home.audit(self.trial, confidences, confidence, self.keys, delta)
 
-    def _read(self, release: Release) -> Release:
-        if release.key not in self.keys:
-            self.keys.append(release.key)
-        return release
+    def _read(self, *keys: str) -> None:
+        self.keys.extend(key for key in keys if key not in self.keys)
