@@ -69,13 +69,6 @@ def test_networks_on_images_share_the_release_of_a_prior_on_patches() -> None:
     assert vault.epsilon(delta=1e-5) == pytest.approx(2.0, rel=1e-9)
 
 
-def test_a_prior_that_costs_nothing_leaves_all_of_epsilon_to_the_labels() -> None:
-    config = replace(QUICK, prior=PriorSettings())
-    mechanism = config.mechanism(10)
-    assert mechanism == label_mechanism(Noise.LAPLACE, epsilon=2.0, delta=1e-5, num_classes=10)
-    assert len(config.planned_charge(num_classes=10, seed=0).chain()) == 1
-
-
 def test_at_a_small_epsilon_a_prior_helps() -> None:
     config = replace(QUICK, epsilon=0.7, epochs=10)
     plain = AlibiConfig(epochs=10, width=32, epsilon=0.7, learning_rate=0.1)

@@ -157,11 +157,3 @@ def test_a_warm_start_takes_weights_over_and_a_cold_one_does_not() -> None:
         return [trainer.epoch() for _ in range(6)][-1].loss
 
     assert first_loss_of_stage_2(True) < first_loss_of_stage_2(False)
-
-
-def test_a_prior_for_the_first_stage_is_used_and_public() -> None:
-    data, labels = digits()
-    prior = np.full((len(data.train_features), 10), 1e-9)
-    prior[:, 3] = 1 - 9e-9
-    trainer = LpMst(QUICK, data=data, labels=labels, seed=0, first_prior=prior)
-    assert set(trainer.noisy_labels()[1].tolist()) == {3}

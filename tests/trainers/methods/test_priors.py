@@ -43,16 +43,6 @@ def test_rows_are_probabilities_that_know_the_labels(settings: PriorSettings) ->
     assert (prior.argmax(1) == truth).mean() > 0.8
 
 
-def test_trials_that_ask_the_same_share_a_release() -> None:
-    first, other_share, other_seed = (
-        PriorSettings(source=PriorSource.CLUSTERS, **changes).planned_charge(
-            epsilon=0.3, delta=1e-5, num_classes=10
-        )
-        for changes in ({}, {"share": 0.9, "smoothing": 0.1}, {"seed": 1})
-    )
-    assert first == other_share != other_seed
-
-
 def test_budgets_are_split() -> None:
     settings = PriorSettings(source=PriorSource.CLUSTERS, share=0.25, most_epsilon=0.4)
     assert settings.split(1.0) == (0.25, 0.75)

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.posterior import PostProcessing, posterior
+from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.trainers.methods.alibi import BayesTargets, FixedTargets, targets_of
 from labeldp.trainers.models.schedules import soft_cross_entropy
@@ -62,19 +62,6 @@ def test_every_rule_gives_probabilities_for_every_release(
     assert isinstance(targets, BayesTargets) == (
         rule.uses_prior and not isinstance(mechanism, NoNoise)
     )
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS[:3], ids=lambda m: type(m).__name__)
-def test_the_prior_is_used_and_gets_no_gradient(mechanism: LabelMechanism) -> None:
-    values = released(mechanism)
-    targets = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR)
-    log_prior = some_log_prior().requires_grad_()
-    batch = targets.batch(torch.arange(50), log_prior=log_prior)
-    assert not batch.requires_grad
-    exact = posterior(
-        np.asarray(mechanism.log_likelihood(values)), log_prior.detach().double().numpy()
-    )
-    np.testing.assert_allclose(batch.numpy(), exact, atol=2e-6)
 
 
 def test_hard_labels_of_randomized_response_are_the_released_ones() -> None:

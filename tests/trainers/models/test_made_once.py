@@ -69,18 +69,6 @@ def test_nothing_is_kept_without_a_folder() -> None:
     assert made == [1, 1]
 
 
-def test_other_keys_and_other_names_are_other_files(tmp_path: Path) -> None:
-    places = [
-        place_in(tmp_path, seed=0),
-        place_in(tmp_path, seed=1),
-        Place(folder=tmp_path, name="others", key={"seed": 0}),
-    ]
-    for number, place in enumerate(places):
-        made_once(counting([], (np.array([number]),)), place=place)
-    found = [int(made_once(several, place=place)[0][0]) for place in places]
-    assert found == [0, 1, 2]
-
-
 @pytest.mark.parametrize("at", [0, 70, 128, -1])
 def test_a_damaged_file_is_made_anew(tmp_path: Path, at: int) -> None:
     place = place_in(tmp_path)
@@ -92,16 +80,6 @@ def test_a_damaged_file_is_made_anew(tmp_path: Path, at: int) -> None:
     found = made_once(counting(made, several()), place=place)
     assert made == [1] and found[0].tobytes() == several()[0].tobytes()
     assert made_once(counting(made, several()), place=place) and made == [1]
-
-
-@pytest.mark.parametrize("size", [0, 5, 32, 200])
-def test_half_a_file_is_none(tmp_path: Path, size: int) -> None:
-    place = place_in(tmp_path)
-    made_once(several, place=place)
-    os.truncate(place.file(tmp_path), size)
-    made: list[int] = []
-    made_once(counting(made, several()), place=place)
-    assert made == [1]
 
 
 def test_a_file_under_another_name_is_refused(tmp_path: Path) -> None:

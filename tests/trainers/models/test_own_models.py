@@ -19,7 +19,7 @@ from labeldp.platform.sweep.configuration import (
     with_changes,
 )
 from labeldp.trainers.data.labelled_data import LabelledData
-from labeldp.trainers.models.own_models import OwnModel, OwnModelMissing, chosen_model
+from labeldp.trainers.models.own_models import OwnModel, OwnModelMissing
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
 from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
@@ -29,7 +29,6 @@ from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
 from labeldp.trainers.settings.fixmatch import FixMatchConfig
 from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.settings.model_name import ModelName
 from labeldp.trainers.settings.student import StudentConfig, StudentKind
 from tests.source_tree import ROOT
 from tests.trainers.small_data import small_images
@@ -200,15 +199,6 @@ def _labelled() -> LabelledData:
 def test_other_names_are_refused(given: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         with_changes(TrialConfig(), {"trainer.model": given})
-
-
-def test_names_of_ours_are_what_they_were() -> None:
-    base = TrialConfig()
-    for given in ("mlp", "MLP", ModelName.MLP):
-        same = with_changes(base, {"trainer.model": given})
-        assert same.trainer.model is ModelName.MLP
-        assert config_hash(same, data_fingerprint="") == config_hash(base, data_fingerprint="")
-    assert chosen_model("small_cnn") is ModelName.SMALL_CNN
 
 
 def test_settings_keep_it_and_its_place_is_part_of_the_hash() -> None:

@@ -14,7 +14,6 @@ from labeldp.trainers.models.predictors import (
     restored,
 )
 from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.trainer import Trainer
 from tests.trainers.small_data import small_images
 
 IMAGES = NetworkSettings(model=ModelName.SMALL_CNN, input_shape=(1, 12, 12), num_classes=3, width=4)
@@ -76,10 +75,3 @@ def test_arrays_of_another_network_are_refused(changes: dict[str, object]) -> No
 def test_an_unknown_architecture_is_named() -> None:
     with pytest.raises(UnknownArchitecture, match="'oracle'; this version knows network, mean"):
         restored({"kind": "oracle"}, {})
-
-
-def test_who_says_nothing_of_a_predictor_keeps_no_model() -> None:
-    class Mine(Trainer):
-        pass
-
-    assert Trainer.predictor(Mine) is None  # type: ignore[arg-type]

@@ -21,7 +21,6 @@ from labeldp.trainers.settings.consensus import ConsensusConfig
 from labeldp.trainers.settings.learner import LearnerConfig
 from labeldp.trainers.settings.lp_mst import LpMstConfig
 from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.noise import Noise
 from tests.trainers.small_data import small_images, small_table
 
 ON_CPU = Performance(device=Device.CPU)
@@ -152,8 +151,3 @@ def test_tables_have_no_mirror_image() -> None:
 def test_noisy_labels_are_not_smoothed(kind: type[LearnerConfig]) -> None:
     with pytest.raises(ValueError, match=r"label_smoothing is 0.1.*set recipe.label_smoothing=0"):
         kind(epochs=30, recipe=Recipe(label_smoothing=0.1))
-
-
-def test_labels_that_are_right_may_be() -> None:
-    assert AlibiConfig(noise=Noise.NONE, recipe=Recipe(label_smoothing=0.1)).learner()
-    assert LearnerConfig(recipe=Recipe(label_smoothing=0.1)).recipe.label_smoothing == 0.1

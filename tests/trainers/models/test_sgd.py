@@ -50,21 +50,6 @@ def test_it_is_torchs_optimizer_to_the_bit(momentum: float, nesterov: bool) -> N
             assert torch.equal(one, other), f"step {step}"
 
 
-def test_it_is_the_textbooks_formula() -> None:
-    """Nesterov momentum and decay written out, for three steps on one weight."""
-    parameter = torch.tensor([0.7], requires_grad=True)
-    optimizer = Sgd([ParameterGroup(parameters=[parameter], weight_decay=0.01)], learning_rate=0.1)
-    weight, velocity = 0.7, 0.0
-    for _ in range(3):
-        optimizer.zero_grad()
-        torch.autograd.backward(parameter.square().sum())
-        optimizer.step()
-        gradient = 2 * weight + 0.01 * weight
-        velocity = 0.9 * velocity + gradient
-        weight -= 0.1 * (gradient + 0.9 * velocity)
-    assert parameter.item() == pytest.approx(weight, rel=1e-5)
-
-
 def test_decoupled_decay_and_a_rate_of_its_own_written_out() -> None:
     parameter = torch.tensor([0.7], requires_grad=True)
     group = ParameterGroup(parameters=[parameter], weight_decay=0.5, rate=3.0, decoupled=True)
