@@ -19,7 +19,7 @@ from labeldp.platform.cli.sweep_arguments import plan_options
 from labeldp.platform.cli.sweep_command import parser_of
 from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.studies import leakage_study
-from labeldp.platform.sweep.sweep_options import prepare
+from labeldp.platform.sweep.plan import prepare
 from tests.document_commands import ROOT, Command, commands, examples, inline_commands, workshop
 
 COMMANDS = [*commands(), *examples()]

@@ -70,7 +70,6 @@ def plan_options(sweep: "Sweep", options: argparse.Namespace, *, results: Path) 
         ValueError: An argument that can't be used.
     """
     from labeldp.platform.sweep.accuracy_figures import ChooseBy
-    from labeldp.platform.sweep.line_choice import LineChoice
     from labeldp.platform.sweep.overrides import parse_overrides
     from labeldp.platform.sweep.sweep_options import SweepOptions
 
@@ -84,7 +83,8 @@ def plan_options(sweep: "Sweep", options: argparse.Namespace, *, results: Path) 
         choose_by=ChooseBy(options.choose_by) if options.choose_by else None,
         search=_search(sweep, options),
         stop=_stop(sweep, options),
-        lines=LineChoice(only=tuple(options.only), without=tuple(options.without)),
+        only=tuple(options.only),
+        without=tuple(options.without),
     )
 
 

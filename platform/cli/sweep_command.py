@@ -82,7 +82,7 @@ def results_of(
 
 
 def _sweep_options(sweep: "Sweep", options: argparse.Namespace, *, results: Path) -> "SweepOptions":
-    from labeldp.platform.sweep.earlier_starts import Resume
+    from labeldp.platform.sweep.sweep_options import Resume
 
     return replace(
         plan_options(sweep, options, results=results),

@@ -3,21 +3,20 @@
 import importlib.util
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.platform.cli.sweep_command import results_of, sweep_file
-from labeldp.platform.sweep.beforehand import notes_of
 from labeldp.platform.sweep.configuration import ConfigurationError
-from labeldp.platform.sweep.cost import check_priors, releases_of
-from labeldp.platform.sweep.data_size import DataSize, size_of_data
+from labeldp.platform.sweep.cost import releases_of
+from labeldp.platform.sweep.data_size import size_of_data
 from labeldp.platform.sweep.overrides import parse_overrides, read_yaml
+from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
 from labeldp.platform.sweep.planned_minutes import planned_minutes
-from labeldp.platform.sweep.stand_ins import DataFacts, Search
+from labeldp.platform.sweep.search import Search
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, ensembles_of
-from labeldp.platform.sweep.sweep_options import SweepOptions, prepare
-from labeldp.platform.sweep.sweep_price import audited, priced
+from labeldp.platform.sweep.sweep_options import SweepOptions
 from labeldp.trainers.performance import Device
 
 
@@ -117,32 +116,34 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         ConfigurationError: A key or value that can't be used.
         ResultsFolderError: The results folder holds an earlier start that is damaged.
     """
-    sized, listed = prepare(sweep, options)
-    seen = _look_at_data(sized, listed, options)
-    known = priced(seen.sized, seen.trials, options, seen.facts, has_test_split=seen.has_test_split)
+    prepared, problems = prepare(sweep, options), []
+    first = prepared[1][0].config
+    try:
+        size = size_of_data(first.data, evaluation=first.evaluation)
+    except (ValueError, FileNotFoundError) as error:
+        size, problems = None, [str(error)]
+    known = plan_sweep(sweep, options, prepared, size)
     trials, cost = known.trials, known.cost
-    problems = [*seen.problems, *map(str, known.refusals), *_lacking(sized, trials)]
+    problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
-    minutes = planned_minutes(trials, seen.size, results=options.results)
+    minutes = planned_minutes(trials, size, results=options.results)
     return PlanResult(
         trials=cost.trials,
         epsilons=sorted(set(map(stated, cost.epsilons))),
         releases=cost.releases,
         epsilon_total=stated(cost.epsilon_total),
         delta=cost.delta,
-        gpu_hours=0.0 if options.smoke else cost.trials * sized.gpu_hours_per_trial,
+        gpu_hours=0.0 if options.smoke else cost.trials * known.sweep.gpu_hours_per_trial,
         fits=not problems,
         problems=problems,
-        labels=seen.num_labels,
-        spoiled_labels=seen.spoiled,
-        configurations=_configurations(
-            _costs(trials, known.cost.epsilons, minutes.trials, seen.facts), known.search
-        ),
+        labels=known.size.num_labels,
+        spoiled_labels=0 if size is None else known.audit.spoiled,
+        configurations=_configurations(_costs(known, minutes.trials), known.searches),
         minutes=minutes.total,
         shared_minutes=minutes.shared,
         minutes_source=minutes.source,
         over_budget=over_budget and len(problems) == 1,
-        notes=notes_of(sweep, options, trials, held_out=seen.facts.held_out),
+        notes=list(known.notes),
     )
 
 
@@ -163,25 +164,20 @@ class _Costs:
         }
 
 
-def _costs(
-    trials: Sequence[PlannedTrial],
-    epsilons: Sequence[float],
-    minutes: Sequence[float | None],
-    facts: DataFacts,
-) -> list[_Costs]:
+def _costs(plan: Plan, minutes: Sequence[float | None]) -> list[_Costs]:
     found = []
-    for trial, epsilon, each in zip(trials, epsilons, minutes, strict=True):
-        asked = releases_of(trial, num_classes=facts.num_classes).values()
+    for trial, epsilon, each in zip(plan.trials, plan.cost.epsilons, minutes, strict=True):
+        asked = releases_of(trial, num_classes=plan.size.num_classes).values()
         releases = sum(part.releases for part in asked)
-        if facts.with_estimates:
+        if plan.size.held_out:
             releases += trial.estimates_each
         found.append(_Costs(trial=trial, epsilon=epsilon, releases=releases, minutes=each))
     return found
 
 
-def _configurations(costs: Sequence[_Costs], search: Search | None) -> list[dict[str, object]]:
-    """A row for trials that differ in seeds alone; of a search for each of its strands."""
-    if search is None:
+def _configurations(costs: Sequence[_Costs], searches: Sequence[Search]) -> list[dict[str, object]]:
+    """A row for trials that differ in seeds alone, or for a search."""
+    if not searches:
         rows: dict[str, list[_Costs]] = {}
         hidden = _repetition_keys([each.trial for each in costs])
         for each in costs:
@@ -205,20 +201,20 @@ def _configurations(costs: Sequence[_Costs], search: Search | None) -> list[dict
         ]
     return [
         {
-            "variant": strand.line.variant.name,
-            **strand.point,
-            **{key: repr(axis) for key, axis in strand.axes.items()},
-            "trials": strand.size,
-            **_dearest(costs, strand.line.variant.name, strand.point),
+            "variant": search.variant.name,
+            **search.point,
+            **{key: repr(axis) for key, axis in search.axes.items()},
+            "trials": search.size,
+            **_dearest(costs, search.variant.name, search.point),
         }
-        for strand in search.strands
+        for search in searches
     ]
 
 
 def _dearest(
     costs: Sequence[_Costs], variant: str, point: Mapping[str, object]
 ) -> dict[str, object]:
-    """What the dearest trial of a search costs, of those that stand in for its trials."""
+    """What the dearest trial of a search costs, of those that it is priced as."""
     own = [
         each
         for each in costs
@@ -245,53 +241,6 @@ def _repetition_keys(trials: Sequence[PlannedTrial]) -> dict[str, frozenset[str]
         )
         for variant, keys in values.items()
     }
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Seen:
-    """What was found out of the data.
-
-    Attributes:
-        sized: The sweep, its canaries settled where the data can be read.
-        trials: Its trials, likewise.
-        size: Of the data; None where they can't be read.
-        facts: What the price depends on; the least there can be where the data can't be read.
-        has_test_split: Whether test labels are public; None where the data can't be read.
-        num_labels: N, to train on.
-        spoiled: How many of them are made wrong on purpose, for audits.
-        problems: Why the trials can't be run on these data.
-    """
-
-    sized: Sweep
-    trials: Sequence[PlannedTrial]
-    size: DataSize | None = None
-    facts: DataFacts = field(default_factory=lambda: DataFacts(num_classes=2, with_estimates=False))
-    has_test_split: bool | None = None
-    num_labels: int = 0
-    spoiled: int = 0
-    problems: tuple[str, ...] = ()
-
-
-def _look_at_data(sized: Sweep, trials: list[PlannedTrial], options: SweepOptions) -> _Seen:
-    seen, first = _Seen(sized=sized, trials=trials), trials[0].config
-    try:
-        size = size_of_data(first.data, evaluation=first.evaluation)
-        count, classes = size.num_labels, size.num_classes
-        facts = DataFacts(
-            num_classes=classes, with_estimates=size.held_out > 0, held_out=size.held_out
-        )
-        seen = replace(
-            seen, size=size, facts=facts, has_test_split=size.has_test_split, num_labels=count
-        )
-        sized, trials = audited(sized, trials, options, num_labels=count, num_classes=classes)
-        spoiled = trials[0].config.audit.spoiled
-        seen = replace(seen, sized=sized, trials=trials, spoiled=spoiled)
-        check_priors(trials, examples=count, num_classes=classes)
-        for ensemble in ensembles_of(trials):
-            ensemble.check_count(count)
-    except (ValueError, FileNotFoundError) as error:
-        return replace(seen, problems=(str(error),))
-    return seen
 
 
 def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:

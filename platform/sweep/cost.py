@@ -1,15 +1,17 @@
-"""What a sweep will cost, known before anything starts: trials, epsilons, releases, the total."""
+"""What trials will ask of the vault and pay, and whether a budget allows it."""
 
 import json
 import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.accuracy_estimate import PerLabel
+from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.ledger import (
     Budget,
     BudgetExceeded,
@@ -20,14 +22,10 @@ from labeldp.mechanisms.ledger import (
 )
 from labeldp.mechanisms.release_address import describe
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.sweep.evaluation import mechanism_of, planned_evaluation
+from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig
 from labeldp.platform.sweep.evaluation_settings import Estimate
 from labeldp.platform.sweep.sweep import PlannedTrial
-from labeldp.trainers.settings.feature_set import FeatureSet
 from labeldp.trainers.trainer import PlannedCharge
-
-if TYPE_CHECKING:  # torch, which plans have no use for
-    from labeldp.trainers.data.labelled_data import PublicData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +88,7 @@ def cost_of(
         epsilon = epsilon_of_prices(own.values(), delta=at)
         charges |= {(*key, copy): part for key, part in own.items() for copy in copies}
         if with_estimates:
-            asked = planned_evaluation(config, num_classes=num_classes)
+            asked = planned_estimate(config, num_classes=num_classes)
             each = 1
             if config.evaluation.estimate is Estimate.COUNT:
                 copies, each = list(range(trial.estimates)), trial.estimates_each
@@ -133,44 +131,35 @@ def releases_of(
     return {(part.release, config.noise, how): part for part in charge.chain()}
 
 
-def check_priors(trials: Sequence[PlannedTrial], *, examples: int, num_classes: int) -> None:
-    """Refuse priors that can't be made of these data, each once, before the first trial.
-
-    Args:
-        trials: Planned trials.
-        examples: N, to train on.
-        num_classes: K.
+def held_out_mechanism(config: TrialConfig, *, num_classes: int) -> Any:
+    """Return what a trial asks of held-out labels.
 
     Raises:
-        ValueError: More clusters than examples, a file that holds no prior of them, or features to
-            be computed of features.
+        ConfigurationError: RELEASE where the trial's own releases do not show single labels.
     """
-    asked = {(trial.config.trainer.prior, trial.config.data.features) for trial in trials}
-    for prior, seen in asked:
-        if prior is None:
-            continue
-        prior.check_size(examples=examples, num_classes=num_classes)
-        if FeatureSet.AS_THEY_ARE not in (prior.features, seen):
-            raise ValueError(
-                f"trainer.prior.features is {prior.features}, but data.features={seen} leaves no "
-                "images to compute them of; set data.features=as_they_are for a network that sees "
-                "the images, or leave trainer.prior.features out for a prior on what it sees"
-            )
+    settings = config.evaluation
+    if settings.estimate is Estimate.COUNT:
+        return CorrectCount(epsilon=settings.count_epsilon)
+    planned = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
+    own = None if planned is None else planned.release
+    if not isinstance(own, get_args(PerLabel)):
+        raise ConfigurationError(
+            f"evaluation.estimate is release, but method {config.method!r} as it is set releases "
+            "nothing that shows the accuracy on single labels; take evaluation.estimate=count"
+        )
+    return own
 
 
-def check_prior_features(trials: Sequence[PlannedTrial], data: "PublicData") -> None:
-    """Refuse data that priors can't be learned of; what they need of it is there afterwards.
-
-    Args:
-        trials: Planned trials.
-        data: Public features.
+def planned_estimate(config: TrialConfig, *, num_classes: int) -> PlannedCharge:
+    """Return what each held-out label will pay for a trial's estimate of accuracy.
 
     Raises:
-        ValueError: A prior's features are of images, and the data are not images, or too small.
+        ConfigurationError: As of `held_out_mechanism`.
     """
-    for prior in {trial.config.trainer.prior for trial in trials}:
-        if prior is not None:
-            prior.check_features(data)
+    mechanism = held_out_mechanism(config, num_classes=num_classes)
+    shared = config.evaluation.estimate is Estimate.RELEASE
+    # Counts are of predictions: a plan can't foresee which trials predict alike and share one.
+    return PlannedCharge.of(mechanism, release=None if shared else (config, "count"))
 
 
 def delta_with_earlier(earlier: Sequence[Charge], *, planned: float, delta: float) -> float:
@@ -239,8 +228,8 @@ def check_budget(
     _hold(budget, spent=0.0, requested=cost.epsilon_at(budget.delta), request=request, fix=fix)
 
 
-def _hold(budget: Budget, *, spent: float, requested: float, request: str, fix: str = "") -> None:
-    """Refuse what the budget does not allow; both epsilons hold at its delta, as a vault's."""
+def _hold(budget: Budget, *, spent: float, requested: float, request: str, fix: str) -> None:
+    """Refuse what the budget does not allow; both epsilons hold at its delta."""
     if not budget.allows(requested):
         raise BudgetExceeded(
             budget=budget, spent=spent, requested=requested, request=request, fix=fix
@@ -329,8 +318,8 @@ def _new_estimates(
     begun = Counter(_line(charge.mechanism) for charge in unread)
     new: list[Charge] = []
     for trial in trials:
-        asked = planned_evaluation(trial.config, num_classes=num_classes)
-        mechanism = mechanism_of(trial.config, num_classes=num_classes)
+        asked = planned_estimate(trial.config, num_classes=num_classes)
+        mechanism = held_out_mechanism(trial.config, num_classes=num_classes)
         description = describe(mechanism, trial.config.noise.source())
         line = _line(description)
         if trial.config.evaluation.estimate is Estimate.COUNT:

@@ -10,7 +10,7 @@ from labeldp.platform.records.private_files import owner_only
 from labeldp.platform.records.steps import Steps
 from labeldp.platform.sweep.sweep import Sweep
 from labeldp.platform.sweep.sweep_check import check
-from labeldp.platform.sweep.sweep_options import SweepOptions as SweepOptions
+from labeldp.platform.sweep.sweep_options import SweepOptions
 
 if TYPE_CHECKING:
     from labeldp.platform.sweep.open_sweep import OpenSweep
@@ -54,7 +54,7 @@ def run(sweep: "OpenSweep") -> None:
     from labeldp.platform.vault.ensembles import train_missing
 
     checked = sweep.checked
-    left = list(sweep.left.values()) if sweep.book is None else checked.trials
+    left = list(sweep.left.values()) if sweep.book is None else list(sweep.plan.trials)
     data = ray.put(checked.data.public)
     try:
         ensembles = train_missing(

@@ -1,31 +1,14 @@
-"""What earlier starts of a sweep left in its results folder, and whether to go on with it."""
+"""The earlier starts of a sweep: what they left in its results folder, and whether to continue."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from pathlib import Path
 
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.private_files import NotOurs, refuse_link
-from labeldp.platform.records.results import (
-    ResultsFolder,
-    ResultsFolderError,
-    TrialRecord,
-    identity_of,
-)
-from labeldp.platform.sweep.audit_settings import AuditSettings
-from labeldp.platform.sweep.evaluation_settings import LEAST_EPSILON
+from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, TrialRecord
+from labeldp.platform.sweep.sweep_options import Resume
 from labeldp.platform.vault.vault_identity import refuse_if_gone
 from labeldp.platform.vault.vault_store import SqliteStore
-
-
-class Resume(Enum):
-    """What to do about trials that an earlier start left in the results folder."""
-
-    AUTO = "auto"
-    MUST = "must"
-    NEVER = "never"
 
 
 def finished_before(
@@ -58,48 +41,6 @@ def finished_before(
             "--resume auto"
         )
     return {digest: record for digest, record in records.items() if record.finished}
-
-
-def canaries_before(results: Path) -> AuditSettings | None:
-    """Return how many canaries trials of a results folder were run with; None where none are kept.
-
-    The folder need not be there, and is left as it is.
-
-    Raises:
-        ResultsFolderError: A record is damaged; the message names it.
-    """
-    first = min((results.expanduser() / "trials").glob("*.json"), default=None)
-    if first is None:
-        return None
-    kept = TrialRecord.read(first).canaries
-    return None if kept is None else AuditSettings(canaries=kept[0], coin_canaries=kept[1])
-
-
-def count_epsilon_before(results: Path) -> float | None:
-    """Return what a count cost in a results folder where nobody said; None where none is kept.
-
-    A wider grid would have another default, and trials that have finished would be run again for
-    it. The folder need not be there, and is left as it is.
-
-    Raises:
-        ResultsFolderError: A record or `sweep.json` is damaged, or the latter a link; the message
-            names it.
-    """
-    folder = results.expanduser()
-    try:
-        refuse_link(folder / "sweep.json")
-    except NotOurs as error:
-        raise ResultsFolderError(str(error)) from error
-    kept = identity_of(folder / "sweep.json").count_epsilon
-    if kept is not None:
-        return float(kept)
-    first = min((folder / "trials").glob("*.json"), default=None)
-    if first is None:
-        return None
-    record = TrialRecord.read(first)
-    # Folders that don't say it are older than that default: it was the least then.
-    former = record.config.get("evaluation.epsilon") == LEAST_EPSILON
-    return LEAST_EPSILON if former and "accuracy_estimated" in record.metrics else None
 
 
 @dataclass(frozen=True, kw_only=True)

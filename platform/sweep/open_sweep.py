@@ -3,13 +3,16 @@
 What is refused here, is refused before the first label is released.
 """
 
+import importlib
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from math import isfinite
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.records.environment import Provenance
@@ -20,12 +23,12 @@ from labeldp.platform.records.sweep_identity import SweepIdentity
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, shown
 from labeldp.platform.sweep.audit_settings import spoiled_text
 from labeldp.platform.sweep.cluster import Capacity, connected, place
-from labeldp.platform.sweep.cost import budget_of, check_what_is_left, delta_with_earlier
+from labeldp.platform.sweep.cost import budget_of, check_what_is_left, cost_of, delta_with_earlier
 from labeldp.platform.sweep.earlier_starts import finished_before, known_ledger, other_code
-from labeldp.platform.sweep.meanwhile import load, meanwhile
+from labeldp.platform.sweep.plan import Plan
 from labeldp.platform.sweep.search_book import SearchBook
 from labeldp.platform.sweep.sweep import PlannedTrial, Resources, ensembles_of
-from labeldp.platform.sweep.sweep_check import CheckedSweep, beside, learned_facts
+from labeldp.platform.sweep.sweep_check import CheckedSweep, beside
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.vault_store import SqliteStore
@@ -36,7 +39,9 @@ if TYPE_CHECKING:  # they load MLflow and Tune, for which Ray's start leaves tim
     from labeldp.platform.records.recorder import Recorder
     from labeldp.platform.records.tracking import Tracker
 
-#: What is loaded while Ray starts, and what while the vault does.
+_Result = TypeVar("_Result")
+
+#: Modules to load while Ray starts, and while the vault does.
 _FIGURES = ("labeldp.platform.report.report", "matplotlib.backends.backend_agg")
 _TRIALS = ("labeldp.platform.sweep.trial_runs", "labeldp.platform.sweep.sweep_report")
 
@@ -66,6 +71,11 @@ class OpenSweep:
     book: SearchBook | None = None
 
     @property
+    def plan(self) -> Plan:
+        """What is to be run and what it costs."""
+        return self.checked.plan
+
+    @property
     def left(self) -> dict[str, PlannedTrial]:
         """The trials that are still to be run, by hash; of a search those that it has suggested."""
         plans = self.recorder.plans
@@ -74,7 +84,7 @@ class OpenSweep:
     @property
     def unfinished(self) -> int:
         """How many trials are still to be run."""
-        return self.checked.total - len(self.skipped)
+        return self.plan.total - len(self.skipped)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +127,7 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
         earlier = _earlier(checked)
         opening = _tracking(checked, earlier, steps=steps)
         with _waited_for(opening), _cluster(checked, opening, steps=steps) as capacity:
-            sizes = _sizes(checked, capacity)
+            sizes = _sizes(checked.plan, capacity)
             plans = checked.plans if earlier.book is None else earlier.book.plans
             skipped = {digest: earlier.done[digest] for digest in plans if digest in earlier.done}
             steps.say("opening the vault and the tracking store")
@@ -129,7 +139,7 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
             provenance = Provenance.now()
             _identify(checked, earlier, tracker, commit=provenance.git_commit)
             progress = SweepProgress(
-                total=checked.total, skipped=len(skipped), quiet=checked.options.quiet
+                total=checked.plan.total, skipped=len(skipped), quiet=checked.plan.options.quiet
             )
             for line in _beginning(checked, skipped, commit=provenance.git_commit):
                 progress.say(line)
@@ -161,16 +171,16 @@ def _beginning(
 ) -> Iterator[str]:
     """What a person is told before the first trial, line by line."""
     yield (
-        f"{checked.sweep.name}: {checked.total} trials ({len(skipped)} finished before), "
-        f"{checked.cost.releases} releases, results in {checked.folder.path}"
+        f"{checked.plan.sweep.name}: {checked.plan.total} trials ({len(skipped)} finished before), "
+        f"{checked.plan.cost.releases} releases, results in {checked.folder.path}"
     )
     told = spoiled_text(
-        canaries=checked.audit.canaries or 0,
-        coin_canaries=checked.audit.coin_canaries or 0,
-        num_labels=checked.num_labels,
+        canaries=checked.plan.audit.canaries or 0,
+        coin_canaries=checked.plan.audit.coin_canaries or 0,
+        num_labels=checked.plan.size.num_labels,
     )
     yield f"labels: {told}"
-    yield from checked.notes
+    yield from checked.plan.notes
     features = checked.data.public.provenance
     if features != NO_OUTSIDE_DATA:
         yield f"league: {features.words}"
@@ -184,7 +194,7 @@ def _cluster(
     checked: CheckedSweep, opening: "Future[Tracker]", *, steps: Steps
 ) -> Iterator[Capacity]:
     """Start Ray or connect to it, and say so."""
-    address = checked.options.address
+    address = checked.plan.options.address
     named = address or os.environ.get("RAY_ADDRESS")
     text = f"connecting to Ray at {named}" if named else "starting Ray on this machine"
     with ExitStack() as stack:
@@ -206,25 +216,26 @@ def _waited_for(opening: "Future[Tracker]") -> Iterator[None]:
 
 def _earlier(checked: CheckedSweep) -> _Earlier:
     """Find what earlier starts left, and refuse a plan that can't be paid beside it."""
-    folder, options, budget = checked.folder, checked.options, checked.budget
+    folder, plan = checked.folder, checked.plan
+    options, budget = plan.options, plan.budget
     public = checked.data.public
     done = finished_before(folder, options.resume, public.fingerprint)
     known = known_ledger(folder, moved=options.moved)
-    later = delta_with_earlier(known.charges, planned=checked.cost.delta, delta=checked.delta)
-    if later > checked.cost.delta:
-        budget = budget_of(checked.sweep.budget, options.max_epsilon_total, delta=later)
+    later = delta_with_earlier(known.charges, planned=plan.cost.delta, delta=plan.delta)
+    if later > plan.cost.delta:
+        budget = budget_of(plan.sweep.budget, options.max_epsilon_total, delta=later)
     book = None
     left = [trial for digest, trial in checked.plans.items() if digest not in done]
-    if checked.search is not None:
-        book = SearchBook(folder.path / "search.json", checked.search)
+    if checked.plan.searches:
+        book = SearchBook(folder.path / "search.json", checked.plan)
         suggested = [trial for digest, trial in book.plans.items() if digest not in done]
         left = [*suggested, *book.rest]
     check_what_is_left(
         left,
         known.charges,
         num_classes=public.num_classes,
-        num_labels=len(checked.data.train_labels),
-        held_out=checked.held_out,
+        num_labels=checked.plan.size.num_labels,
+        held_out=checked.plan.size.held_out,
         read={key for record in done.values() for key in record.release_keys},
         budget=budget,
     )
@@ -239,7 +250,8 @@ def _tracking(checked: CheckedSweep, earlier: _Earlier, *, steps: Steps) -> "Fut
     MLflow takes seconds to make one, and can't refuse a file of its own in a folder that is held.
     """
     store = checked.folder.path / "mlflow.db"
-    if checked.options.tracking_uri is None and not earlier.identity and not os.path.lexists(store):
+    options = checked.plan.options
+    if options.tracking_uri is None and not earlier.identity and not os.path.lexists(store):
         return meanwhile(lambda: _tracker(checked, earlier))
     opening: Future[Tracker] = Future()
     with steps.during("opening the tracking store"):
@@ -252,8 +264,8 @@ def _tracker(checked: CheckedSweep, earlier: _Earlier) -> "Tracker":
 
     folder, identity = checked.folder, earlier.identity
     tracker = Tracker(
-        uri=checked.options.tracking_uri or default_uri(folder.path),
-        experiment=checked.sweep.name,
+        uri=checked.plan.options.tracking_uri or default_uri(folder.path),
+        experiment=checked.plan.sweep.name,
         results=folder.path,
     )
     if not identity:
@@ -275,13 +287,13 @@ def check_one_writer(uri: str, capacity: Capacity) -> None:
         )
 
 
-def _sizes(checked: CheckedSweep, capacity: Capacity) -> Sizes:
+def _sizes(plan: Plan, capacity: Capacity) -> Sizes:
     """What the sweep asks for, as this cluster can hold it."""
-    trials, sweep = checked.trials, checked.sweep
+    trials, sweep = plan.trials, plan.sweep
     required = any(trial.config.performance.device is Device.CUDA for trial in trials)
     asked = sweep.resources
-    alone = checked.total == 1 and checked.options.preset and not asked.gpus
-    if alone and not (checked.options.address or os.environ.get("RAY_ADDRESS")):
+    alone = plan.total == 1 and plan.options.preset and not asked.gpus
+    if alone and not (plan.options.address or os.environ.get("RAY_ADDRESS")):
         # A trial that has this machine to itself takes all of it. By the plan, and not by what is
         # left of it: threads change the last digits of a model, and a resumed one must be the same.
         asked = replace(asked, cpus=max(asked.cpus, *(cpus for cpus, _ in capacity.largest)))
@@ -295,7 +307,7 @@ def _sizes(checked: CheckedSweep, capacity: Capacity) -> Sizes:
 
 def _home(checked: CheckedSweep, *, budget: Budget | None, authority: bytes) -> LabelHome:
     """Start the vault's home; it gives figures for the token `authority` alone."""
-    data, trials = checked.data, checked.trials
+    data, trials = checked.data, checked.plan.trials
     return home_proxy.start(
         SecretLabels(
             training=data.train_labels,
@@ -306,7 +318,7 @@ def _home(checked: CheckedSweep, *, budget: Budget | None, authority: bytes) -> 
         coin_seed=_coin_seed(trials),
         places=HomePlaces(
             store=checked.folder.store,
-            votes=beside(checked.options.results) / "votes",
+            votes=beside(checked.plan.options.results) / "votes",
             shared_coins=bool(ensembles_of(trials)),
         ),
         fingerprint=data.public.fingerprint,
@@ -336,11 +348,13 @@ def _recorder(
         progress=progress,
         home=home,
         authority=authority,
-        data=RecordedData(num_labels=checked.num_labels, features=checked.data.public.provenance),
+        data=RecordedData(
+            num_labels=checked.plan.size.num_labels, features=checked.data.public.provenance
+        ),
     )
 
 
-def _coin_seed(trials: list[PlannedTrial]) -> int | None:
+def _coin_seed(trials: Sequence[PlannedTrial]) -> int | None:
     """Seed of the coin canaries: none, and so a secret of the vault, unless all noise is seeded."""
     seeds = [trial.config.noise.seed for trial in trials]
     return None if None in seeds else min(seed for seed in seeds if seed is not None)
@@ -348,7 +362,7 @@ def _coin_seed(trials: list[PlannedTrial]) -> int | None:
 
 def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: "Tracker", *, commit: str) -> None:
     """Write down which vault and which run are the folder's, and open that run."""
-    folder, sweep, public = checked.folder, checked.sweep, checked.data.public
+    folder, sweep, public = checked.folder, checked.plan.sweep, checked.data.public
     # Written before tracking hears of it, and before the first release: a start that is killed in
     # between finds its run, and a vault that is lost later is missed. The vault finds the run as
     # well, where this file was lost.
@@ -359,17 +373,72 @@ def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: "Tracker", *, c
         sweep_id=sweep_id,
         vault=vault,
         path=str(folder.path),
-        num_labels=len(checked.data.train_labels),
-        held_out_labels=checked.held_out,
-        choose_by=checked.choose_by,
-        count_epsilon=checked.count_epsilon,
-        **learned_facts(checked, earlier.identity),
+        num_labels=checked.plan.size.num_labels,
+        held_out_labels=checked.plan.size.held_out,
+        choose_by=checked.plan.choose_by,
+        count_epsilon=checked.plan.count_epsilon,
+        **learned_facts(checked.plan, earlier.identity),
     )
     facts = {"dataset": public.name, "sweep": sweep.name, "sweep_id": sweep_id}
-    facts["choose_by"] = checked.choose_by.value
+    facts["choose_by"] = checked.plan.choose_by.value
     parent = tracker.open_parent(
         sweep.name,
         tags={"git_commit": commit, **facts},
         run_id=folder.identity().parent_run_id,
     )
     folder.identify(parent_run_id=parent, tracking_uri=shown(tracker.uri))
+
+
+def learned_facts(plan: Plan, earlier: SweepIdentity) -> dict[str, Any]:
+    """Return what a sweep that learns may cost, as facts of its folder; nothing for any other.
+
+    Plans of earlier starts may have been dearer.
+    """
+    private = [
+        trial
+        for trial, epsilon in zip(plan.trials, plan.cost.epsilons, strict=True)
+        if isfinite(epsilon)
+    ]
+    if not plan.sweep.learns or not private:
+        return {}
+    cost = cost_of(
+        private, num_classes=plan.size.num_classes, with_estimates=plan.size.held_out > 0
+    )
+    touched = any(search.foreseen is None for search in plan.searches)
+    return {
+        "learned_epsilon": max(cost.epsilon_total, earlier.learned_epsilon or 0.0),
+        "learned_counts": max(cost.epsilon_estimates, earlier.learned_counts or 0.0),
+        "learned_delta": max(cost.delta, earlier.learned_delta or 0.0),
+        "learned_releases": touched or bool(earlier.learned_releases),
+    }
+
+
+def meanwhile(
+    work: Callable[[], _Result], *, after: Iterable[Future[Any]] = ()
+) -> "Future[_Result]":
+    """Do `work` in a thread that holds nobody up at the end; returns what becomes of it.
+
+    Args:
+        work: What to do.
+        after: What has to have ended before, well or not.
+    """
+    future: Future[_Result] = Future()
+
+    def carry_out() -> None:
+        wait(after)
+        try:
+            future.set_result(work())
+        except BaseException as error:  # raised where the result is asked for
+            future.set_exception(error)
+
+    threading.Thread(target=carry_out, name="labeldp-meanwhile", daemon=True).start()
+    return future
+
+
+def load(*modules: str) -> None:
+    """Import modules ahead of time; whoever needs one that can't be imported is told why."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception:
+            return

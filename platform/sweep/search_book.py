@@ -10,9 +10,8 @@ from pathlib import Path
 
 from labeldp.platform.records.json_files import ResultsFolderError, read_json, write_json
 from labeldp.platform.records.trial_record import TrialRecord
-from labeldp.platform.sweep.stand_ins import Search
-from labeldp.platform.sweep.strands import Numbers
-from labeldp.platform.sweep.suggestions import suggest
+from labeldp.platform.sweep.plan import Plan
+from labeldp.platform.sweep.search import Numbers, suggest
 from labeldp.platform.sweep.sweep import PlannedTrial
 
 #: How often a search that comes up with a setting again is asked for another one.
@@ -24,12 +23,12 @@ class Suggested:
     """A trial that a search asks for.
 
     Attributes:
-        strand: Its place among the strands.
+        search: Its place among the searches.
         numbers: A number for each axis.
         hash: The trial's identity.
     """
 
-    strand: int
+    search: int
     numbers: Numbers
     hash: str
 
@@ -37,27 +36,23 @@ class Suggested:
 class SearchBook:
     """Suggestions in their order, kept in a file."""
 
-    def __init__(self, path: Path, search: Search) -> None:
-        """Read what earlier starts suggested.
-
-        Args:
-            path: The file; none for a new search.
-            search: What is searched.
+    def __init__(self, path: Path, plan: Plan) -> None:
+        """Read what earlier starts suggested, if there is such a file.
 
         Raises:
             ResultsFolderError: The file is damaged.
             ConfigurationError: It holds settings that can't be used.
         """
-        self.search = search
+        self._plan = plan
         self.plans: dict[str, PlannedTrial] = {}
         self._path = path
         self._kept = _read(path)
         self._suggested: list[list[Suggested]] = []
-        for place, strand in enumerate(search.strands):
-            earlier = self._kept.get(strand.id, [])
-            if any(len(numbers) != len(strand.axes) for numbers in earlier):
+        for place, search in enumerate(plan.searches):
+            earlier = self._kept.get(search.id, [])
+            if any(len(numbers) != len(search.axes) for numbers in earlier):
                 raise _damaged(path)
-            entries = [self._entry(place, tuple(numbers)) for numbers in earlier[: strand.size]]
+            entries = [self._entry(place, tuple(numbers)) for numbers in earlier[: search.size]]
             self._suggested.append(entries)
         self._handed_out: set[str] = set()
 
@@ -76,7 +71,7 @@ class SearchBook:
                 if entry.hash not in self._handed_out and entry.hash not in records:
                     self._handed_out.add(entry.hash)
                     return entry
-        sizes = [strand.size for strand in self.search.strands]
+        sizes = [search.size for search in self._plan.searches]
         open_ones = [
             place for place, size in enumerate(sizes) if len(self._suggested[place]) < size
         ]
@@ -87,19 +82,19 @@ class SearchBook:
         self._suggested[place].append(entry)
         self._handed_out.add(entry.hash)
         numbers = [list(each.numbers) for each in self._suggested[place]]
-        self._kept[self.search.strands[place].id] = numbers
+        self._kept[self._plan.searches[place].id] = numbers
         write_json(self._path, self._kept)
         return entry
 
     @property
     def rest(self) -> list[PlannedTrial]:
-        """What stands in for the trials that are not suggested yet."""
-        known = enumerate(map(len, self._suggested))
-        return [trial for place, number in known for trial in self.search.rest(place, number)]
+        """What prices the trials that are not suggested yet."""
+        known = zip(self._plan.searches, map(len, self._suggested), strict=True)
+        return [trial for search, number in known for trial in search.rest(number)]
 
     def _new(self, place: int, records: Mapping[str, TrialRecord]) -> Suggested:
-        strand, number = self.search.strands[place], len(self._suggested[place])
-        if not strand.axes:
+        search, number = self._plan.searches[place], len(self._suggested[place])
+        if not search.axes:
             return self._entry(place, ())
         tried = {entry.numbers for entry in self._suggested[place]}
         told = [
@@ -108,21 +103,21 @@ class SearchBook:
             if entry.hash in records
         ]
         for attempt in range(_ATTEMPTS):
-            numbers = suggest(strand.axes, told, seed=strand.seed, number=number, attempt=attempt)
+            numbers = suggest(search.axes, told, seed=search.seed, number=number, attempt=attempt)
             if numbers not in tried:
                 return self._entry(place, numbers)
-        return self._entry(place, next(each for each in strand.all_numbers() if each not in tried))
+        return self._entry(place, next(each for each in search.all_numbers() if each not in tried))
 
     def _accuracy(self, record: TrialRecord) -> float:
         """What a trial is worth; one that failed is worth nothing."""
-        return record.metrics[self.search.by.metric] if record.finished else 0.0
+        return record.metrics[self._plan.choose_by.metric] if record.finished else 0.0
 
     def _entry(self, place: int, numbers: Numbers) -> Suggested:
         """Plan a suggestion's trial, and check that it asks for nothing new."""
-        trial = self.search.planned(place, numbers)
-        digest = trial.hash(self.search.fingerprint)
+        trial = self._plan.suggested(place, numbers)
+        digest = trial.hash(self._plan.fingerprint)
         self.plans[digest] = trial
-        return Suggested(strand=place, numbers=numbers, hash=digest)
+        return Suggested(search=place, numbers=numbers, hash=digest)
 
 
 def _read(path: Path) -> dict[str, list[list[float]]]:

@@ -38,14 +38,31 @@ class Variant:
     """One line of a comparison.
 
     Attributes:
-        name: As it is shown in tables and figures.
+        name: Shown in tables and figures.
         changes: Dotted key -> value, on top of the sweep's base.
         space: Dotted key -> axis, beside the sweep's own.
+        unfit: Overrides that do not apply to it.
     """
 
     name: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     space: Mapping[str, Axis] = field(default_factory=dict)
+    unfit: Sequence[str] = ()
+
+    def config(self, base: TrialConfig, point: Mapping[str, Any]) -> TrialConfig:
+        """Return the configuration at a point of the axes.
+
+        Raises:
+            ConfigurationError: A key or value that can't be used.
+        """
+        try:
+            config = with_calibration(with_changes(base, {**self.changes, **point}))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"line {self.name!r}: {error}") from error
+        noise = config.noise
+        if config.data.name != "own" or noise.seed is not None or noise.secure is not None:
+            return config
+        return replace(config, noise=replace(noise, secure=True))  # labels of the user's own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +194,15 @@ class PlannedTrial:
         """How often one trial asks how accurate it is."""
         return self.estimates // (self.own_releases or self.stands_for)
 
+    def standing_for(self, number: int) -> "PlannedTrial":
+        """Return the same price for `number` trials."""
+        return replace(
+            self,
+            stands_for=number if self.stands_for else 0,
+            own_releases=number if self.own_releases else 0,
+            estimates=number * self.estimates_each,
+        )
+
     def hash(self, data_fingerprint: str) -> str:
         """Return the trial's identity."""
         return config_hash(self.config, data_fingerprint=data_fingerprint)
@@ -248,41 +274,8 @@ def _resized(sweep: Sweep, changes: Mapping[str, Any], space: Mapping[str, Axis]
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A variant with the axes and fixed values that are its own in the end.
-
-    Attributes:
-        variant: What it changes.
-        axes: Dotted key -> axis.
-        fixed: Dotted key -> value, on top of the variant's changes.
-        unfit: Overrides of other lines that mean nothing to this one.
-    """
-
-    variant: Variant
-    axes: Mapping[str, Axis]
-    fixed: Mapping[str, Any]
-    unfit: Sequence[str] = ()
-
-    def config(self, base: TrialConfig, point: Mapping[str, Any]) -> TrialConfig:
-        """Return the configuration at a point of the axes.
-
-        Raises:
-            ConfigurationError: A key or value that can't be used.
-        """
-        try:
-            changed = with_changes(base, {**self.variant.changes, **point, **self.fixed})
-            config = with_calibration(changed)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"line {self.variant.name!r}: {error}") from error
-        noise = config.noise
-        if config.data.name != "own" or noise.seed is not None or noise.secure is not None:
-            return config
-        return replace(config, noise=replace(noise, secure=True))  # labels of the user's own
-
-
-def lines(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Line]:
-    """Return a sweep's variants as overrides leave them.
+def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Variant]:
+    """Return a sweep's variants as overrides leave them, each with all its axes.
 
     Args:
         sweep: What to run.
@@ -325,10 +318,10 @@ def lines(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Line
                 space[key] = axis
             else:
                 unfit.append(key)
-        if LAMBDA in own or LAMBDA in space:  # says what the line's own epsilon would
+        changes = dict(variant.changes)
+        if LAMBDA in own or LAMBDA in space:  # replaces the variant's own epsilon
             space.pop("trainer.epsilon", None)
-            changes = {k: v for k, v in variant.changes.items() if k != "trainer.epsilon"}
-            variant = replace(variant, changes=changes)
+            changes.pop("trainer.epsilon", None)
         axes = {key: axis for key, axis in space.items() if key not in own}
         for key in axes:
             if key.startswith(FIXED_SECTIONS):
@@ -336,7 +329,7 @@ def lines(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Line
                     f"{key} can't be an axis: one sweep asks one vault about one set of "
                     "labels; run a sweep for each value"
                 )
-        found.append(Line(variant=variant, axes=axes, fixed=own, unfit=tuple(unfit)))
+        found.append(replace(variant, changes={**changes, **own}, space=axes, unfit=tuple(unfit)))
     return found
 
 
@@ -361,12 +354,12 @@ def _with_method(sweep: Sweep, method: str) -> Sweep:
     )
 
 
-def unfit_notes(found: Sequence[Line]) -> list[str]:
-    """Say which overrides mean nothing to which lines."""
+def unfit_notes(found: Sequence[Variant]) -> list[str]:
+    """Return a note for each override that does not apply to some variants."""
     of_key: dict[str, dict[str, None]] = {}
-    for line in found:
-        for key in line.unfit:
-            of_key.setdefault(key, {})[line.variant.name] = None
+    for variant in found:
+        for key in variant.unfit:
+            of_key.setdefault(key, {})[variant.name] = None
     return [
         f"{key} does not apply to {', '.join(map(repr, names))}, which run as they are without it"
         for key, names in of_key.items()
@@ -378,7 +371,7 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
 
     Args:
         sweep: What to run; a search that it names is not asked.
-        overrides: As for `lines`.
+        overrides: As for `variants_of`.
 
     Returns:
         The trials in order, without repetitions.
@@ -387,10 +380,10 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
         ConfigurationError: A key or value that can't be used.
     """
     trials: dict[str, PlannedTrial] = {}
-    for line in lines(sweep, overrides):
-        for point in points(line.axes, samples=sweep.samples, seed=sweep.sample_seed):
-            config = line.config(sweep.base, point)
-            trial = PlannedTrial(variant=line.variant.name, config=config, point=point)
+    for variant in variants_of(sweep, overrides):
+        for point in points(variant.space, samples=sweep.samples, seed=sweep.sample_seed):
+            config = variant.config(sweep.base, point)
+            trial = PlannedTrial(variant=variant.name, config=config, point=point)
             trials.setdefault(trial.hash(""), trial)
     check_one_vault(list(trials.values()))
     return list(trials.values())

@@ -1,20 +1,27 @@
 """How to run a sweep: which size, from where on, into which folder, at most for how much."""
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms import _validate
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.earlier_starts import Resume
-from labeldp.platform.sweep.line_choice import LineChoice
+from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
-from labeldp.platform.sweep.strands import strands_of
-from labeldp.platform.sweep.suggestions import check_installed
-from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, plan_trials, preset_sized, smoke_sized
+from labeldp.platform.sweep.sweep import Sweep, Variant, preset_sized, smoke_sized
 
 _CANARIES = ("audit.canaries", "audit.coin_canaries")
+
+
+class Resume(Enum):
+    """What to do about trials that an earlier start left in the results folder."""
+
+    AUTO = "auto"
+    MUST = "must"
+    NEVER = "never"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +44,9 @@ class SweepOptions:
         choose_by: Which accuracy trials are compared by; the sweep's own choice if not given.
         search: In place of the sweep's own.
         stop: In place of the sweep's own.
-        lines: Which of the sweep's variants.
-        quiet: Say nothing of how it goes.
+        only: Run these variants alone, by name or its beginning; all if none is named.
+        without: Leave out these variants.
+        quiet: Print no progress.
     """
 
     smoke: bool = False
@@ -55,7 +63,8 @@ class SweepOptions:
     choose_by: ChooseBy | None = None
     search: OptunaSearch | None = None
     stop: AshaStop | None = None
-    lines: LineChoice = field(default_factory=LineChoice)
+    only: Sequence[str] = ()
+    without: Sequence[str] = ()
     quiet: bool = False
 
     def __post_init__(self) -> None:
@@ -64,31 +73,6 @@ class SweepOptions:
             _validate.whole(minimum=1, max_trials=self.max_trials)
         if self.max_minutes is not None:
             _validate.positive(max_minutes=self.max_minutes)
-
-
-def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTrial]]:
-    """Return the sweep at the size asked for, and its trials.
-
-    Those of a search are not known beforehand: in their place come settings that it may choose.
-
-    Raises:
-        ConfigurationError: A key or value that can't be used, or too many trials.
-    """
-    sized = sized_sweep(sweep, options)
-    if sized.search is None:
-        trials = plan_trials(sized, options.overrides)
-        number = len(trials)
-    else:
-        check_installed()
-        strands = strands_of(sized, options.overrides)
-        trials = [trial for strand in strands for trial in strand.probed.values()]
-        number = sum(strand.size for strand in strands)
-    if options.max_trials is not None and number > options.max_trials:
-        raise ValueError(
-            f"sweep {sweep.name!r} has {number} trials, more than the {options.max_trials} "
-            "that --max-trials allows; fix an axis with key=value or raise the limit"
-        )
-    return sized, trials
 
 
 def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
@@ -103,10 +87,61 @@ def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
         sized = without_canaries(sized)
     return replace(
         sized,
-        variants=options.lines.of(sized),
+        variants=_chosen(sized, options),
         search=options.search or sized.search,
         stop=options.stop or sized.stop,
     )
+
+
+def _chosen(sweep: Sweep, options: SweepOptions) -> Sequence[Variant]:
+    """The chosen variants in the sweep's order.
+
+    Raises:
+        ConfigurationError: An unknown name, the beginning of several names, or nothing is left.
+    """
+    if not options.only and not options.without:
+        return sweep.variants
+    wanted = {_found(name, sweep) for name in options.only}
+    unwanted = {_found(name, sweep) for name in options.without}
+    chosen = [
+        each
+        for each in sweep.variants
+        if each.name not in unwanted and (not wanted or each.name in wanted)
+    ]
+    if not chosen:
+        raise ConfigurationError(
+            f"--only and --without leave nothing of sweep {sweep.name!r}; its lines are "
+            f"{_names(sweep)}"
+        )
+    return chosen
+
+
+def _found(name: str, sweep: Sweep) -> str:
+    """The variant's full name; capitals do not count."""
+    by_lower = {variant.name.lower(): variant.name for variant in sweep.variants}
+    if name.lower() in by_lower:
+        return by_lower[name.lower()]
+    begun = [full for lower, full in by_lower.items() if name and lower.startswith(name.lower())]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise ConfigurationError(
+            f"{name!r} begins several lines of sweep {sweep.name!r}: "
+            f"{', '.join(map(repr, begun))}; write one of them in full"
+        )
+    if not by_lower:
+        raise ConfigurationError(
+            f"sweep {sweep.name!r} has one line only, so that {name!r} can't be chosen or dropped"
+        )
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+    hint = f"did you mean {by_lower[close[0]]!r}? " if close else ""
+    raise ConfigurationError(
+        f"sweep {sweep.name!r} has no line {name!r}; {hint}its lines are {_names(sweep)}"
+    )
+
+
+def _names(sweep: Sweep) -> str:
+    return ", ".join(repr(name) for name in dict.fromkeys(each.name for each in sweep.variants))
 
 
 def is_own_file(overrides: Mapping[str, Any]) -> bool:

@@ -63,23 +63,23 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     """
     checked, recorder = sweep.checked, sweep.recorder
     charges = sweep.home.ledger()
-    totals = sweep_totals(charges, checked.folder.identity(), delta=checked.delta)
+    totals = sweep_totals(charges, checked.folder.identity(), delta=sweep.plan.delta)
     facts = {**totals, **_labels(sweep)}
     # The ledger has releases of lines that this command leaves out: the folder has their trials.
     records, counts = checked.folder.records(), _counts(sweep)
-    found = finding(list(records.values()), ledger=facts, choose_by=checked.choose_by)
+    found = finding(list(records.values()), ledger=facts, choose_by=sweep.plan.choose_by)
     page = write_report(
         list(records.values()),
         folder=checked.folder.path,
-        title=checked.sweep.name,
+        title=sweep.plan.sweep.name,
         ledger=facts,
         results=checked.folder.path,
-        choose_by=checked.choose_by,
+        choose_by=sweep.plan.choose_by,
         around=AroundTrials(releases=_releases(checked.folder.path), left=counts["left"]),
     )
     tracker = recorder.tracker
     complete = recorder.replay({**sweep.skipped, **recorder.records})
-    rows = front_rows(records.values(), choose_by=checked.choose_by, run_id=tracker.run_id)
+    rows = front_rows(records.values(), choose_by=sweep.plan.choose_by, run_id=tracker.run_id)
     note = description(found.text, rows=rows, run_id=tracker.parent_run_id)
     tracked = complete and _close(sweep, page, facts, ledger_json(charges), note=note)
     return SweepOutcome(
@@ -103,12 +103,12 @@ def _counts(sweep: OpenSweep) -> dict[str, Any]:
     now = sweep.recorder.records
     failed = [record for record in now.values() if not record.finished]
     return {
-        "trials": sweep.checked.total,
+        "trials": sweep.plan.total,
         "finished": len(now) - len(failed),
         "failed": len(failed),
         "skipped": len(sweep.skipped),
         "over_budget": sum(record.over_budget for record in failed),
-        "left": sweep.checked.total - len({**sweep.skipped, **now}),
+        "left": sweep.plan.total - len({**sweep.skipped, **now}),
     }
 
 
@@ -116,7 +116,7 @@ def _places(sweep: OpenSweep, rows: Sequence[Mapping[str, Any]]) -> dict[str, An
     """Where the sweep and the runs of its front are to be found."""
     tracker = sweep.recorder.tracker
     return {
-        "experiment": sweep.checked.sweep.name,
+        "experiment": sweep.plan.sweep.name,
         "tracking_uri": shown(tracker.uri),
         "parent_run_id": tracker.parent_run_id,
         "results_dir": str(sweep.checked.folder.path),
@@ -138,8 +138,8 @@ def _releases(folder: Path) -> list[str]:
 
 def _labels(sweep: OpenSweep) -> dict[str, int]:
     """How many labels there are to train on, and how many of them are wrong on purpose."""
-    checked = sweep.checked
-    return {"num_labels": checked.num_labels, "spoiled_labels": checked.audit.spoiled}
+    plan = sweep.plan
+    return {"num_labels": plan.size.num_labels, "spoiled_labels": plan.audit.spoiled}
 
 
 def _close(
@@ -147,7 +147,7 @@ def _close(
 ) -> bool:
     """Write the sweep's own run; returns whether tracking took it."""
     records = {**sweep.skipped, **sweep.recorder.records}
-    planned = sweep.checked.total
+    planned = sweep.plan.total
     finished = sum(record.finished for record in records.values())
     identity = sweep.checked.folder.identity()
     try:

@@ -1,24 +1,47 @@
-"""One trial: privatize, train, evaluate, audit; numbers out, labels never in."""
+"""One trial: privatize, train, evaluate, audit; numbers out, labels never in.
+
+`run_trial` runs it in any process, `tune_trial` as Ray Tune's trainable. The latter never raises:
+an error is part of its result, and the driver marks the trial failed while the others go on. Only
+what ends the process (a lost node, a killed worker) is left to Tune, which starts the trial again.
+
+Nor does Tune end a trial that falls behind: the evaluation and the audit would end with it. The
+scheduler puts the trial's name on a board. The trial looks there after a rung, and ends as it would
+after its last epoch.
+"""
 
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import ray
+import torch
+from ray import tune
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from labeldp.mechanisms.ledger import stated
-from labeldp.platform.records.checkpoints import Checkpoints
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.mechanisms.correct_count import CorrectCount
+from labeldp.mechanisms.ledger import BudgetExceeded, stated
+from labeldp.platform.records.checkpoints import Checkpoints, KeeperHandle
 from labeldp.platform.records.kept_models import ModelShelf
-from labeldp.platform.sweep.accuracy_figures import figures_of, majority_figures
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of, majority_figures
 from labeldp.platform.sweep.configuration import TrialConfig
-from labeldp.platform.sweep.evaluation import estimate
+from labeldp.platform.sweep.cost import held_out_mechanism
+from labeldp.platform.sweep.search import Search
+from labeldp.platform.sweep.search_settings import AshaStop
+from labeldp.platform.sweep.sweep import PlannedTrial
+from labeldp.platform.vault.label_home import LabelHome
 from labeldp.platform.vault.trial_labels import TrialLabels
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.models.schedules import EpochMetrics
+from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.trainer import Trainer
+
+#: Epochs are reported together, at most this often: a report costs the driver some milliseconds.
+REPORT_SECONDS = 1.0
+_WAIT_SECONDS = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +115,7 @@ def run_trial(
         read = len(vault.keys)
         epochs.append(trainer.epoch())
         if rungs is not None and len(epochs) in rungs.epochs:
-            figures = _plain(epochs[-1])
+            figures = asdict(epochs[-1])
             if rungs.estimated:
                 figures |= figures_of(estimate(config, trainer, data=data, vault=vault))
             stopped = rungs.judged(figures)
@@ -120,7 +143,7 @@ def _state_of(
     return {
         "trainer": trainer.state_dict(),
         "release_keys": list(vault.keys),
-        "epochs": [_plain(metrics) for metrics in epochs],
+        "epochs": [asdict(metrics) for metrics in epochs],
         "seconds": clock.seconds,
         "processor_seconds": clock.processor_seconds,
     }
@@ -227,6 +250,206 @@ def _measured(
     }
 
 
-def _plain(metrics: EpochMetrics) -> dict[str, float]:
-    """The figures of an epoch, by name."""
-    return {field.name: getattr(metrics, field.name) for field in fields(EpochMetrics)}
+def estimate(
+    config: TrialConfig, trainer: Trainer, *, data: PublicData, vault: TrialLabels
+) -> AccuracyEstimate | None:
+    """Ask how accurate a trained model is on held-out labels; None where there are none.
+
+    Raises:
+        BudgetExceeded: The release would take a held-out label over the budget.
+    """
+    features = data.held_out_features
+    if features is None:
+        return None
+    guesses = trainer.predict(features).argmax(1).astype(np.int64)
+    mechanism = held_out_mechanism(config, num_classes=data.num_classes)
+    if isinstance(mechanism, CorrectCount):
+        (correct,) = vault.release_held_out(mechanism, guesses).values.tolist()
+        return AccuracyEstimate.from_count(correct, examples=len(guesses), mechanism=mechanism)
+    values = vault.release_held_out(mechanism).values
+    return AccuracyEstimate.from_release(values, guesses, mechanism)
+
+
+def rung_metric(by: ChooseBy) -> str:
+    """Return what an epoch's figures call the accuracy that trials are compared by."""
+    return "val_accuracy" if by is ChooseBy.TEST else by.metric
+
+
+class StopBoard:
+    """Names of trials that should stop; made into an actor by `start_board`."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._stopped: set[str] = set()
+
+    def stop(self, digest: str) -> None:
+        """Put a trial's name up."""
+        self._stopped.add(digest)
+
+    def stopped(self, digest: str) -> bool:
+        """Whether a trial's name is up."""
+        return digest in self._stopped
+
+
+@dataclass(frozen=True)
+class BoardHandle:
+    """The calls of a `StopBoard` that lives in an actor.
+
+    Attributes:
+        actor: Ray's handle; nobody but this class calls it.
+    """
+
+    actor: Any
+
+    def stop(self, digest: str) -> None:
+        """Put a trial's name up, and wait until it is."""
+        ray.get(self.actor.stop.remote(digest), timeout=_WAIT_SECONDS)
+
+    def stopped(self, digest: str) -> bool:
+        """Whether a trial's name is up."""
+        found: bool = ray.get(self.actor.stopped.remote(digest), timeout=_WAIT_SECONDS)
+        return found
+
+    def end(self) -> None:
+        """End the actor."""
+        ray.kill(self.actor)
+
+
+def start_board() -> BoardHandle:
+    """Start a board beside the driver and return its handle."""
+    here = ray.get_runtime_context().get_node_id()
+    remote: Any = ray.remote(StopBoard)
+    place = NodeAffinitySchedulingStrategy(here, soft=False)
+    return BoardHandle(remote.options(num_cpus=0, scheduling_strategy=place).remote())
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopsHandle:
+    """What a trial has of the scheduler.
+
+    Attributes:
+        board: Where it looks whether it should stop.
+        stop: Says at which epochs.
+        by: The accuracy that it tells there.
+    """
+
+    board: BoardHandle
+    stop: AshaStop
+    by: ChooseBy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plans:
+    """Every trial that Tune may choose.
+
+    Attributes:
+        listed: By hash.
+        searches: One of them suggests the trial's numbers.
+    """
+
+    listed: Mapping[str, PlannedTrial] = field(default_factory=dict)
+    searches: Sequence[Search] = ()
+
+    def chosen(self, config: Mapping[str, Any]) -> PlannedTrial:
+        """Return the trial that Tune's `config` names."""
+        if "search" in config:
+            place: int = config["search"]
+            return self.searches[place].planned(config["numbers"])
+        return self.listed[config["hash"]]
+
+
+def tune_trial(
+    config: Mapping[str, Any],
+    *,
+    plans: Plans,
+    data: PublicData,
+    home: LabelHome,
+    keeper: KeeperHandle,
+    cpus: float,
+    stops: StopsHandle | None = None,
+) -> None:
+    """Run the trial that `config` names.
+
+    Args:
+        config: What Tune chose, its hash among it.
+        plans: Every trial of the sweep.
+        data: Public features and test split.
+        home: The vault's home.
+        keeper: Keeps the states of trials in training, and trained models.
+        cpus: Cores that this trial may use.
+        stops: Tells it to stop before its last epoch; nothing does if not given.
+    """
+    planned, digest = plans.chosen(config), config["hash"]
+    torch.set_num_threads(max(1, int(cpus)))
+    reports = _Reports()
+    vault = TrialLabels(home=home, noise=planned.config.noise.source(), trial=digest)
+    started = time.perf_counter()
+    end: dict[str, Any] = {"finished": False, "reason": "", "metrics": {}}
+    try:
+        outcome = run_trial(
+            planned.config,
+            data=data,
+            vault=vault,
+            on_epoch=lambda metrics: reports.take(asdict(metrics)),
+            checkpoints=Checkpoints(keeper=keeper, digest=digest),
+            models=ModelShelf(keeper=keeper, digest=digest),
+            rungs=None if stops is None else _rungs(stops, planned, digest, reports),
+        )
+        end |= {"finished": True, "metrics": dict(outcome.metrics)}
+        end |= {"stopped_early": outcome.stopped_early}
+    except (Exception, SystemExit) as error:
+        end |= {"reason": _reason(error), "over_budget": isinstance(error, BudgetExceeded)}
+    end |= {"release_keys": vault.keys, "seconds": time.perf_counter() - started}
+    reports.send(end=end)
+
+
+class _Reports:
+    """Epochs on their way to the driver."""
+
+    def __init__(self) -> None:
+        self._epochs: list[dict[str, float]] = []
+        self._sent = time.monotonic()
+
+    def take(self, figures: Mapping[str, float]) -> None:
+        """Take an epoch's figures, and send what has come together when it is time."""
+        self.add(figures)
+        if time.monotonic() - self._sent >= REPORT_SECONDS:
+            self.send()
+
+    def add(self, figures: Mapping[str, float]) -> None:
+        """Take an epoch's figures."""
+        self._epochs.append({name: each for name, each in figures.items() if not math.isnan(each)})
+
+    def send(self, **more: Any) -> None:
+        """Send the epochs; returns when Tune asks on, so when it has dealt with them."""
+        tune.report({"epochs": self._epochs, **more})
+        self._epochs, self._sent = [], time.monotonic()
+
+
+def _rungs(stops: StopsHandle, planned: PlannedTrial, digest: str, reports: _Reports) -> Rungs:
+    """Where a trial tells how accurate it is, and hears whether to stop."""
+
+    def judged(figures: Mapping[str, float]) -> bool:
+        reports.add(figures)
+        accuracy = figures[rung_metric(stops.by)]
+        reports.send(rung={"epoch": int(figures["epoch"]), "accuracy": accuracy})
+        return stops.board.stopped(digest)
+
+    return Rungs(
+        epochs=stops.stop.rungs(planned.config.trainer.epochs),
+        estimated=stops.by is ChooseBy.ESTIMATED,
+        judged=judged,
+        stopped=lambda: stops.board.stopped(digest),
+    )
+
+
+def _reason(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, BudgetExceeded | TrainingDiverged):
+        return f"{type(error).__name__}: {text}"
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "out of memory" in text:
+        return (
+            f"out of memory ({text[:300]}); lower trainer.batch_size or trainer.width, or give the "
+            "trial a larger device"
+        )
+    return f"{type(error).__name__}: {text[:1000]}"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from labeldp.platform.records import recorder
-from labeldp.platform.sweep import watch
+from labeldp.platform.sweep import trial_runs
 from labeldp.platform.sweep.sweep import Resources
 from tests.faults.mischief import Mischief
 from tests.faults.processes import Process, family, titled
@@ -48,7 +48,7 @@ def test_nodes_and_the_tracking_server_may_die(
     results = tmp_path / "results"
     command = ["--results", str(results), "--address", cluster.address]
     monkeypatch.setattr(recorder, "RETRY_SECONDS", 1.0)
-    monkeypatch.setattr(watch, "TELL_SECONDS", 2.0)
+    monkeypatch.setattr(trial_runs, "TELL_SECONDS", 2.0)
     with TrackingServer(tmp_path) as server:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
         first, second = (cluster.add_node(num_cpus=1, num_gpus=1) for _ in range(2))
@@ -57,7 +57,7 @@ def test_nodes_and_the_tracking_server_may_die(
             (2, lambda: cluster.remove_node(first, allow_graceful=False)),
             (3, server.start),
             (4, lambda: cluster.remove_node(second, allow_graceful=False)),
-            (4, lambda: monkeypatch.setattr(watch, "WAIT_SECONDS", 6.0)),
+            (4, lambda: monkeypatch.setattr(trial_runs, "WAIT_SECONDS", 6.0)),
         ]
         with Mischief(results, acts):
             code, said = run_here(sweep, *command)

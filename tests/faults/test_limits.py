@@ -10,7 +10,7 @@ import pytest
 import ray
 
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.sweep import open_sweep, sweep_price
+from labeldp.platform.sweep import open_sweep, plan
 from labeldp.platform.sweep.cluster import connected
 from labeldp.platform.sweep.configuration import with_changes
 from labeldp.platform.sweep.space import Grid
@@ -58,7 +58,7 @@ def test_releases_that_add_up_to_more_than_the_budget(cluster: Any, tmp_path: Pa
 def test_the_vault_refuses_what_a_plan_did_not_foresee(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep_price, "check_budget", lambda *plan, **facts: None)
+    monkeypatch.setattr(plan, "check_budget", lambda *plan, **facts: None)
     monkeypatch.setattr(open_sweep, "check_what_is_left", lambda *plan, **facts: None)
     command = ["--results", str(tmp_path), "--address", cluster.address, "--json"]
     code, said = run_here(QUICK, *command, "--max-epsilon-total", "2.5")

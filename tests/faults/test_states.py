@@ -13,8 +13,8 @@ import torch
 from labeldp.platform.records.checkpoints import Checkpoints, Keeper, start_keeper
 from labeldp.platform.records.private_files import NotOurs
 from labeldp.platform.sweep.cluster import connected
-from labeldp.platform.sweep.data_loading import load_data
 from labeldp.platform.sweep.sweep import plan_trials, with_canaries
+from labeldp.platform.sweep.sweep_check import load_data
 from labeldp.platform.sweep.trial import TrialOutcome, run_trial
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import HomePlaces, SecretLabels

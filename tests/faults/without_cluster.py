@@ -15,11 +15,11 @@ from ray import tune
 from ray._private.dict import flatten_dict
 
 from labeldp.platform.records import checkpoints
-from labeldp.platform.sweep import open_sweep, trial_runs, tune_adapter
+from labeldp.platform.sweep import open_sweep, trial_runs
 from labeldp.platform.sweep.cluster import Capacity
-from labeldp.platform.sweep.early_stops import BoardHandle, StopBoard
 from labeldp.platform.sweep.open_sweep import OpenSweep
-from labeldp.platform.sweep.tune_search import HandOut
+from labeldp.platform.sweep.trial import BoardHandle, StopBoard, tune_trial
+from labeldp.platform.sweep.trial_runs import HandOut
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import LabelHome
 
@@ -77,7 +77,7 @@ def _run_trials(sweep: OpenSweep) -> None:
             recorder.on_trial_result(0, [], trial, result)
 
         with patch.object(tune, "report", told):
-            tune_adapter.tune_trial(
+            tune_trial(
                 config,
                 plans=trial_runs.plans_of(sweep),
                 data=sweep.checked.data.public,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.sweep import open_sweep
 from labeldp.platform.sweep.configuration import DataSettings, TrialConfig
-from labeldp.platform.sweep.cost import check_priors
+from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import Sweep, plan_trials
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.settings.alibi_prior import PriorLabelsConfig

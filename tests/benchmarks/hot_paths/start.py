@@ -21,7 +21,7 @@ from labeldp.platform.sweep.sweep_check import check
 from labeldp.platform.sweep.sweep_options import SweepOptions
 sweep = runpy.run_path("sweeps/quickstart.py")["SWEEP"]
 checked = check(sweep, SweepOptions(results=Path(sys.argv[1])))
-print(json.dumps({"trials": len(checked.trials), "heavy": HEAVY}))
+print(json.dumps({"trials": len(checked.plan.trials), "heavy": HEAVY}))
 """
 _IMPORTS = "import json, sys, matplotlib.figure, mlflow, ray.tune, sklearn.datasets, torch\n"
 _PLAIN = _IMPORTS + 'print(json.dumps({"trials": 16, "heavy": HEAVY}))\n'

@@ -8,7 +8,6 @@ import pytest
 
 from labeldp.platform.cli.sweep_arguments import add_plan_arguments, plan_options
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.line_choice import LineChoice
 from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
 from labeldp.platform.sweep.space import Choice, LogUniform, Uniform
 from labeldp.platform.sweep.sweep import Sweep
@@ -32,7 +31,7 @@ def test_lines_limits_and_axes() -> None:
         *("--only", "ALIBI", "--only", "AGIBI", "--without", "AGIBI", "--choose-by", "test"),
         *("a=loguniform(0.1, 1)", "--smoke", "b=uniform(0,1)", "c=choice(x, 2)", "d=[1,2]"),
     )
-    assert found.lines == LineChoice(only=("ALIBI", "AGIBI"), without=("AGIBI",))
+    assert (found.only, found.without) == (("ALIBI", "AGIBI"), ("AGIBI",))
     assert found.smoke and found.choose_by is ChooseBy.TEST
     drawn = {"a": LogUniform(0.1, 1), "b": Uniform(0, 1), "c": Choice("x", 2)}
     assert found.overrides == {**drawn, "d": [1, 2]}

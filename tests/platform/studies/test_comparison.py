@@ -15,11 +15,11 @@ from labeldp.platform.sweep.configuration import ConfigurationError, FeatureSet,
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.sweep import (
     PlannedTrial,
-    lines,
     plan_trials,
     preset_sized,
     smoke_sized,
     unfit_notes,
+    variants_of,
 )
 
 PATE = "PATE with probes"
@@ -119,7 +119,7 @@ def test_an_epsilon_on_the_command_line_is_pates_too() -> None:
     asked = {"trainer.epsilon": [1, 2], "trainer.epochs": 8}
     pate = [trial for trial in plan_trials(SWEEP, asked) if trial.variant == PATE]
     assert cost_of(pate, num_classes=10).epsilons == pytest.approx([1, 2] * REPETITIONS, rel=1e-6)
-    assert unfit_notes(lines(SWEEP, asked)) == [
+    assert unfit_notes(variants_of(SWEEP, asked)) == [
         f"trainer.epochs does not apply to {PATE!r}, which run as they are without it",
         "trainer.epsilon does not apply to 'no privacy', which run as they are without it",
     ]

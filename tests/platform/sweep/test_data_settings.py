@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
-from labeldp.platform.sweep.data_loading import load_data
 from labeldp.platform.sweep.data_settings import OWN_KEYS, DataSettings, FeatureSet
+from labeldp.platform.sweep.sweep_check import load_data
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.encoders.provenance import League
 

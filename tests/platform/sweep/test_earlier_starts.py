@@ -8,7 +8,8 @@ import pytest
 
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, write_json
-from labeldp.platform.sweep.earlier_starts import count_epsilon_before, known_ledger, other_code
+from labeldp.platform.sweep.earlier_starts import known_ledger, other_code
+from labeldp.platform.sweep.plan import count_epsilon_before
 from labeldp.platform.vault.vault_identity import witness
 from labeldp.platform.vault.vault_store import SqliteStore
 from tests.platform.sweep.examples import a_charge, a_record
@@ -78,14 +79,8 @@ def test_other_code_is_spoken_of() -> None:
 def test_a_folder_tells_what_a_count_cost_where_nobody_said(tmp_path: Path) -> None:
     assert count_epsilon_before(tmp_path / "nowhere") is None
     folder = ResultsFolder(tmp_path / "results", sweep="small")
-    estimated = {"accuracy_estimated": 0.8}
-    folder.keep(a_record(changes={"evaluation.epsilon": 0.4}, figures=estimated))
-    assert count_epsilon_before(folder.path) is None, "somebody said it"
-    folder.keep(a_record(changes={"evaluation.epsilon": 0.05}))
-    assert count_epsilon_before(folder.path) is None, "nothing was counted"
-    # From before the default went by the number of labels.
-    folder.keep(a_record(changes={"evaluation.epsilon": 0.05}, figures=estimated))
-    assert count_epsilon_before(folder.path) == 0.05
+    folder.keep(a_record(changes={"evaluation.epsilon": 0.4}))
+    assert count_epsilon_before(folder.path) is None, "it was stated"
     folder.identify(count_epsilon=0.36)
     assert count_epsilon_before(folder.path) == 0.36
     write_json(folder.path / "sweep.json", {"sweep": "small", "count_epsilon": "much"})

@@ -21,8 +21,7 @@ from labeldp.platform.sweep.configuration import (
     TrialConfig,
     with_changes,
 )
-from labeldp.platform.sweep.cost import check_what_is_left, cost_of
-from labeldp.platform.sweep.evaluation import mechanism_of
+from labeldp.platform.sweep.cost import check_what_is_left, cost_of, held_out_mechanism
 from labeldp.platform.sweep.evaluation_settings import DEFAULT_SHARE, Estimate
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, plan_trials
@@ -107,16 +106,18 @@ def test_an_estimate_over_the_budget_is_refused() -> None:
 
 
 def test_what_is_asked_of_held_out_labels() -> None:
-    assert mechanism_of(BASE, num_classes=3) == CorrectCount(epsilon=1.5)
+    assert held_out_mechanism(BASE, num_classes=3) == CorrectCount(epsilon=1.5)
     release = with_changes(BASE, {"evaluation.estimate": "release"})
-    assert mechanism_of(release, num_classes=3) == RandomizedResponse(epsilon=2.0, num_classes=3)
+    assert held_out_mechanism(release, num_classes=3) == RandomizedResponse(
+        epsilon=2.0, num_classes=3
+    )
 
 
 @pytest.mark.parametrize("method", ["prior_labels", "pate", "lp_mst"])
 def test_releases_that_say_nothing_of_single_labels_show_no_accuracy(method: str) -> None:
     config = with_changes(TrialConfig(), {"method": method, "evaluation.estimate": "release"})
     with pytest.raises(ConfigurationError, match=r"evaluation\.estimate=count"):
-        mechanism_of(config, num_classes=3)
+        held_out_mechanism(config, num_classes=3)
 
 
 def test_a_tenth_is_held_out_where_there_is_no_test_split_and_nobody_says() -> None:

@@ -23,7 +23,7 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.cli import command_line, sweep_command
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.records.tracking_address import TrackingUnusable
-from labeldp.platform.sweep import data_loading, open_sweep, sweep_check
+from labeldp.platform.sweep import open_sweep, sweep_check
 from labeldp.platform.sweep.configuration import TrialConfig, flatten
 from labeldp.platform.sweep.sweep import Smoke, Sweep
 from labeldp.platform.vault import vault_identity
@@ -99,7 +99,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(box.inputs)
         patch.setattr(open_sweep, "_tracking", _stop)
-        load = data_loading.load_data
+        load = sweep_check.load_data
         digits = load(SWEEP.base.data)
         patch.setattr(
             sweep_check,

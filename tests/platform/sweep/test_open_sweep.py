@@ -1,5 +1,7 @@
 """open_sweep: who may write one file, whose coins are secret. Whole sweeps are run elsewhere."""
 
+import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +11,7 @@ import pytest
 from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep.cluster import Capacity
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
-from labeldp.platform.sweep.open_sweep import _coin_seed, _sizes, check_one_writer
+from labeldp.platform.sweep.open_sweep import _coin_seed, _sizes, check_one_writer, load, meanwhile
 from labeldp.platform.sweep.sweep import PlannedTrial
 from labeldp.platform.sweep.sweep_options import SweepOptions
 from tests.platform.sweep.examples import a_sweep
@@ -71,3 +73,36 @@ def test_the_one_trial_of_a_preset_takes_this_whole_machine(
         options=SweepOptions(results=tmp_path, preset=preset, address=address),
     )
     assert _sizes(planned, cluster(1)).trial.cpus == cores
+
+
+def test_results_and_errors_come_when_asked_for() -> None:
+    def fail() -> int:
+        raise KeyError("of the thread")
+
+    assert meanwhile(lambda: 3).result(timeout=10) == 3
+    failed = meanwhile(fail)
+    with pytest.raises(KeyError, match="of the thread"):
+        failed.result(timeout=10)
+
+
+def test_modules_are_loaded_up_to_one_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "this", raising=False)
+    load("json", "labeldp.no_such_module", "this")
+    assert "this" not in sys.modules
+
+
+def test_what_is_begun_after_something_waits_for_its_end() -> None:
+    """Two threads that import the same packages at once may see them half made."""
+    gate, order = threading.Event(), list[str]()
+
+    def first() -> None:
+        gate.wait(10)
+        order.append("first")
+        raise ValueError("it may fail")
+
+    begun = meanwhile(first)
+    after = meanwhile(lambda: order.append("second"), after=[begun])
+    assert not after.done()
+    gate.set()
+    after.result(timeout=10)
+    assert order == ["first", "second"]

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.sweep.configuration import with_changes
+from labeldp.platform.sweep.configuration import ConfigurationError, with_changes
+from labeldp.platform.sweep.plan import prepare
 from labeldp.platform.sweep.sweep import Sweep, with_canaries
-from labeldp.platform.sweep.sweep_options import SweepOptions, canaries_left_out, prepare
+from labeldp.platform.sweep.sweep_options import SweepOptions, canaries_left_out, sized_sweep
 from tests.platform.sweep.examples import a_sweep
 
 
@@ -87,3 +88,44 @@ def test_two_classes_of_a_users_file_are_audited_though_the_sweep_has_no_coins(
     _, trials = prepare(replace(a_sweep(), base=base), options)
     (settled, *_) = with_canaries(trials, num_labels=4500, num_classes=2)
     assert (settled.config.audit.canaries, settled.config.audit.coin_canaries) == (0, 45)
+
+
+def chosen(sweep: Sweep, **choice: tuple[str, ...]) -> list[str]:
+    sized = sized_sweep(
+        sweep,
+        SweepOptions(
+            results=Path(), only=choice.get("only", ()), without=choice.get("without", ())
+        ),
+    )
+    return [variant.name for variant in sized.variants]
+
+
+def names(**choice: tuple[str, ...]) -> list[str]:
+    return chosen(a_sweep(), **choice)
+
+
+def test_lines_are_chosen_by_name_in_the_sweeps_order() -> None:
+    assert names() == ["ALIBI", "AGIBI", "no privacy"]
+    assert names(without=("no privacy",)) == ["ALIBI", "AGIBI"]
+    assert names(only=("No Privacy", "alibi")) == ["ALIBI", "no privacy"]
+    assert names(only=("ALIBI", "AGIBI"), without=("AGIBI",)) == ["ALIBI"]
+
+
+def test_other_names_are_refused_with_the_nearest() -> None:
+    with pytest.raises(ConfigurationError, match=r"no line 'ALIBY'; did you mean 'ALIBI'\?"):
+        names(only=("ALIBY",))
+    with pytest.raises(ConfigurationError, match="its lines are 'ALIBI', 'AGIBI', 'no privacy'"):
+        names(without=("zzzzzzzz",))
+    with pytest.raises(ConfigurationError, match="leave nothing"):
+        names(only=("ALIBI",), without=("ALIBI",))
+    with pytest.raises(ConfigurationError, match="one line only"):
+        chosen(replace(a_sweep(), variants=()), only=("ALIBI",))
+
+
+def test_the_beginning_of_one_name_is_enough_and_names_are_listed_once() -> None:
+    assert names(only=("no",)) == ["no privacy"]
+    with pytest.raises(ConfigurationError, match=r"'A' begins several lines .* 'ALIBI', 'AGIBI'"):
+        names(only=("A",))
+    twice = replace(a_sweep(), variants=[*a_sweep().variants, *a_sweep().variants])
+    with pytest.raises(ConfigurationError, match=r"lines are 'ALIBI', 'AGIBI', 'no privacy'$"):
+        chosen(twice, only=("zzzzzzzz",))

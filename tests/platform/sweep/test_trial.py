@@ -3,27 +3,33 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from ray import tune
 from torch.nn import functional
 
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.records.kept_models import ModelShelf
+from labeldp.platform.sweep import trial as trial_module
 from labeldp.platform.sweep.configuration import METHODS, DataSettings, TrialConfig, with_changes
-from labeldp.platform.sweep.cost import check_priors, cost_of
+from labeldp.platform.sweep.cost import cost_of
+from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import PlannedTrial, ensembles_of
-from labeldp.platform.sweep.trial import Rungs, TrialOutcome, run_trial
+from labeldp.platform.sweep.trial import Plans, Rungs, TrialOutcome, run_trial, tune_trial
 from labeldp.platform.vault.trial_labels import TrialLabels
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.models.trained_model import load_model
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.learner import LearnerConfig
@@ -294,3 +300,40 @@ def test_a_trainer_is_its_settings_its_loss_and_a_line_of_the_table(
     outcome = run_trial(config, data=data, vault=client, on_epoch=lambda _: None)
     assert outcome.metrics["epsilon"] == cost.epsilon_total == 1.0
     assert 0 <= outcome.metrics["accuracy"] <= 1
+
+
+OVER = BudgetExceeded(budget=Budget(epsilon=1.0), spent=1.0, requested=2.0, request="r")
+
+
+@pytest.mark.parametrize(
+    ("error", "over", "reason"),
+    [
+        (OVER, True, "BudgetExceeded: "),
+        (TrainingDiverged("the loss is\nnot finite"), False, "TrainingDiverged: the loss is not f"),
+        (ValueError("BudgetExceeded: no"), False, "ValueError: BudgetExceeded: no"),
+        (MemoryError("too large"), False, "out of memory (too large); lower trainer.batch_size"),
+        (SystemExit(3), False, "SystemExit: 3"),
+    ],
+)
+def test_what_ended_a_trial_travels_in_its_end(
+    error: BaseException, over: bool, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported: list[dict[str, Any]] = []
+
+    def fail(*arguments: Any, **settings: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(trial_module, "run_trial", fail)
+    monkeypatch.setattr(tune, "report", reported.append)
+    nothing: Any = SimpleNamespace()
+    tune_trial(
+        {"hash": "ab"},
+        plans=Plans(listed={"ab": PlannedTrial(variant="ALIBI", config=TrialConfig(), point={})}),
+        data=nothing,
+        home=nothing,
+        keeper=nothing,
+        cpus=torch.get_num_threads(),
+    )
+    (end,) = (each["end"] for each in reported)
+    assert (end["finished"], end["over_budget"]) == (False, over)
+    assert end["reason"].startswith(reason) and "\n" not in end["reason"]

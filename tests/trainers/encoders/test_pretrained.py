@@ -21,8 +21,8 @@ from labeldp.platform.cli.exit_codes import ExitCode
 from labeldp.platform.records.run_card import run_card
 from labeldp.platform.report.figures import Figures
 from labeldp.platform.report.page import PageContent, page
-from labeldp.platform.sweep.data_loading import load_data
 from labeldp.platform.sweep.data_settings import DataSettings
+from labeldp.platform.sweep.sweep_check import load_data
 from labeldp.trainers.data.files import fixed_order
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.encoders.encoder import EncoderRequest, Surroundings, load_encoder

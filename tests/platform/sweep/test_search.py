@@ -1,11 +1,14 @@
-"""search_book: a search in this process; cut off and gone on with, it runs the same trials."""
+"""search: what is tried next, and a search that is cut off and continued runs the same trials."""
 
+import builtins
 import json
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from labeldp import load
@@ -14,16 +17,154 @@ from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, 
 from labeldp.platform.report.folder_ledger import read_folder
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig, with_changes
-from labeldp.platform.sweep.driver import SweepOptions, run_sweep
+from labeldp.platform.sweep.driver import run_sweep
+from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
+from labeldp.platform.sweep.search import Numbers, Search, check_installed, searches_of, suggest
 from labeldp.platform.sweep.search_book import SearchBook
 from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
-from labeldp.platform.sweep.space import Choice, Grid, LogUniform
-from labeldp.platform.sweep.stand_ins import DataFacts, Search, priced
-from labeldp.platform.sweep.strands import strands_of
+from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, RandomAxis, Uniform
 from labeldp.platform.sweep.sweep import Sweep
+from labeldp.platform.sweep.sweep_options import SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from tests.faults.without_cluster import without_cluster
-from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.examples import a_record, a_sweep
+
+RATE, DECAY = "trainer.learning_rate", "trainer.weight_decay"
+
+
+def searching(**space: Axis) -> Sweep:
+    axes = {key.replace("__", "."): axis for key, axis in space.items()}
+    return replace(a_sweep(), space=axes, search=OptunaSearch(trials=12))
+
+
+def only(**space: Axis) -> Search:
+    (search,) = searches_of(replace(searching(**space), variants=()))
+    return search
+
+
+def test_one_search_for_each_variant_at_each_point_of_its_grids() -> None:
+    searches = searches_of(searching(trainer__learning_rate=LogUniform(0.01, 0.1)))
+    names = ["ALIBI epsilon=0.5", "ALIBI epsilon=2.0", "AGIBI epsilon=0.5", "AGIBI epsilon=2.0"]
+    assert [search.name for search in searches] == [*names, "no privacy"]
+    assert [search.size for search in searches] == [12] * 5
+    assert len({search.id for search in searches}) == 5
+
+
+def test_overrides_reach_the_searches() -> None:
+    axes: dict[str, Any] = {"trainer.epsilon": 1.0, RATE: Uniform(0.1, 0.2), "trainer.epochs": 7}
+    searches = searches_of(searching(trainer__weight_decay=Choice(0.0, 0.1)), axes)
+    assert len(searches) == 3
+    trial = searches[0].planned((1, 0.15))
+    assert dict(trial.point) == {DECAY: 0.1, RATE: 0.15}
+    assert (trial.config.trainer.epochs, trial.config.trainer.epsilon) == (7, 1.0)
+
+
+def test_a_variant_without_a_searched_axis_is_one_trial() -> None:
+    whole = a_sweep()
+    searched = replace(whole.variants[0], space={RATE: LogUniform(0.01, 0.1)})
+    searches = searches_of(
+        replace(whole, variants=[searched, whole.variants[2]], search=OptunaSearch(trials=3))
+    )
+    assert [search.size for search in searches] == [3, 1]
+
+
+def test_few_settings_are_all_looked_at_and_none_is_tried_twice() -> None:
+    search = only(trainer__width=Choice(4, 8), trainer__momentum=Choice(0.0, 0.5, 0.9))
+    assert sorted(search.probes()) == [(a, b) for a in range(2) for b in range(3)]
+    assert (search.combinations, search.size) == (6, 6)
+
+
+def test_samples_of_many_settings_hold_ends_corners_and_draws() -> None:
+    search = only(trainer__learning_rate=LogUniform(0.01, 0.1), trainer__momentum=Uniform(0.0, 0.9))
+    probes = search.probes()
+    assert {(0.01, 0.0), (0.01, 0.9), (0.1, 0.0), (0.1, 0.9)} <= set(probes)
+    inner = [rate for rate, _ in probes if 0.01 < rate < 0.1]
+    assert len(inner) >= 8 and probes == search.probes()
+
+
+def test_the_name_of_a_search_outlives_a_start_and_more_trials() -> None:
+    axis: dict[str, Axis] = {"trainer__learning_rate": LogUniform(0.01, 0.1)}
+    first = only(**axis).id
+    more = replace(searching(**axis), variants=(), search=OptunaSearch(trials=40))
+    assert searches_of(more)[0].id == first
+    assert searches_of(more, {"trainer.epochs": 9})[0].id != first
+    assert only(trainer__learning_rate=LogUniform(0.01, 0.2)).id != first
+    other = replace(more, search=OptunaSearch(trials=40, seed=1))
+    assert searches_of(other)[0].id != first
+
+
+def test_an_end_of_an_axis_that_cant_be_used_is_refused_beforehand() -> None:
+    search = only(trainer__momentum=Uniform(0.0, 1.5))
+    with pytest.raises(ConfigurationError, match="momentum is 1"):
+        _ = search.probed
+
+
+def test_the_labels_can_t_be_searched() -> None:
+    with pytest.raises(ConfigurationError, match="one sweep asks one vault"):
+        searches_of(searching(data__limit=Choice(100, 200)))
+
+
+AXES: dict[str, RandomAxis] = {
+    "trainer.learning_rate": LogUniform(1e-4, 1.0),
+    "trainer.width": Choice(8, 16, 32),
+    "trainer.momentum": Uniform(0.0, 0.9),
+}
+
+
+def worth(numbers: Numbers) -> float:
+    """Best at a rate of .01, the widest network and no momentum."""
+    rate, width, momentum = numbers
+    return 1 - abs(math.log10(rate) + 2) / 4 - 0.1 * (2 - width) - 0.1 * momentum
+
+
+def tried(seed: int, trials: int) -> list[tuple[Numbers, float]]:
+    told: list[tuple[Numbers, float]] = []
+    for number in range(trials):
+        found = suggest(AXES, told, seed=seed, number=number)
+        told.append((found, worth(found)))
+    return told
+
+
+def test_what_was_told_decides_and_nothing_else() -> None:
+    told = tried(0, 14)
+    assert suggest(AXES, told, seed=0, number=14) == suggest(AXES, told, seed=0, number=14)
+    assert tried(0, 14) == told
+    asked = [
+        suggest(AXES, told, seed=1, number=14),
+        suggest(AXES, told, seed=0, number=15),
+        suggest(AXES, told, seed=0, number=14, attempt=1),
+        suggest(AXES, [(each, 1 - found) for each, found in told], seed=0, number=14),
+    ]
+    assert len({*asked, suggest(AXES, told, seed=0, number=14)}) == 5
+
+
+def test_suggestions_lie_on_their_axes() -> None:
+    for (rate, width, momentum), _ in tried(2, 14):
+        assert 1e-4 <= rate <= 1.0 and width in (0, 1, 2) and 0 <= momentum <= 0.9
+
+
+def test_a_search_learns() -> None:
+    """Its second half is better than its first ten, which are drawn at random, for every seed."""
+    gains = []
+    for seed in range(5):
+        found = [each for _, each in tried(seed, 30)]
+        gains.append(np.mean(found[15:]) - np.mean(found[:10]))
+    assert min(gains) > 0 and np.mean(gains) > 0.1
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_installed()
+    found = builtins.__import__
+
+    def without(name: str, *more: Any, **others: Any) -> Any:
+        if name == "optuna":
+            raise ImportError(name)
+        return found(name, *more, **others)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ConfigurationError, match=r"labeldp\[search\]"):
+        check_installed()
+
 
 BASE = with_changes(TrialConfig(), {"trainer.epochs": 3, "audit.canaries": 20, "data.limit": 300})
 SWEEP = Sweep(
@@ -151,29 +292,20 @@ def test_stopped_trials_are_whole_records(tmp_path: Path) -> None:
     assert outcome.ledger["epsilon_total"] == 60.0 > outcome.ledger["epsilon_releases"]
 
 
-FACTS = DataFacts(num_classes=10, with_estimates=False)
-
-
-def a_search(sweep: Sweep = SWEEP) -> Search:
-    return priced(
-        strands_of(sweep),
-        FACTS,
-        by=ChooseBy.TEST,
-        stop=None,
-        budgeted=False,
-        fingerprint="f",
-    )
+def a_plan(sweep: Sweep = SWEEP) -> Plan:
+    options = SweepOptions(results=Path("nowhere"))
+    return plan_sweep(sweep, options, prepare(sweep, options), None)
 
 
 def test_a_setting_is_not_tried_twice(tmp_path: Path) -> None:
     space = {"trainer.width": Choice(4, 8, 16), "trainer.momentum": Choice(0.0, 0.9)}
-    book = SearchBook(tmp_path / "search.json", a_search(replace(SWEEP, space=space)))
+    book = SearchBook(tmp_path / "search.json", a_plan(replace(SWEEP, space=space)))
     ended: dict[str, TrialRecord] = {}
     while (suggested := book.next(ended)) is not None:
         ended[suggested.hash] = a_record(suggested.hash, accuracy=0.5)
     assert len(ended) == 4
     wide = replace(SWEEP, space=space, search=OptunaSearch(trials=40))
-    book = SearchBook(tmp_path / "all.json", a_search(wide))
+    book = SearchBook(tmp_path / "all.json", a_plan(wide))
     ended = {}
     while (suggested := book.next(ended)) is not None:
         ended[suggested.hash] = a_record(suggested.hash, finished=False)
@@ -181,19 +313,21 @@ def test_a_setting_is_not_tried_twice(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    path, search = tmp_path / "search.json", a_search()
-    strand = search.strands[0].id
-    for content in ('{"a": 3}', '{"a": [["x"]]}', json.dumps({strand: [[1.0]]})):
+    path, plan = tmp_path / "search.json", a_plan()
+    name = plan.searches[0].id
+    for content in ('{"a": 3}', '{"a": [["x"]]}', json.dumps({name: [[1.0]]})):
         path.write_text(content)
         with pytest.raises(ResultsFolderError, match=r"search\.json is damaged"):
-            SearchBook(path, search)
+            SearchBook(path, plan)
 
 
 def test_what_the_plan_did_not_foresee_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Were a release to hang on a value between the probes, the suggestion would be refused."""
-    search = replace(a_search(), foreseen=[frozenset(), frozenset()])
+    plan = a_plan()
+    unforeseen = [replace(each, foreseen=frozenset()) for each in plan.searches]
+    plan = replace(plan, searches=unforeseen)
     with pytest.raises(ConfigurationError, match="another release of the labels than the plan"):
-        SearchBook(tmp_path / "search.json", search).next({})
+        SearchBook(tmp_path / "search.json", plan).next({})
     assert not (tmp_path / "search.json").exists()

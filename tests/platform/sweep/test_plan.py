@@ -1,0 +1,584 @@
+"""plan: what a sweep costs beforehand, what is refused, and that plan and start give one answer."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.correct_count import CorrectCount
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded, stated
+from labeldp.mechanisms.pate.decisions import Decisions, events_of
+from labeldp.platform.cli.sweep_plan import plan_of
+from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, write_json
+from labeldp.platform.records.sweep_identity import SweepIdentity
+from labeldp.platform.records.tracking_address import TrackingUnusable
+from labeldp.platform.sweep import plan as plan_module
+from labeldp.platform.sweep import sweep_check
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.sweep.configuration import (
+    ConfigurationError,
+    EvaluationSettings,
+    TrialConfig,
+    with_changes,
+)
+from labeldp.platform.sweep.cost import SweepCost, cost_of, releases_of
+from labeldp.platform.sweep.data_size import DataSize
+from labeldp.platform.sweep.evaluation_settings import (
+    AIMED_NOISE,
+    LEAST_EPSILON,
+    MOST_EPSILON,
+    default_epsilon,
+)
+from labeldp.platform.sweep.open_sweep import learned_facts
+from labeldp.platform.sweep.plan import (
+    Plan,
+    count_note,
+    counts_of,
+    free_epsilon,
+    plan_sweep,
+    planned_noise,
+    prepare,
+    touching,
+    with_count_price,
+)
+from labeldp.platform.sweep.search import Search, searches_of
+from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
+from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform
+from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, Variant, plan_trials
+from labeldp.platform.sweep.sweep_check import check
+from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.trainers.performance import Precision
+from labeldp.trainers.settings.alibi import Noise
+from labeldp.trainers.trainer import PlannedCharge
+from tests.platform.sweep.examples import a_record, a_sweep
+
+HELD_OUT = {"evaluation.held_out_share": 0.2, "evaluation.estimate": "count"}
+NOWHERE = SweepOptions(results=Path("nowhere"))
+RATE = LogUniform(0.01, 0.1)
+EPSILONS: dict[str, Axis] = {"trainer.epsilon": Grid(0.5, 1.0, 2.0)}
+
+
+def a_size(held_out: int = 0, classes: int = 10) -> DataSize:
+    return DataSize(
+        num_classes=classes, num_labels=1000, held_out=held_out, has_test_split=True, shape=(4,)
+    )
+
+
+def small(**changes: Any) -> Sweep:
+    """Without the baseline, whose epsilon is infinite: two ways at two epsilons."""
+    sweep = a_sweep(**changes)
+    return replace(sweep, variants=sweep.variants[:-1])
+
+
+def options(folder: Path, **settings: Any) -> SweepOptions:
+    return SweepOptions(results=folder / "results", **settings)
+
+
+def price(sweep: Sweep, size: DataSize | None = None, **settings: Any) -> Plan:
+    asked = replace(NOWHERE, **settings)
+    return plan_sweep(sweep, asked, prepare(sweep, asked), size, fingerprint="f")
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked"),
+    [
+        ({}, {"choose_by": ChooseBy.ESTIMATED}),
+        ({}, {"max_epsilon_total": 0.5}),
+        ({"budget": Budget(epsilon=5.0, delta=1e-12)}, {}),
+        ({}, {"choose_by": ChooseBy.ESTIMATED, "overrides": {**HELD_OUT, "seed": [*range(40)]}}),
+    ],
+    ids=["nothing held out", "over the budget", "over a sweep's own", "a lottery"],
+)
+def test_what_a_start_refuses_is_a_problem_of_the_plan(
+    tmp_path: Path, changes: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    sweep, asked_for = small(**changes), options(tmp_path, **asked)
+    with pytest.raises(ValueError) as refused:
+        check(sweep, asked_for)
+    found = plan_of(sweep, asked_for)
+    assert found.problems[0] == str(refused.value) and not found.fits
+    assert found.over_budget == isinstance(refused.value, BudgetExceeded)
+
+
+def test_all_refusals_are_told_and_a_price_with_them() -> None:
+    asked: dict[str, Any] = {"choose_by": ChooseBy.ESTIMATED, "max_epsilon_total": 0.5}
+    found = price(small(), a_size(), **asked)
+    assert [type(each) for each in found.refusals] == [ValueError, BudgetExceeded]
+    assert found.cost.epsilon_total > 0.5 and found.choose_by is ChooseBy.ESTIMATED
+    # Of data that nobody could read it is not known what trials can be compared by.
+    (left,) = price(small(), **asked).refusals
+    assert isinstance(left, BudgetExceeded)
+
+
+def test_a_folder_that_is_gone_on_with_is_planned_at_its_own_prices(tmp_path: Path) -> None:
+    """Of counts, and of canaries, which a start would take from there."""
+    overrides = {**HELD_OUT, "audit.canaries": None, "audit.coin_canaries": None}
+    asked = options(tmp_path, overrides=overrides)
+    new = plan_of(small(), asked)
+    folder = ResultsFolder(asked.results, sweep="small")
+    folder.identify(count_epsilon=0.0123)
+    folder.keep(a_record(changes={"audit.canaries": 20, "audit.coin_canaries": 9}))
+    known, begun = plan_of(small(), asked), check(small(), asked).plan
+    assert known.notes != new.notes and "pay epsilon 0.0123 for each" in known.notes[0]
+    assert known.notes == list(begun.notes) and begun.count_epsilon == 0.0123
+    assert known.spoiled_labels == begun.audit.spoiled == 29 != new.spoiled_labels
+    assert known.epsilon_total == stated(begun.cost.epsilon_total)
+    (asked.results / "sweep.json").write_text('{"count_epsilon": "much"}')
+    with pytest.raises(ResultsFolderError, match="count_epsilon"):
+        plan_of(small(), asked)
+
+
+def test_a_sweep_that_can_be_run_is_planned_whole(tmp_path: Path) -> None:
+    checked = check(small(), options(tmp_path))
+    plan, fingerprint = checked.plan, checked.data.public.fingerprint
+    assert list(checked.plans) == [trial.hash(fingerprint) for trial in plan.trials]
+    assert len(plan.cost.epsilons) == len(plan.trials) == plan.total > 1
+    assert plan.choose_by is ChooseBy.TEST and plan.size.held_out == 0 and plan.budget is None
+    assert checked.folder.path == tmp_path / "results" and checked.folder.path.is_dir()
+
+
+def test_the_smaller_budget_counts(tmp_path: Path) -> None:
+    generous = replace(small(), budget=Budget(epsilon=1000.0, delta=1e-5))
+    checked = check(generous, options(tmp_path, max_epsilon_total=900.0))
+    assert checked.plan.budget == Budget(epsilon=900.0, delta=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"max_epsilon_total": 0.01}, BudgetExceeded, "budget"),
+        ({"max_trials": 1}, ValueError, "--max-trials"),
+        ({"overrides": {"audit.canaries": 10**6}}, ValueError, "canaries"),
+        ({"choose_by": ChooseBy.ESTIMATED}, ValueError, "held out"),
+    ],
+)
+def test_what_is_refused_leaves_no_folder(
+    tmp_path: Path, settings: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        check(small(), options(tmp_path, **settings))
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("name", ["a%20b", "what?"])
+def test_a_folder_whose_store_has_no_address_is_refused_before_data_and_ray(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new store is opened beside Ray's start, and MLflow tries for minutes."""
+    with monkeypatch.context() as patched:
+        patched.setattr(sweep_check, "load_data", None)
+        with pytest.raises(TrackingUnusable, match="--results DIR"):
+            check(small(), options(tmp_path / name))
+    assert not (tmp_path / name).exists()
+    elsewhere = f"sqlite:///{tmp_path}/mlflow.db"
+    assert check(small(), options(tmp_path / name, tracking_uri=elsewhere)).plan.trials
+
+
+def audit_of(folder: Path, **overrides: int | None) -> tuple[int | None, int | None]:
+    changes = {f"audit.{name}": value for name, value in overrides.items()}
+    audit = check(small(), options(folder, overrides=changes)).plan.audit
+    return audit.canaries, audit.coin_canaries
+
+
+def test_canaries_that_nobody_states_are_a_share_and_hashed_as_the_number(tmp_path: Path) -> None:
+    unstated = {"canaries": None, "coin_canaries": None}
+    assert audit_of(tmp_path, **unstated) == (14, 0)  # of 1,437 digits
+    overrides = {"audit.canaries": 14, "audit.coin_canaries": 0}
+    stated = check(small(), options(tmp_path, overrides=overrides))
+    nothing_said = {f"audit.{name}": value for name, value in unstated.items()}
+    assert check(small(), options(tmp_path, overrides=nothing_said)).plans == stated.plans
+
+
+def test_a_folder_that_was_begun_with_other_canaries_keeps_them(tmp_path: Path) -> None:
+    trials = tmp_path / "results" / "trials"
+    trials.mkdir(parents=True)
+    before = {"audit.canaries": 100, "audit.coin_canaries": 100}
+    write_json(trials / f"{'a' * 16}.json", asdict(a_record("a" * 16, changes=before)))
+    assert audit_of(tmp_path, canaries=None, coin_canaries=None) == (100, 100)
+    assert audit_of(tmp_path, canaries=50, coin_canaries=None) == (50, 100)
+    assert audit_of(tmp_path, canaries=0, coin_canaries=0) == (0, 0)
+
+
+def test_what_a_sweep_that_learns_may_cost_is_known_to_who_publishes_it(tmp_path: Path) -> None:
+    assert learned_facts(check(small(), options(tmp_path)).plan, SweepIdentity()) == {}
+    base = with_changes(
+        TrialConfig(), {"evaluation.held_out_share": 0.1, "evaluation.epsilon": 0.25}
+    )
+    searching = Sweep(
+        name="searching",
+        base=base,
+        variants=[
+            Variant(name="ALIBI"),
+            Variant(name="baseline", changes={"trainer.noise": Noise.NONE}),
+        ],
+        space={"trainer.learning_rate": LogUniform(0.01, 0.1)},
+        search=OptunaSearch(trials=6),
+    )
+    checked = check(searching, options(tmp_path))
+    plan = {
+        "learned_epsilon": 6 * 0.25,
+        "learned_counts": 6 * 0.25,
+        "learned_delta": 0.0,
+        "learned_releases": False,
+    }
+    # The baseline, which has no bound, is left out.
+    assert learned_facts(checked.plan, SweepIdentity()) == plan
+    dearer = {**plan, "learned_epsilon": 9.0, "learned_releases": True}
+    assert learned_facts(checked.plan, SweepIdentity.from_json(dearer)) == dearer
+    wide = replace(searching, space={"trainer.epsilon": LogUniform(0.5, 2.0)}, variants=())
+    checked = check(wide, options(tmp_path, max_epsilon_total=50.0))
+    found = learned_facts(checked.plan, SweepIdentity())
+    assert found["learned_releases"] and found["learned_epsilon"] == pytest.approx(12.0)
+
+
+def own_file(folder: Path, *, classes: int) -> dict[str, Any]:
+    """A file of 300 rows, 30 of which are held out, and the keys that name it."""
+    path = folder / "mine.npz"
+    features = np.random.default_rng(0).normal(size=(300, 4))
+    np.savez(path, features=features, labels=np.arange(300) % classes)
+    named = {"data.name": "own", "data.path": str(path), "data.classes": str(classes)}
+    return {**named, "data.hold_out": "none"}
+
+
+def test_a_users_own_file_is_priced_and_spoiled_by_its_size(tmp_path: Path) -> None:
+    checked = check(small(), options(tmp_path, overrides=own_file(tmp_path, classes=3)))
+    plan = checked.plan
+    assert plan.audit.spoiled == 0 and plan.size.held_out == 30
+    # Free is what the cheapest trial pays, and what makes the counts of use is more.
+    assert plan.count_epsilon == 0.5
+    assert {trial.config.evaluation.epsilon for trial in plan.trials} == {0.5}
+    dropped, priced = plan.notes
+    assert "the 20 wrong labels that sweep 'small'" in dropped
+    assert "epsilon 0.5 for each of 4 counts" in priced
+    # With the key that the folder then keeps, another grid asks at the same price.
+    checked.folder.identify(count_epsilon=plan.count_epsilon)
+    wider = {**own_file(tmp_path, classes=3), "trainer.epsilon": [0.2, 0.5]}
+    assert check(small(), options(tmp_path, overrides=wider)).plan.count_epsilon == 0.5
+
+
+def test_wrong_labels_among_two_classes_are_refused_and_none_are_planted(tmp_path: Path) -> None:
+    own = own_file(tmp_path, classes=2)
+    assert check(small(), options(tmp_path, overrides=own)).plan.audit.spoiled == 0
+    with pytest.raises(ValueError, match=r"audit\.canaries is 30, and there are 2 classes"):
+        check(small(), options(tmp_path, overrides={**own, "audit.canaries": 30}))
+    coins = check(small(), options(tmp_path, overrides={**own, "audit.coin_canaries": 30})).plan
+    assert (coins.audit.canaries, coins.audit.coin_canaries) == (0, 30)
+
+
+def test_a_choice_that_noise_would_make_is_refused_before_it_is_paid(tmp_path: Path) -> None:
+    own = {**own_file(tmp_path, classes=3), "evaluation.epsilon": 0.1}
+    with pytest.raises(ValueError, match=r"noise is too large.*evaluation\.epsilon; 0\.5 would do"):
+        check(small(), options(tmp_path, overrides=own, choose_by=ChooseBy.ESTIMATED))
+    unasked = check(small(), options(tmp_path, overrides=own)).plan  # who wants no choice may look
+    assert "too much to choose a trial by" in unasked.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("lacks", "settings", "noted"),
+    [
+        (True, {"performance.precision": Precision.BF16}, True),
+        (True, {"performance.precision": Precision.AUTO}, False),
+        (True, {}, False),
+        (False, {"performance.precision": Precision.BF16}, False),
+    ],
+)
+def test_bf16_without_units_is_told_beforehand(
+    lacks: bool,
+    settings: dict[str, Any],
+    noted: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(plan_module, "lacks_bf16_units", lambda: lacks)
+    asked = options(tmp_path, overrides=settings)
+    planned = plan_of(small(), asked).notes
+    assert planned == list(check(small(), asked).plan.notes)
+    assert [note.startswith("performance.precision is bf16") for note in planned] == [True] * noted
+    assert all("performance.precision=auto" in note for note in planned)
+    assert not plan_of(small(), replace(asked, address="head:6379")).notes, "who knows?"
+
+
+def a_count(space: dict[str, Axis], *, baseline: bool = False, **changes: Any) -> Sweep:
+    named = {key.replace("__", "."): value for key, value in changes.items()}
+    variants = [Variant(name="ALIBI", space=space)]
+    if baseline:
+        variants.append(Variant(name="none", changes={"trainer.noise": Noise.NONE}))
+    return Sweep(name="s", base=with_changes(TrialConfig(), named), variants=variants)
+
+
+def priced(
+    sweep: Sweep, held_out: int = 100, before: float | None = None
+) -> tuple[Sequence[PlannedTrial], Sequence[Search], float | None]:
+    listed = [] if sweep.search else plan_trials(sweep)
+    size = a_size(held_out, classes=3)
+    return with_count_price(sweep, listed, NOWHERE, size, by=ChooseBy.ESTIMATED, before=before)
+
+
+def test_the_default_makes_counts_of_use_between_its_bounds() -> None:
+    for held_out in (40, 100, 500):
+        epsilon = default_epsilon(held_out=held_out, free=9.0)
+        noise = CorrectCount(epsilon=epsilon).noise_std / held_out
+        assert 0.9 * AIMED_NOISE < noise < AIMED_NOISE
+    assert default_epsilon(held_out=10, free=9.0) == MOST_EPSILON
+    assert default_epsilon(held_out=6000, free=9.0) == LEAST_EPSILON
+    assert default_epsilon(held_out=100, free=0.001) == LEAST_EPSILON, "the least is asked anyway"
+    assert default_epsilon(held_out=100, free=0.1239) == 0.12, "rounded so that it stays free"
+
+
+def test_a_small_file_is_counted_at_a_price_that_makes_nothing_dearer() -> None:
+    trials, searches, epsilon = priced(a_count(EPSILONS, baseline=True))
+    assert not searches and epsilon == 0.36
+    assert {trial.config.evaluation.epsilon for trial in trials} == {epsilon}
+    without = cost_of(trials[:-1], num_classes=3)
+    cost = cost_of(trials[:-1], num_classes=3, with_estimates=True)
+    assert (cost.epsilons, cost.epsilon_total) == (without.epsilons, without.epsilon_total)
+
+
+def test_no_trial_and_no_sweep_is_dearer_for_its_counts() -> None:
+    cheap = a_count({"trainer.epsilon": Grid(0.2, 2.0)})
+    assert priced(cheap)[2] == 0.2
+    rates = a_count({"trainer.learning_rate": Grid(*(0.01 * n for n in range(1, 9)))})
+    trials, _, epsilon = priced(rates)  # eight trials on one release of epsilon 1
+    assert epsilon == 0.12
+    assert cost_of(trials, num_classes=3, with_estimates=True).epsilon_total == 1.0
+    assert free_epsilon(plan_trials(a_count({}, trainer__noise="none")), num_classes=3) > 1e9
+
+
+def test_what_is_stated_stays_what_it_is() -> None:
+    trials, _, epsilon = priced(a_count(EPSILONS, evaluation__epsilon=0.05))
+    assert epsilon is None and trials[0].config.evaluation == EvaluationSettings(epsilon=0.05)
+    axis: dict[str, Axis] = {"evaluation.epsilon": Grid(0.1, 0.7)}
+    found = [trial.config.evaluation.epsilon for trial in priced(a_count(axis))[0]]
+    assert found == [0.1, 0.7]
+    release = a_count(EPSILONS, evaluation__estimate="release")
+    assert priced(release)[2] is None
+    assert priced(a_count(EPSILONS), 0)[0][0].config.evaluation.epsilon is None
+
+
+def test_a_folder_keeps_the_price_that_it_was_begun_with() -> None:
+    assert priced(a_count(EPSILONS), before=0.05)[2] == 0.05
+
+
+def test_many_labels_cost_what_they_always_did() -> None:
+    sweep = a_count(EPSILONS)
+    trials, _, epsilon = priced(sweep, 6000)
+    assert epsilon == LEAST_EPSILON
+    assert [trial.hash("f") for trial in trials] == [each.hash("f") for each in plan_trials(sweep)]
+
+
+def counted_search(**changes: Any) -> Sweep:
+    base = with_changes(TrialConfig(), {"trainer.epochs": 10, **changes})
+    axes: dict[str, Axis] = {"trainer.learning_rate": LogUniform(0.01, 1.0)}
+    search, stop = OptunaSearch(trials=4), AshaStop(grace_epochs=2)
+    return Sweep(name="s", base=base, space=axes, search=search, stop=stop)
+
+
+def test_a_search_asks_for_its_counts_at_that_price_wherever_it_goes() -> None:
+    trials, searches, epsilon = priced(counted_search(), 1000)
+    # After 2 and 8 epochs and at the end: twelve counts, and one release of epsilon 1.
+    assert counts_of(trials) == 12 and epsilon == LEAST_EPSILON
+    trials, searches, epsilon = priced(counted_search(**{"trainer.epsilon": 6.0}))
+    assert epsilon == 0.36
+    assert searches[0].planned((0.5,)).config.evaluation.epsilon == 0.36
+
+
+def test_it_is_said_before_it_is_paid() -> None:
+    trials, _, _ = priced(a_count(EPSILONS))
+    said = count_note(trials, held_out=100)
+    for words in ("100 held-out labels", "epsilon 0.36 for each of 3 counts", "3.9 points"):
+        assert words in said
+    loud = plan_trials(a_count(EPSILONS, evaluation__epsilon=0.05))
+    assert "too much to choose a trial by" in count_note(loud, held_out=100)
+    noise = planned_noise(loud, held_out=100)
+    assert noise is not None and noise.swamps and noise.candidates == 3
+    assert count_note(loud, held_out=0) == ""
+    release = plan_trials(a_count(EPSILONS, evaluation__estimate="release"))
+    assert planned_noise(release, held_out=100) is None
+
+
+def a_search(axes: dict[str, Axis], **settings: Any) -> Search:
+    """A search of 12 trials, with settings `a__b` for `a.b`."""
+    named = {key.replace("__", "."): value for key, value in settings.items()}
+    base = with_changes(TrialConfig(), named)
+    (found,) = searches_of(Sweep(name="s", base=base, space=axes, search=OptunaSearch(trials=12)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("method", "key", "axis"),
+    [
+        ("alibi", "trainer.learning_rate", RATE),
+        ("alibi", "trainer.epochs", Choice(5, 50)),
+        ("alibi", "trainer.model", Choice("mlp", "small_cnn")),
+        ("alibi", "trainer.post_processing", Choice("map_with_prior", "map")),
+        ("alibi", "seed", Choice(0, 1)),
+        ("bit_flip", "trainer.weight_decay", Uniform(0.0, 0.1)),
+        ("consensus", "trainer.learning_rate", RATE),
+        ("pate", "trainer.student.network.learning_rate", RATE),
+    ],
+)
+def test_what_is_done_with_a_release_touches_none(method: str, key: str, axis: Axis) -> None:
+    assert touching(a_search({key: axis}, method=method), a_size()) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "axis", "settings"),
+    [
+        ("trainer.epsilon", LogUniform(0.5, 2.0), {}),
+        ("trainer.noise", Choice("laplace", "gaussian"), {}),
+        ("noise.draw", Choice(0, 1), {}),
+        ("noise.secure", Choice(False, True), {}),
+        ("performance.device", Choice("cpu", "auto"), {}),
+        (
+            "trainer.sigma1",
+            LogUniform(50, 100),
+            {"method": "pate", "trainer__sigma2": 40.0, "trainer__threshold": 200.0},
+        ),
+        ("trainer.ensemble.seed", Choice(0, 1), {"method": "pate"}),
+        # What a later stage asks follows from the model of the one before.
+        ("trainer.learning_rate", RATE, {"method": "lp_mst", "trainer__stages": 2}),
+        # A student's certainty is shown to the teachers.
+        (
+            "trainer.student.network.learning_rate",
+            RATE,
+            {
+                "method": "pate",
+                "trainer__aggregator": "interactive",
+                "trainer__publish_cost": False,
+            },
+        ),
+    ],
+)
+def test_what_decides_a_release_touches_it(key: str, axis: Axis, settings: dict[str, Any]) -> None:
+    assert touching(a_search({key: axis}, **settings), a_size()) == [key]
+
+
+def test_only_the_guilty_axis_is_named() -> None:
+    axes: dict[str, Axis] = {
+        "trainer.learning_rate": RATE,
+        "trainer.epsilon": Choice(1.0, 2.0),
+        "trainer.momentum": Uniform(0.0, 0.9),
+    }
+    assert touching(a_search(axes), a_size()) == ["trainer.epsilon"]
+
+
+def test_a_stage_that_is_alone_asks_the_same_whatever_comes_after() -> None:
+    alone = a_search({"trainer.learning_rate": RATE}, method="lp_mst", trainer__stages=1)
+    assert touching(alone, a_size()) == []
+
+
+def test_the_price_of_counts_may_not_change_either() -> None:
+    axis: dict[str, Axis] = {"evaluation.epsilon": Choice(0.05, 0.5)}
+    assert touching(a_search(axis), a_size()) == []
+    assert touching(a_search(axis), a_size(100)) == ["evaluation.epsilon"]
+
+
+def cost(
+    axes: dict[str, Axis], held_out: int = 0, stop: AshaStop | None = None, **settings: Any
+) -> SweepCost:
+    return searched(axes, held_out, stop, **settings).cost
+
+
+def searched(
+    axes: dict[str, Axis], held_out: int = 0, stop: AshaStop | None = None, **settings: Any
+) -> Plan:
+    """A search of 12 trials that is compared by estimates where labels are held out."""
+    named = {key.replace("__", "."): value for key, value in settings.items()}
+    base, search = with_changes(TrialConfig(), named), OptunaSearch(trials=12)
+    by = ChooseBy.ESTIMATED if held_out else ChooseBy.TEST
+    budget = Budget(epsilon=1e3, delta=1e-5)
+    sweep = Sweep(name="s", base=base, space=axes, search=search, stop=stop, budget=budget)
+    return price(sweep, a_size(held_out), choose_by=by)
+
+
+def test_one_release_is_read_by_all_trials() -> None:
+    found = cost({"trainer.learning_rate": RATE}, trainer__epsilon=1.5)
+    assert (found.trials, found.releases, found.epsilon_total) == (12, 1, 1.5)
+
+
+def test_counts_are_charged_each() -> None:
+    rates: dict[str, Axis] = {"trainer.learning_rate": RATE}
+    found = cost(rates, 10_000, evaluation__epsilon=0.5)
+    assert (found.releases, found.epsilon_total) == (13, 6.0)
+    # With epochs 1, 4 and 16 of 30 as rungs a trial asks four times.
+    found = cost(rates, 10_000, AshaStop(), evaluation__epsilon=0.5)
+    assert (found.releases, found.epsilon_total, found.epsilons) == (49, 24.0, (2.0,))
+    # One release of the held-out labels serves all trials and all rungs.
+    found = cost(rates, 10_000, AshaStop(), evaluation__estimate="release")
+    assert (found.releases, found.epsilon_total) == (2, 1.0)
+
+
+def test_the_dearest_way_is_what_a_touching_axis_costs() -> None:
+    found = cost({"trainer.epsilon": LogUniform(0.5, 2.0)})
+    assert (found.trials, found.releases, found.epsilon_total) == (12, 12, 24.0)
+    # Prices of two kinds are not ordered: all trials may be of the one, and all of the other.
+    both: dict[str, Axis] = {"trainer.noise": Choice("laplace", "gaussian")}
+    found = cost(both, trainer__epsilon=1.0)
+    assert (found.trials, found.releases) == (2, 4) and found.epsilon_total > 2.0
+
+
+def test_searches_that_ask_alike_draw_for_themselves() -> None:
+    space: dict[str, Axis] = {
+        "trainer.epsilon": LogUniform(0.5, 2.0),
+        "trainer.learning_rate": Grid(0.1, 0.2),
+    }
+    sweep = Sweep(name="s", base=TrialConfig(), space=space, search=OptunaSearch(trials=12))
+    found = price(sweep, a_size(), choose_by=ChooseBy.TEST, max_epsilon_total=50.0).cost
+    assert (found.trials, found.releases, found.epsilon_total) == (24, 24, 48.0)
+
+
+def test_what_may_fail_is_no_cheaper_for_a_smaller_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = property(lambda noise: 1e-6 if noise.epsilon < 1 else 0.0)
+    monkeypatch.setattr(LaplaceNoise, "failure_probability", failing)
+    found = cost({"trainer.epsilon": Choice(0.5, 2.0)})
+    # Both trials may be the one that fails.
+    assert found.delta == pytest.approx(2 * 2 * 1e-6) and found.epsilon_total == 5.0
+
+
+def test_decisions_that_are_dearer_once_may_be_cheaper_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Curves of PATE's decisions cross, so that one epsilon does not order their prices."""
+    steep, flat = (
+        events_of(
+            [
+                Decisions(noise_std=sigma1, count=checks, moved=1),
+                Decisions(noise_std=sigma2, count=answers),
+            ]
+        )
+        for sigma1, sigma2, checks, answers in ((240.0, 5.2, 417, 1), (72.0, 40.0, 400, 22))
+    )
+    dearest = epsilon_of(2 * flat, delta=1e-5)
+    assert epsilon_of(steep, delta=1e-5) > epsilon_of(flat, delta=1e-5)
+    assert epsilon_of(2 * steep, delta=1e-5) < dearest
+
+    def decisions(trial: PlannedTrial, *, num_classes: int) -> dict[Any, PlannedCharge]:
+        (event,) = steep if trial.config.trainer.epsilon == 1.0 else flat
+        own = releases_of(trial, num_classes=num_classes)
+        return {key: replace(part, event=event) for key, part in own.items()}
+
+    monkeypatch.setattr("labeldp.platform.sweep.plan.releases_of", decisions)
+    monkeypatch.setattr("labeldp.platform.sweep.cost.releases_of", decisions)
+    assert cost({"trainer.epsilon": Choice(1.0, 2.0)}).epsilon_total >= dearest
+
+
+def test_a_touching_axis_without_a_budget_is_refused() -> None:
+    axes: dict[str, Axis] = {"trainer.epsilon": Choice(1.0, 2.0)}
+    sweep = Sweep(name="s", base=TrialConfig(), space=axes, search=OptunaSearch())
+    with pytest.raises(ConfigurationError, match=r"trainer\.epsilon of s can't be searched"):
+        price(sweep, a_size(), choose_by=ChooseBy.TEST)
+
+
+def test_what_is_left_is_priced_as_the_whole_search() -> None:
+    plan = searched({"trainer.learning_rate": RATE}, 100)
+    (rest,) = plan.searches[0].rest(9)
+    assert (rest.stands_for, rest.estimates) == (3, 3)
+    assert plan.searches[0].rest(12) == []
+    trial = plan.suggested(0, (0.05,))
+    assert (trial.config.trainer.learning_rate, trial.estimates) == (0.05, 1)
