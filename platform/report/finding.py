@@ -194,7 +194,7 @@ def _attack(point: Point, ceilings: Mapping[str, float] | None) -> str:
         return ""
     ceiling, proven = min(ceilings[digest] for digest in point.hashes), point.epsilon_m_low
     if ceiling == 0:
-        return "; no attack was made that could prove a leak"
+        return "; no memorization attack was made that could prove a leak"
     if proven == 0:
         most = f", though it could have proven {ceiling:.2f}" if math.isfinite(ceiling) else ""
         return f", and the attack proves no leak{most}"

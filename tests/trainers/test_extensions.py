@@ -151,7 +151,12 @@ def test_the_pages_own_package(tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, *command],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": path, "LABELDP_DATA": str(tmp_path)},
+            env={
+                **os.environ,
+                "PYTHONPATH": path,
+                "LABELDP_DATA": str(tmp_path),
+                "COLUMNS": "120",  # xdist's workers state a narrow terminal
+            },
             capture_output=True,
             text=True,
         )

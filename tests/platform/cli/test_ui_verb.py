@@ -13,7 +13,7 @@ def test_a_folder_without_a_store_is_refused(
 ) -> None:
     assert main(["ui", str(tmp_path)]) == ExitCode.BAD_INPUT
     said = capsys.readouterr().err
-    assert "holds no tracking store" in said and "starting" not in said
+    assert "has no tracking store" in said and "starting" not in said
 
 
 def test_a_folder_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,7 +69,7 @@ def test_of_several_at_the_epsilon_nearest_one_the_most_accurate_is_told() -> No
         ({"epsilon_m_low": 1.4}, "at least 1.40, which is above the guarantee"),
         ({"epsilon_m_low": 1.4, "delta": 1e-5}, "at epsilon 1 and delta 1e-05 ALIBI"),
         ({"epsilon_m_low": 1.4, "delta": 1e-5}, "at least 1.40 at delta 0."),
-        ({"epsilon_m_ceiling": 0.0}, "; no attack was made that could prove a leak."),
+        ({"epsilon_m_ceiling": 0.0}, "; no memorization attack was made that could prove a leak."),
     ],
 )
 def test_what_the_attack_proved_is_said_as_it_is(metrics: dict[str, float], words: str) -> None:

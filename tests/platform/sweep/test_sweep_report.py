@@ -16,7 +16,7 @@ from tests.platform.sweep.examples import a_record
 
 def sweep(*now: TrialRecord, skipped: tuple[TrialRecord, ...] = (), total: int) -> Any:
     return SimpleNamespace(
-        checked=SimpleNamespace(total=total),
+        plan=SimpleNamespace(total=total),
         recorder=SimpleNamespace(records={record.hash: record for record in now}),
         skipped={record.hash: record for record in skipped},
     )
@@ -62,20 +62,24 @@ def test_a_report_holds_all_trials_of_the_folder_whatever_this_command_ran(tmp_p
     )
     checked = SimpleNamespace(
         folder=folder,
+        data=SimpleNamespace(public=SimpleNamespace(provenance=before.features_from)),
+    )
+    plan = SimpleNamespace(
         delta=1e-5,
         choose_by=ChooseBy.TEST,
         total=1,
-        num_labels=60,
+        size=SimpleNamespace(num_labels=60),
         sweep=SimpleNamespace(name="small"),
         audit=SimpleNamespace(spoiled=0),
-        data=SimpleNamespace(public=SimpleNamespace(provenance=before.features_from)),
     )
     recorder = SimpleNamespace(
         records={"1a": now}, tracker=tracker, replay=lambda records: set(records) == {"1a"}
     )
     lines = [line.charge for line in read_folder(tmp_path).lines]
     home = SimpleNamespace(ledger=lambda: lines)
-    opened: Any = SimpleNamespace(checked=checked, recorder=recorder, skipped={}, home=home)
+    opened: Any = SimpleNamespace(
+        plan=plan, checked=checked, recorder=recorder, skipped={}, home=home
+    )
     outcome = report(opened)
     rows = list(csv.DictReader((tmp_path / "pareto.csv").read_text().splitlines()))
     assert sorted(row["variant"] for row in rows) == ["AGIBI", "ALIBI"]
