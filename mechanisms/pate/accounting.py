@@ -1,4 +1,4 @@
-"""What PATE's answers cost with the votes that were cast, as Renyi curves that add up.
+"""Costs of PATE's answers with the votes that were cast, as Renyi curves that add up.
 
 Papernot et al., "Scalable Private Learning with PATE", ICLR 2018 (arXiv:1802.08908). Two totals:
 
@@ -84,7 +84,7 @@ class CheckNoise(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class PateCost(Generic[Number]):
-    """What a run costs, or each of many runs: all fields are then arrays.
+    """Cost of one run, or of many runs with an array in each field.
 
     Attributes:
         epsilon: At the delta that was requested.

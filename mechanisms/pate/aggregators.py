@@ -57,7 +57,7 @@ Decide = Callable[[slice, NDArray[Any]], tuple[Labels, Mask]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """What an aggregator released.
+    """The output of an aggregator.
 
     Attributes:
         labels: [N], -1 where there is none.
@@ -89,7 +89,7 @@ def passes_check(
     sigma1: float,
     check_noise: CheckNoise = CheckNoise.ON_MAXIMUM,
 ) -> Mask:
-    """Which queries pass the check of Confident-GNMax, from given standard normal draws.
+    """Mask of queries that pass the check of Confident-GNMax, from given standard normal draws.
 
     counts are [N, K]; normals [N], or [N, K] with noise on every class.
     """
@@ -139,7 +139,7 @@ def _checked_totals(checked: int, answered: int) -> None:
 
 
 class _Aggregator(ABC):
-    """What all aggregators have in common; `student_scores` are for Interactive-GNMax alone."""
+    """The interface of all aggregators; only Interactive-GNMax reads `student_scores`."""
 
     @abstractmethod
     def events(
