@@ -4,6 +4,7 @@ The results folder can fill it again: a child run that a crash left incomplete i
 written again, and none is written twice.
 """
 
+import fcntl
 import json
 import logging
 import os
@@ -14,8 +15,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 # A server that is down must not delay a sweep for long: what is missed is written again later.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -66,13 +65,24 @@ def _one_at_a_time(uri: str) -> Iterator[None]:
     if store is None or not store.parent.is_dir():
         yield
         return
+    # The folder and not a file of a lock's own: a refused start leaves nothing behind.
+    folder = os.open(store.parent, os.O_RDONLY | os.O_DIRECTORY)
+    end = time.monotonic() + TIME_LIMIT_SECONDS
     try:
-        with FileLock(f"{store}.lock", timeout=TIME_LIMIT_SECONDS, mode=0o600):
-            yield
-    except Timeout as error:
-        raise TimeoutError(
-            f"another process has been opening it for {TIME_LIMIT_SECONDS:.0f} s; end that one"
-        ) from error
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > end:
+                    raise TimeoutError(
+                        f"another process has been opening it for {TIME_LIMIT_SECONDS:.0f} s; "
+                        "end that one"
+                    ) from error
+                time.sleep(0.05)
+        yield
+    finally:
+        os.close(folder)
 
 
 class Tracker:

@@ -19,11 +19,11 @@ QUICKSTART = str(Path(__file__).resolve().parents[2] / "sweeps" / "quickstart.py
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """Every file below `folder`, but for locks, which say who was here last."""
+    """Every file below `folder`, but for the lock that says who was here last."""
     return {
         path: path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix != ".lock"
+        if path.is_file() and path.name != "driver.lock"
     }
 
 

@@ -1,18 +1,19 @@
 """tracking: one run per trial whatever happened before, moved stores, stores that are refused."""
 
+import fcntl
 import math
+import os
 import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from filelock import FileLock
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records import tracking
@@ -308,12 +309,21 @@ def test_drivers_that_make_one_store_at_the_same_moment_wait_for_each_other(
     assert MlflowClient(tracking_uri=uri).get_experiment_by_name("small") is not None
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder as another process does while it opens a store in it."""
+    held = os.open(folder, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    yield
+    os.close(held)
+
+
 def test_a_store_that_is_never_let_go_is_given_up(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracking, "TIME_LIMIT_SECONDS", 0.2)
     with (
-        FileLock(tmp_path / "mlflow.db.lock"),
+        locked(tmp_path),
         pytest.raises(TrackingUnusable, match=r"another process has been opening it for 0 s"),
     ):
         Tracker.probe(uri)
