@@ -110,7 +110,7 @@ def test_the_home_keeps_them_for_the_driver(tmp_path: Path) -> None:
     home = LabelHome(
         SecretLabels(training=LABELS, num_classes=CLASSES),
         audit=AuditSettings(canaries=50, coin_canaries=200),
-        coin_seed=None,
+        coin_seed=11,
         places=HomePlaces(store=tmp_path / "vault.db", votes=tmp_path / "votes"),
         fingerprint="",
         budget=None,
