@@ -120,9 +120,8 @@ class Result:
         """
         import pandas as pd
 
-        from labeldp.platform.report.folder_ledger import read_folder
+        from labeldp.platform.report.ledger import account_of, read_folder
         from labeldp.platform.report.ledger_words import rows
-        from labeldp.platform.report.total_ledger import account_of
 
         return pd.DataFrame(rows(account_of([read_folder(self.folder)])))
 
@@ -134,8 +133,7 @@ class Result:
         Raises:
             StoreUnusable: The vault can't be read.
         """
-        from labeldp.platform.report.folder_ledger import read_folder
-        from labeldp.platform.report.total_ledger import account_of
+        from labeldp.platform.report.ledger import account_of, read_folder
 
         total = account_of([read_folder(self.folder)]).together
         return total.epsilon, total.delta
@@ -157,7 +155,7 @@ class Result:
     def _within(self, at_epsilon: float) -> "list[TrialRecord]":
         """Finished trials that cost no more than that."""
         from labeldp.mechanisms.ledger import Budget
-        from labeldp.platform.report.folder_ledger import read_folder
+        from labeldp.platform.report.ledger import read_folder
         from labeldp.platform.report.selection import price_of, within
 
         folder = read_folder(self.folder)
