@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.automatic_method
 
-Prints the table of docs/python.md: test accuracy of three methods by epsilon, and the choice of auto.
+Prints the table of docs/python.md: test accuracy of three methods by epsilon, and auto's choice.
 Tables are scikit-learn's `make_classification`, 20 features of which 10 are informative, and its
 digits.
 """
