@@ -209,7 +209,9 @@ class TrialRecord:
         """
         content = read_json(path)
         try:
-            if isinstance(curves := content.get("curves"), list):
+            if lacking := {each.name for each in fields(cls)} - content.keys():
+                raise ValueError(f"it lacks {min(lacking)}")
+            if isinstance(curves := content["curves"], list):
                 content["curves"] = [_with_nan(epoch) for epoch in curves]
             record = cls(**content)
             if record.hash != path.stem:

@@ -84,7 +84,7 @@ def test_a_bar_counts_trials_and_epochs_of_trials_in_training(terminal: Terminal
     finally:
         shown.close()
     assert "trials ([ALIBI]: epoch 15/30)" in terminal.text()
-    assert "2.5/4" in terminal.text() and "accuracy 90.0%" in terminal.text()
+    assert "2/4" in terminal.text() and "accuracy 90.0%" in terminal.text()
 
 
 def test_off_a_terminal_trials_in_training_are_mentioned_now_and_then(
