@@ -12,9 +12,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from labeldp.platform.records.consensus import BINS, VoteConsensus, consensus_path
 from labeldp.platform.records.private_files import inner_folder, private_folder
-from labeldp.platform.records.results import TrialRecord, write_text
+from labeldp.platform.records.results import (
+    BINS,
+    TrialRecord,
+    VoteConsensus,
+    consensus_path,
+    write_text,
+)
 from labeldp.platform.report.figures import Figures, audits, confidence, histogram, spread
 from labeldp.platform.report.glossary import GLOSSARY
 from labeldp.platform.report.page import MOST_PANELS, template

@@ -13,8 +13,7 @@ from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.kept_results import KeptResults, read_results
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import KeptResults, TrialRecord, read_results
 from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
 
 

@@ -13,8 +13,7 @@ before the first trial: the dearest way that the sweep could have gone (`platfor
 
 from dataclasses import dataclass
 
-from labeldp.platform.records.sweep_identity import SweepIdentity
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import SweepIdentity, TrialRecord
 from labeldp.platform.report.folder_ledger import FolderLedger
 
 

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.folder_ledger import FolderLedger
 from labeldp.platform.report.selection import NotPublishable
 from labeldp.trainers.models.own_models import OwnModel

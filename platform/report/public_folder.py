@@ -15,8 +15,8 @@ from pathlib import Path
 
 import labeldp
 from labeldp.mechanisms.randomness import is_private
-from labeldp.platform.records.json_files import dumps
 from labeldp.platform.records.kept_models import kept_model
+from labeldp.platform.records.results import dumps
 from labeldp.platform.report.folder_ledger import FolderLedger, read_folder
 from labeldp.platform.report.outbox import check_target, search, write_folder
 from labeldp.platform.report.public_card import CardFacts, public_card

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms.ledger import Budget
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.public_values import PublicTrial
 from labeldp.platform.report.selection import NotPublishable
 from labeldp.platform.report.total_ledger import Total

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.edition import Edition
 from labeldp.platform.report.figures import Figures
 from labeldp.platform.report.folder_ledger import FolderLedger, read_folder

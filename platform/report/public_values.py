@@ -17,7 +17,7 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from labeldp.mechanisms.randomness import NoiseKind, is_private
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings, FeatureSet
 from labeldp.platform.sweep.figure_names import PUBLIC
 from labeldp.trainers.data.catalog import DATASETS

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.folder_ledger import FolderLedger
 from labeldp.platform.report.learned_sweeps import (
     depends_on_all,

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from labeldp.mechanisms.release_store import Charge
-from labeldp.platform.records.sweep_identity import SweepIdentity
+from labeldp.platform.records.results import SweepIdentity
 from labeldp.platform.report.learned_sweeps import plan_of
 from labeldp.platform.report.total_ledger import Spending, spent_by, total_of
 

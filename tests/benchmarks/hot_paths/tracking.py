@@ -7,8 +7,8 @@ from typing import Any
 import mlflow
 from mlflow.tracking import MlflowClient
 
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.trial_record import TrialRecord
 from tests.benchmarks.benchmark import Benchmark, Clock, Work
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store

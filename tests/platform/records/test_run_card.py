@@ -104,8 +104,8 @@ def test_the_card_says_how_many_labels_were_spoiled(canaries: int, coins: int, w
 
 def test_the_card_names_the_league() -> None:
     assert "| league | no outside data |" in run_card(a_record(), [a_charge()])
-    own = run_card(a_record(changes={"data.name": "own", "data.path": "X.npy"}), [a_charge()])
-    assert "| league | not stated" in own  # of a record from before it was kept
+    own = replace(a_record(), features={"league": "not-stated"})
+    assert "| league | not stated" in run_card(own, [a_charge()])
     made = {"league": "public-encoder", "encoder": "timm:net", "trained_on": "cats"}
     card = run_card(replace(a_record(), features=made), [a_charge()])
     assert "| league | public encoder: timm:net" in card and "trained on cats" in card

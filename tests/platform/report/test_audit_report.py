@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.platform.records.consensus import VoteConsensus, consensus_path
-from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.records.results import TrialRecord, VoteConsensus, consensus_path
 from labeldp.platform.records.run_card import run_card
 from labeldp.platform.report.report import write_report
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path

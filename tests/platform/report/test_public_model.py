@@ -14,7 +14,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.public_model import public_model
 from labeldp.platform.report.public_values import PublicTrial, public_trial
 from labeldp.platform.report.selection import NotPublishable

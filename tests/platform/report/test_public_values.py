@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.pareto import points
 from labeldp.platform.report.public_values import (
     public_config,
