@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeldp.platform.api.trial_table import best_of, trial_table
-from labeldp.platform.records.kept_results import KeptResults, read_results
-from labeldp.platform.records.results import ResultsFolderError
+from labeldp.platform.records.results import KeptResults, ResultsFolderError, read_results
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from labeldp.platform.records.trial_record import TrialRecord
+    from labeldp.platform.records.results import TrialRecord
     from labeldp.trainers.models.trained_model import TrainedModel
 
 

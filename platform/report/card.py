@@ -16,7 +16,7 @@ from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.api.method_names import name_of
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import Audience, LedgerLine
 from labeldp.platform.report.ledger_words import counted, price, sentences
 from labeldp.platform.report.selection import Selected

@@ -34,9 +34,7 @@ from labeldp.mechanisms.ledger import (
 )
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.kept_results import KeptResults, read_results
-from labeldp.platform.records.sweep_identity import SweepIdentity
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import KeptResults, SweepIdentity, TrialRecord, read_results
 from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
 
 #: Combinations of histories that are told apart; beyond, every label is charged with every line.

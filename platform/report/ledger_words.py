@@ -37,21 +37,21 @@ from labeldp.platform.report.ledger import (
     read_folder,
 )
 
-#: Class of a mechanism of ours -> a release of it; the part in brackets is of several.
+#: Class of a mechanism of ours -> one release of it, and several: the ends in brackets.
 _WHAT: dict[type, str] = {
-    LaplaceNoise: "release[s] of Laplace noise",
-    GaussianNoise: "release[s] of Gaussian noise",
-    RandomizedResponse: "release[s] of labels by randomized response",
-    RRWithPrior: "release[s] of labels by randomized response under a prior",
-    BitFlip: "release[s] of flipped bits",
-    ClusterHistograms: "release[s] of noisy counts of classes in clusters",
-    LabelMoments: "release[s] of noisy sums of labels",
-    PateAnswers: "round[s] of answers by an ensemble of teachers",
-    PublishedCost: "published bound[s] on the cost of answers",
-    CorrectCount: "noisy count[s] of right answers",
-    MostCorrect: "choice[s] of the model with most right answers",
-    PublishedClasses: "list[s] of the classes, read off the labels",
-    NoNoise: "release[s] of the labels without any noise",
+    LaplaceNoise: "release[|s] of Laplace noise",
+    GaussianNoise: "release[|s] of Gaussian noise",
+    RandomizedResponse: "release[|s] of labels by randomized response",
+    RRWithPrior: "release[|s] of labels by randomized response under a prior",
+    BitFlip: "release[|s] of flipped bits",
+    ClusterHistograms: "release[|s] of noisy counts of classes in clusters",
+    LabelMoments: "release[|s] of noisy sums of labels",
+    PateAnswers: "round[|s] of answers by an ensemble of teachers",
+    PublishedCost: "published bound[|s] on what answers cost",
+    CorrectCount: "noisy count[|s] of right answers",
+    MostCorrect: "choice[|s] of the model with most right answers",
+    PublishedClasses: "list[|s] of the classes, read off the labels",
+    NoNoise: "cop[y|ies] of the labels without any noise",
 }
 _BY_NAME = {kind.__name__: words for kind, words in _WHAT.items()}
 _NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
@@ -84,8 +84,9 @@ def what_of(name: str, *, number: int = 1, ours: bool = True) -> str:
         ours: Whether it is our class of that name, and not a user's.
     """
     words = _BY_NAME.get(name, "") if ours else ""
-    words = words or f"release[s] by {name or 'a mechanism of the owner'}"
-    return counted(number, words.replace("[s]", ""), words.replace("[s]", "s"))
+    words = words or f"release[|s] by {name or 'a mechanism of the owner'}"
+    one, several = (re.sub(r"\[(\w*)\|(\w*)\]", end, words) for end in (r"\1", r"\2"))
+    return counted(number, one, several)
 
 
 def is_ours(mechanism: Mapping[str, Any]) -> bool:

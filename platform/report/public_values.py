@@ -23,7 +23,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import Total
 from labeldp.platform.report.selection import NotPublishable
 from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings, FeatureSet

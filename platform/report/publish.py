@@ -22,9 +22,8 @@ from typing import Any
 
 import labeldp
 from labeldp.mechanisms.randomness import is_private
-from labeldp.platform.records.json_files import dumps
 from labeldp.platform.records.kept_models import kept_model
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord, dumps
 from labeldp.platform.report.card import public_card
 from labeldp.platform.report.ledger import Audience, FolderLedger, LedgerLine, read_folder
 from labeldp.platform.report.ledger_words import public_lines, sentences

@@ -15,9 +15,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from labeldp.platform.records.consensus import BINS, VoteConsensus, consensus_path
 from labeldp.platform.records.private_files import inner_folder, private_folder
-from labeldp.platform.records.results import TrialRecord, write_text
+from labeldp.platform.records.results import (
+    BINS,
+    TrialRecord,
+    VoteConsensus,
+    consensus_path,
+    write_text,
+)
 from labeldp.platform.report.card import DAGGER
 from labeldp.platform.report.figures import (
     audits,

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import FolderLedger, Total, plan_of, total_of
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by
 from labeldp.platform.sweep.choice_noise import doubt_of, refuse_lottery

@@ -7,8 +7,7 @@ from typing import Any
 
 from labeldp.platform.records.recorder import ledger_json
 from labeldp.platform.records.tracking import TRACKING_ERRORS
-from labeldp.platform.records.tracking_address import shown
-from labeldp.platform.records.tracking_page import LOCAL_SERVER, description, links
+from labeldp.platform.records.tracking_address import LOCAL_SERVER, description, links, shown
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import OF_ALL, OF_PRIVATE, read_folder, sweep_totals
 from labeldp.platform.report.ledger_words import sentences

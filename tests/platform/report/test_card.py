@@ -11,7 +11,7 @@ import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.mechanisms.randomness import SecureEntropy, SeededNoise
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.card import public_card, run_card
 from labeldp.platform.report.ledger import LedgerLine, Total, read_folder
 from labeldp.platform.report.public_values import public_record

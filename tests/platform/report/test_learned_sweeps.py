@@ -10,8 +10,7 @@ import pytest
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.randomized_response import NoNoise
-from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.records.sweep_identity import SweepIdentity
+from labeldp.platform.records.results import ResultsFolder, SweepIdentity
 from labeldp.platform.report.ledger import (
     FolderLedger,
     Total,

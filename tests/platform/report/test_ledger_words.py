@@ -75,9 +75,7 @@ def test_labels_without_noise_and_seeded_noise_are_for_the_owner(tmp_path: Path)
         a_record("ab", release_keys=tuple(keys[1:]))
     )
     noisy, bare = sentences(read_folder(tmp_path / "bare").lines)
-    assert bare.startswith(
-        "one release of the labels without any noise, no bound on epsilon, read by"
-    )
+    assert bare.startswith("one copy of the labels without any noise, no bound on epsilon, read by")
     assert "For the owner of the labels only" in bare and "Anybody" in noisy
     said = in_words(account(tmp_path / "bare"))
     assert "no label has paid more than epsilon 2 for those with noise" in said[-2]

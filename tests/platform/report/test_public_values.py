@@ -18,7 +18,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import Total
 from labeldp.platform.report.pareto import points
 from labeldp.platform.report.public_values import (

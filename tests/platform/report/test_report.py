@@ -14,8 +14,7 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.cli.tracked_report import report
-from labeldp.platform.records.consensus import VoteConsensus, consensus_path
-from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.records.results import TrialRecord, VoteConsensus, consensus_path
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
 from labeldp.platform.report.report import write_report

@@ -13,8 +13,7 @@ from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.cli.folder_report import totals_of
-from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.records.sweep_identity import SweepIdentity
+from labeldp.platform.records.results import ResultsFolder, SweepIdentity
 from labeldp.platform.report.ledger import OF_ALL, OF_PRIVATE, read_folder, sweep_totals
 from labeldp.platform.report.ledger_words import ledger_report
 from tests.platform.report.folders import a_folder
