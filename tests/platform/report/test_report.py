@@ -39,7 +39,7 @@ AUDITED = {"label_inference_bound": 0.5, "epsilon_m_paper_low": 0.1}
 
 
 def some_records() -> list[TrialRecord]:
-    bare = {"epsilon": math.inf, "epsilon_m_high": math.inf}
+    bare: dict[str, Any] = {"epsilon": math.inf, "epsilon_m_high": math.inf}
     return [
         a_record(
             "a", point={"trainer.epsilon": 1.0}, accuracy=0.8, figures={"private/epsilon_x": 0.123}
