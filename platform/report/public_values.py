@@ -1,7 +1,7 @@
 """What of a trial may leave the house: named values, rebuilt one by one, and nothing else.
 
 A value is public because it is named, never because nobody thought of it: metrics one by one in
-`platform/sweep/figure_names.py`, settings here. Settings of a method are those that its own class
+`accuracy_figures.py`, settings here. Settings of a method are those that its own class
 declares, and of them numbers, truth values and words of an enumeration: text is what people type,
 and may be a path, a person's name or a password.
 """
@@ -18,8 +18,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.sweep.accuracy_figures import PUBLIC
 from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings, FeatureSet
-from labeldp.platform.sweep.figure_names import PUBLIC
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.encoders.provenance import FeatureProvenance

@@ -9,8 +9,7 @@ from labeldp.platform.report.edition import Edition
 from labeldp.platform.report.pareto import Point, leagues_of, settings_beside_epsilon
 from labeldp.platform.report.styles import MethodStyle
 from labeldp.platform.report.wording import number, short_key
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, beyond_text
-from labeldp.platform.sweep.choice_noise import ChoiceNoise
+from labeldp.platform.sweep.accuracy_figures import ChoiceNoise, ChooseBy, beyond_text
 
 #: Beside bounds that are proven at delta 0, of models whose epsilon holds at a larger one.
 DAGGER = "†"

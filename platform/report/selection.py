@@ -17,8 +17,7 @@ from labeldp.platform.report.learned_sweeps import (
     plan_of,
 )
 from labeldp.platform.report.total_ledger import Total, total_of, with_plan
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by
-from labeldp.platform.sweep.choice_noise import doubt_of, refuse_lottery
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by, doubt_of, refuse_lottery
 
 #: Stands for the most accurate trial, in place of a hash.
 BEST = "best"
@@ -130,7 +129,7 @@ def selected(
         asked = choose_by or folder.results.identity.choose_by
         chosen, rivals = _best(folder, at_epsilon=at_epsilon, choose_by=asked)
         accuracy = chosen_by((rival.metrics for rival in rivals), asked)
-        by, doubt = _BY[accuracy], doubt_of(rivals, by=accuracy)
+        by, doubt = _BY[accuracy], doubt_of((each.metrics for each in rivals), by=accuracy)
     else:
         if at_epsilon is not None or choose_by is not None:
             raise ValueError(
@@ -305,7 +304,7 @@ def _best(
             f"seed; epsilons that there are: {there}"
         )
     by = chosen_by((record.metrics for record in rivals), choose_by)
-    refuse_lottery(rivals, by=by)
+    refuse_lottery((each.metrics for each in rivals), by=by)
     best = max(rivals, key=lambda record: (record.metrics[by.metric], -record.metrics["epsilon"]))
     return best, rivals
 

@@ -16,8 +16,8 @@ from labeldp.platform.report.public_values import (
     public_record,
     public_trial,
 )
+from labeldp.platform.sweep.accuracy_figures import PUBLIC
 from labeldp.platform.sweep.configuration import METHODS, TrialConfig, flatten, with_changes
-from labeldp.platform.sweep.figure_names import PUBLIC
 from tests.platform.sweep.examples import a_record
 
 SECRET = "s3cr3t-4711"
