@@ -433,7 +433,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         names: NDArray[Any] | None,
         vault: "SharedVault",
     ) -> "FitLabels":
-        from labeldp.platform.sweep.audit_settings import AuditSettings
+        from labeldp.platform.sweep.configuration import AuditSettings
         from labeldp.platform.vault.fit_labels import FitLabels
         from labeldp.platform.vault.label_home import SecretLabels
         from labeldp.platform.vault.shared_vault import PublicSide

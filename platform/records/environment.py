@@ -10,7 +10,7 @@ from pathlib import Path
 
 import labeldp
 
-_PACKAGES = ("labeldp", "ray", "torch", "torchvision", "numpy", "scipy", "mlflow", "omegaconf")
+_PACKAGES = ("labeldp", "ray", "torch", "torchvision", "numpy", "scipy", "mlflow", "pydantic")
 
 
 #: Tells an image, which has no `.git`, what it was built from.

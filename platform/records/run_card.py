@@ -8,7 +8,7 @@ from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.accuracy_figures import beyond_text, estimate_of
-from labeldp.platform.sweep.audit_settings import spoiled_text
+from labeldp.platform.sweep.configuration import spoiled_text
 
 
 def run_card(

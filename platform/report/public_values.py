@@ -18,11 +18,12 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.records.trial_record import TrialRecord
-from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings, FeatureSet
+from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings
 from labeldp.platform.sweep.figure_names import PUBLIC
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.encoders.provenance import FeatureProvenance
+from labeldp.trainers.settings.base import FeatureSet
 
 #: What a page's rows can't be without: an interval that says nothing, in place of the owner's.
 _NOTHING_SAID = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf}

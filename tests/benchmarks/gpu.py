@@ -30,11 +30,10 @@ from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment
 from labeldp.trainers.methods.pate.teachers import TeacherVotes
 from labeldp.trainers.models.augmentation import CropAndFlip
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.fixmatch import FixMatchConfig
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import AlibiConfig
+from labeldp.trainers.settings.pate import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.benchmarks.gpu_measuring import (
     PERFORMANCES,
     SMALL,

@@ -16,7 +16,7 @@ from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
 
 _BF16 = Performance(precision=Precision.BF16, channels_last=True)
 PERFORMANCES = {

@@ -2,9 +2,9 @@
 
 from labeldp.trainers.encoders.pretraining import Pretraining
 from labeldp.trainers.models.recipe import fast_training
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import AlibiConfig
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 from tests.benchmarks.gpu_measuring import (
     PERFORMANCES,
     Sizes,

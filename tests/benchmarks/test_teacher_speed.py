@@ -13,7 +13,7 @@ from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.methods.pate.teachers import TeacherVotes
 from labeldp.trainers.models.features import label_free_features
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.pate import EnsembleConfig
 from tests.real_data import real_data_root
 
 pytestmark = pytest.mark.benchmark

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labeldp.trainers.methods.alibi import AlibiConfig
+from labeldp.trainers.settings.methods import AlibiConfig
 from labeldp.trainers.data.data_set import DataSet, Layout
 from labeldp.trainers.data.files import Splits
 from labeldp.trainers.trainer import TrainerDefaults

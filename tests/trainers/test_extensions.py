@@ -27,7 +27,7 @@ from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
 from labeldp.trainers.data.catalog import DATASETS, find
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.extensions import ExtensionError
-from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.methods import AlibiConfig
 from tests.trainers.other_package import install
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,20 +17,24 @@ from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, MemoryStore, Release
 from labeldp.trainers.data.labelled_data import LabelledData, load
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.models.recipe import Recipe
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
-from labeldp.trainers.settings.bit_flip import BitFlipConfig
-from labeldp.trainers.settings.consensus import ConsensusConfig
-from labeldp.trainers.settings.convex import ConvexConfig
-from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.noise import Noise
-from labeldp.trainers.settings.recommender import RecommenderConfig
-from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import (
+    AlibiConfig,
+    AlibiPriorConfig,
+    BitFlipConfig,
+    ConsensusConfig,
+    ConvexConfig,
+    LpMstConfig,
+    Noise,
+    PriorLabelsConfig,
+    PriorSettings,
+    PriorSource,
+    RecommenderConfig,
+    StagedMomentsConfig,
+)
 from labeldp.trainers.trainer import Trainer
 from tests.trainers.ratings import write_ratings
 

@@ -14,7 +14,7 @@ from labeldp.trainers.performance import (
     bf16_units,
     lacks_bf16_units,
 )
-from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.methods import AlibiConfig
 
 
 def test_settings_reach_torch() -> None:

@@ -15,7 +15,7 @@ from labeldp.trainers.encoders.pretraining import (
 )
 from labeldp.trainers.encoders.provenance import League
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 from tests.benchmarks.gpu_campaign.clock import Clock
 from tests.benchmarks.gpu_campaign.machine import machine_facts
 from tests.benchmarks.gpu_campaign.place import Place

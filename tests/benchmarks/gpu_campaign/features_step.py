@@ -7,8 +7,9 @@ for a call that has so long left.
 from dataclasses import dataclass
 
 from labeldp.trainers.encoders.provenance import League
-from labeldp.trainers.methods.priors import PriorSettings
+from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.methods import PriorSettings
 from tests.benchmarks.gpu_campaign.clock import Clock
 from tests.benchmarks.gpu_campaign.machine import machine_facts
 from tests.benchmarks.gpu_campaign.place import Place
@@ -35,7 +36,7 @@ class FeaturesStep:
         """Compute and keep them, however long it takes."""
         del clock
         data = place.public(self.dataset)
-        self.prior.check_features(data)
+        prior_features(self.prior, data)
         found = {
             "step": self.name,
             "method": f"features: {self.prior.features}",

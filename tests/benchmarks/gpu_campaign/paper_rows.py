@@ -6,13 +6,16 @@ The sweeps' own files need the platform, which the accelerator's machine has not
 from collections.abc import Iterator
 
 from labeldp.trainers.models.schedules import Schedule
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.fixmatch import FixMatchConfig
-from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.pate import PateConfig
-from labeldp.trainers.settings.student import StudentConfig, StudentKind
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import AlibiConfig, LpMstConfig
+from labeldp.trainers.settings.pate import (
+    EnsembleConfig,
+    PateConfig,
+    StudentConfig,
+    StudentKind,
+    TeacherKind,
+)
+from labeldp.trainers.settings.training import FixMatchConfig
 from tests.benchmarks.gpu_campaign.pate_step import PateStep
 from tests.benchmarks.gpu_campaign.trial_step import TrialStep
 

@@ -19,9 +19,8 @@ from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.encoders.provenance import League
 from labeldp.trainers.models.features import ScaledStep
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.methods import LpMstConfig, StagedMomentsConfig
 from labeldp.trainers.settings.pate import PateConfig
-from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
 from labeldp.trainers.trainer import Trainer, TrainerConfig
 from tests.benchmarks.gpu_campaign.clock import Clock
 from tests.benchmarks.gpu_campaign.labels import StepLabels

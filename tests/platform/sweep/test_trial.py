@@ -32,8 +32,8 @@ from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.models.trained_model import load_model
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.methods import LpMstConfig
+from labeldp.trainers.settings.training import LearnerConfig
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 from tests.trainers.tiny_data import digits
 

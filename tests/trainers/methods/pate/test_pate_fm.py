@@ -15,12 +15,16 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.pate.pate_fm import further_labels
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
-from labeldp.trainers.settings.student import StudentConfig, StudentKind
+from labeldp.trainers.settings.methods import PriorSettings, PriorSource
+from labeldp.trainers.settings.pate import (
+    AggregatorKind,
+    EnsembleConfig,
+    PateConfig,
+    StudentConfig,
+    StudentKind,
+)
+from labeldp.trainers.settings.training import LearnerConfig
 from tests.trainers.small_data import small_table
 
 CONFIG = PateConfig(
