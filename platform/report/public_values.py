@@ -167,7 +167,7 @@ def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return those settings that may leave the house.
 
     Args:
-        config: Dotted key -> plain value, as records keep it; enumerations by the members' names.
+        config: Dotted key -> plain value, as records keep it; enumerations by their values.
     """
     found: dict[str, Any] = {}
     if config.get("method") in METHODS:
@@ -214,7 +214,7 @@ def _checked(value: Any, kind: Any) -> Any:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return value if number else _NOT_PUBLIC
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return value if isinstance(value, str) and value in kind.__members__ else _NOT_PUBLIC
+        return value if value in [each.value for each in kind] else _NOT_PUBLIC
     return _NOT_PUBLIC
 
 

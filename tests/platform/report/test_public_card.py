@@ -59,7 +59,7 @@ def test_the_method_is_named_as_on_the_page_and_the_choice_stands_in_the_table(
     tmp_path: Path,
 ) -> None:
     facts = facts_of(tmp_path)
-    config = {**facts.trial.config, "trainer.noise": "RANDOMIZED_RESPONSE"}
+    config = {**facts.trial.config, "trainer.noise": "randomized_response"}
     choice = replace(facts.choice, among=3, cost=replace(facts.choice.cost, epsilon=3.0))
     card = public_card(replace(facts, trial=replace(facts.trial, config=config), choice=choice))
     assert card.startswith("# randomized response, trained on digits\n")

@@ -130,7 +130,7 @@ def test_what_cannot_be_made_of_these_data_is_refused_before_anything_is_asked(
         ({"source": "cluster"}, "source is 'cluster'"),
         ({"source": PriorSource.FILE}, "FILE needs a path"),
         ({"path": "prior.npy"}, "no other source takes one"),
-        ({"features": "random_patches"}, "features is 'random_patches'"),
+        ({"features": "patchwork"}, "features is 'patchwork'; it must be one of as_they_are"),
         ({"features": FeatureSet.PATCHES}, "a prior from uniform is learned of no features"),
     ],
 )

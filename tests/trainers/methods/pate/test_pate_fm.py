@@ -167,7 +167,10 @@ def test_both_rounds_of_an_interactive_run_are_planned() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"threshold": 71.0}, r"threshold is 71, but 40 teachers who all agree reach 40 votes.*70"),
+        (
+            {"threshold": 71.0},
+            r"threshold is 71, but 40 teachers that all agree reach 40 votes.*70",
+        ),
         ({"answers": 101}, "answers is 101, but ensemble.queries is 100"),
         ({"answers": 0}, "answers is 0"),
         ({"students": 0}, "students is 0"),
