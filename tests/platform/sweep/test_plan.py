@@ -14,8 +14,12 @@ from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, stated
 from labeldp.mechanisms.pate.decisions import Decisions, events_of
 from labeldp.platform.cli.sweep_plan import plan_of
-from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, write_json
-from labeldp.platform.records.sweep_identity import SweepIdentity
+from labeldp.platform.records.results import (
+    ResultsFolder,
+    ResultsFolderError,
+    SweepIdentity,
+    write_json,
+)
 from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep import plan as plan_module
 from labeldp.platform.sweep import sweep_check
@@ -366,8 +370,7 @@ def test_a_folder_keeps_the_price_that_it_was_begun_with() -> None:
 
 def test_many_labels_cost_what_they_always_did() -> None:
     sweep = a_count(EPSILONS)
-    trials, _, epsilon = priced(sweep, 6000)
-    assert epsilon == LEAST_EPSILON
+    assert priced(sweep, 6000)[2] == LEAST_EPSILON
 
 
 def counted_search(**changes: Any) -> Sweep:
