@@ -296,7 +296,7 @@ def _about_the_attack(record: TrialRecord) -> str:
 
 def _method(record: TrialRecord) -> str:
     """Return the method in words, as reports call it."""
-    if str(record.config.get("trainer.noise")) == "RANDOMIZED_RESPONSE":
+    if str(record.config.get("trainer.noise")) == "randomized_response":
         return "randomized response"
     words = name_of(record.config).replace("_", " ")
     return words.upper() if words in ("alibi", "agibi", "pate", "lp 2st", "lp 3st") else words
