@@ -4,7 +4,7 @@ A name is a line of docs/reproduction.md: a trainer and what makes it that line.
 as sweeps have them (`platform/configuration.METHODS`), are taken as they are.
 
 >>> named("agibi").method, dict(named("agibi").changes)
-('alibi', {'trainer.noise': 'GAUSSIAN'})
+('alibi', {'trainer.noise': 'gaussian'})
 >>> named("moment labels").name
 'moment_labels'
 >>> named("alibbi")
