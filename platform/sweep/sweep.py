@@ -17,19 +17,20 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import (
     LAMBDA,
+    AshaStop,
     ConfigurationError,
+    OptunaSearch,
     TrialConfig,
     config_hash,
     flatten,
-    near_miss,
     takes,
     with_calibration,
     with_changes,
 )
-from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform, points
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.base import near_miss
+from labeldp.trainers.settings.pate import EnsembleConfig
 
 #: All trials of a sweep share one vault, so that the settings that decide its labels are equal.
 FIXED_SECTIONS = ("data.", "audit.canar", "audit.coin", "evaluation.held_out")

@@ -25,7 +25,7 @@ from labeldp.platform.sweep.sweep import (
     sized_sweep,
     smoke_sized,
 )
-from labeldp.trainers.settings.alibi import Noise
+from labeldp.trainers.settings.methods import Noise
 from labeldp.trainers.settings.pate import PateConfig
 from tests.platform.sweep.examples import a_sweep
 
