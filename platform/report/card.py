@@ -25,7 +25,7 @@ from labeldp.platform.sweep.accuracy_figures import (
     estimate_of,
     majority_text,
 )
-from labeldp.platform.sweep.audit_settings import spoiled_text
+from labeldp.platform.sweep.configuration import spoiled_text
 
 #: Beside bounds that are proven at delta 0, of models whose epsilon holds at a larger one.
 DAGGER = "†"
@@ -106,7 +106,7 @@ def public_card(
         rows["labels that were replaced on purpose, to audit it"] = f"{replaced:,}{of}"
     # A sweep's line; Bayes' rule is how all of them train.
     words = name_of(record.config).replace("_", " ")
-    if str(record.config.get("trainer.noise")) == "RANDOMIZED_RESPONSE":
+    if str(record.config.get("trainer.noise")) == "randomized_response":
         words = "randomized response"
     elif words in ("alibi", "agibi", "pate", "lp 2st", "lp 3st"):
         words = words.upper()
