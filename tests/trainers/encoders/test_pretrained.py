@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.cli.command import ExitCode
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.cli.exit_codes import ExitCode
 from labeldp.platform.records.run_card import run_card
 from labeldp.platform.report.figures import Figures
 from labeldp.platform.report.page import PageContent, page
