@@ -90,7 +90,9 @@ def test_commands_of_the_pages_do_what_they_are_shown_for(
     if begins(command.line, PARSED_ONLY):
         # Files that a page makes step by step are not there.
         monkeypatch.setattr(click.Path, "convert", lambda self, value, param, ctx: value)
-        (verb,) = (each for each in VERBS if command.line.startswith(f"labeldp {each.words} "))
+        (verb,) = (
+            each for each in VERBS if f"{command.line} ".startswith(f"labeldp {each.words} ")
+        )
         assert verb.make_context("labeldp", words[len(verb.words.split()) :])
         return
     monkeypatch.chdir(bench)

@@ -10,7 +10,7 @@ from statistics import stdev
 from typing import TYPE_CHECKING, Any
 
 from labeldp.platform.api.method_names import name_of
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by
 from labeldp.platform.sweep.choice_noise import refuse_lottery
 from labeldp.platform.sweep.figure_names import is_owners

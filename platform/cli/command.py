@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from labeldp.platform.records.json_files import dumps
 from labeldp.platform.sweep.endings import CannotFit, Unfinished
 
 #: Rows shown of one table; `--json` prints all of them.
@@ -161,7 +160,7 @@ def perform(
     finally:
         warnings.formatwarning = before
     try:
-        print(dumps(_plain(result)) if json else shown(text(result)))
+        print(_json(result) if json else shown(text(result)))
         sys.stdout.flush()
     except BrokenPipeError:
         # `| head` has read enough. Python would complain once more as it flushes at its end.
@@ -207,6 +206,12 @@ def _drawn(table: Table, *, on_terminal: bool) -> RichTable:
     for number, row in enumerate(table.rows[:MOST_ROWS]):
         drawing.add_row(*map(Text, row), style=table.styles.get(number, ""))
     return drawing
+
+
+def _json(result: Any) -> str:
+    from labeldp.platform.records.results import dumps  # it takes SciPy along
+
+    return dumps(_plain(result))
 
 
 def _plain(result: Any) -> Any:

@@ -453,7 +453,7 @@ VERBS = (
     ),
     Verb(
         "ledger",
-        "labeldp.platform.report.ledger_report:ledger_report",
+        "labeldp.platform.report.ledger_words:ledger_report",
         "what was released of labels, when and at what price, over several folders",
         "labeldp ledger results/quickstart --csv ledger.csv",
         argument(

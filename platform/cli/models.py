@@ -10,12 +10,10 @@ from pyarrow import parquet
 
 from labeldp.platform.cli.array_files import ArrayFileError, first_line, read_array, unreadable
 from labeldp.platform.cli.command import plain_text
-from labeldp.platform.records.kept_models import DESCRIPTION
-from labeldp.platform.records.mlflow_model import prediction_columns
+from labeldp.platform.records.kept_models import DESCRIPTION, prediction_columns
 from labeldp.platform.records.private_files import replacing
-from labeldp.platform.records.trial_record import TrialRecord
-from labeldp.platform.report.public_folder import Published, PublishRequest
-from labeldp.platform.report.public_folder import publish as publish_folder
+from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.report import publish as publishing
 from labeldp.platform.report.selection import Reservation
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.trainers.data.columns import Categories, Columns, ColumnsIgnored
@@ -219,22 +217,20 @@ def publish(
     choose_by: str | None,
     accept: tuple[str, ...],
     without_model: bool,
-) -> Published:
+) -> publishing.Published:
     """Write the folder of a trial that can be published."""
-    return publish_folder(
-        PublishRequest(
-            results=Path(results),
-            trial=trial,
-            to=Path(to),
-            at_epsilon=at_epsilon,
-            choose_by=ChooseBy(choose_by) if choose_by else None,
-            accepted=frozenset(Reservation(each) for each in accept),
-            with_model=not without_model,
-        )
+    return publishing.publish(
+        Path(results),
+        trial=trial,
+        to=Path(to),
+        at_epsilon=at_epsilon,
+        choose_by=ChooseBy(choose_by) if choose_by else None,
+        accepted=frozenset(Reservation(each) for each in accept),
+        with_model=not without_model,
     )
 
 
-def published_words(published: Published) -> str:
+def published_words(published: publishing.Published) -> str:
     """Return the published folder for a person."""
     lines = [
         f"{published.folder} can be published: {', '.join(published.files)}",

@@ -13,10 +13,11 @@ import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labeldp.platform.cli.command import Table
 from labeldp.platform.records.private_files import owner_only
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking_address import (
     FEATURE_TAG,
     TrackingUnusable,
@@ -24,16 +25,14 @@ from labeldp.platform.records.tracking_address import (
     default_uri,
     shown,
 )
-from labeldp.platform.records.trial_record import TrialRecord
-from labeldp.platform.report.folder_ledger import FolderLedger, read_folder
-from labeldp.platform.report.ledger_report import LedgerReport
+from labeldp.platform.report.ledger import FolderLedger, read_folder, sweep_totals
 from labeldp.platform.report.ledger_words import sentences
-from labeldp.platform.report.page import AroundTrials
-from labeldp.platform.report.public_report import PublicReport, public_report
 from labeldp.platform.report.report import write_report
-from labeldp.platform.report.sweep_totals import sweep_totals
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.trainers.data.regular_files import FileRefused, open_regular
+
+if TYPE_CHECKING:
+    from labeldp.platform.report.publish import PublicReport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +52,7 @@ class ReportFiles:
 
 def report(
     *, experiment: str, tracking_uri: str | None, out: str | None, edition: str
-) -> ReportFiles | PublicReport:
+) -> "ReportFiles | PublicReport":
     """Write the report of a results folder or an experiment, for its owner or for the public.
 
     Raises:
@@ -66,6 +65,8 @@ def report(
                 "that nothing else is published with it: labeldp report RESULTS --edition public "
                 "--out DIR"
             )
+        from labeldp.platform.report.publish import public_report  # it loads torch
+
         return public_report(Path(experiment), to=Path(out))
     if tracking_uri is None and is_results(experiment):
         return report_folder(experiment, out=out)
@@ -99,7 +100,8 @@ def report_folder(named: str, *, out: str | None = None) -> ReportFiles:
         ledger=totals_of(ledger),
         results=ledger.path,
         choose_by=ledger.results.identity.choose_by,
-        around=AroundTrials(releases=sentences(ledger.lines), running=_is_held(ledger.path)),
+        releases=sentences(ledger.lines),
+        running=_is_held(ledger.path),
     )
 
 
@@ -187,7 +189,7 @@ def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) ->
         ledger={**ledger, "releases": int(ledger["releases"])} if complete else None,
         results=Path(path).parent,
         choose_by=ChooseBy(by) if by else None,
-        around=AroundTrials(releases=() if kept is None else sentences(kept.lines)),
+        releases=() if kept is None else sentences(kept.lines),
     )
 
 
@@ -280,9 +282,9 @@ def _infinite(value: float) -> float:
     return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else value
 
 
-def report_words(written: ReportFiles | PublicReport) -> list[Table | str]:
+def report_words(written: "ReportFiles | PublicReport") -> list[Table | str]:
     """Return a written report for a person; the owner's with its table."""
-    if isinstance(written, PublicReport):
+    if not isinstance(written, ReportFiles):
         return [
             f"{written.trials} trials in the public page {written.html}; {written.left_out} left "
             f"out; epsilon {written.epsilon:.6g} at delta {written.delta:g}"
@@ -306,6 +308,6 @@ def _cell(text: str) -> str:
         return text
 
 
-def ledger_words(found: LedgerReport) -> str:
+def ledger_words(found: dict[str, Any]) -> str:
     """Return an account over several folders for a person."""
-    return "\n".join(found.words)
+    return "\n".join(found["words"])

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from scipy.special import ndtri
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, estimate_of
 from labeldp.platform.sweep.evaluation_settings import two_digits
 

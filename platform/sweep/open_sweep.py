@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.records.environment import Provenance
-from labeldp.platform.records.progress import SweepProgress
-from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.records.steps import Steps
-from labeldp.platform.records.sweep_identity import SweepIdentity
+from labeldp.platform.records.progress import Steps, SweepProgress
+from labeldp.platform.records.results import SweepIdentity, TrialRecord
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, shown
 from labeldp.platform.sweep.audit_settings import spoiled_text
 from labeldp.platform.sweep.cluster import Capacity, connected, place
@@ -338,7 +336,7 @@ def _recorder(
     authority: bytes,
 ) -> "Recorder":
     """What keeps the records of the trials that run now, and mirrors them to tracking."""
-    from labeldp.platform.records.recorder import RecordedData, Recorder
+    from labeldp.platform.records.recorder import Recorder
 
     return Recorder(
         folder=checked.folder,
@@ -348,9 +346,8 @@ def _recorder(
         progress=progress,
         home=home,
         authority=authority,
-        data=RecordedData(
-            num_labels=checked.plan.size.num_labels, features=checked.data.public.provenance
-        ),
+        num_labels=checked.plan.size.num_labels,
+        features=checked.data.public.provenance,
     )
 
 

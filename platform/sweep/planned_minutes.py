@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.configuration import TrialConfig, flatten
 from labeldp.platform.sweep.data_size import DataSize
 from labeldp.platform.sweep.sweep import PlannedTrial

@@ -24,8 +24,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
-from labeldp.platform.records.checkpoints import Checkpoints, KeeperHandle
-from labeldp.platform.records.kept_models import ModelShelf
+from labeldp.platform.records.checkpoints import Checkpoints, KeeperHandle, ModelShelf
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of, majority_figures
 from labeldp.platform.sweep.configuration import TrialConfig
 from labeldp.platform.sweep.cost import held_out_mechanism

@@ -29,7 +29,7 @@ from labeldp.mechanisms.pate.sensitivity import ConditionsFailed
 from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import LabelVault, Shard
-from labeldp.platform.records.consensus import VoteConsensus
+from labeldp.platform.records.results import VoteConsensus
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStore
 from labeldp.trainers.methods.pate import teachers
 from labeldp.trainers.settings.ensemble import EnsembleConfig

@@ -36,9 +36,8 @@ from labeldp.mechanisms.vault import (
     ReleaseStore,
     Shard,
 )
-from labeldp.platform.records.consensus import consensus_path
 from labeldp.platform.records.private_files import inner_folder
-from labeldp.platform.records.results import write_json
+from labeldp.platform.records.results import consensus_path, write_json
 from labeldp.platform.sweep.audit_settings import AuditSettings
 from labeldp.platform.sweep.figure_names import PRIVATE_PREFIX
 from labeldp.platform.vault.audits import AuditFindings, PlantedCanaries, curve_of, evidence_path

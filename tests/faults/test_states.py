@@ -44,7 +44,7 @@ class Bench:
         )
         self.digest = self.planned.hash(self._data.fingerprint)
         self.states = folder / "states"
-        self.keeper = start_keeper(self.states)
+        self.keeper = start_keeper(self.states, self.states / "models")
         self._vault: dict[str, Any] = {
             "labels": SecretLabels(
                 training=loaded.train_labels, num_classes=self._data.num_classes
@@ -162,7 +162,7 @@ def test_a_state_is_written_through_no_link(tmp_path: Path) -> None:
     states = tmp_path / "checkpoints"
     states.mkdir()
     (states / "ab.part").symlink_to(victim)  # the draft's name, until nobody could foresee it
-    keeper = Keeper(str(states))
+    keeper = Keeper(str(states), "")
     keeper.keep("ab", b"state")
     assert keeper.find("ab") == b"state"
     (states / "cd.state").symlink_to(victim)
@@ -170,5 +170,5 @@ def test_a_state_is_written_through_no_link(tmp_path: Path) -> None:
         keeper.keep("cd", b"state")
     (tmp_path / "away").symlink_to(states)
     with pytest.raises(NotOurs, match="away is a link"):
-        Keeper(str(tmp_path / "away")).keep("ab", b"other")
+        Keeper(str(tmp_path / "away"), "").keep("ab", b"other")
     assert (victim.read_text(), keeper.find("ab")) == ("mine", b"state")

@@ -4,7 +4,7 @@ import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.api.trial_table import best_of, trial_table
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from tests.platform.sweep.examples import a_record
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.sweep.choice_noise import ChoiceNoise, doubt_of, refuse_lottery
 from tests.platform.sweep.examples import a_record

@@ -14,8 +14,12 @@ from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, stated
 from labeldp.mechanisms.pate.decisions import Decisions, events_of
 from labeldp.platform.cli.sweep_plan import plan_of
-from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, write_json
-from labeldp.platform.records.sweep_identity import SweepIdentity
+from labeldp.platform.records.results import (
+    ResultsFolder,
+    ResultsFolderError,
+    SweepIdentity,
+    write_json,
+)
 from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep import plan as plan_module
 from labeldp.platform.sweep import sweep_check

@@ -17,8 +17,7 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
-from labeldp.platform.records.checkpoints import Checkpoints
-from labeldp.platform.records.kept_models import ModelShelf
+from labeldp.platform.records.checkpoints import Checkpoints, ModelShelf
 from labeldp.platform.sweep import trial as trial_module
 from labeldp.platform.sweep.configuration import METHODS, DataSettings, TrialConfig, with_changes
 from labeldp.platform.sweep.cost import cost_of
@@ -242,7 +241,7 @@ def test_the_model_that_was_measured_is_kept_unless_nobody_wants_it(
         data=data,
         vault=NearVault(vault),
         on_epoch=lambda metrics: None,
-        models=ModelShelf(keeper=shelf, digest="ab"),
+        models=ModelShelf(keeper=shelf, digest="ab"),  # type: ignore[arg-type]
     )
     assert list(shelf.kept) == ["ab"] * keep
     if keep:
