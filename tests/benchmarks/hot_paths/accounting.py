@@ -10,8 +10,8 @@ from scipy.special import log_ndtr, logsumexp
 
 from labeldp.mechanisms.accounting import ORDERS, conversion_offsets
 from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
-from labeldp.mechanisms.pate.exact_costs import exact_rdp_gnmax
-from labeldp.mechanisms.pate.sensitivity import AnswerPrice, cost_of_answers
+from labeldp.mechanisms.pate.decisions import exact_rdp_gnmax
+from labeldp.mechanisms.pate.published_cost import AnswerPrice, cost_of_answers
 from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities
 from tests.benchmarks.benchmark import Benchmark, Work
 
