@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.platform.cli.command import Table, plain_text
-from labeldp.platform.sweep.data_settings import DataSettings
+from labeldp.platform.sweep.configuration import DataSettings
 from labeldp.trainers.data.catalog import DATASETS, fetch, find
 from labeldp.trainers.data.data_set import DataSet
 from labeldp.trainers.data.files import data_root

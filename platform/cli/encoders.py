@@ -19,8 +19,8 @@ from labeldp.trainers.encoders.pretraining import (
 )
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 #: Seconds between two lines of progress.
 _PAUSE = 5.0

@@ -18,8 +18,8 @@ import click
 from labeldp.platform.cli.command import ExitCode, explained, interrupt, perform, run_command
 from labeldp.platform.cli.command_line import JSON, PLAN_OPTIONS, choice, flag, number, option
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
 from labeldp.platform.sweep.overrides import parse_overrides
-from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
 from labeldp.platform.sweep.sweep import Sweep
 from labeldp.platform.sweep.sweep_options import Resume, SweepOptions
 
