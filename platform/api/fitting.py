@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
 from labeldp.platform.api.ledger_lines import PaidRelease, line_of
 from labeldp.platform.api.private_figures import PrivateFigures
+from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import TrialConfig
-from labeldp.platform.sweep.figure_names import is_owners
 from labeldp.platform.vault.fit_labels import FitLabels
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.priors import prior_features

@@ -14,8 +14,6 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from labeldp.platform.sweep.endings import CannotFit, Unfinished
-
 #: Rows shown of one table; `--json` prints all of them.
 MOST_ROWS = 50
 
@@ -59,8 +57,9 @@ Words = str | Sequence[Table | str]
 
 def exit_code(error: BaseException) -> ExitCode | None:
     """Return the code of an error; None for a defect of ours."""
-    # It takes NumPy and SciPy along, which `--help` does not need.
+    # They take SciPy along, which `--help` does not need.
     from labeldp.mechanisms.ledger import BudgetExceeded
+    from labeldp.platform.sweep.sweep import CannotFit, Unfinished
 
     codes: dict[tuple[type[BaseException], ...], ExitCode] = {
         (BudgetExceeded,): ExitCode.OVER_BUDGET,

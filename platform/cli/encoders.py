@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.platform.cli.command import plain_text
-from labeldp.platform.sweep.endings import Unfinished
+from labeldp.platform.sweep.sweep import Unfinished
 from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.encoder import EncoderRequest, Pool
 from labeldp.trainers.encoders.pretraining import (

@@ -20,8 +20,7 @@ from labeldp.platform.cli.command_line import JSON, PLAN_OPTIONS, choice, flag, 
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
 from labeldp.platform.sweep.overrides import parse_overrides
-from labeldp.platform.sweep.sweep import Sweep
-from labeldp.platform.sweep.sweep_options import Resume, SweepOptions
+from labeldp.platform.sweep.sweep import Resume, Sweep, SweepOptions
 
 if TYPE_CHECKING:  # it loads torch
     from labeldp.platform.sweep.sweep_report import SweepOutcome

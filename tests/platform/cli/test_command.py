@@ -10,8 +10,9 @@ import pytest
 
 from labeldp.platform.cli import command
 from labeldp.platform.cli.command import ExitCode, Table, exit_code, perform, plain_text, shown
-from labeldp.platform.sweep.cluster import CannotFit, ClusterUnusable
+from labeldp.platform.sweep.cluster import ClusterUnusable
 from labeldp.platform.sweep.configuration import ConfigurationError
+from labeldp.platform.sweep.sweep import CannotFit
 from labeldp.platform.vault.home_proxy import VaultLost
 from labeldp.platform.vault.teacher_pool import EnsembleIncomplete
 from labeldp.trainers.data.files import DatasetMissing

@@ -10,11 +10,9 @@ import pytest
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.cluster import CannotFit
 from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
 from labeldp.platform.sweep.space import Choice, LogUniform, Uniform
-from labeldp.platform.sweep.sweep import Preset, Sweep
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import CannotFit, Preset, Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from tests.platform.sweep.examples import a_sweep
 
