@@ -25,7 +25,7 @@ from labeldp.platform.records.kept_models import kept_model
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.sweep.overrides import parse_overrides, read_yaml
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import SweepOptions
 
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
 
