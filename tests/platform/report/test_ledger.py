@@ -21,7 +21,7 @@ from labeldp.mechanisms.ledger import epsilon_at
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
-from labeldp.platform.cli.folder_report import totals_of
+from labeldp.platform.cli.reports import totals_of
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, SweepIdentity
 from labeldp.platform.report import ledger
 from labeldp.platform.report.ledger import (

@@ -13,7 +13,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.platform.cli.tracked_report import report
+from labeldp.platform.cli.reports import report_experiment
 from labeldp.platform.records.results import TrialRecord, VoteConsensus, consensus_path
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
@@ -179,7 +179,7 @@ def tracked(tmp_path: Path) -> str:
 
 def test_the_store_gives_the_same_report_of_the_latest_sweep(tracked: str, tmp_path: Path) -> None:
     direct, _ = written(tmp_path, some_records(), ledger=LEDGER)
-    found = report("small", tracking_uri=tracked, out=str(tmp_path / "out" / "deep"))
+    found = report_experiment("small", tracking_uri=tracked, out=str(tmp_path / "out" / "deep"))
     rebuilt = rows_of(Path(found.html).with_name("pareto.csv"))
     expected = rows_of(direct.pareto_csv)
     assert found.rows == direct.rows
@@ -193,7 +193,7 @@ def test_the_store_gives_the_same_report_of_the_latest_sweep(tracked: str, tmp_p
     run_id = tracker.open_child("f", name="trial", tags={"variant": "newer", "point": "{}"})
     tracker.close_child(a_record("f"), run_id=run_id, texts={})
     MlflowClient(tracking_uri=tracked).set_terminated(tracker.parent_run_id)
-    assert report("small", tracking_uri=tracked, out=str(tmp_path / "out")).rows == 1
+    assert report_experiment("small", tracking_uri=tracked, out=str(tmp_path / "out")).rows == 1
 
 
 def test_unusable_stores_and_folders_are_refused(
@@ -209,10 +209,10 @@ def test_unusable_stores_and_folders_are_refused(
         ("small", default_uri(newer.parent), "can't be read"),
     ):
         with pytest.raises(TrackingUnusable, match=words):
-            report(experiment, tracking_uri=uri, out=out)
+            report_experiment(experiment, tracking_uri=uri, out=out)
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"can't be written .*--out DIR"):
-        report("small", tracking_uri=tracked, out=str(tmp_path / "file" / "out"))
+        report_experiment("small", tracking_uri=tracked, out=str(tmp_path / "file" / "out"))
     assert not (tmp_path / "nowhere").exists() and not Path(out).exists()
 
 
