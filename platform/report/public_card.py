@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.platform.api.method_names import name_of
+from labeldp.platform.api.methods import name_of
 from labeldp.platform.report.folder_ledger import LedgerLine
 from labeldp.platform.report.ledger_words import counted, price, sentences
 from labeldp.platform.report.public_values import PublicTrial
