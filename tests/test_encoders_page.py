@@ -21,7 +21,7 @@ from torch import nn
 
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.results import KeptResults, read_results
-from labeldp.platform.records.run_card import run_card
+from labeldp.platform.report.card import run_card
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.data.preprocessing import RowsRefused
 from labeldp.trainers.encoders.provenance import League

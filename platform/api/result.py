@@ -27,10 +27,9 @@ from labeldp.platform.records.results import (
     TrialRecord,
     read_results,
 )
-from labeldp.platform.report.folder_ledger import read_folder
+from labeldp.platform.report.ledger import Account, account_of, read_folder
 from labeldp.platform.report.ledger_words import rows
 from labeldp.platform.report.selection import price_of, within
-from labeldp.platform.report.total_ledger import Account, account_of
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by
 from labeldp.platform.sweep.choice_noise import refuse_lottery
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes

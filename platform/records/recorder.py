@@ -20,9 +20,9 @@ from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.kept_models import kept_model
 from labeldp.platform.records.progress import SweepProgress, short
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, dumps
-from labeldp.platform.records.run_card import run_card
 from labeldp.platform.records.tracking import TRACKING_ERRORS, Tracker
 from labeldp.platform.records.tracking_address import FEATURE_TAG
+from labeldp.platform.report.card import run_card
 from labeldp.platform.sweep.configuration import flatten, to_yaml
 from labeldp.platform.sweep.sweep import PlannedTrial
 from labeldp.platform.vault.label_home import LabelHome

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.pate.aggregators import InteractiveGNMax
+from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
     BY_TEACHERS,
     LABEL,
@@ -25,7 +26,6 @@ from labeldp.mechanisms.pate.releases import (
     epsilon_of_counts,
     private_costs,
 )
-from labeldp.mechanisms.pate.sensitivity import ConditionsFailed
 from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import LabelVault, Shard

@@ -59,7 +59,6 @@ BENCHMARKS = (
         name="sweep-start",
         path="the demo's driver in a new process: sweep planned, data read and checked",
         reference="a process that imports torch, Ray, MLflow, scikit-learn and matplotlib",
-        floor="a process of Python with NumPy and torch, and 1,797 digits unpacked.",
         prepare=_start,
         mark=1.1,
         clock=Clock.CHILDREN,

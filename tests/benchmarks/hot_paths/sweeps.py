@@ -54,7 +54,6 @@ BENCHMARKS = (
         name="plan",
         path="plan of 20,000 trials",
         reference="each trial's configuration, hash and price by itself, nothing else",
-        floor="20,000 configurations of 60 settings made, written out and hashed.",
         prepare=_plan,
         mark=0.28,
         most_seconds=60.0,

@@ -80,7 +80,6 @@ BENCHMARKS = (
         name="tracking-write",
         path="runs of 10 trials of 20 epochs in a tracking store on SQLite",
         reference="MLflow's fluent interface, an epoch at a time",
-        floor="some 7 transactions of a trial, each flushed to the disk.",
         prepare=_tracked,
         mark=1.5,
         clock=Clock.WALL,

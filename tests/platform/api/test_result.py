@@ -20,7 +20,7 @@ from labeldp.platform.records.results import (
     TrialRecord,
     read_results,
 )
-from labeldp.platform.report.folder_ledger import read_folder
+from labeldp.platform.report.ledger import read_folder
 from labeldp.platform.report.selection import BEST, selected
 from labeldp.platform.sweep import driver
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of

@@ -14,7 +14,7 @@ import pytest
 from labeldp import load
 from labeldp.platform.cli.folder_report import totals_of
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, TrialRecord
-from labeldp.platform.report.folder_ledger import read_folder
+from labeldp.platform.report.ledger import read_folder
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig, with_changes
 from labeldp.platform.sweep.driver import run_sweep

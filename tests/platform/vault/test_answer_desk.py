@@ -12,6 +12,7 @@ from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, InteractiveGNMax, LNMax
+from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
     AnsweredRequest,
     PateAnswers,
@@ -19,7 +20,6 @@ from labeldp.mechanisms.pate.releases import (
     epsilon_of_counts,
     private_costs,
 )
-from labeldp.mechanisms.pate.sensitivity import ConditionsFailed
 from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.vault import LabelVault
