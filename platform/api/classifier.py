@@ -44,8 +44,7 @@ from labeldp.platform.api.process_ledger import (
     guarantee,
     leaves_process,
 )
-from labeldp.platform.sweep.audit_settings import AuditSettings
-from labeldp.platform.sweep.configuration import TrialConfig
+from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.vault.fit_labels import FitLabels
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
@@ -344,7 +343,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             epsilon=self.epsilon,
             delta=self.delta,
         )
-        changes["performance.device"] = str(self.device).upper()
+        changes["performance.device"] = str(self.device).lower()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return fitting.configured(changes, seed=seed, settings=self.settings or {})
 

@@ -31,6 +31,7 @@ from labeldp.trainers.data.columns import Columns, by_name
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.data.own_data import read_arrays
 from labeldp.trainers.data.preprocessing import Preprocessing
+from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.models.mapped_features import as_tensor
 from labeldp.trainers.models.predictors import Predictor
@@ -243,15 +244,15 @@ def fit_changes(
         "trainer.batch_size": batch,
         # Pixels have a mean square of 1 each: the rate for a norm of 1 is too high for them.
         "trainer.learning_rate": 1.0 if len(shape) == 1 else 6.0 / math.prod(shape),
-        "trainer.schedule": "COSINE",
+        "trainer.schedule": "cosine",
         "trainer.dropout": 0.5,
     }
     changes |= {key: value for key, value in usual.items() if key in _keys(method.method)}
     if method.method == "consensus":
         changes["trainer.retrain_epochs"] = changes["trainer.epochs"] // 2
-    if changes.get("trainer.prior.source") == "CLUSTERS":
+    if changes.get("trainer.prior.source") == "clusters":
         changes["trainer.prior.clusters"] = max(1, min(200, rows // 20))
-    if changes.get("trainer.prior.source") == "MOMENTS":
+    if changes.get("trainer.prior.source") == "moments":
         changes["trainer.prior.landmarks"] = max(300, min(1500, _MOST_KERNEL // rows))
     return changes
 
@@ -270,13 +271,13 @@ def _pate(rows: int, *, epsilon: float, delta: float) -> dict[str, Any]:
     # releases.
     noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
     return {
-        "trainer.aggregator": "GNMAX",
+        "trainer.aggregator": "gnmax",
         "trainer.ensemble.teachers": teachers,
         "trainer.ensemble.queries": answers,
         "trainer.answers": answers,
         "trainer.sigma2": noise_std * math.sqrt(answers),
         "trainer.publish_cost": False,
-        "trainer.student.kind": "PROBE",
+        "trainer.student.kind": "probe",
         "trainer.students": 1,
     }
 
@@ -448,7 +449,7 @@ def fit(
     settings.check_data(data)
     if settings.prior is not None:
         settings.prior.check_size(examples=len(data.train_features), num_classes=data.num_classes)
-        settings.prior.check_features(data)
+        prior_features(settings.prior, data)
     try:
         with few_threads(data):
             if settings.ensemble is not None:

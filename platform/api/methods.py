@@ -4,7 +4,7 @@ A name is a trainer with the settings that make it that line. Names of trainers,
 them, are taken as they are.
 
 >>> named("agibi").method, dict(named("agibi").changes)
-('alibi', {'trainer.noise': 'GAUSSIAN'})
+('alibi', {'trainer.noise': 'gaussian'})
 >>> named("alibbi")
 Traceback (most recent call last):
 ValueError: method is 'alibbi'; did you mean 'alibi' or 'agibi'? ...
@@ -52,17 +52,17 @@ def _method(name: str, method: str, *, pure: bool = True, **changes: Any) -> Nam
 
 
 _EVERY = (
-    _method("moment_labels", "prior_labels", pure=False, prior__source="MOMENTS"),
+    _method("moment_labels", "prior_labels", pure=False, prior__source="moments"),
     _method("staged_moment_labels", "staged_moments", pure=False),
-    _method("cluster_labels", "prior_labels", prior__source="CLUSTERS"),
+    _method("cluster_labels", "prior_labels", prior__source="clusters"),
     _method("alibi", "alibi"),
-    _method("alibi_randomized_response", "alibi", noise="RANDOMIZED_RESPONSE"),
-    _method("agibi", "alibi", pure=False, noise="GAUSSIAN"),
+    _method("alibi_randomized_response", "alibi", noise="randomized_response"),
+    _method("agibi", "alibi", pure=False, noise="gaussian"),
     _method(
-        "alibi_moment_prior", "alibi_prior", pure=False, prior__source="MOMENTS", prior__share=0.8
+        "alibi_moment_prior", "alibi_prior", pure=False, prior__source="moments", prior__share=0.8
     ),
     _method(
-        "alibi_cluster_prior", "alibi_prior", prior__source="CLUSTERS", prior__most_epsilon=0.3
+        "alibi_cluster_prior", "alibi_prior", prior__source="clusters", prior__most_epsilon=0.3
     ),
     _method("consensus", "consensus"),
     _method("randomized_response", "lp_mst", stages=1),
@@ -71,7 +71,7 @@ _EVERY = (
     _method("bit_flip", "bit_flip"),
     _method("convex", "convex"),
     _method("pate", "pate", pure=False),
-    _method("no_privacy", "alibi", noise="NONE"),
+    _method("no_privacy", "alibi", noise="none"),
 )
 #: Name -> method.
 NAMED: Mapping[str, NamedMethod] = {each.name: each for each in _EVERY}

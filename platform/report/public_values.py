@@ -26,11 +26,12 @@ from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import Total
 from labeldp.platform.report.selection import NotPublishable
-from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings, FeatureSet
+from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings
 from labeldp.platform.sweep.figure_names import PUBLIC
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.models.trained_model import DESCRIPTION, load_model
+from labeldp.trainers.settings.base import FeatureSet
 
 #: A finished record must have the attack's interval, which is the owner's: one that says nothing.
 _NOTHING = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf}
@@ -126,7 +127,7 @@ def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that anybody may see.
 
     Args:
-        config: Dotted key -> plain value, as records keep it; enumerations by the members' names.
+        config: Dotted key -> plain value, as records keep it; enumerations by their values.
     """
     found: dict[str, Any] = {}
     if config.get("method") in METHODS:
@@ -172,7 +173,7 @@ def _checked(value: Any, kind: Any) -> Any:
     elif kind in (int, float):
         fits = isinstance(value, int | float) and not isinstance(value, bool)
     elif isinstance(kind, type) and issubclass(kind, Enum):
-        fits = isinstance(value, str) and value in kind.__members__
+        fits = value in [each.value for each in kind]
     else:
         fits = False
     return value if fits else _NOT_PUBLIC

@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, estimate_of
-from labeldp.platform.sweep.evaluation_settings import two_digits
+from labeldp.platform.sweep.configuration import two_digits
 
 #: Of noise, and of the luck of the best, as shares of the labels: what a choice may rest on.
 MOST_NOISE = 0.1

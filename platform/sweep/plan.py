@@ -27,9 +27,15 @@ from labeldp.mechanisms.ledger import Budget, all_pure, failure_of
 from labeldp.platform.records.private_files import NotOurs, refuse_link
 from labeldp.platform.records.results import ResultsFolderError, TrialRecord, identity_of
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, resolve
-from labeldp.platform.sweep.audit_settings import AuditSettings, refuse_useless
 from labeldp.platform.sweep.choice_noise import ChoiceNoise
-from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig
+from labeldp.platform.sweep.configuration import (
+    AuditSettings,
+    ConfigurationError,
+    Estimate,
+    TrialConfig,
+    default_epsilon,
+    refuse_useless,
+)
 from labeldp.platform.sweep.cost import (
     SweepCost,
     budget_of,
@@ -39,7 +45,6 @@ from labeldp.platform.sweep.cost import (
     releases_of,
 )
 from labeldp.platform.sweep.data_size import DataSize
-from labeldp.platform.sweep.evaluation_settings import Estimate, default_epsilon
 from labeldp.platform.sweep.search import Numbers, Search, check_installed, searches_of
 from labeldp.platform.sweep.sweep import (
     PlannedTrial,
@@ -53,7 +58,7 @@ from labeldp.platform.sweep.sweep import (
 from labeldp.platform.sweep.sweep_options import SweepOptions, canaries_left_out, sized_sweep
 from labeldp.platform.vault.audits import check_room
 from labeldp.trainers.performance import Device, Precision, lacks_bf16_units
-from labeldp.trainers.settings.feature_set import FeatureSet
+from labeldp.trainers.settings.base import FeatureSet
 
 #: What a trial asks of the vault, but for counts of right answers, which all trials ask anew.
 Asked = frozenset[Hashable]

@@ -12,22 +12,23 @@ from typing import Any
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.audit_settings import AuditSettings
 from labeldp.platform.sweep.configuration import (
     LAMBDA,
+    AshaStop,
+    AuditSettings,
     ConfigurationError,
+    OptunaSearch,
     TrialConfig,
     config_hash,
     flatten,
-    near_miss,
     takes,
     with_calibration,
     with_changes,
 )
-from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform, points
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.base import near_miss
+from labeldp.trainers.settings.pate import EnsembleConfig
 
 #: One sweep asks one vault: what decides its labels is the same in every trial.
 FIXED_SECTIONS = ("data.", "audit.canar", "audit.coin", "evaluation.held_out")

@@ -9,8 +9,7 @@ from typing import Any
 
 from labeldp.mechanisms import _validate
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.configuration import ConfigurationError
-from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
+from labeldp.platform.sweep.configuration import AshaStop, ConfigurationError, OptunaSearch
 from labeldp.platform.sweep.sweep import Sweep, Variant, preset_sized, smoke_sized
 
 _CANARIES = ("audit.canaries", "audit.coin_canaries")

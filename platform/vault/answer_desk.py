@@ -32,7 +32,7 @@ from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.platform.records.results import VoteConsensus
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStore
 from labeldp.trainers.methods.pate import teachers
-from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.pate import EnsembleConfig
 
 
 @dataclass(frozen=True, kw_only=True)

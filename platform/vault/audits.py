@@ -44,7 +44,7 @@ from labeldp.mechanisms.auditing.one_run_curves import Curve
 from labeldp.mechanisms.ledger import all_pure
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.private_files import inner_folder, replacing
-from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.release_figures import ReleasedByItself
 
 

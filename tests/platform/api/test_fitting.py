@@ -191,12 +191,12 @@ def test_a_fit_that_costs_more_than_its_parameters_allow_is_refused() -> None:
     check_price(config(), epsilon=2.0, delta=0.0, num_classes=3)
     with pytest.raises(ValueError, match="a fit costs epsilon 2 at delta 0, more than epsilon=1"):
         check_price(config(), epsilon=1.0, delta=1e-5, num_classes=3)
-    gaussian = config(**{"trainer.noise": "GAUSSIAN"})
+    gaussian = config(**{"trainer.noise": "gaussian"})
     check_price(gaussian, epsilon=2.0, delta=1e-5, num_classes=3)
     with pytest.raises(ValueError, match="at delta 1e-05, more than epsilon=2, delta=1e-06"):
         check_price(gaussian, epsilon=2.0, delta=1e-6, num_classes=3)
     with pytest.raises(ValueError, match="a fit costs epsilon inf"):
-        check_price(config(**{"trainer.noise": "NONE"}), epsilon=2.0, delta=0.0, num_classes=3)
+        check_price(config(**{"trainer.noise": "none"}), epsilon=2.0, delta=0.0, num_classes=3)
 
 
 @pytest.mark.parametrize(("columns", "threads"), [(15, 1), (5_000, 2)])

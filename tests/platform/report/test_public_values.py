@@ -122,11 +122,11 @@ def test_settings_and_figures_that_are_public_come_through() -> None:
         "method": "alibi",
         "data.name": "digits",
         "data.limit": 500,
-        "data.features": "AS_THEY_ARE",
+        "data.features": "as_they_are",
         "seed": 0,
         "noise.secure": None,
         "trainer.epsilon": 2.0,
-        "trainer.noise": "LAPLACE",
+        "trainer.noise": "laplace",
         "trainer.width": None,
         "trainer.nesterov": True,
     }

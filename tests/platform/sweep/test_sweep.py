@@ -18,7 +18,7 @@ from labeldp.platform.sweep.sweep import (
     preset_sized,
     smoke_sized,
 )
-from labeldp.trainers.settings.alibi import Noise
+from labeldp.trainers.settings.methods import Noise
 from labeldp.trainers.settings.pate import PateConfig
 from tests.platform.sweep.examples import a_sweep
 
