@@ -24,8 +24,8 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
 from labeldp.platform.api.methods import NamedMethod
 from labeldp.platform.api.process_ledger import PaidRelease, line_of
+from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
-from labeldp.platform.sweep.figure_names import is_owners
 from labeldp.platform.vault.fit_labels import FitLabels
 from labeldp.trainers.data.columns import Columns, by_name
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData

@@ -30,12 +30,9 @@ from labeldp.platform.records.results import (
 from labeldp.platform.report.ledger import Account, account_of, read_folder
 from labeldp.platform.report.ledger_words import rows
 from labeldp.platform.report.selection import price_of, within
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by
-from labeldp.platform.sweep.choice_noise import refuse_lottery
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by, is_owners, refuse_lottery
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
-from labeldp.platform.sweep.figure_names import is_owners
-from labeldp.platform.sweep.sweep import Sweep
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 
 if TYPE_CHECKING:
     from labeldp.trainers.models.trained_model import TrainedModel
@@ -358,7 +355,7 @@ def best_of(records: Iterable[TrialRecord], *, by: ChooseBy | None) -> TrialReco
             "no trial has finished, so that none is the best; wait for the sweep, or start it again"
         )
     found = chosen_by((record.metrics for record in finished), by)
-    refuse_lottery(finished, by=found)
+    refuse_lottery((each.metrics for each in finished), by=found)
 
     def mean(group: Sequence[TrialRecord]) -> float:
         return sum(record.metrics[found.metric] for record in group) / len(group)

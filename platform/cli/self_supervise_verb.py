@@ -51,7 +51,7 @@ def _told(metrics: "PretrainingMetrics") -> None:
 
 
 def _self_supervise(options: argparse.Namespace) -> Any:
-    from labeldp.platform.sweep.endings import Unfinished
+    from labeldp.platform.sweep.sweep import Unfinished
     from labeldp.trainers.encoders.pretraining import (
         PretrainRequest,
         pretrain,

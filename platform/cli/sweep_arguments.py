@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
-    from labeldp.platform.sweep.sweep import Sweep
-    from labeldp.platform.sweep.sweep_options import SweepOptions
+    from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 
 
 def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +70,7 @@ def plan_options(sweep: "Sweep", options: argparse.Namespace, *, results: Path) 
     """
     from labeldp.platform.sweep.accuracy_figures import ChooseBy
     from labeldp.platform.sweep.overrides import parse_overrides
-    from labeldp.platform.sweep.sweep_options import SweepOptions
+    from labeldp.platform.sweep.sweep import SweepOptions
 
     return SweepOptions(
         smoke=options.smoke,

@@ -1,7 +1,7 @@
 """The parts of a trial that anybody may see: named values, rebuilt one by one, and nothing else.
 
 A value is public because it is named, never because it was forgotten: metrics one by one in
-`platform/sweep/figure_names.py`, settings here. Settings of a method are those that its own class
+`accuracy_figures.py`, settings here. Settings of a method are those that its own class
 declares, and of them numbers, truth values and words of an enumeration: text is typed by people,
 and may be a path, a person's name or a password.
 
@@ -26,8 +26,8 @@ from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import Total
 from labeldp.platform.report.selection import NotPublishable
+from labeldp.platform.sweep.accuracy_figures import PUBLIC
 from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings
-from labeldp.platform.sweep.figure_names import PUBLIC
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.models.trained_model import DESCRIPTION, load_model

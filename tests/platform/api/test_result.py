@@ -25,8 +25,7 @@ from labeldp.platform.report.selection import BEST, selected
 from labeldp.platform.sweep import driver
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.sweep.configuration import TrialConfig
-from labeldp.platform.sweep.sweep import Sweep
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.trainers.models.trained_model import ModelFileError
 from tests.platform.report.folders import a_folder, keep_a_model
 from tests.platform.sweep.examples import a_record, a_sweep
