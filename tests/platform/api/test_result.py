@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import labeldp
 from labeldp import load
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.api.result import best_of, sweep_of, trial_table
-from labeldp.platform.cli.sweep_plan import plan as plan_of_the_verb
 from labeldp.platform.records.results import (
     ResultsFolder,
     ResultsFolderError,
@@ -27,6 +27,7 @@ from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.sweep.configuration import TrialConfig
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.trainers.models.trained_model import ModelFileError
+from tests.platform.cli.asked import answer
 from tests.platform.report.folders import a_folder, keep_a_model
 from tests.platform.sweep.examples import a_record, a_sweep
 
@@ -123,14 +124,14 @@ def test_trials_sweeps_and_files_are_sweeps() -> None:
     assert sweep_of(QUICKSTART).name == sweep_of(str(QUICKSTART)).name == "quickstart"
     with pytest.raises(ValueError, match="int can't be run"):
         sweep_of(3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="is no sweep file"):
+    with pytest.raises(ValueError, match="is not a sweep file"):
         sweep_of("nothing.py")
 
 
-def test_a_plan_is_the_verbs() -> None:
+def test_a_plan_is_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     found = labeldp.plan(QUICKSTART, overrides={"trainer.epsilon": [1.0, 2.0]}, smoke=True)
-    verbs = plan_of_the_verb(str(QUICKSTART), overrides=["trainer.epsilon=[1.0,2.0]"], smoke=True)
-    assert found == verbs and found.fits
+    verbs = answer(capsys, "plan", str(QUICKSTART), "--smoke", "trainer.epsilon=[1.0,2.0]")
+    assert asdict(found) == verbs and found.fits
     one = labeldp.plan(TrialConfig(), overrides={"trainer.epsilon": 3.0})
     assert (one.trials, one.epsilon_total, one.releases) == (1, 3.0, 1)
     assert labeldp.plan(a_sweep()).trials == 5
