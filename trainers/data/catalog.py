@@ -47,14 +47,7 @@ def idx_layout(
     digests: tuple[str | None, str | None, str | None, str | None],
     classes: tuple[str, ...] | None = None,
 ) -> Layout:
-    """The four files of MNIST and of what is published like it.
-
-    Args:
-        folder: Below the root.
-        digests: MD5s of the images and labels to train on, and of those to test with; None where
-            none is published.
-        classes: Names of the classes.
-    """
+    """The four files of MNIST and of what is published like it."""
     train_images, train_labels, test_images, test_labels = digests
     files = published_files(
         folder,
@@ -77,14 +70,7 @@ def cifar_layout(
     num_classes: int,
     class_names: tuple[str, ...] | None = None,
 ) -> Layout:
-    """Batches of training images and, last, the file of testing images.
-
-    Args:
-        files: In one folder.
-        read: Path of one of them -> its images and labels.
-        num_classes: K.
-        class_names: Of the K classes, if they are known.
-    """
+    """Batches of training images and, last, the file of testing images."""
 
     def read_all(root: Path) -> Splits:
         *train, test = (read(root / file.path) for file in files)
@@ -302,12 +288,7 @@ class FetchFailed(ValueError):
 
 
 def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
-    """Download a data set, unless it is there as published; return the folder it is in.
-
-    Args:
-        name: One of `data_sets.catalog.DATASETS`.
-        root: Folder of the data sets; LABELDP_DATA, or else `data` right here, if not given.
-    """
+    """Download a data set, unless it is there as published; return the folder it is in."""
     data_set, folder = find(name), data_root(root)
     problems = data_set.check(folder)
     if not data_set.layouts or (data_set.download is None and problems):

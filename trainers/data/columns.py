@@ -61,10 +61,6 @@ def column_values(name: str, column: Any) -> NDArray[Any]:
     """Return a column [N]: numbers, truth values, `datetime64`, or strings as objects.
 
     A missing value is NaN, NaT or None. Decimals, times of day and durations become numbers.
-
-    Args:
-        name: For messages.
-        column: Of Arrow or pandas, a NumPy array, a list or a tensor.
     """
     if hasattr(column, "combine_chunks"):
         return _of_arrow(name, column)
@@ -233,12 +229,7 @@ def _dates_in(column: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def identifier(name: str, column: NDArray[Any]) -> str | None:
-    """Return why a column seems to name single rows rather than say something of them, or None.
-
-    Args:
-        name: Of the column.
-        column: See `column_values`; of training rows.
-    """
+    """Return why a column seems to name single rows rather than say something of them, or None."""
     import pandas as pd
 
     missing = is_missing(column)
@@ -334,13 +325,7 @@ def named_columns(rows: Any, *, names: Sequence[str]) -> dict[str, NDArray[Any]]
 
 
 def matrix_of(rows: Any, *, width: int, names: Sequence[str] | None = None) -> NDArray[Any]:
-    """Return rows as a matrix of numbers [N, width], NaN where one is missing.
-
-    Args:
-        rows: An array, a sparse matrix, nested lists, or a DataFrame or mapping of numbers.
-        width: How many columns there must be.
-        names: Of the columns; where the training rows had none, those of a DataFrame do not count.
-    """
+    """Return rows as a matrix of numbers [N, width], NaN where one is missing."""
     found = by_name(rows)
     if found is not None:
         columns = named_columns(rows, names=list(found) if names is None else names)
@@ -409,7 +394,6 @@ class Numbers:
         median: What a missing number becomes [D].
         indicated: Places of columns whose missing numbers have an indicator column, after all
             others [I].
-        names: Of the columns, where they have any.
     """
 
     kind: ClassVar[str] = "numbers"
@@ -511,15 +495,7 @@ def _medians(train: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """A column of numbers: less its mean, over its deviation (infinity makes it zeros).
-
-    Attributes:
-        mean: Over the training rows.
-        std: Likewise.
-        median: What a missing number becomes.
-        indicated: Whether a second feature says that the number is missing.
-        dates: Whether the column holds dates, whose numbers are days.
-    """
+    """A column of numbers: less its mean, over its deviation (infinity makes it zeros)."""
 
     mean: float
     std: float
@@ -586,12 +562,7 @@ def _is_date(text: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Categories:
-    """A column of text: one feature per category of the training rows, in alphabetical order.
-
-    Attributes:
-        categories: Their names.
-        indicated: Whether a last feature says that the text is missing.
-    """
+    """A column of text: one feature per category of the training rows, in alphabetical order."""
 
     categories: tuple[str, ...]
     indicated: bool = False
@@ -637,11 +608,7 @@ class Categories:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The columns of a table as features: numbers standardized, text one-hot.
-
-    Attributes:
-        columns: Name -> how it becomes features, in their order.
-    """
+    """The columns of a table as features: numbers standardized, text one-hot."""
 
     kind: ClassVar[str] = "columns"
 

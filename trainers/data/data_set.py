@@ -36,13 +36,7 @@ def file_by_file(url: str) -> Download:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Files of a data set on disk.
-
-    Attributes:
-        folder: Below the root; empty for a set that comes with a library.
-        files: What the folder holds, as published.
-        read: Root -> arrays.
-    """
+    """Files of a data set on disk."""
 
     folder: str
     files: tuple[PublishedFile, ...]
@@ -58,8 +52,6 @@ class DataSet:
     """A data set with a name.
 
     Attributes:
-        name: What `load` calls it.
-        description: One line for people.
         layouts: The first complete one is read; downloads have the first. None for the user's own.
         download: What `fetch` does; None where people have to do something themselves.
         by_hand: What they have to do; None where there is a download.
@@ -72,7 +64,6 @@ class DataSet:
     by_hand: str | None = None
 
     def __post_init__(self) -> None:
-        """Check that there is one way to get it."""
         if (self.download is None) == (self.by_hand is None):
             both = "both" if self.by_hand else "neither"
             raise ValueError(

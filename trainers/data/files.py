@@ -41,9 +41,7 @@ class PublishedFile:
     """A file as its authors publish it.
 
     Attributes:
-        path: Below the root of the data sets.
         size: Bytes.
-        md5: Of its content, where one is published.
     """
 
     path: str
@@ -80,8 +78,6 @@ class Splits:
         train_labels: True labels [N]; never shown.
         test_features: Like the training features [M, ...]; no rows without a public test split.
         test_labels: Public labels [M].
-        num_classes: K.
-        class_names: Of the K classes, if they have any.
         preprocessing: What made the features of rows as people have them; None where features are
             such rows, or images.
         provenance: Which encoder made the features; None where none did.

@@ -79,13 +79,7 @@ _WHOLE = re.compile(r"\s*-?[0-9]{1,18}\s*")
 
 
 def read_own(source: OwnSource, *, folder: Path | None = None, table: Any = None) -> Splits:
-    """Return the arrays of a user's files.
-
-    Args:
-        source: Which files, and what they leave open.
-        folder: Where features go that are too large for memory; a temporary one if not given.
-        table: What `read_table` has returned, not to read it again.
-    """
+    """Return the arrays of a user's files."""
     if source.path is None:
         raise ValueError(
             "name=own needs a path: data.path=FILE.csv (or .parquet, .npz; or .npy with "
@@ -102,14 +96,7 @@ def read_own(source: OwnSource, *, folder: Path | None = None, table: Any = None
 def splits_of(
     rows: OwnRows, source: OwnSource, *, where: Path | str, folder: Path | None = None
 ) -> Splits:
-    """Return rows as features and labels, for training and for testing.
-
-    Args:
-        rows: As they were read.
-        source: What they leave open.
-        where: What holds them, for messages.
-        folder: As in `read_own`.
-    """
+    """Return rows as features and labels, for training and for testing."""
     num_classes, names = stated_classes(where, in_file=rows.stated, said=source.classes)
     rows = _numbered(rows, names, source, where=where)
     if rows.test is None:
@@ -235,13 +222,7 @@ def refuse_hold_out(file: Path | str, hold_out: HoldOut | None) -> None:
 def stated_classes(
     file: Path | str, *, in_file: StatedClasses | None, said: StatedClasses | None
 ) -> tuple[int, tuple[str, ...] | None]:
-    """Return K and the classes' names, as the file and the user state them.
-
-    Args:
-        file: For messages.
-        in_file: What the file says.
-        said: What the user says beside it.
-    """
+    """Return K and the classes' names, as the file and the user state them."""
     found = [_one_statement(each) for each in (in_file, said) if each is not None]
     if not found:
         raise DataFileError(
@@ -503,15 +484,7 @@ def prepared(
     keep: Sequence[str] = (),
     folder: Path | None = None,
 ) -> Prepared:
-    """Return the features of both parts, as the training rows have it.
-
-    Args:
-        train: Of the rows for training.
-        test: Of the rows for testing; there may be none.
-        where: What holds them, for messages.
-        keep: Columns that are features although they look like identifiers.
-        folder: Where features go that are too large for memory; a temporary one if not given.
-    """
+    """Return the features of both parts, as the training rows have it."""
     if isinstance(train, dict) and isinstance(test, dict):
         train = _without_identifiers(train, keep, where)
         test = {name: test[name] for name in train if name in test}
@@ -644,12 +617,7 @@ def _as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
 
 
 def fit_mapped(rows: MappedRows, *, what: str) -> Numbers:
-    """Return mean and deviation of a matrix's rows, in one pass.
-
-    Args:
-        rows: Which rows of which matrix.
-        what: What they are, for messages.
-    """
+    """Return mean and deviation of a matrix's rows, in one pass."""
     width = rows.matrix.shape[1]
     shift: NDArray[np.float64] | None = None
     total, squares = np.zeros(width), np.zeros(width)
@@ -676,14 +644,7 @@ def fit_mapped(rows: MappedRows, *, what: str) -> Numbers:
 def standardized_file(
     rows: MappedRows, fitted: Numbers, *, folder: Path | None, what: str
 ) -> "np.memmap[Any, np.dtype[np.float32]]":
-    """Return features [M, D] of a matrix's rows, in a file that is mapped.
-
-    Args:
-        rows: Which rows of which matrix.
-        fitted: What is taken off and divided by.
-        folder: Where the file goes; a temporary one of this process if not given.
-        what: What the rows are, for messages.
-    """
+    """Return features [M, D] of a matrix's rows, in a file that is mapped."""
     shape = (len(rows), rows.matrix.shape[1])
     folder = scratch() if folder is None else folder
     file = folder / f"rows-{_key(rows, fitted)}.f32"
@@ -702,13 +663,7 @@ def standardized_file(
 
 
 def write_once(file: Path, chunks: Any, *, size: int) -> None:
-    """Write arrays one after the other, unless the file is there in full.
-
-    Args:
-        file: Written under another name first: nobody ever reads half of it.
-        chunks: Returns the arrays, one by one.
-        size: Bytes of all of them.
-    """
+    """Write arrays one after the other, unless the file is there in full."""
     if file.exists() and file.stat().st_size == size:
         return
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -761,14 +716,7 @@ _ARRAYS = (".npy", ".npz")
 def with_embeddings(
     name: str, splits: Splits, named: str | Path, *, folder: Path | None = None
 ) -> Splits:
-    """Return a data set whose features are embeddings from a file, standardized.
-
-    Args:
-        name: Of the data set.
-        splits: As it is read.
-        named: An `.npy` of N + M vectors: of the training rows, then of the testing ones.
-        folder: Where features go that are too large for memory; a temporary one if not given.
-    """
+    """Return a data set whose features are embeddings from a file, standardized."""
     file = Path(named).expanduser()
     if not file.exists():
         raise DatasetMissing(
@@ -803,12 +751,7 @@ def with_embeddings(
 
 
 def own_provenance(source: OwnSource, features: NDArray[Any]) -> FeatureProvenance:
-    """Return where own features come from, as far as what lies beside their files says.
-
-    Args:
-        source: The files.
-        features: As they were read, of training.
-    """
+    """Return where own features come from, as far as what lies beside their files says."""
     named = (source.path, source.test_path)
     files = [Path(each).expanduser() for each in named if each is not None]
     if features.ndim != 2 or any(file.suffix.lower() not in _ARRAYS for file in files):

@@ -37,16 +37,7 @@ _FEATURES = ("number", "text", _DATE)
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnSeen:
-    """A column, or an array.
-
-    Attributes:
-        name: As the file has it.
-        kind: What it is taken for.
-        categories: How many there are, of text that is a feature.
-        missing: How many rows have no value.
-        note: What is wrong or odd about it.
-        usable: Whether it can be used as it is.
-    """
+    """A column, or an array."""
 
     name: str
     kind: str
@@ -58,13 +49,7 @@ class ColumnSeen:
 
 @dataclass(frozen=True, kw_only=True)
 class Missing:
-    """Something that the user has to say.
-
-    Attributes:
-        key: The setting.
-        value: What to set it to; in capitals what only the user knows.
-        why: Why it is needed.
-    """
+    """Something that the user has to say."""
 
     key: str
     value: str
@@ -76,13 +61,7 @@ class FileSeen:
     """What is seen in a file.
 
     Attributes:
-        rows: How many there are, of training and testing.
-        features: What they are.
-        columns: All columns, or arrays.
-        labels: How labels are read.
-        split: Where rows for testing come from.
         classes: How many are stated, and their names; None if nobody says.
-        missing: What has to be said before a sweep can train on it.
     """
 
     rows: int
@@ -95,12 +74,7 @@ class FileSeen:
 
 
 def describe(source: OwnSource, table: Any = None) -> FileSeen:
-    """Look into a file.
-
-    Args:
-        source: Which file, and what is said of it so far.
-        table: What `read_table` has returned for it.
-    """
+    """Look into a file."""
     if table is None:
         return _of_arrays(source)
     assert source.path is not None

@@ -66,7 +66,6 @@ class MappedRows:
     rows: NDArray[np.intp]
 
     def __len__(self) -> int:
-        """How many rows there are."""
         return len(self.rows)
 
 
@@ -90,10 +89,8 @@ class OwnRows:
     """A user's rows as they are read, before anything is decided about them.
 
     Attributes:
-        features: See `RawFeatures`.
         labels: Whole numbers, or text [N]; never shown. None where none were asked for.
         split: `train` or `test` [N], if it is said.
-        stated: The classes, if they are said.
         test: Rows for testing where they are kept apart, with public labels.
     """
 
@@ -104,7 +101,6 @@ class OwnRows:
     test: "OwnRows | None" = None
 
     def __len__(self) -> int:
-        """How many rows there are, those for testing not among them."""
         if isinstance(self.features, dict):
             return len(next(iter(self.features.values())))
         return len(self.features)
@@ -141,19 +137,10 @@ class OwnSource:
     """The user's own data.
 
     Attributes:
-        path: A file of features and labels, or an `.npy` of features alone.
-        labels: The `.npy` of labels that goes with an `.npy` of features.
-        label_column: Which column of a table holds the labels; `label` if not given.
-        split_column: Which column, or array of an `.npz`, says `train` or `test`; `split` if not
-            given, where there is one.
-        drop: Columns of a table that are left out.
-        keep: Columns of a table that are features although they look like identifiers.
         test_path: A second file of the same kind, whose rows are for testing: **its labels are
             public**.
         test_labels: The labels that go with it, where it is an `.npy`; public as well.
-        hold_out: What becomes of labels for testing where nothing of the above says it.
         hold_out_seed: Which rows PUBLIC holds out; public.
-        classes: How many there are, or their names in order.
     """
 
     path: str | os.PathLike[str] | None = None
@@ -169,7 +156,6 @@ class OwnSource:
     classes: StatedClasses | None = None
 
     def __post_init__(self) -> None:
-        """Check that what is named goes together."""
         _validate.whole(hold_out_seed=self.hold_out_seed)
         if self.hold_out_seed and self.hold_out is not HoldOut.PUBLIC:
             raise ValueError(
@@ -233,13 +219,7 @@ _FOOTER_SLACK = 100
 
 
 def read_rows(source: OwnSource, *, testing: bool = False, table: Any = None) -> OwnRows:
-    """Return what a file holds as it is, before anything is decided about it.
-
-    Args:
-        source: Which file.
-        testing: Whether the second file is meant, of rows for testing.
-        table: What `read_table` has returned, not to read it again.
-    """
+    """Return what a file holds as it is, before anything is decided about it."""
     path, labels = source.path, source.labels
     if testing:
         path, labels = source.test_path, source.test_labels
@@ -360,11 +340,6 @@ def csv_table(file: Path, *, text: Sequence[str] = (), as_written: Sequence[str]
     """Return a `pyarrow.Table` of a `.csv`.
 
     `true` and `false` stay text: two categories, written as the file has them.
-
-    Args:
-        file: UTF-8, with a first line of names.
-        text: Columns that stay text whatever is in them.
-        as_written: Likewise; words for missing values, such as NA, are words there.
     """
     import pyarrow as pa
     from pyarrow import compute, csv, types
@@ -540,12 +515,7 @@ def read_npy(features: Path, labels: Path, source: OwnSource) -> OwnRows:
 
 
 def npy_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
-    """Return the array of an `.npy`.
-
-    Args:
-        file: The file.
-        mapped: Leave a large matrix of floating-point numbers on disk.
-    """
+    """Return the array of an `.npy`."""
     try:
         with open_regular(file, most_bytes=_MOST_BYTES if mapped else None) as opened:
             large = mapped and opened.seek(0, 2) >= MAPPED_BYTES

@@ -20,13 +20,7 @@ _TOLERANCE = 1e-9
 
 
 def checked_shares(shares: Sequence[float] | None, *, stages: int) -> tuple[float, ...]:
-    """Return the share of every stage, or say what is wrong with them.
-
-    Args:
-        shares: Fractions of the examples, one per stage; None for 65% in the first of two stages,
-            as in the paper's experiments, and for an even cut otherwise.
-        stages: How many there are.
-    """
+    """Return the share of every stage, or say what is wrong with them."""
     _validate.whole(minimum=1, stages=stages)
     if shares is None:
         return (0.65, 0.35) if stages == 2 else (1 / stages,) * stages

@@ -80,12 +80,7 @@ class Step(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class AsTheyAre:
-    """Rows that are features: of numbers, or of identifiers that are places already.
-
-    Attributes:
-        columns: D.
-        identifiers: Whether they are whole numbers from 0.
-    """
+    """Rows that are features: of numbers, or of identifiers that are places already."""
 
     kind: ClassVar[str] = "as_they_are"
 
@@ -124,13 +119,7 @@ class AsTheyAre:
 
 @dataclass(frozen=True, kw_only=True)
 class Images:
-    """Images of bytes, brought into the order that networks take; pixels are scaled in there.
-
-    Attributes:
-        channels: C.
-        height: H.
-        width: W.
-    """
+    """Images of bytes, brought into the order that networks take; pixels are scaled in there."""
 
     kind: ClassVar[str] = "images"
 
@@ -180,11 +169,7 @@ class Images:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Places:
-    """Identifiers as places, counted from 1, among those of the training rows; others are 0.
-
-    Attributes:
-        known: Identifiers of each column, sorted.
-    """
+    """Identifiers as places, counted from 1, among those of the training rows; others are 0."""
 
     kind: ClassVar[str] = "places"
 
@@ -228,9 +213,6 @@ class SklearnStep:
     """Fitted transformers of scikit-learn, such as the first steps of a `Pipeline`.
 
     They are kept in the format of skops, which runs no code of the file.
-
-    Attributes:
-        transformers: What rows pass through.
     """
 
     kind: ClassVar[str] = "sklearn"
@@ -310,21 +292,12 @@ def _parts(value: Any, kind: type) -> "list[Any]":
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Preprocessing:
-    """Steps from rows as people have them to features.
-
-    Attributes:
-        steps: In order.
-    """
+    """Steps from rows as people have them to features."""
 
     steps: tuple[Step, ...]
 
     def __call__(self, rows: Any) -> "Tensor":
-        """Return features [N, ...] of raw rows: as the training had them, bit for bit.
-
-        Args:
-            rows: What the training rows were: a matrix, a table's columns by name (a DataFrame or a
-                mapping), images or identifiers.
-        """
+        """Return features [N, ...] of raw rows: as the training had them, bit for bit."""
         import torch
 
         for step in self.steps:

@@ -34,12 +34,7 @@ def memory_bytes() -> int:
 
 
 def open_regular(path: str | Path, *, most_bytes: int | None = None) -> BufferedReader:
-    """Open a regular file to read its bytes; the caller closes it.
-
-    Args:
-        path: Links are followed.
-        most_bytes: How large it may be; what this machine's memory holds if not given.
-    """
+    """Open a regular file to read its bytes; the caller closes it."""
     # Before it is opened, since a device may act on that; and after, since it may be another then.
     _check(path, os.stat(path), most_bytes)
     file = open(path, "rb", opener=_without_waiting)

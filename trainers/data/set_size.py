@@ -26,10 +26,7 @@ class SetSize:
     """What is public of a data set's size.
 
     Attributes:
-        num_classes: K.
-        num_labels: N, training examples, before any are held out.
         has_test_split: Whether there are public labels to measure accuracy on.
-        shape: Of an example's features.
     """
 
     num_classes: int
@@ -39,13 +36,7 @@ class SetSize:
 
 
 def size_of(name: str, splits: Splits, *, limit: int | None = None) -> SetSize:
-    """Return how large a data set is; what `labelled` refuses is refused.
-
-    Args:
-        name: Of the data set.
-        splits: Its arrays.
-        limit: As in `data.load`.
-    """
+    """Return how large a data set is; what `labelled` refuses is refused."""
     _validate.whole(num_classes=splits.num_classes, minimum=2)
     train, test = splits.train_features, splits.test_features
     check_features(train, name=f"{name}: train_features")

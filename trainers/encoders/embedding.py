@@ -39,17 +39,7 @@ _LARGEST_HALF = 65_504
 
 @dataclass(frozen=True, kw_only=True)
 class EmbedRequest:
-    """Images, an encoder and a file for the vectors.
-
-    Attributes:
-        source: A folder, an `.npz` or `.npy`, or the name of a data set.
-        out: The `.npy` to write.
-        encoder: Which encoder.
-        root: Folder of the data sets; LABELDP_DATA if not given.
-        batch_size: Images at a time.
-        half: Whether numbers are written in half precision.
-        replace: Whether an existing file may be replaced.
-    """
+    """Images, an encoder and a file for the vectors."""
 
     source: str
     out: Path
@@ -60,7 +50,6 @@ class EmbedRequest:
     replace: bool = False
 
     def __post_init__(self) -> None:
-        """Check the file's name and the numbers."""
         _validate.whole(minimum=1, batch_size=self.batch_size)
         if self.out.suffix != ".npy":
             raise ValueError(f"the file to write is {self.out}; name one that ends in .npy")
@@ -78,15 +67,6 @@ class Embedded:
     """The files that were written.
 
     Attributes:
-        file: The features.
-        rows: How many, N.
-        dimensions: Numbers in each, D.
-        hash: Of encoder, weights, preparation, images and type of numbers.
-        league: That results with them are in.
-        sha256: Of the file.
-        record: The file beside, which says what made them.
-        provenance: The same in words.
-        cached: Whether all of it existed already.
         names: The list of the images' files, in order; None where they were no files.
     """
 
@@ -108,13 +88,7 @@ def embed(
     told: Callable[[int, int], None],
     told_in_words: Callable[[str], None] = lambda said: None,
 ) -> Embedded:
-    """Write the vectors of images, single or half precision [N, D], unless they are there.
-
-    Args:
-        request: Images, encoder and file.
-        told: Receives the number of images done, and of all, after each batch.
-        told_in_words: Receives lines about an encoder that is trained first.
-    """
+    """Write the vectors of images, single or half precision [N, D], unless they are there."""
     source = image_source(request.source, root=request.root)
     around = Surroundings(images=source, name=request.source, root=request.root, told=told_in_words)
     encoder = load_encoder(request.encoder, around)

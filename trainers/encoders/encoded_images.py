@@ -23,11 +23,7 @@ Encoder = TypeVar("Encoder", bound=FittedEncoder)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EncodedImages(Generic[Encoder]):
-    """Images described by an encoder.
-
-    Attributes:
-        encoder: What was learned of the training images.
-    """
+    """Images described by an encoder."""
 
     encoder: Encoder
 

@@ -96,11 +96,6 @@ class Preparation:
     Attributes:
         resize: Length that the shorter side gets; None leaves images as they are.
         crop: Side of the square in the middle that is kept; None keeps all.
-        square: Whether both sides get the length `resize`.
-        interpolation: `bilinear` or `bicubic`, both without aliasing.
-        mean: Of each channel, of pixels in 0..1.
-        std: Of each channel, likewise.
-        raw: Whether the encoder takes bytes and scales them itself.
     """
 
     resize: int | None = None
@@ -112,7 +107,6 @@ class Preparation:
     raw: bool = False
 
     def __post_init__(self) -> None:
-        """Check every field."""
         for name in ("resize", "crop"):
             if getattr(self, name) is not None:
                 _validate.whole(minimum=1, **{name: getattr(self, name)})
@@ -194,19 +188,10 @@ class EncoderRequest:
     """The encoder that a user asks for.
 
     Attributes:
-        address: See the module's first lines.
-        weights: A file of weights, `random`, or one of the library's names for them; the library's
-            own choice if not given.
-        image_size: Side of the square that images become; the encoder's own if not given.
-        pool: What becomes of sequences.
-        seed: Of random weights, and of what is trained here.
-        trained_on: What the weights were trained on, in the user's words.
-        trained_by: By whom.
         no_outside_data: The user states that the weights have seen these images only, and none of
             their secret labels.
         public_labels: The user states that the labels are public which an encoder is trained on
             here.
-        device: Where it runs.
     """
 
     address: str
@@ -221,7 +206,6 @@ class EncoderRequest:
     device: Device = Device.AUTO
 
     def __post_init__(self) -> None:
-        """Check every field."""
         if not self.library or not self.name:
             raise ValueError(
                 f"encoder is {self.address!r}; it is named torchvision:NAME, timm:NAME, "
@@ -271,9 +255,6 @@ class Surroundings:
 
     Attributes:
         images: Images to embed, which must not be trained on; None where they are not known.
-        name: The user's name for them; of a data set its name.
-        root: Folder of the data sets; LABELDP_DATA if not given.
-        told: Receives lines about the progress.
     """
 
     images: ImageSource | None = None
@@ -287,13 +268,8 @@ class Encoder:
     """An encoder that is ready.
 
     Attributes:
-        name: Its address, without folders of this machine.
         forward: Prepared batch [B, C, H, W] -> what it returns.
-        preparation: What prepares images.
         weights: SHA-256 of them.
-        provenance: What its vectors have seen.
-        device: Where it runs.
-        pool: What becomes of sequences.
     """
 
     name: str

@@ -32,10 +32,6 @@ class ImageEncoder(nn.Module):
     """A network without its head, and how pixels become numbers.
 
     Attributes:
-        model: Which network.
-        width: See `ModelName`.
-        shape: Of an image, (C, H, W).
-        mirrored: Whether an image is described by itself and its mirror image.
         network: Normalized images [B, C, H, W] -> vectors [B, D].
     """
 
@@ -52,7 +48,6 @@ class ImageEncoder(nn.Module):
         mirrored: bool = True,
         seed: int = 0,
     ) -> None:
-        """Build it with weights that depend on the seed alone."""
         super().__init__()
         self.model, self.shape, self.width, self.mirrored = model, shape, width, mirrored
         network = build_model(

@@ -104,12 +104,7 @@ class FolderSource:
 
 
 def image_source(named: str, *, root: Path | None = None) -> ImageSource:
-    """Return the images that a user names.
-
-    Args:
-        named: A folder, an `.npz` or `.npy`, or the name of a data set.
-        root: Folder of the data sets; LABELDP_DATA if not given.
-    """
+    """Return the images that a user names."""
     place = Path(named).expanduser()
     if place.is_dir():
         return _of_folder(place)

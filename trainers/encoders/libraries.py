@@ -110,14 +110,7 @@ def _unreadable(file: Path, error: OSError) -> WeightsRefused:
 def put_in(
     network: nn.Module, weights: Mapping[str, Tensor], *, what: str, without: str | None = None
 ) -> None:
-    """Give a network these weights, or refuse them with the differences.
-
-    Args:
-        network: Receives them.
-        weights: By name.
-        what: Their origin, for messages.
-        without: Name of a part that the network no longer has, whose weights are ignored.
-    """
+    """Give a network these weights, or refuse them with the differences."""
     head = () if without is None else (f"{without}.",)
     mine = {name: value for name, value in weights.items() if not name.startswith(head or "\0")}
     own = network.state_dict()
@@ -254,10 +247,6 @@ def silence(repository: str, files: Sequence[str]) -> Exception | None:
     """Return the error of a hub that does not answer within seconds; None if it may answer.
 
     The libraries themselves try for half a minute for each file.
-
-    Args:
-        repository: `OWNER/NAME`, or `OWNER/NAME@REVISION`.
-        files: Names under which weights may lie there; one that is in the cache is enough.
     """
     hub: Any = importlib.import_module("huggingface_hub")
     name, _, revision = repository.partition("@")

@@ -174,14 +174,7 @@ _DIGEST, _MADE_OF = "sha256", "made_of"
 
 @dataclass(frozen=True, kw_only=True)
 class PublicTraining:
-    """How the network is trained.
-
-    Attributes:
-        epochs: Passes over the images.
-        width: See `FastCnn`.
-        seed: Of weights, order and augmentation.
-        device: Where.
-    """
+    """How the network is trained."""
 
     epochs: int = 10
     width: int = HALF_WIDTH
@@ -189,7 +182,6 @@ class PublicTraining:
     device: Device = Device.AUTO
 
     def __post_init__(self) -> None:
-        """Check every field."""
         _validate.whole(minimum=1, epochs=self.epochs, width=self.width)
         _validate.whole(seed=self.seed)
         _validate.members(self)

@@ -79,13 +79,7 @@ _CAUSE = (
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainingMetrics:
-    """Figures of one epoch.
-
-    Attributes:
-        epoch: Counted from 1.
-        loss: Mean over the steps.
-        seconds: Wall time.
-    """
+    """Figures of one epoch."""
 
     epoch: int
     loss: float
@@ -331,7 +325,6 @@ class Distortions:
     flip: bool = True
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         _validate.positive(smallest_area=self.smallest_area)
         _validate.non_negative(jitter=self.jitter, grey=self.grey)
         if max(self.smallest_area, self.jitter, self.grey) > 1:
@@ -446,12 +439,7 @@ class PretrainRequest:
 
     Attributes:
         images: uint8 [N, C, H, W].
-        out: Where the encoder is written.
-        config: How it is trained.
-        seed: Of initial weights, order and views.
         seconds: After which no further epoch begins; None to go on to the end.
-        performance: Where and how fast.
-        replace: Whether what lies there may be replaced, and training starts anew.
     """
 
     images: Tensor
@@ -463,7 +451,6 @@ class PretrainRequest:
     replace: bool = False
 
     def __post_init__(self) -> None:
-        """Check the time and the folder."""
         if self.seconds is not None:
             _validate.positive(seconds=self.seconds)
         if not self.out.parent.is_dir():
@@ -486,12 +473,7 @@ class Pretrained:
     """How far it is.
 
     Attributes:
-        file: The encoder.
-        epochs: Done so far.
-        of: There are.
-        dimensions: Numbers in a vector, D.
         loss: Of the last epoch that this call trained; None if it trained none.
-        finished: Whether all are done.
         warning: What is wrong with the losses of all epochs so far; None if nothing is.
     """
 
