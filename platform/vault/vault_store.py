@@ -27,7 +27,7 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.private_files import NotOurs, private_file
 from labeldp.platform.vault import vault_identity
 from labeldp.platform.vault.vault_identity import StoreUnusable as StoreUnusable
-from labeldp.trainers.data.regular_files import FileRefused, open_regular
+from labeldp.trainers.data.files import FileRefused, open_regular
 
 SCHEMA_VERSION = 1
 

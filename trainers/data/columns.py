@@ -19,13 +19,13 @@ import numbers
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.regular_files import FileRefused, check_unpacked
+from labeldp.trainers.data.files import FileRefused, check_unpacked
 
 #: A column of more categories names single rows, and its one-hot encoding is a lookup table.
 MOST_CATEGORIES = 1000
@@ -385,7 +385,45 @@ def _listed(values: Sequence[Any]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Numbers:
+class Step:
+    """One thing that is done to rows, fitted on training rows; it can be written down.
+
+    `kind` names it in files. The first step of a preprocessing takes rows as people have them, each
+    further one the output of the step before it.
+    """
+
+    kind: ClassVar[str]
+
+    def __call__(self, rows: Any) -> Any:
+        """Return the rows after this step."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row that comes out."""
+        raise NotImplementedError
+
+    def described(self) -> dict[str, Any]:
+        """Return the fields that are no arrays, as values that JSON has."""
+        plain = {name: of for name, of in vars(self).items() if not isinstance(of, np.ndarray)}
+        return {name: list(of) if isinstance(of, tuple) else of for name, of in plain.items()}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the fields that are arrays, by name."""
+        return {name: of for name, of in vars(self).items() if isinstance(of, np.ndarray)}
+
+    @classmethod
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the step that `described` and `arrays` were taken of."""
+        found = {**described, **arrays}
+        given = {each.name: found[each.name] for each in fields(cls)}
+        return cls(
+            **{name: tuple(of) if isinstance(of, list) else of for name, of in given.items()}
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Numbers(Step):
     """A matrix of numbers less the training rows' mean, over their deviation.
 
     Attributes:
@@ -452,30 +490,6 @@ class Numbers:
     def shape(self) -> tuple[int, ...]:
         """Of a row that comes out."""
         return (len(self.mean) + len(self.indicated),)
-
-    def described(self) -> dict[str, Any]:
-        """Return what is no array, as plain values."""
-        return {"names": None if self.names is None else list(self.names)}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays by name."""
-        return {
-            "mean": self.mean,
-            "std": self.std,
-            "median": self.median,
-            "indicated": self.indicated,
-        }
-
-    @classmethod
-    def restored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> "Numbers":
-        """Return what `described` and `arrays` were taken of."""
-        names = described["names"]
-        return cls(
-            **{name: arrays[name] for name in ("mean", "std", "median", "indicated")},
-            names=None if names is None else tuple(names),
-        )
 
 
 def _medians(train: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -607,7 +621,7 @@ class Categories:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class Columns(Step):
     """The columns of a table as features: numbers standardized, text one-hot."""
 
     kind: ClassVar[str] = "columns"
@@ -658,10 +672,6 @@ class Columns:
     def described(self) -> dict[str, Any]:
         """Return all of it as plain values; infinity as None, which JSON has."""
         return {"columns": [_described(name, each) for name, each in self.columns.items()]}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays by name: there are none."""
-        return {}
 
     @classmethod
     def restored(

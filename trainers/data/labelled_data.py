@@ -25,15 +25,18 @@ from torch import Tensor
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.catalog import find
-from labeldp.trainers.data.files import Splits, data_root, fixed_order, held_out_count
+from labeldp.trainers.data.files import data_root
 from labeldp.trainers.data.own_data import read_own
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
 from labeldp.trainers.data.preprocessing import NOTHING, Preprocessing, as_given
-from labeldp.trainers.data.set_size import (
+from labeldp.trainers.data.splits import (
+    Splits,
     check_alike,
     check_features,
     check_lengths,
     check_variety,
+    fixed_order,
+    held_out_count,
 )
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.models.mapped_features import FileOfFeatures, as_tensor, file_of, take_rows

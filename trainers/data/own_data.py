@@ -15,7 +15,6 @@ and to count the classes would publish which there are.
 import hashlib
 import math
 import os
-import re
 import tempfile
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -39,16 +38,7 @@ from labeldp.trainers.data.columns import (
     refuse_infinite,
     refuse_not_finite,
 )
-from labeldp.trainers.data.files import (
-    HELD_OUT,
-    DataFileError,
-    DatasetMissing,
-    Splits,
-    channels_first,
-    digest_of_images,
-    held_out,
-    images_of,
-)
+from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.own_files import (
     LABEL,
     SPLIT,
@@ -58,8 +48,17 @@ from labeldp.trainers.data.own_files import (
     OwnSource,
     RawFeatures,
     StatedClasses,
+    is_whole,
     npy_array,
     read_rows,
+)
+from labeldp.trainers.data.splits import (
+    HELD_OUT,
+    Splits,
+    channels_first,
+    digest_of_images,
+    held_out,
+    images_of,
 )
 from labeldp.trainers.encoders.provenance import (
     NO_OUTSIDE_DATA,
@@ -71,11 +70,7 @@ from labeldp.trainers.encoders.provenance import (
 )
 
 if TYPE_CHECKING:
-    from labeldp.trainers.data.preprocessing import Step
-
-
-#: As many digits as fit into 64 bits.
-_WHOLE = re.compile(r"\s*-?[0-9]{1,18}\s*")
+    from labeldp.trainers.data.columns import Step
 
 
 def read_own(source: OwnSource, *, folder: Path | None = None, table: Any = None) -> Splits:
@@ -314,11 +309,6 @@ def places_among(
             "shown): correct the rows, or state all classes"
         )
     return places
-
-
-def is_whole(text: str) -> bool:
-    """Whether text is a whole number."""
-    return _WHOLE.fullmatch(text) is not None
 
 
 def _place(places: dict[Hashable, int], label: Any) -> int:

@@ -12,9 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.data.columns import Columns
-from labeldp.trainers.data.files import DataFileError, Splits, file_size, held_out, read_lines
+from labeldp.trainers.data.files import (
+    DataFileError,
+    file_size,
+    memory_bytes,
+    open_regular,
+    read_lines,
+)
 from labeldp.trainers.data.preprocessing import Places
-from labeldp.trainers.data.regular_files import memory_bytes, open_regular
+from labeldp.trainers.data.splits import Splits, held_out
 
 _PIXELS = 3 * 32 * 32
 _AGAIN = "it is cut off or damaged: fetch it again"

@@ -17,14 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.data.regular_files import whole_file
+from labeldp.trainers.data.files import whole_file
 from labeldp.trainers.encoders.encoder import (
     Encoder,
     EncoderRequest,
+    FolderSource,
+    ImageSource,
     Surroundings,
-    load_encoder,
+    image_source,
 )
-from labeldp.trainers.encoders.image_sources import FolderSource, ImageSource, image_source
+from labeldp.trainers.encoders.libraries import LOADERS, own_encoder
+from labeldp.trainers.encoders.pretrained import pretrained_encoder
 from labeldp.trainers.encoders.provenance import (
     EmbeddingRecord,
     EmbeddingRefused,
@@ -80,6 +83,13 @@ class Embedded:
     provenance: str
     cached: bool
     names: str | None = None
+
+
+def load_encoder(request: EncoderRequest, around: Surroundings | None = None) -> Encoder:
+    """Return an encoder with its weights; refuses what can't be loaded, or may not be trained."""
+    if request.library == "pretrained":
+        return pretrained_encoder(request, around or Surroundings())
+    return LOADERS.get(request.library, own_encoder)(request)
 
 
 def embed(

@@ -26,7 +26,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as read_safetensors
 from torch import Tensor, nn
 
-from labeldp.trainers.data.regular_files import FileRefused, open_regular, read_bytes
+from labeldp.trainers.data.files import FileRefused, open_regular, read_bytes
 from labeldp.trainers.encoders.encoder import (
     IMAGENET_MEAN,
     IMAGENET_STD,

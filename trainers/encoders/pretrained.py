@@ -20,18 +20,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.data.files import digest_of_images
+from labeldp.trainers.data.files import whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, load
-from labeldp.trainers.data.regular_files import whole_file
+from labeldp.trainers.data.splits import digest_of_images
 from labeldp.trainers.encoders.encoder import (
+    ArraySource,
     Encoder,
     EncoderRequest,
+    ImageSource,
     Preparation,
     Surroundings,
     WeightsKind,
     finished,
 )
-from labeldp.trainers.encoders.image_sources import ArraySource, ImageSource
 from labeldp.trainers.encoders.libraries import WeightsRefused, digest_of, put_in, read_weights
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.networks import FastCnn

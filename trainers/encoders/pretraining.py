@@ -28,8 +28,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.data.files import digest_of_images
 from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.data.splits import digest_of_images
+from labeldp.trainers.encoders.encoder import ArraySource, image_source
 from labeldp.trainers.encoders.image_encoder import (
     FORMAT,
     EncoderFileRefused,
@@ -38,10 +39,6 @@ from labeldp.trainers.encoders.image_encoder import (
     read_whole,
     write_encoder,
     write_whole,
-)
-from labeldp.trainers.encoders.image_sources import (
-    ArraySource,
-    image_source,
 )
 from labeldp.trainers.models.evaluation import logits_of
 from labeldp.trainers.models.learner import seeds_of

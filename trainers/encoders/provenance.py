@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import labeldp
-from labeldp.trainers.data.regular_files import FileRefused, open_regular, read_bytes, whole_file
+from labeldp.trainers.data.files import FileRefused, open_regular, read_bytes, whole_file
 
 #: Of a text that people see beside results.
 LONGEST_TEXT = 200

@@ -25,10 +25,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from labeldp.trainers.data.columns import Step
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.data.preprocessing import Step
-from labeldp.trainers.encoders.encoded_images import EncodedImages
 from labeldp.trainers.models.patches import (
+    EncodedImages,
     PatchEncoder,
     PatchFeatures,
     RandomPatchFeatures,
@@ -56,10 +56,12 @@ ImageFeatures: TypeAlias = PatchFeatures | RandomPatchFeatures
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PatchStep(EncodedImages[PatchEncoder]):
+class PatchStep(EncodedImages):
     """Images described by an encoder of patches, as a step of a preprocessing."""
 
     kind: ClassVar[str] = "patches"
+
+    encoder: PatchEncoder
 
     def described(self) -> dict[str, Any]:
         """Return what is no array."""
@@ -97,7 +99,7 @@ class PatchStep(EncodedImages[PatchEncoder]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ScaledStep:
+class ScaledStep(Step):
     """Columns centered and scaled to a mean squared norm of 1 in all, likewise.
 
     Attributes:
@@ -128,7 +130,7 @@ class ScaledStep:
         return (len(self.center),)
 
     def described(self) -> dict[str, Any]:
-        """Return what is no array: nothing."""
+        """Return nothing: all of it is arrays."""
         return {}
 
     def arrays(self) -> dict[str, NDArray[Any]]:

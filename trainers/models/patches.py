@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.encoders.encoded_images import EncodedImages
+from labeldp.trainers.data.columns import Step
 from labeldp.trainers.models.telling import counted, tell
 from labeldp.trainers.performance import Precision
 
@@ -422,10 +422,29 @@ class RandomPatchEncoder:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RandomPatchStep(EncodedImages[RandomPatchEncoder]):
+class EncodedImages(Step):
+    """Images described by an encoder that was fitted to the training images."""
+
+    encoder: PatchEncoder | RandomPatchEncoder
+
+    def __call__(self, rows: Any) -> Tensor:
+        """Return features, single precision [N, D], of images uint8 [N, C, H, W]."""
+        return self.encoder(torch.as_tensor(rows))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row that comes out."""
+        assert self.encoder.projection is not None, "it is fitted"
+        return (self.encoder.projection.shape[1],)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RandomPatchStep(EncodedImages):
     """Photographs described by an encoder of random patches, as a step of a preprocessing."""
 
     kind: ClassVar[str] = "random_patches"
+
+    encoder: RandomPatchEncoder
 
     def described(self) -> dict[str, Any]:
         """Return what is no array."""

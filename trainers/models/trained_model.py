@@ -40,8 +40,9 @@ from safetensors.torch import save as written_arrays
 import labeldp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseKind, is_private
-from labeldp.trainers.data.preprocessing import Preprocessing, RowsRefused, SklearnStep
-from labeldp.trainers.data.regular_files import FileRefused, open_regular, read_bytes
+from labeldp.trainers.data.columns import RowsRefused
+from labeldp.trainers.data.files import FileRefused, open_regular, read_bytes
+from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.models.own_models import OwnModelMissing
 from labeldp.trainers.models.predictors import Predictor, UnknownArchitecture, below, restored
