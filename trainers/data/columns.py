@@ -112,7 +112,13 @@ def _of_arrow(name: str, column: Any) -> NDArray[Any]:
     if types.is_decimal(kind):
         flat = flat.cast(pa.float64())
     elif types.is_string(kind) or types.is_large_string(kind):
-        _check_lengths(name, flat)
+        lengths = compute.utf8_length(flat)
+        longest = compute.max(lengths).as_py() or 0
+        if longest > MOST_CHARACTERS:
+            row = compute.index(lengths, longest).as_py()
+            raise FileRefused(
+                f"row {row}, column {name!r} has {longest:,} characters; {too_long(name)}"
+            )
     elif types.is_timestamp(kind):
         flat = flat.cast(pa.timestamp(kind.unit))  # without its zone: UTC
     elif types.is_time(kind):
@@ -134,18 +140,6 @@ def _of_arrow(name: str, column: Any) -> NDArray[Any]:
     if flat.null_count and types.is_boolean(kind):
         flat = compute.if_else(flat, "True", "False")
     return column_values(name, np.array(flat.to_numpy(zero_copy_only=False)))
-
-
-def _check_lengths(name: str, text: Any) -> None:
-    from pyarrow import compute
-
-    lengths = compute.utf8_length(text)
-    longest = compute.max(lengths).as_py() or 0
-    if longest > MOST_CHARACTERS:
-        row = compute.index(lengths, longest).as_py()
-        raise FileRefused(
-            f"row {row}, column {name!r} has {longest:,} characters; {too_long(name)}"
-        )
 
 
 def too_long(name: str) -> str:
@@ -230,8 +224,6 @@ def _dates_in(column: NDArray[Any]) -> NDArray[Any] | None:
 
 def identifier(name: str, column: NDArray[Any]) -> str | None:
     """Return why a column seems to name single rows rather than say something of them, or None."""
-    import pandas as pd
-
     missing = is_missing(column)
     present = column[~missing]
     text = column.dtype.kind == "O"
@@ -248,7 +240,7 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
         return None
     words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower())
     ends = {words[0], words[-1]} if words else set()
-    distinct = pd.unique(present).size
+    distinct = len(set(present.tolist()))
     share = distinct / len(present)
     said = f"it has {distinct:,} different values in {len(present):,} rows"
     if ends & _ID_WORDS and share > 0.5:
@@ -271,11 +263,12 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
 
 def slips(column: NDArray[Any]) -> NDArray[np.intp]:
     """Return rows of text that keep a column from being numbers, where nine in ten are numbers."""
-    places = [row for row, text in enumerate(column) if text is not None and not _is_number(text)]
+    places = [row for row, text in enumerate(column) if text is not None and not is_number(text)]
     return np.array(places if len(places) <= 0.1 * len(column) else [], dtype=np.intp)
 
 
-def _is_number(text: Any) -> bool:
+def is_number(text: Any) -> bool:
+    """Whether `float` reads it."""
     try:
         float(text)
     except ValueError:
@@ -553,7 +546,6 @@ class Number:
 
 
 def _as_days(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
-    """Dates, or text that is dates, as days."""
     dates = column if column.dtype.kind == "M" else None
     if is_missing(column).all():
         return np.full(len(column), np.nan)
@@ -601,8 +593,6 @@ class Categories:
 
     def __call__(self, name: str, column: NDArray[Any], what: str) -> NDArray[np.float32]:
         """Return the column's features [N, width]; zeros for a category that is not known."""
-        import pandas as pd
-
         missing = is_missing(column)
         if column.dtype.kind == "b":
             column = column.astype(str).astype(object)
@@ -612,7 +602,8 @@ class Categories:
                 raise RowsRefused(f"column {name!r} holds {held}; the training rows had text there")
             column = np.full(len(column), None)
         one_hot = np.zeros((len(column), self.width), dtype=np.float32)
-        places = pd.Index(self.categories, dtype=object).get_indexer(column)
+        place = {category: number for number, category in enumerate(self.categories)}
+        places = np.fromiter((place.get(text, -1) for text in column), np.int64, len(column))
         known = np.flatnonzero(places >= 0)
         one_hot[known, places[known]] = 1
         if self.indicated:

@@ -21,7 +21,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from labeldp.trainers.data.columns import (
     Columns,
     Number,
     Numbers,
+    Step,
     by_name,
     column_values,
     dense,
@@ -68,9 +69,6 @@ from labeldp.trainers.encoders.provenance import (
     League,
     checked_record,
 )
-
-if TYPE_CHECKING:
-    from labeldp.trainers.data.columns import Step
 
 
 def read_own(source: OwnSource, *, folder: Path | None = None, table: Any = None) -> Splits:
@@ -139,7 +137,6 @@ def _numbered(
 
 
 def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:
-    """The rows of training with those that a second file has for testing."""
     if rows.split is not None or rows.test is not None:
         raise DataFileError(
             f"{file} brings a test split of its own, and data.test_path={source.test_path} "
@@ -463,7 +460,7 @@ class Prepared:
 
     train: NDArray[Any]
     test: NDArray[Any]
-    preprocessing: "Step | None"
+    preprocessing: Step | None
 
 
 def prepared(
@@ -492,16 +489,11 @@ def prepared(
     return _of_arrays(train, test, where)
 
 
-def identifiers(columns: Mapping[str, NDArray[Any]], *, keep: Sequence[str] = ()) -> dict[str, str]:
-    """Return which columns of training rows look like identifiers, and why, by name."""
-    found = {name: identifier(name, each) for name, each in columns.items() if name not in keep}
-    return {name: why for name, why in found.items() if why is not None}
-
-
 def _without_identifiers(
     train: dict[str, NDArray[Any]], keep: Sequence[str], where: Path | str
 ) -> dict[str, NDArray[Any]]:
-    found = identifiers(train, keep=keep)
+    reasons = {name: identifier(name, each) for name, each in train.items() if name not in keep}
+    found = {name: why for name, why in reasons.items() if why is not None}
     if not found:
         return train
     named = "; ".join(f"{name} ({why})" for name, why in found.items())
@@ -553,7 +545,6 @@ def narrowed(fitted: Numbers) -> Numbers:
 
 
 def _narrowed_columns(fitted: Columns) -> Columns:
-    """The same for the numbers among a table's columns."""
     numbers = {
         name: column for name, column in fitted.columns.items() if isinstance(column, Number)
     }
@@ -563,7 +554,6 @@ def _narrowed_columns(fitted: Columns) -> Columns:
 
 
 def _factor(columns: int) -> float:
-    """How much so many columns that vary are scaled down, 1 or more."""
     return max(1.0, math.sqrt(columns / LARGEST_SQUARED_NORM))
 
 
@@ -679,7 +669,6 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
 
 
 def _chunks(rows: MappedRows) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Places and numbers, in double precision, of some rows at a time."""
     step = max(1, _CHUNK_NUMBERS // rows.matrix.shape[1])
     for start in range(0, len(rows), step):
         some = rows.rows[start : start + step]
@@ -755,7 +744,6 @@ def own_provenance(source: OwnSource, features: NDArray[Any]) -> FeatureProvenan
 
 
 def _checked(name: str, splits: Splits, file: Path) -> FeatureProvenance:
-    """What made a file of embeddings, if it is one of these images."""
     record = checked_record(file)
     if record is None:
         return FeatureProvenance(league=League.NOT_STATED)

@@ -40,6 +40,7 @@ from labeldp.trainers.data.columns import (
     column_values,
     identifier,
     is_missing,
+    is_number,
     learned_values,
     slips,
     too_long,
@@ -192,7 +193,6 @@ def _check_pair(
     key: str,
     of: str,
 ) -> None:
-    """Refuse an `.npy` without its second file, and a second file without an `.npy`."""
     single = features is not None and Path(features).suffix == ONE_ARRAY
     if single and labels is None:
         raise ValueError(
@@ -326,7 +326,6 @@ def _plain_labels(labels: NDArray[Any], what: str) -> NDArray[Any]:
 
 
 def _split(columns: dict[str, NDArray[Any]], named: str | None) -> NDArray[Any] | None:
-    """Take the column of `train` and `test` out of the others, if there is one."""
     if named is not None:
         return columns.pop(named).astype(str)
     found = columns.get(SPLIT)
@@ -386,7 +385,6 @@ def csv_table(file: Path, *, text: Sequence[str] = (), as_written: Sequence[str]
 
 
 def _explained(file: Path, size: int, error: Exception) -> str:
-    """What is wrong with a file, as far as that says nothing of what it holds."""
     said = str(error)
     found = _WRONG_WIDTH.search(said)
     if found is not None:
@@ -404,19 +402,11 @@ def _explained(file: Path, size: int, error: Exception) -> str:
 
 def _refuse_values_for_names(file: Path, names: list[str]) -> None:
     """Refuse a first line that looks like a row: a message must not quote it, a label is in it."""
-    if any(_is_number(name) for name in names):
+    if any(is_number(name) for name in names):
         raise DataFileError(
             f"{file}: the first line holds numbers where names of columns belong; write a first "
             "line that names them, and the column of labels among them"
         )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def parquet_table(file: Path) -> Any:
@@ -558,7 +548,6 @@ def refuse_columns(file: Path, source: OwnSource) -> None:
 
 
 def _stated(file: Path, arrays: dict[str, NDArray[Any]]) -> StatedClasses | None:
-    """Number of classes or their names, as far as the file says."""
     names = None
     if "class_names" in arrays:
         names = tuple(str(name) for name in arrays["class_names"].ravel())
@@ -771,7 +760,6 @@ def _feature(column: Any, name: str, *, keep: bool) -> ColumnSeen:
 
 
 def _slip(values: NDArray[Any]) -> str:
-    """Say where text is that keeps a column from being numbers."""
     places = slips(values)
     if not len(places):
         return ""
@@ -780,21 +768,18 @@ def _slip(values: NDArray[Any]) -> str:
 
 
 def _says_split(column: Any) -> bool:
-    from pyarrow import compute
-
-    return set(map(str, compute.unique(column).to_pylist())) <= {"train", "test"}
+    return set(map(str, column.unique().to_pylist())) <= {"train", "test"}
 
 
 def _kind_of_labels(column: Any) -> str:
-    """Names or numbers, as far as a column's type says so; which, nobody reads off it."""
-    from pyarrow import types
-
-    if types.is_integer(column.type):
+    """Names or numbers, as far as a column's type says so; the values stay secret."""
+    kind = str(column.type)
+    if kind.startswith(("int", "uint")):
         return "whole numbers"
-    if types.is_string(column.type) or types.is_large_string(column.type):
+    if kind in ("string", "large_string"):
         whole = all(label is not None and is_whole(label) for label in column.to_pylist())
         return "whole numbers" if whole else "text"
-    return "text" if types.is_dictionary(column.type) else str(column.type)
+    return "text" if kind.startswith("dictionary") else kind
 
 
 def _of_arrays(source: OwnSource) -> FileSeen:

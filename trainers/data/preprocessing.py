@@ -156,7 +156,6 @@ class SklearnStep(Step):
     def of(cls, transformers: Any) -> "SklearnStep":
         """Return the step of fitted transformers."""
         from sklearn.base import BaseEstimator
-        from skops.io import dumps, get_untrusted_types
 
         for part in _parts(transformers, BaseEstimator):
             selects = type(part).__module__.startswith("sklearn.feature_selection.")
@@ -168,7 +167,7 @@ class SklearnStep(Step):
                     f"{type(part).__name__} learns from labels, and no release pays for that: the "
                     "model would not be private; take a transformer of features alone"
                 )
-        unknown = set(get_untrusted_types(data=dumps(transformers))) - _HARMLESS
+        unknown = set(_skops().get_untrusted_types(data=_skops().dumps(transformers))) - _HARMLESS
         if unknown:
             raise ValueError(
                 f"{', '.join(sorted(unknown))} can't be saved in a model, which holds no code; use "
@@ -190,24 +189,25 @@ class SklearnStep(Step):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the transformers' bytes."""
-        from skops.io import dumps
-
-        return {"skops": np.frombuffer(dumps(self.transformers), dtype=np.uint8)}
+        return {"skops": np.frombuffer(_skops().dumps(self.transformers), dtype=np.uint8)}
 
     @classmethod
     def restored(
         cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> "SklearnStep":
         """Return what `described` and `arrays` were taken of; refuse types that skops distrusts."""
-        from skops.io import loads
-
         del described
         packed = np.asarray(arrays["skops"]).tobytes()
-        return cls(transformers=loads(packed, trusted=list(_HARMLESS)))
+        return cls(transformers=_skops().loads(packed, trusted=list(_HARMLESS)))
+
+
+def _skops() -> Any:
+    import skops.io
+
+    return skops.io
 
 
 def _parts(value: Any, kind: type) -> "list[Any]":
-    """An estimator and all estimators in it."""
     if isinstance(value, (list, tuple)):
         return [part for each in value for part in _parts(each, kind)]
     if isinstance(value, Mapping):

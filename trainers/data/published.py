@@ -131,12 +131,10 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def _empty_array(*_: object) -> NDArray[np.uint8]:
-    """An array for the pickle to fill, whatever size it asks for."""
     return np.empty(0, dtype=np.uint8)
 
 
 def _encode(text: str, encoding: str = "latin1") -> bytes:
-    """Bytes that a newer Python wrote as text into an old protocol."""
     assert encoding == "latin1"
     return text.encode(encoding)
 

@@ -185,7 +185,6 @@ def _write(
 
 
 def _check(found: NDArray[np.float32], encoder: Encoder, *, first: int, half: bool) -> None:
-    """Refuse numbers that can't be trained on."""
     for row in np.flatnonzero(~np.isfinite(found).all(axis=1))[:1]:
         raise ValueError(
             f"{encoder.name} makes of image {first + row} a vector with NaN or infinity; look at "

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
@@ -375,8 +376,6 @@ def _of_file(file: Path) -> tuple[NDArray[np.uint8], ...]:
 
 def _read_image(file: Path) -> Tensor:
     """An image as bytes [3, H, W]."""
-    from PIL import Image
-
     try:
         with open_regular(file) as opened, Image.open(opened) as image:
             pixels = np.asarray(image.convert("RGB"))

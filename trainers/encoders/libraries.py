@@ -204,7 +204,6 @@ def torchvision_encoder(request: EncoderRequest) -> Encoder:
 
 
 def _torchvision_state(member: Any) -> Any:
-    """Weights of torchvision's, from its own cache or the network."""
     try:
         return member.get_state_dict(progress=False, check_hash=True)
     except (OSError, RuntimeError) as error:
@@ -432,7 +431,6 @@ def _hub_preparation(transformers: Any, where: str, *, local: bool) -> Preparati
 
 
 def _side(size: Any) -> tuple[int | None, bool]:
-    """A length, and whether it is of both sides."""
     if isinstance(size, Mapping):
         if "shortest_edge" in size:
             return int(size["shortest_edge"]), False
@@ -494,7 +492,6 @@ def own_encoder(request: EncoderRequest) -> Encoder:
 
 
 def _found(address: OwnModel) -> tuple[Any, bytes]:
-    """The function, and its module's source."""
     try:
         module = own_module(address.module)
     except OwnModuleMissing as error:

@@ -123,7 +123,6 @@ def _marks(images: ImageSource) -> Iterable[bytes]:
 
 
 def _check(request: EncoderRequest, around: Surroundings) -> None:
-    """Refuse, before anything is read, what contradicts itself."""
     if around.name == request.name:
         raise ValueError(
             f"{request.address} would be trained on the labels of {request.name}, and its vectors "
@@ -148,7 +147,6 @@ def _check(request: EncoderRequest, around: Surroundings) -> None:
 
 
 def _in_color(data: LabelledData) -> LabelledData:
-    """The same with three channels, as all images are that an encoder gets."""
     public = data.public
     if public.train_features.ndim != 4 or public.train_features.shape[1] == 3:
         return data

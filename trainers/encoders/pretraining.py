@@ -225,7 +225,6 @@ class Pretraining:
         return loss.detach()
 
     def _rate(self, epoch: int, step: int) -> float:
-        """Learning rate of a step of an epoch, both counted from 0."""
         config = self.config
         done = epoch + step / max(1, len(self._images) // config.batch_size)
         factor = rate_factor(
