@@ -316,7 +316,7 @@ class PriorLabelsConfig(LearnerConfig, StartedMethod):
 class BitFlipConfig(LearnerConfig, StartedMethod):
     """Settings of learning from flipped bits; the release is pure."""
 
-    started_by = "labeldp.trainers.methods.bit_flip:start"
+    started_by = "labeldp.trainers.methods.alibi:start_with_bits"
     delta = 0.0
 
     epsilon: Positive = key(1.0, _EPSILON)
@@ -510,7 +510,7 @@ class RecommenderConfig(LpMstConfig):
     loss; trained on noisy ratings as if they were true, it would be drawn to the middle.
     """
 
-    started_by = "labeldp.trainers.methods.recommender:start"
+    started_by = "labeldp.trainers.methods.lp_mst:start_on_ratings"
 
     model: Model = key(ModelName.TWO_BRANCH, "Which network.")
     epochs: Count = key(20, "Passes over the training examples.")

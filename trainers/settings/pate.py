@@ -213,7 +213,7 @@ class AggregatorKind(StrEnum):
 class PateConfig(StartedMethod):
     """Settings of PATE-FM."""
 
-    started_by = "labeldp.trainers.methods.pate.pate_fm:start"
+    started_by = "labeldp.trainers.methods.pate:start"
 
     ensemble: EnsembleConfig = key(
         EnsembleConfig(), "The teachers; everything else here reuses their votes."

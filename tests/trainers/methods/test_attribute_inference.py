@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from labeldp.trainers.data.files import DatasetMissing
-from labeldp.trainers.methods.pate.attribute_inference import (
+from labeldp.trainers.methods.attribute_inference import (
     AdultEnsemble,
     Scaling,
     adult_votes,

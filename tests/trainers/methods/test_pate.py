@@ -14,7 +14,7 @@ from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.pate.pate_fm import further_labels
+from labeldp.trainers.methods.pate import further_labels
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.settings.pate import (
