@@ -24,7 +24,7 @@ from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 if TYPE_CHECKING:
     from labeldp.platform.studies.block_check import BlockOutcome
-    from labeldp.platform.sweep.sweep_options import SweepOptions
+    from labeldp.platform.sweep.sweep import SweepOptions
 
 BLOCKS = 10
 

@@ -1,7 +1,7 @@
 """The parts of a trial that anybody may see: named values, rebuilt one by one, and nothing else.
 
 A value is public because it is named, never because it was forgotten: metrics one by one in
-`platform/sweep/figure_names.py`, settings here. Settings of a method are those that its own class
+`accuracy_figures.py`, settings here. Settings of a method are those that its own class
 declares, and of them numbers, truth values and words of an enumeration: text is typed by people,
 and may be a path, a person's name or a password.
 
@@ -26,8 +26,8 @@ from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import Total
 from labeldp.platform.report.selection import NotPublishable
+from labeldp.platform.sweep.accuracy_figures import PUBLIC
 from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings
-from labeldp.platform.sweep.figure_names import PUBLIC
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.models.trained_model import DESCRIPTION, load_model
@@ -60,9 +60,9 @@ def public_record(
 ) -> TrialRecord:
     """Return the public values of a trial, by its public name.
 
-    That name is made of public values only. A trial's own hash is made of all its settings: whoever
-    guesses those that stay (a seed, a path) could check them. Names of variants stay, for pages
-    show them; published folders don't.
+    That name is made of public values only. A trial's own hash is made of all its settings, so that
+    a reader could check guesses of those that stay (a seed, a path). Names of variants stay, for
+    pages show them; published folders don't.
 
     Args:
         record: Of the trial.
@@ -124,11 +124,7 @@ def public_digest(text: str) -> str:
 
 
 def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that anybody may see.
-
-    Args:
-        config: Dotted key -> plain value, as records keep it; enumerations by their values.
-    """
+    """Return the settings that anybody may see; enumerations are their values."""
     found: dict[str, Any] = {}
     if config.get("method") in METHODS:
         found["method"] = config["method"]
@@ -204,13 +200,8 @@ def public_model(
 ) -> dict[str, bytes]:
     """Return the files of a trial's model as they are published, by name.
 
-    Args:
-        folder: Where the model is kept.
-        record: The trial's record, which the model must be of.
-        public: Its public values.
-        fingerprint: Of the public data.
-        cost: Price of the releases on which the trial depends, by the ledger.
-        own: Price of those that it read itself, as the model has it.
+    `cost` is the price of the releases on which the trial depends, `own` of those that it read
+    itself, as the model has it.
 
     Raises:
         ModelFileError: It can't be read.

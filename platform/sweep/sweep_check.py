@@ -10,8 +10,7 @@ from labeldp.platform.records.tracking_address import check_file, default_uri
 from labeldp.platform.sweep.configuration import DataSettings, EvaluationSettings
 from labeldp.platform.sweep.data_size import DataSize, as_on_disk
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
-from labeldp.platform.sweep.sweep import PlannedTrial, Sweep
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, set_aside
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import described_by_features, image_features

@@ -86,7 +86,7 @@ class DeskAnswers:
     Attributes:
         values: Answers [Q, 2], see `PateAnswers.release`.
         keys: The releases that were read.
-        figures: Name -> number; `platform/sweep/figure_names.py` tells those of the owner alone.
+        figures: Name -> number; `accuracy_figures.py` tells those of the owner alone.
         consensus: How far teachers agreed; for the owner alone.
     """
 

@@ -3,7 +3,7 @@
 Two kinds of canaries are planted before labels are locked away: wrong labels for the memorization
 attack, and labels chosen by coins for the one-run audit. A model's confidences on both come in;
 figures go out. Figures that depend on the canaries' labels are the owner's alone and begin with
-`private/`, except the `epsilon_m_*`, which the contract names (`platform/sweep/figure_names.py`).
+`private/`, except the `epsilon_m_*`, which the contract names (`accuracy_figures.py`).
 
 >>> labels = np.arange(600) % 10
 >>> settings = AuditSettings(canaries=100, coin_canaries=100)

@@ -38,8 +38,8 @@ from labeldp.mechanisms.vault import (
 )
 from labeldp.platform.records.private_files import inner_folder
 from labeldp.platform.records.results import consensus_path, write_json
+from labeldp.platform.sweep.accuracy_figures import PRIVATE_PREFIX
 from labeldp.platform.sweep.configuration import AuditSettings
-from labeldp.platform.sweep.figure_names import PRIVATE_PREFIX
 from labeldp.platform.vault.audits import AuditFindings, PlantedCanaries, curve_of, evidence_path
 from labeldp.platform.vault.release_figures import ReleasedByItself
 from labeldp.platform.vault.vault_store import SqliteStore

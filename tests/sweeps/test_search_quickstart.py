@@ -13,7 +13,7 @@ from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
 from labeldp.platform.sweep.driver import run_sweep
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import SweepOptions
 from tests.faults.without_cluster import without_cluster
 
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(600)]

@@ -29,8 +29,8 @@ from labeldp.platform.report.public_values import (
     public_record,
 )
 from labeldp.platform.report.selection import NotPublishable
+from labeldp.platform.sweep.accuracy_figures import PUBLIC
 from labeldp.platform.sweep.configuration import METHODS, TrialConfig, flatten, with_changes
-from labeldp.platform.sweep.figure_names import PUBLIC
 from labeldp.trainers.data.columns import Columns, ColumnsIgnored
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
 from tests.platform.report.folders import FINGERPRINT, keep_a_model

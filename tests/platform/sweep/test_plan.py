@@ -52,9 +52,8 @@ from labeldp.platform.sweep.plan import (
 )
 from labeldp.platform.sweep.search import Search, searches_of
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform
-from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, Variant, plan_trials
+from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, Variant, plan_trials
 from labeldp.platform.sweep.sweep_check import check
-from labeldp.platform.sweep.sweep_options import SweepOptions
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.methods import Noise
 from labeldp.trainers.trainer import PlannedCharge

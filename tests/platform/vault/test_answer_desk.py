@@ -30,7 +30,7 @@ from labeldp.platform.vault.vote_store import VoteStoreUnusable
 from labeldp.trainers.methods import teachers
 from labeldp.trainers.methods.teachers import TeacherVotes
 from labeldp.trainers.settings.pate import EnsembleConfig
-from tests.platform.sweep.test_figure_names import wrongly_classed
+from tests.platform.sweep.test_accuracy_figures import wrongly_classed
 from tests.trainers.small_data import small_table
 
 DATA, LABELS = small_table(examples=300)
