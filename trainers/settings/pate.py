@@ -316,13 +316,17 @@ class PateConfig(StartedMethod):
             aggregator = LNMax(scale=self.sigma2 / 2**0.5)
         else:
             assert self.threshold is not None and self.sigma1 is not None, "calibrated"
-            noise = {"sigma1": self.sigma1, "sigma2": self.sigma2}
-            aggregator = ConfidentGNMax(threshold=self.threshold, **noise)
+            aggregator = confident = ConfidentGNMax(
+                threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2
+            )
             if self.aggregator is AggregatorKind.INTERACTIVE:
                 half, some = queries // 2, answers // 2
                 first = PateAnswers(aggregator=aggregator, queries=half, max_answers=some)
                 interactive = InteractiveGNMax(
-                    threshold=self.threshold, confidence=self.confidence, **noise
+                    threshold=confident.threshold,
+                    sigma1=confident.sigma1,
+                    sigma2=confident.sigma2,
+                    confidence=self.confidence,
                 )
                 second = PateAnswers(
                     aggregator=interactive, queries=queries - half, max_answers=answers - some
