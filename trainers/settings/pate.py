@@ -1,4 +1,4 @@
-"""Settings of PATE: teachers that vote, answers made of votes, and students that learn from them."""
+"""Settings of PATE: teachers vote, votes become answers, and students learn from answers."""
 
 from dataclasses import asdict, replace
 from enum import StrEnum
