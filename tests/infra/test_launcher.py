@@ -133,13 +133,6 @@ def test_ray_accepts_the_file_and_we_have_no_complaint(path: str) -> None:
     assert complaints(prepared) == []
 
 
-def test_the_image_is_what_runs_and_not_ray_s_default_install() -> None:
-    # Why the empty lists of commands stand in the files.
-    prepared = checked_by_ray(broken(load(AWS), "setup_commands", ...))
-    assert any("install" in command for command in prepared["worker_setup_commands"])
-    assert any("is not empty" in complaint for complaint in complaints(prepared))
-
-
 HEAD, WORKER = "available_node_types.head", "available_node_types.spot_l4"
 OPEN = [{"FromPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
 
