@@ -47,10 +47,9 @@ from labeldp.platform.sweep.plan import (
     plan_sweep,
     planned_noise,
     prepare,
-    touching,
     with_count_price,
 )
-from labeldp.platform.sweep.search import Search, searches_of
+from labeldp.platform.sweep.search import Search, searches_of, touching
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, Variant, plan_trials
 from labeldp.platform.sweep.sweep_check import check
@@ -563,7 +562,7 @@ def test_decisions_that_are_dearer_once_may_be_cheaper_often(
         own = releases_of(trial, num_classes=num_classes)
         return {key: replace(part, event=event) for key, part in own.items()}
 
-    monkeypatch.setattr("labeldp.platform.sweep.plan.releases_of", decisions)
+    monkeypatch.setattr("labeldp.platform.sweep.search.releases_of", decisions)
     monkeypatch.setattr("labeldp.platform.sweep.cost.releases_of", decisions)
     assert cost({"trainer.epsilon": Choice(1.0, 2.0)}).epsilon_total >= dearest
 
@@ -580,5 +579,5 @@ def test_what_is_left_is_priced_as_the_whole_search() -> None:
     (rest,) = plan.searches[0].rest(9)
     assert (rest.stands_for, rest.estimates) == (3, 3)
     assert plan.searches[0].rest(12) == []
-    trial = plan.suggested(0, (0.05,))
+    trial = plan.searches[0].suggested((0.05,), plan.size)
     assert (trial.config.trainer.learning_rate, trial.estimates) == (0.05, 1)
