@@ -358,10 +358,7 @@ def test_what_is_stated_stays_what_it_is() -> None:
 
 def test_an_earlier_price_and_the_least_price_stand() -> None:
     assert priced(a_count(EPSILONS), before=0.05)[2] == 0.05
-    sweep = a_count(EPSILONS)
-    trials, _, epsilon = priced(sweep, 6000)
-    assert epsilon == LEAST_EPSILON
-    assert [trial.hash("f") for trial in trials] == [each.hash("f") for each in plan_trials(sweep)]
+    assert priced(a_count(EPSILONS), 6000)[2] == LEAST_EPSILON
 
 
 def counted_search(**changes: Any) -> Sweep:
