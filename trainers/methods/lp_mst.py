@@ -37,7 +37,12 @@ from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import EpochMetrics, soft_cross_entropy
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.methods import LpMstConfig, PriorSource, RobustLoss
+from labeldp.trainers.settings.methods import (
+    LpMstConfig,
+    PriorSource,
+    RecommenderConfig,
+    RobustLoss,
+)
 from labeldp.trainers.trainer import LabelSource, Trainer
 
 
@@ -237,16 +242,13 @@ class LpMst(OneNetwork):
 def evidence_of(
     noisy: NDArray[np.int64], prior: NDArray[Any], mechanism: RRWithPrior, loss: RobustLoss
 ) -> NDArray[np.float32]:
-    """Turn released labels into what `robust_loss` compares predictions with.
+    """Return weights of the classes [M, K] for `robust_loss`, or log-likelihoods for FORWARD.
 
     Args:
         noisy: Released labels [M].
-        prior: What they were released under [M, K]; uniform for plain randomized response.
-        mechanism: What made them.
+        prior: Their prior at the release [M, K]; uniform for plain randomized response.
+        mechanism: Of the release.
         loss: Which loss they are for.
-
-    Returns:
-        [M, K]: weights of the classes, or their log-likelihood for FORWARD.
     """
     if loss is RobustLoss.FORWARD:
         return mechanism.log_likelihood(noisy, prior).astype(np.float32)
@@ -271,13 +273,7 @@ def evidence_of(
 
 
 def robust_loss(loss: RobustLoss, logits: torch.Tensor, evidence: torch.Tensor) -> torch.Tensor:
-    """Mean loss of a batch.
-
-    Args:
-        loss: Which one.
-        logits: [B, K].
-        evidence: Rows [B, K] of what `evidence_of` returned.
-    """
+    """Return the mean loss of logits [B, K], given rows [B, K] of `evidence_of`."""
     log_probabilities = logits.log_softmax(1)
     if loss is RobustLoss.FORWARD:
         return -(log_probabilities + evidence).logsumexp(1).mean()
@@ -347,3 +343,73 @@ def partition(
                 "examples; take larger shares or fewer stages"
             )
     return parts
+
+
+class Recommender:
+    """LP-MST whose figures have its error in stars too; all else is the wrapped trainer's.
+
+    Ghazi et al., section 5.1: ratings of one to five stars are labels like any other, and the mean
+    under the softmax is the prediction.
+    """
+
+    def __init__(self, trainer: Trainer, *, data: PublicData) -> None:
+        """Wrap a trainer."""
+        self._trainer, self._data = trainer, data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._trainer, name)
+
+    def figures(self) -> dict[str, float]:
+        """Figures of the stages; with a public test split `rmse` on it, and `rmse_constant`.
+
+        The latter is that of the best constant, the mean of the test ratings: a model that has
+        learned anything is below.
+        """
+        data, stars = self._data, stars_of(self._data)
+        if not data.has_test_split:
+            return dict(self._trainer.figures())
+        rated = stars[data.test_labels]
+        return {
+            **self._trainer.figures(),
+            "rmse": rmse(self.predict(data.test_features), stars, rated),
+            "rmse_constant": float(rated.std()),
+        }
+
+
+def rmse(
+    probabilities: NDArray[Any], stars: NDArray[np.float64], rated: NDArray[np.float64]
+) -> float:
+    """Return the root of the mean squared error of the mean rating.
+
+    `probabilities` are of the classes [N, K], `stars` their ratings [K], `rated` the true ones [N].
+    """
+    checked = _validate.probabilities(probabilities, name="probabilities", num_classes=len(stars))
+    return float(np.sqrt(np.mean((checked @ stars - rated) ** 2)))
+
+
+def stars_of(data: PublicData) -> NDArray[np.float64]:
+    """Return the number that each class stands for [K]: its name, read as one."""
+    try:
+        values = np.array([float(name) for name in data.class_names or ()])
+    except ValueError:
+        values = np.empty(0)
+    if len(values) != data.num_classes or not np.isfinite(values).all():
+        raise ValueError(
+            f"the classes of {data.name} are named {data.class_names}; an error in stars needs "
+            "names that are numbers: take method=lp_mst where classes are not ratings"
+        )
+    return values
+
+
+def start_on_ratings(
+    config: RecommenderConfig,
+    *,
+    data: PublicData,
+    labels: LabelSource,
+    seed: int,
+    performance: Performance,
+) -> Recommender:
+    """Request the first part's ratings and set the first stage up."""
+    stars_of(data)
+    trainer = start(config, data=data, labels=labels, seed=seed, performance=performance)
+    return Recommender(trainer, data=data)
