@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import AnyArray, as_numpy, like
+from labeldp.mechanisms._validate import AnyArray, as_numpy, like
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.randomness import (
     AnyGenerator,

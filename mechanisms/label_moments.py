@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import AnyArray, Array, as_numpy, like
+from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
 from labeldp.mechanisms.accounting import GaussianEvent
 from labeldp.mechanisms.randomness import (
     AnyGenerator,

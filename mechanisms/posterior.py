@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.mechanisms._arrays import AnyArray, as_numpy, is_torch
+from labeldp.mechanisms._validate import AnyArray, as_numpy, is_torch
 
 
 class PostProcessing(StrEnum):

@@ -16,7 +16,6 @@ counter mode, under a fresh key of the operating system's for every release.
 import math
 import secrets
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Union
@@ -25,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.descriptions import is_of
 
 if TYPE_CHECKING:
     import torch
@@ -196,26 +194,6 @@ class SeededNoise:
 
 
 NoiseSource = OsEntropy | SecureEntropy | SeededNoise
-_SECRET = (OsEntropy, SecureEntropy)
-
-
-def kind_of_described(noise: object) -> NoiseKind:
-    """Return the kind of a source of noise by what a ledger says of it.
-
-    What is not known for the operating system's entropy is taken for what can be repeated: another
-    name, other fields, or nothing at all.
-
-    >>> kind_of_described({"name": "OsEntropy", "draw": 0})
-    <NoiseKind.PLAIN: 'plain'>
-    >>> kind_of_described({"name": "OsEntropy", "draw": 0, "seed": 7}), kind_of_described(None)
-    (<NoiseKind.SEEDED: 'seeded'>, <NoiseKind.SEEDED: 'seeded'>)
-
-    Args:
-        noise: Name and parameters, as `release_address.describe` has them.
-    """
-    if not isinstance(noise, Mapping):
-        return NoiseKind.SEEDED
-    return next((each.kind for each in _SECRET if is_of(each, noise)), NoiseKind.SEEDED)
 
 
 class DrawnExactly:

@@ -20,7 +20,8 @@ from labeldp.mechanisms.accounting import (
     RenyiEvent,
     hands_out_labels,
 )
-from labeldp.mechanisms.randomness import NoiseKind, kind_of_described
+from labeldp.mechanisms.randomness import NoiseKind
+from labeldp.mechanisms.release_address import kind_of_described
 
 _EVENTS: dict[str, Any] = {
     kind.__name__: kind

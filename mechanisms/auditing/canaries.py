@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import Array, as_numpy, like
+from labeldp.mechanisms._validate import Array, as_numpy, like
 
 #: Seed of the published canaries (Malek et al. 2021); their blocks try every eleventh seed from it.
 PUBLISHED_SEED = 11337

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import Array, as_numpy
+from labeldp.mechanisms._validate import Array, as_numpy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import Array
+from labeldp.mechanisms._validate import Array
 from labeldp.mechanisms.auditing.one_run import check_enough_canaries, one_run_ceiling
 
 #: The seven thresholds of the published attack.

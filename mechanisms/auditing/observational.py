@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import Array
+from labeldp.mechanisms._validate import Array
 from labeldp.mechanisms.auditing.one_run import one_run_audit
 
 _LEAST = np.finfo(np.float64).tiny

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc, betaincinv, expit
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import Array, as_numpy
+from labeldp.mechanisms._validate import Array, as_numpy
 
 #: Fractions of the canaries that are guessed unless others are given; the best bound is kept.
 FRACTIONS = (1.0, 0.5, 0.25, 0.1)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import like
+from labeldp.mechanisms._validate import like
 from labeldp.mechanisms.accounting import ORDERS, Event, PureEvent, RenyiEvent
 from labeldp.mechanisms.pate.accounting import (
     CheckNoise,

@@ -53,7 +53,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import as_numpy
+from labeldp.mechanisms._validate import as_numpy
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
 from labeldp.mechanisms.pate.published_bounds import checked_noise
 from labeldp.mechanisms.pate.sensitivity import (

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import as_numpy
+from labeldp.mechanisms._validate import as_numpy
 from labeldp.mechanisms.pate.decisions import decision_rdp_gnmax, decision_rdp_threshold
 from labeldp.mechanisms.pate.exact_costs import exact_rdp_gnmax, exact_rdp_threshold
 from labeldp.mechanisms.pate.published_bounds import (

@@ -25,7 +25,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import chdtrc, gammaln, log_ndtr, logsumexp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import as_numpy
+from labeldp.mechanisms._validate import as_numpy
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
 from labeldp.mechanisms.pate.decisions import Accounting

@@ -64,8 +64,7 @@ from labeldp.platform.api.process_ledger import (
 if TYPE_CHECKING:
     from labeldp.platform.api.fitting import Fitted
     from labeldp.platform.sweep.configuration import TrialConfig
-    from labeldp.platform.vault.fit_labels import FitLabels
-    from labeldp.platform.vault.shared_vault import SharedVault
+    from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
     from labeldp.trainers.data.labelled_data import PublicData
 
 #: What scikit-learn lets through of a matrix.
@@ -434,9 +433,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         vault: "SharedVault",
     ) -> "FitLabels":
         from labeldp.platform.sweep.audit_settings import AuditSettings
-        from labeldp.platform.vault.fit_labels import FitLabels
         from labeldp.platform.vault.label_home import SecretLabels
-        from labeldp.platform.vault.shared_vault import PublicSide
+        from labeldp.platform.vault.shared_vault import FitLabels, PublicSide
 
         count = self.canaries
         return FitLabels(

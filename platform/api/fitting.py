@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.ledger import Budget, delta_of_total, epsilon_of_prices
 from labeldp.platform.api.ledger_lines import PaidRelease, line_of
 from labeldp.platform.api.private_figures import PrivateFigures
 from labeldp.platform.sweep.configuration import TrialConfig
 from labeldp.platform.sweep.figure_names import is_owners
-from labeldp.platform.vault.fit_labels import FitLabels
+from labeldp.platform.vault.shared_vault import FitLabels
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.predictors import Predictor
 from labeldp.trainers.performance import Performance
@@ -30,8 +30,6 @@ from labeldp.trainers.performance import Performance
 _TELL_SECONDS = 5.0
 #: Columns of a table that one thread trains on as quickly as two.
 _NARROW = 256
-#: Sums of the same epsilons in another order differ in the last bits.
-_LAST_BITS = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,7 +92,7 @@ def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classe
     chain = planned.chain()
     at = delta_of_total(chain, delta=config.trainer.delta)
     cost = epsilon_of_prices(chain, delta=at)
-    if cost > epsilon * (1 + _LAST_BITS) or at > delta:
+    if not Budget(epsilon=epsilon, delta=delta).allows(cost) or at > delta:
         raise ValueError(
             f"with these settings a fit costs epsilon {cost:.4g} at delta {at:g}, and epsilon="
             f"{epsilon:g}, delta={delta:g} were asked for; leave out of settings what changes the "

@@ -11,15 +11,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
-from labeldp.mechanisms.descriptions import is_of
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseKind
+from labeldp.mechanisms.release_address import is_of
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.platform.report.folder_ledger import Audience, FolderLedger, LedgerLine
 from labeldp.platform.report.total_ledger import Account, Total

@@ -51,7 +51,7 @@ def run(sweep: "OpenSweep") -> None:
     import ray
 
     from labeldp.platform.sweep.trial_runs import run_trials
-    from labeldp.platform.vault.ensembles import train_missing
+    from labeldp.platform.vault.teacher_pool import train_missing
 
     checked = sweep.checked
     left = list(sweep.left.values()) if sweep.book is None else list(sweep.plan.trials)
@@ -60,16 +60,17 @@ def run(sweep: "OpenSweep") -> None:
         ensembles = train_missing(
             left if sweep.unfinished else [],
             home=sweep.home,
+            authority=sweep.authority,
             data=data,
             each=sweep.sizes.teacher,
             available=sweep.capacity,
             progress=sweep.progress,
         )
-        if ensembles.teachers_trained or ensembles.teachers_reused:
+        if ensembles.trained or ensembles.reused:
             # A later start that has nothing left to do tells tracking the same.
             checked.folder.identify(
-                teachers_trained=ensembles.teachers_trained,
-                teachers_reused=ensembles.teachers_reused,
+                teachers_trained=ensembles.trained,
+                teachers_reused=ensembles.reused,
             )
         if sweep.unfinished:
             run_trials(sweep)

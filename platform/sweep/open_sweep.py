@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -56,6 +56,7 @@ class OpenSweep:
         capacity: What the cluster has.
         sizes: What a trial and a teacher's actor occupy there.
         home: The vault's home.
+        authority: The token that the home requires for figures and shards; trials get none.
         recorder: Keeps records, and mirrors them to tracking.
         progress: Told how it goes.
         book: Of a search: what it has suggested.
@@ -66,6 +67,7 @@ class OpenSweep:
     capacity: Capacity
     sizes: "Sizes"
     home: LabelHome
+    authority: bytes = field(repr=False)
     recorder: "Recorder"
     progress: SweepProgress
     book: SearchBook | None = None
@@ -159,6 +161,7 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
                 capacity=capacity,
                 sizes=sizes,
                 home=home,
+                authority=authority,
                 recorder=recorder,
                 progress=progress,
                 book=earlier.book,
@@ -306,7 +309,7 @@ def _sizes(plan: Plan, capacity: Capacity) -> Sizes:
 
 
 def _home(checked: CheckedSweep, *, budget: Budget | None, authority: bytes) -> LabelHome:
-    """Start the vault's home; it gives figures for the token `authority` alone."""
+    """Start the vault's home; figures and shards require the token `authority`."""
     data, trials = checked.data, checked.plan.trials
     return home_proxy.start(
         SecretLabels(

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labeldp.mechanisms.accounting import DecisionEvent, Event, GaussianEvent, epsilon_of
-from labeldp.mechanisms.correct_count import CorrectCount
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.ledger import Budget, all_pure, failure_of
 from labeldp.platform.records.private_files import NotOurs, refuse_link
 from labeldp.platform.records.results import ResultsFolderError, TrialRecord, identity_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.debiased_loss import debiased_loss_weights
+from labeldp.mechanisms.randomized_response import debiased_loss_weights
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.trainers.models.schedules import soft_cross_entropy
 

@@ -16,6 +16,9 @@ from labeldp.trainers.settings.learner import LearnerConfig
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.data.labelled_data import PublicData
 
+#: Raised when the same settings would give other votes than before.
+VOTES_VERSION = 1
+
 
 class TeacherKind(StrEnum):
     """What a teacher is.

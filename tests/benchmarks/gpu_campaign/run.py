@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from labeldp.platform.vault.vault_identity import StoreUnusable
+from labeldp.platform.vault.vault_store import StoreUnusable
 from labeldp.trainers.data.files import DatasetMissing
 from tests.benchmarks.gpu_campaign.clock import Clock
 from tests.benchmarks.gpu_campaign.place import Place

@@ -7,7 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.auditing.label_channels import (
+from labeldp.mechanisms.auditing.release_audit import LocalMechanism, ratio_scores
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.label_channels import (
     BitFlipFamily,
     Channel,
     Family,
@@ -16,8 +18,6 @@ from labeldp.mechanisms.auditing.label_channels import (
     RandomizedResponseFamily,
     mean_error,
 )
-from labeldp.mechanisms.auditing.release_audit import LocalMechanism, ratio_scores
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
     epsilon_from_keep_probability,

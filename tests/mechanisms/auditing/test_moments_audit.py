@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import GaussianEvent
-from labeldp.mechanisms.auditing.moments_audit import MomentsAudit, audit_moments
+from labeldp.mechanisms.auditing.release_audit import MomentsAudit, audit_moments
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.label_moments import LabelMoments
 

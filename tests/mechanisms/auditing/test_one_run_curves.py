@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from labeldp.mechanisms.accounting import gaussian_epsilon
 from labeldp.mechanisms.auditing.one_run import one_run_lower_bound
-from labeldp.mechanisms.auditing.one_run_curves import (
+from labeldp.mechanisms.auditing.tight_one_run import (
     Curve,
     GaussianCurve,
     PureCurve,

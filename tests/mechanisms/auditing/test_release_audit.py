@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import CoinCanaries
-from labeldp.mechanisms.auditing.label_channels import mean_error
 from labeldp.mechanisms.auditing.release_audit import (
     LocalMechanism,
     audit_release,
@@ -19,6 +18,7 @@ from labeldp.mechanisms.auditing.release_audit import (
 from labeldp.mechanisms.auditing.tight_one_run import tight_lower_bound
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.label_channels import mean_error
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 
 DELTA, CLASSES = 1e-5, 10

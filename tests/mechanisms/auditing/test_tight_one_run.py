@@ -13,17 +13,17 @@ from labeldp.mechanisms.auditing import (
     guess_counts,
     one_run_lower_bound,
 )
-from labeldp.mechanisms.auditing.label_channels import (
+from labeldp.mechanisms.auditing.tight_one_run import (
+    best_tight_bound,
+    chance_of_errors,
+    tight_lower_bound,
+)
+from labeldp.mechanisms.label_channels import (
     BitFlipFamily,
     Family,
     GaussianFamily,
     LaplaceFamily,
     RandomizedResponseFamily,
-)
-from labeldp.mechanisms.auditing.tight_one_run import (
-    best_tight_bound,
-    chance_of_errors,
-    tight_lower_bound,
 )
 
 DELTA = 1e-5

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import LaplaceNoise
-from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.records.sweep_identity import SweepIdentity

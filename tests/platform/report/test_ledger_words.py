@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from labeldp import mechanisms
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise
-from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.pate import releases
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import SeededNoise

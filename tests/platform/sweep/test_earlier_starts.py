@@ -10,8 +10,7 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, write_json
 from labeldp.platform.sweep.earlier_starts import known_ledger, other_code
 from labeldp.platform.sweep.plan import count_epsilon_before
-from labeldp.platform.vault.vault_identity import witness
-from labeldp.platform.vault.vault_store import SqliteStore
+from labeldp.platform.vault.vault_store import SqliteStore, witness
 from tests.platform.sweep.examples import a_charge, a_record
 
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import epsilon_of
-from labeldp.mechanisms.correct_count import CorrectCount
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, InteractiveGNMax, LNMax
 from labeldp.mechanisms.pate.releases import (

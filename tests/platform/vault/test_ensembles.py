@@ -9,8 +9,7 @@ from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.sweep.cluster import Capacity
 from labeldp.platform.sweep.sweep import Resources
 from labeldp.platform.vault import ensembles
-from labeldp.platform.vault.ensembles import pool_size
-from labeldp.platform.vault.teacher_pool import PoolProgress
+from labeldp.platform.vault.teacher_pool import PoolProgress, pool_size
 
 
 def a_cluster(*nodes: tuple[float, float]) -> Capacity:

@@ -14,9 +14,8 @@ from labeldp.mechanisms.auditing import GaussianCurve
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.sweep.audit_settings import AuditSettings
-from labeldp.platform.vault.fit_labels import FitLabels
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
-from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
+from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.ensemble import EnsembleConfig

@@ -10,8 +10,7 @@ import pytest
 
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.vault.vault_identity import witness
-from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable, read_ledger
+from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable, read_ledger, witness
 from tests.platform.vault.test_vault_store import a_vault
 
 LAPLACE = LaplaceNoise(epsilon=1.0, num_classes=3)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from labeldp.platform.sweep.sweep import Resources
-from labeldp.platform.vault.pool_members import MACHINES, TRIES
 from labeldp.platform.vault.teacher_pool import (
+    MACHINES,
+    TRIES,
     EnsembleIncomplete,
     PoolSize,
     TeacherWork,

@@ -15,7 +15,7 @@ from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.release_store import OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
-from labeldp.platform.vault.vault_identity import StoreUnusable
+from labeldp.platform.vault.vault_store import StoreUnusable
 
 LABELS = np.arange(6) % 2
 

@@ -10,10 +10,10 @@ import ray
 
 from labeldp.platform.sweep.cluster import CannotFit, Capacity, connected
 from labeldp.platform.sweep.sweep import Resources
-from labeldp.platform.vault import pool_members
-from labeldp.platform.vault.pool_members import TRIES
+from labeldp.platform.vault import teacher_pool
 from labeldp.platform.vault.teacher_actor import VoteFunction
 from labeldp.platform.vault.teacher_pool import (
+    TRIES,
     EnsembleIncomplete,
     PoolOutcome,
     PoolProgress,
@@ -133,7 +133,7 @@ def test_actors_that_find_no_room_hold_nothing_back(cluster: Capacity, tmp_path:
 def test_a_cluster_that_is_too_full_is_no_silent_wait(
     cluster: Capacity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_members, "START_SECONDS", 1.0)
+    monkeypatch.setattr(teacher_pool, "START_SECONDS", 1.0)
     too_large = Resources(cpus=cluster.cpus + 1)
     with pytest.raises(
         CannotFit, match=r"no teacher actor \(\d+ CPU \+ 0 GPU\) started within 1 s"

@@ -5,15 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.correct_count import CorrectCount
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform.records.sweep_identity import SweepIdentity
 from labeldp.platform.report.sweep_totals import sweep_totals
 from labeldp.platform.sweep.audit_settings import AuditSettings
-from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
-from labeldp.platform.vault.trial_labels import TrialLabels
+from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
 
 LABELS = np.arange(400) % 10
 

@@ -11,8 +11,7 @@ import pytest
 
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.vault.vault_identity import witness
-from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
+from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable, witness
 
 
 def spend(store: SqliteStore, key: str) -> None:
