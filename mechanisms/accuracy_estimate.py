@@ -57,8 +57,6 @@ class _OfPredictions:
 
     epsilon: float
 
-    failure_probability: ClassVar[float] = 0.0
-
     def __post_init__(self) -> None:
         """Check epsilon."""
         _validate.positive(epsilon=self.epsilon)
@@ -75,6 +73,8 @@ class CorrectCount(_OfPredictions):
 
     The noise is a whole number, so that no bits of its rounding reveal anything.
     """
+
+    failure_probability: ClassVar[float] = 0.0
 
     @property
     def scale(self) -> float:
@@ -108,6 +108,8 @@ class MostCorrect(_OfPredictions):
     The winner falls short of the best by more than (2 / epsilon) (log k + t) answers with a
     probability below e^-t.
     """
+
+    failure_probability: ClassVar[float] = 0.0
 
     def release(
         self, labels: Array, predictions: Array, *, generator: AnyGenerator

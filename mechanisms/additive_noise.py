@@ -12,7 +12,7 @@ The noise is drawn once per label; training on it, for however long, is post-pro
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,8 @@ def _one_hot(labels: Any, num_classes: int) -> NDArray[np.float64]:
 @dataclass(frozen=True, kw_only=True)
 class LaplaceNoise(PurePerLabel):
     """One-hot labels plus Laplace noise of scale 2 / epsilon in every coordinate: pure DP."""
+
+    failure_probability: ClassVar[float] = 0.0
 
     @property
     def scale(self) -> float:
@@ -97,6 +99,8 @@ class GaussianNoise(PerLabel):
 
     noise_std: float
     num_classes: int
+
+    failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check the parameters."""

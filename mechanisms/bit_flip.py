@@ -14,7 +14,7 @@ by randomized response where there are many classes. Released bits are read by `
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ def flip_probability(*, epsilon: float) -> float:
 @dataclass(frozen=True, kw_only=True)
 class BitFlip(PurePerLabel):
     """One-hot labels with independently flipped bits: pure epsilon-DP."""
+
+    failure_probability: ClassVar[float] = 0.0
 
     @property
     def flip_probability(self) -> float:

@@ -54,7 +54,7 @@ class PerLabel:
     """Base class of mechanisms that act on each label by itself."""
 
     num_classes: int
-    failure_probability: ClassVar[float] = 0.0
+    failure_probability: ClassVar[float]  # each class declares its own
 
     @property
     @abstractmethod

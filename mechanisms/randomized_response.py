@@ -79,6 +79,8 @@ def happens(
 class RandomizedResponse(PurePerLabel):
     """Randomized response on K labels: pure epsilon-DP."""
 
+    failure_probability: ClassVar[float] = 0.0
+
     @property
     def keep_probability(self) -> float:
         """Probability that the released label is the true one."""
@@ -136,6 +138,8 @@ class NoNoise(PerLabel):
     """
 
     num_classes: int
+
+    failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check the number of classes."""

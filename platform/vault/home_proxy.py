@@ -11,8 +11,8 @@ from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 #: A release of 50,000 labels takes well under a second; this is for machines that are swamped.
 TIME_LIMIT_SECONDS = 300
 #: How often a home whose process died is made again. It comes back from its store: what was charged
-#: stays charged, what was drawn is read and not drawn again, and the question under way is repeated,
-#: which is safe since a release and its charge are kept together or not at all.
+#: stays charged, what was drawn is read and not drawn again, and the request under way is repeated.
+#: That is safe, since a release and its charge are kept together or not at all.
 DEATHS_ALLOWED = 5
 
 
