@@ -49,7 +49,6 @@ class PureEvent:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Check epsilon."""
         _validate.positive(epsilon=self.epsilon, infinity=True)
 
 
@@ -67,7 +66,6 @@ class RandomizedResponseEvent(PureEvent):
     num_classes: int
 
     def __post_init__(self) -> None:
-        """Check epsilon and the number of classes."""
         super().__post_init__()
         _validate.whole(num_classes=self.num_classes, minimum=2)
 
@@ -79,7 +77,6 @@ class GaussianEvent:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        """Check the multiplier."""
         _validate.positive(noise_multiplier=self.noise_multiplier)
 
 
@@ -96,7 +93,6 @@ class RenyiEvent:
     rdp: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Check orders and values."""
         _check_curve(np.asarray(self.orders), np.asarray(self.rdp))
 
 
@@ -116,7 +112,6 @@ class DecisionEvent(GaussianEvent):
     rdp: tuple[float, ...] = field(repr=False)
 
     def __post_init__(self) -> None:
-        """Check the multiplier, orders and values."""
         super().__post_init__()
         _check_curve(np.asarray(self.orders), np.asarray(self.rdp))
 
@@ -234,11 +229,7 @@ def _precision(events: Iterable[GaussianEvent]) -> float:
 
 
 def composed_gaussians(events: Sequence[GaussianEvent]) -> GaussianEvent:
-    """Return several Gaussian events of one label, decisions among them or not, as one.
-
-    Raises:
-        ValueError: Decisions on different grids of orders.
-    """
+    """Return several Gaussian events of one label, decisions among them or not, as one."""
     multiplier = _precision(events) ** -0.5
     decisions = [event for event in events if isinstance(event, DecisionEvent)]
     if not decisions:
@@ -263,11 +254,6 @@ def epsilon_of(
     Pure events add. Gaussian events alone compose exactly, as one Gaussian, decisions as the
     Gaussian of their counts. Anything, and these too, composes as a Renyi curve. Of the bounds that
     hold, the smallest is returned.
-
-    Raises:
-        ValueError: delta out of range, or 0 although an event is not pure; Renyi events on
-        different
-            grids of orders.
     """
     listed = list(events)
     pure = math.fsum(event.epsilon for event in listed if isinstance(event, PureEvent))

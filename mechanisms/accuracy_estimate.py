@@ -58,7 +58,6 @@ class _OfPredictions:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Check epsilon."""
         _validate.positive(epsilon=self.epsilon)
 
     @property
@@ -166,7 +165,6 @@ class AccuracyEstimate:
     count_scale: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         _validate.number(accuracy=self.accuracy)
         _validate.non_negative(sampling_error=self.sampling_error, count_scale=self.count_scale)
 

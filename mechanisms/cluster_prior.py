@@ -54,7 +54,6 @@ class ClusterHistograms(DrawnExactly):
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        """Check the parameters."""
         _validate.positive(epsilon=self.epsilon)
         if self.epsilon < SMALLEST_EPSILON:
             raise ValueError(

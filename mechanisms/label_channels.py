@@ -93,7 +93,6 @@ class PurePerLabel(PerLabel):
     num_classes: int
 
     def __post_init__(self) -> None:
-        """Check the parameters."""
         _validate.positive(epsilon=self.epsilon)
         _validate.whole(num_classes=self.num_classes, minimum=2)
 
@@ -278,7 +277,6 @@ class RandomizedResponseFamily:
     strongest: float = 80.0
 
     def __post_init__(self) -> None:
-        """Check the number of classes."""
         _validate.whole(minimum=2, num_classes=self.num_classes)
 
     def channel(self, strength: float) -> ThreePointChannel:
@@ -304,9 +302,6 @@ def channel_epsilon(channel: Channel, *, delta: float) -> float:
 
     That is the privacy profile of a channel whose two labels are each other's mirror image. At
     delta 0 it is the largest |L|.
-
-    Raises:
-        ValueError: Delta is not in [0, 1).
     """
     _validate.delta(delta)
     if delta == 0:

@@ -56,7 +56,6 @@ class LabelMoments(DrawnExactly):
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        """Check the parameters."""
         _validate.positive(noise_std=self.noise_std)
         _validate.whole(num_classes=self.num_classes, minimum=2)
 

@@ -107,7 +107,6 @@ class Budget:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the limits."""
         _validate.positive(epsilon=self.epsilon, infinity=True)
         _validate.number(delta=self.delta)
         if not 0 <= self.delta < 1:
@@ -178,11 +177,7 @@ class PrivacyLedger:
         return sum(self._failures)
 
     def add(self, charge: Charge) -> None:
-        """Charge what a line says to the labels that it names.
-
-        Raises:
-            ValueError: An index outside 0..N-1.
-        """
+        """Charge what a line says to the labels that it names."""
         self.charge(charge.event, indices=charge.indices)
         self.add_failures([charge])
 
@@ -191,11 +186,7 @@ class PrivacyLedger:
         self._failures.extend(price.failure_probability for price in prices)
 
     def charge(self, event: Event, *, indices: NDArray[np.integer[Any]] | None = None) -> None:
-        """Charge `event` to the labels at `indices`, or to every label.
-
-        Raises:
-            ValueError: An index outside 0..N-1.
-        """
+        """Charge `event` to the labels at `indices`, or to every label."""
         touched = np.zeros(self.num_labels, dtype=bool)
         touched[slice(None) if indices is None else check_indices(indices, self.num_labels)] = True
         for group in np.unique(self._group_of[touched]):
@@ -221,9 +212,6 @@ class PrivacyLedger:
             num_labels: n.
             people: Which label here each of them is [n], each once. Where that is not known, one
                 label may have been in it at the dearest place: every label is charged so.
-
-        Raises:
-            ValueError: `people` does not name each label, or names one twice.
         """
         self.add_failures(charges)
         if people is None:
@@ -244,11 +232,7 @@ class PrivacyLedger:
             self.charge(charge.event, indices=places[rows])
 
     def epsilon(self, *, delta: float) -> float:
-        """Epsilon of the label that has paid most, at `delta`.
-
-        Raises:
-            ValueError: `delta` is 0, but an event is not pure; or is spent on failures alone.
-        """
+        """Epsilon of the label that has paid most, at `delta`."""
         return max(self._epsilons(self._left(delta)))
 
     def epsilon_or_infinity(self, *, delta: float) -> float:
@@ -288,9 +272,6 @@ def check_indices(indices: NDArray[np.integer[Any]], num_labels: int) -> NDArray
     """Return positions of labels as [M], each at most once, or say which one is wrong.
 
     They are a copy that nobody can write to: a line of the ledger says by them who paid.
-
-    Raises:
-        ValueError: Not whole numbers, outside 0..N-1, or one label named twice.
     """
     array = np.asarray(indices)
     if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):

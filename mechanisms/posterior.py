@@ -50,12 +50,6 @@ def posterior(log_likelihood: AnyArray, log_prior: AnyArray) -> AnyArray:
         may
             be missing; -inf rules a class out.
         log_prior: Log-prior [N, K], or one prior [K] for all rows; likewise.
-
-    Raises:
-        ValueError: Shapes that do not fit, NaN, +inf, or a row in which every class is ruled out.
-        On an
-            accelerator rows are not looked at, since every step would wait for the answer: there
-            such a row comes out as NaN, which the check of the loss finds.
     """
     if log_likelihood.ndim != 2 or log_prior.shape not in (
         log_likelihood.shape,

@@ -142,7 +142,6 @@ class NoNoise(PerLabel):
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        """Check the number of classes."""
         _validate.whole(num_classes=self.num_classes, minimum=2)
 
     @property

@@ -99,7 +99,6 @@ class SecureGenerator:
     word_bits: int = 64
 
     def __post_init__(self) -> None:
-        """Check the number of digits."""
         _validate.whole(word_bits=self.word_bits, minimum=1)
         if self.word_bits > 64:
             raise ValueError(f"word_bits is {self.word_bits}; a word holds 64 bits at most")
@@ -130,7 +129,6 @@ class OsEntropy:
     draw: int = 0
 
     def __post_init__(self) -> None:
-        """Check the number of the draw."""
         _validate.whole(draw=self.draw)
 
     def generator(self, key: str) -> np.random.Generator:
@@ -158,7 +156,6 @@ class SecureEntropy:
     draw: int = 0
 
     def __post_init__(self) -> None:
-        """Check the number of the draw."""
         _validate.whole(draw=self.draw)
 
     def generator(self, key: str) -> SecureGenerator:
@@ -184,7 +181,6 @@ class SeededNoise:
     draw: int = 0
 
     def __post_init__(self) -> None:
-        """Check the seed."""
         _validate.whole(seed=self.seed, draw=self.draw)
 
     def generator(self, key: str) -> np.random.Generator:

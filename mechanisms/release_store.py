@@ -53,7 +53,6 @@ class Charge:
     failure_probability: float
 
     def __post_init__(self) -> None:
-        """Check the failure probability."""
         _validate.number(failure_probability=self.failure_probability)
         if not 0 <= self.failure_probability < 1:
             raise ValueError(
@@ -154,12 +153,7 @@ def write_event(event: Event) -> str:
 
 
 def read_event(text: str) -> Event:
-    """Return the event that `write_event` wrote.
-
-    Raises:
-        KeyError: It is of a kind that is not known here.
-        ValueError: The text is no JSON.
-    """
+    """Return the event that `write_event` wrote."""
     fields = json.loads(text)
     kind = _EVENTS[fields.pop("name")]
     event: Event = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})

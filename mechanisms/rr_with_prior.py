@@ -66,7 +66,6 @@ class RRWithPrior:
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        """Check epsilon."""
         _validate.positive(epsilon=self.epsilon)
 
     @property

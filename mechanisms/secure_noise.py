@@ -294,11 +294,7 @@ def rounded_sum(value: float, noise_std: float, *, generator: SecureGenerator) -
 
 
 def lattice_laplace(generator: SecureGenerator, *, scale: float, shape: tuple[int, ...]) -> Floats:
-    """Draw Laplace noise of `scale`, rounded to the nearest multiples of 1 / LATTICE.
-
-    Raises:
-        ValueError: A scale out of range.
-    """
+    """Draw Laplace noise of `scale`, rounded to the nearest multiples of 1 / LATTICE."""
     _check_scale("scale", scale)
     # Division left the scale within half a unit in its last place: never less noise than is due.
     return _on_lattice(laplace, math.nextafter(scale, math.inf), shape, generator)
@@ -307,11 +303,7 @@ def lattice_laplace(generator: SecureGenerator, *, scale: float, shape: tuple[in
 def lattice_gaussian(
     generator: SecureGenerator, *, noise_std: float, shape: tuple[int, ...]
 ) -> Floats:
-    """Draw Gaussian noise of `noise_std`, rounded to the nearest multiples of 1 / LATTICE.
-
-    Raises:
-        ValueError: A standard deviation out of range.
-    """
+    """Draw Gaussian noise of `noise_std`, rounded to the nearest multiples of 1 / LATTICE."""
     _check_scale("noise_std", noise_std)
     return _on_lattice(normal, math.nextafter(noise_std, math.inf), shape, generator)
 

@@ -122,11 +122,7 @@ class LabelVault:
         store: ReleaseStore | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Lock the labels [N] away; releases and charges are kept in memory without a store.
-
-        Raises:
-            ValueError: Labels that are not whole numbers in 0..K-1, or a store of other labels.
-        """
+        """Lock the labels [N] away; releases and charges are kept in memory without a store."""
         _validate.whole(num_classes=num_classes, minimum=2)
         self._labels = _validate.labels(labels, num_classes=num_classes, secret=True)
         self._labels.setflags(write=False)
@@ -242,9 +238,6 @@ class LabelVault:
             teachers: T, at least 1; every shard gets N // T labels or one more.
             seed: Of the shuffle.
             among: The labels to divide [n], which shards number from 0; all if not given.
-
-        Raises:
-            ValueError: More teachers than labels.
         """
         _validate.whole(teachers=teachers, minimum=1)
         _validate.whole(seed=seed)
@@ -315,12 +308,7 @@ class LabelVault:
             )
 
     def epsilon(self, *, delta: float, keys: Sequence[str] | None = None) -> float:
-        """Epsilon of the worst label at `delta`, over all releases or those at `keys` only.
-
-        Raises:
-            ValueError: delta is 0 although a release is not pure, or is spent on failures alone; or
-                a key that no release has, which would otherwise count as free.
-        """
+        """Epsilon of the worst label at `delta`, over all releases or those at `keys` only."""
         charges = self.charges()
         if keys is None:
             return self._ledger.epsilon(delta=delta)

@@ -10,7 +10,7 @@
 | What does a release prove, without any model? | `audit_release` | lower bounds |
 | Is the noise of moment labels as charged? | `audit_moments` | lower bound |
 | What shows without spoiling a label, given how wrong a proxy is? | `observational_audit` | ... |
-| Is an attack better than not looking at labels at all? | `label_inference` | advantage |
+| How much better than chance can any attack guess labels? | `advantage_bound` | upper bound |
 | What do repeated PATE answers give away? | `mechanisms.pate.vote_leakage` | vote histograms |
 
 A lower bound is proof that a mechanism leaks, with the stated confidence. It is never proof that it
@@ -18,11 +18,7 @@ leaks no more: that is the provable epsilon's part. Show a bound with its `ceili
 """
 
 from labeldp.mechanisms.auditing.canaries import Canaries, CoinCanaries
-from labeldp.mechanisms.auditing.label_inference import (
-    LabelInference,
-    advantage_bound,
-    label_inference,
-)
+from labeldp.mechanisms.auditing.label_inference import advantage_bound
 from labeldp.mechanisms.auditing.memorization import (
     EpsilonInterval,
     MemorizationAudit,
@@ -72,7 +68,6 @@ __all__ = [
     "Family",
     "GaussianCurve",
     "GaussianFamily",
-    "LabelInference",
     "LaplaceFamily",
     "MemorizationAudit",
     "MomentsAudit",
@@ -90,7 +85,6 @@ __all__ = [
     "candidate_scores",
     "f_dp_lower_bound",
     "guess_counts",
-    "label_inference",
     "memorization_interval",
     "memorization_interval_from_pairs",
     "observational_audit",

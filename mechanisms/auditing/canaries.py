@@ -46,7 +46,6 @@ class Canaries:
     true_labels: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Check the arrays against each other and make them read-only."""
         size = _check_positions(self.positions)
         for name in ("labels", "true_labels"):
             shape = getattr(self, name).shape
@@ -75,9 +74,6 @@ class Canaries:
             num_canaries: M.
             seed: Seed of the draw, 0 to 2**32 - 1. It is no privacy noise, but who knows it and the
                 true labels knows the canaries' labels: an attacker must not.
-
-        Raises:
-            ValueError: Labels out of range, one class only, or more canaries than examples.
         """
         true_labels = _check_draw(labels, num_classes, num_canaries)
         generator = _legacy_generator(seed)
@@ -98,9 +94,6 @@ class Canaries:
 
         Seeds are tried in steps of 11 from `seed`; one whose positions meet an earlier block's is
         passed over. This replays the published ten blocks of one hundred.
-
-        Raises:
-            ValueError: As `draw`, or no further free block found.
         """
         _validate.whole(minimum=1, num_blocks=num_blocks)
         true_labels = _check_draw(labels, num_classes, num_canaries * num_blocks)
@@ -142,7 +135,6 @@ class CoinCanaries:
     coins: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Check the arrays against each other and make them read-only."""
         size = _check_positions(self.positions)
         if self.candidates.shape != (size, 2) or self.coins.shape != (size,):
             raise ValueError(
@@ -175,9 +167,6 @@ class CoinCanaries:
             num_classes: K, at least 2.
             num_canaries: M.
             generator: Source of positions, candidates and coins.
-
-        Raises:
-            ValueError: Labels out of range, one class only, or more canaries than examples.
         """
         true_labels = _check_draw(labels, num_classes, num_canaries)
         positions = generator.choice(true_labels.size, num_canaries, replace=False)

@@ -90,10 +90,6 @@ def memorization_interval(
         canary_labels: The wrong labels that it was trained on [N].
         true_labels: The labels that they replaced [N].
         confidence: Of each end of an interval.
-
-    Raises:
-        ValueError: A row that is no distribution, labels out of range or of another length, a
-            canary with its true label, fewer than three classes, too few canaries.
     """
     rows = _validate.probabilities(confidences, name="confidences")
     size, num_classes = rows.shape
@@ -130,9 +126,6 @@ def memorization_interval_from_pairs(
         own: Confidence in each canary's own label [N].
         others: Confidences in the other wrong labels [N, K - 2].
         confidence: Of each end of an interval.
-
-    Raises:
-        ValueError: Shapes that do not fit, too few canaries.
     """
     if own.ndim != 1 or others.ndim != 2 or len(own) != len(others) or others.shape[1] == 0:
         raise ValueError(

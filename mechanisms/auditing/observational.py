@@ -77,10 +77,6 @@ def observational_audit(
             label, where p is the law that true labels are drawn from.
         generator: Draws the proxy's labels and their order.
         confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
-
-    Raises:
-        ValueError: Rows that are no probabilities, arrays that differ in length, a proxy that gives
-            no chance to a label that was there, or too few examples whose labels differ.
     """
     _validate.non_negative(proxy_log_error=proxy_log_error)
     rows, chances, true = _checked(confidences, labels, proxy)

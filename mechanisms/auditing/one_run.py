@@ -45,10 +45,6 @@ def one_run_lower_bound(
         correct: How many of the guesses are right.
         delta: In [0, 1).
         confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
-
-    Raises:
-        ValueError: Counts that contradict each other, an argument out of range, or too few canaries
-            to prove anything at this confidence.
     """
     check_counts(canaries, guesses, correct, confidence)
     _check_delta(delta)
@@ -154,10 +150,6 @@ def one_run_audit(
         fractions: What to try, each above 0 and at most 1.
         delta: In [0, 1).
         confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
-
-    Raises:
-        ValueError: Arrays of different shapes, scores that are not finite, coins other than 0
-            and 1, too few canaries.
     """
     score = as_numpy(scores).astype(np.float64)
     coins = as_numpy(truth)
@@ -196,9 +188,6 @@ def candidate_scores(confidences: Array, candidates: Array) -> NDArray[np.float6
     Args:
         confidences: A model's probabilities on the canaries [M, K].
         candidates: The two labels of each [M, 2].
-
-    Raises:
-        ValueError: Rows that are not probabilities, labels out of range, shapes that differ.
     """
     rows = _validate.probabilities(confidences, name="confidences")
     pairs = as_numpy(candidates)

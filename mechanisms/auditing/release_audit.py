@@ -106,10 +106,6 @@ def audit_release(
         coins: The canaries.
         delta: At which epsilon is stated, in [0, 1); above 0 for Gaussian noise.
         confidence: Each bound exceeds the true epsilon with probability at most 1 - confidence.
-
-    Raises:
-        ValueError: Not one row of values for each canary, a mechanism without a family, or an
-            argument out of range.
     """
     if len(values) != coins.coins.size:
         raise ValueError(
@@ -159,9 +155,6 @@ def audit_moments(
         delta: At which epsilons are stated, in (0, 1).
         generator: Of labels, coins and the noise itself.
         confidence: Of each bound by itself.
-
-    Raises:
-        ValueError: An argument out of range, or too few canaries to prove anything.
     """
     _validate.whole(minimum=2, canaries=canaries)
     _validate.between(0, 1, delta=delta)

@@ -86,10 +86,6 @@ def tight_lower_bound(
             noise.
         delta: At which epsilon is stated, in [0, 1); above 0 for Gaussian noise.
         confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
-
-    Raises:
-        ValueError: Counts that contradict each other, an argument out of range, a family without a
-            largest ratio where R was not fixed.
     """
     check_counts(canaries, guesses, correct, confidence)
     strongest = family.channel(family.strongest)
@@ -138,9 +134,6 @@ def best_tight_bound(
         family: As in `tight_lower_bound`, and so the others.
         delta: At which epsilon is stated.
         confidence: Of the best bound; the error is divided among the tries (Bonferroni).
-
-    Raises:
-        ValueError: As `tight_lower_bound`.
     """
     counts = list(tries)
     each = 1 - (1 - confidence) / max(1, len(counts))
@@ -210,7 +203,6 @@ class RandomizedResponseCurve:
     num_classes: int
 
     def __post_init__(self) -> None:
-        """Check the number of classes."""
         _validate.whole(minimum=2, num_classes=self.num_classes)
 
     def smallest_wrong(self, epsilon: float) -> Callable[[float], float]:
@@ -235,7 +227,6 @@ class GaussianCurve:
     delta: float
 
     def __post_init__(self) -> None:
-        """Check delta."""
         _validate.between(0, 1, delta=self.delta)
 
     def smallest_wrong(self, epsilon: float) -> Callable[[float], float]:
@@ -265,9 +256,6 @@ def f_dp_lower_bound(
         correct: How many of the guesses are right.
         curve: The family.
         confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
-
-    Raises:
-        ValueError: As `one_run_lower_bound`.
     """
     check_counts(canaries, guesses, correct, confidence)
 

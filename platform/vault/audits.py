@@ -148,9 +148,6 @@ class PlantedCanaries:
             settings: How many, and which block; missing numbers are settled.
             secret: Decides the coins and their examples: the same secret, the same coins. Anyone
                 with the secret knows the coins.
-
-        Raises:
-            ValueError: More canaries than examples; labels out of range.
         """
         settings = settings.settled(num_labels=len(labels), num_classes=num_classes)
         check_room(settings, num_labels=len(labels))
@@ -205,9 +202,6 @@ class PlantedCanaries:
             delta: In [0, 1).
             curve: The family of its mechanism, if one is known.
             released: The model's only input, if that is one release of each label by itself.
-
-        Raises:
-            ValueError: Rows that are not probabilities, or not one for each canary.
         """
         if len(self.positions) == len(confidences) == 0:
             nobody = np.empty(0)
@@ -368,11 +362,7 @@ def release_figures(
 
 
 def check_room(settings: AuditSettings, *, num_labels: int) -> None:
-    """Refuse more canaries than there are examples to be canaries.
-
-    Raises:
-        ValueError: The message says how many there can be.
-    """
+    """Refuse more canaries than there are examples to be canaries."""
     if settings.spoiled > num_labels:
         raise ValueError(
             f"audit.canaries is {settings.canaries} and audit.coin_canaries is "

@@ -61,9 +61,6 @@ def start(labels: SecretLabels, **settings: Any) -> LabelHome:
 
     It stays on the driver's node, where the store is, and requests no core: it waits most of the
     time. Ray keeps the arguments, so that it can be made again if its process dies.
-
-    Raises:
-        ValueError: Raised by the home, before any trial.
     """
     here = ray.get_runtime_context().get_node_id()
     remote: Any = ray.remote(HomeActor)

@@ -139,9 +139,6 @@ class LabelHome:
             budget: The most that any label may pay.
             authority: Token of the owner, which figures and shards require; without one nobody gets
                 either.
-
-        Raises:
-            ValueError: Labels, canaries or a store that can't be used.
         """
         self._truth = labels.training.astype(np.int64)
         self._store = store = places.open_store()
@@ -295,12 +292,7 @@ class LabelHome:
         keys: Sequence[str],
         delta: float,
     ) -> None:
-        """Audit a trial's model once by its confidences on the canaries [M, K]; return nothing.
-
-        Raises:
-            ValueError: A trial that the driver has not begun, or that was audited with other
-                confidences since it began; confidences that are not probabilities.
-        """
+        """Audit a trial's model once by its confidences on the canaries [M, K]; return nothing."""
         page = self._page_of(trial)
         rows = np.ascontiguousarray(confidences)
         asked = repr((rows.shape, rows.dtype.str, (confidence, sorted(keys), delta)))
@@ -522,11 +514,7 @@ class TrialLabels:
         return np.array(self.home.canary_positions())
 
     def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:
-        """Have a model audited by its confidences on the canaries [M, K]; the driver gets figures.
-
-        Raises:
-            ValueError: It was audited with others before, or they are not probabilities.
-        """
+        """Have a model audited by its confidences on the canaries [M, K], once."""
         self.home.audit(self.trial, confidences, confidence, self.keys, delta)
 
     def _read(self, *keys: str) -> None:

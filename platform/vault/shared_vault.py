@@ -65,7 +65,6 @@ class PublicSide:
     planted: str = ""
 
     def __post_init__(self) -> None:
-        """Check `people`."""
         if self.people is None:
             return
         if self.people.shape != (self.num_labels,) or self.people.dtype.kind not in "iuU":
@@ -327,9 +326,6 @@ class FitLabels(TrialLabels):
             noise: Where noise comes from.
             audit: How many canaries of which kind are planted; None for none.
             fingerprint: Of the public features.
-
-        Raises:
-            ValueError: Labels, canaries or a vault that can't be used.
         """
         seed = noise.seed if isinstance(noise, SeededNoise) else None
         if audit is not None:  # equal labels differ by it, which is public
@@ -364,11 +360,7 @@ class FitLabels(TrialLabels):
         performance: "Performance",
         tell: Callable[[str], None],
     ) -> None:
-        """Train an ensemble's teachers here, as far as their votes are missing.
-
-        Raises:
-            ValueError: An ensemble that does not fit the data.
-        """
+        """Train an ensemble's teachers here, as far as their votes are missing."""
         from labeldp.trainers.methods.pate.teachers import TeacherVotes
 
         journal = self.home.ensemble_file(ensemble).journal()

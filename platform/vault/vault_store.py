@@ -76,10 +76,6 @@ class SqliteStore:
             salt: 32 secret bytes for a new store; random ones if not given. Stores of one salt
                 plant the same coin canaries among the same labels.
             moved: The user says that the store was moved, and that no other copy is in use.
-
-        Raises:
-            StoreUnusable: The file is not a vault store, is of a newer version, can't be written,
-                is a copy, or has forgotten what it spent.
         """
         self.path = path
         self._charges: list[Charge] = []
@@ -168,11 +164,7 @@ class SqliteStore:
             )
 
     def release(self, key: str) -> NDArray[Any] | None:
-        """Return the values stored at `key`, or None.
-
-        Raises:
-            StoreUnusable: The file is damaged.
-        """
+        """Return the values stored at `key`, or None."""
         held = self._held.get(key)
         if held is not None:
             return held
@@ -189,11 +181,7 @@ class SqliteStore:
         return values
 
     def charges(self) -> Sequence[Charge]:
-        """Return every charge so far, in order.
-
-        Raises:
-            StoreUnusable: The file is damaged.
-        """
+        """Return every charge so far, in order."""
         query = (
             "SELECT position, key, event, indices, mechanism, failure_probability FROM charges "
             "WHERE position > ? ORDER BY position"
@@ -208,11 +196,7 @@ class SqliteStore:
             return tuple(self._charges)
 
     def record(self, charge: Charge, values: NDArray[Any], *, lines: int) -> bool:
-        """Keep a charge and its release, atomically, if the ledger still has so many `lines`.
-
-        Raises:
-            StoreUnusable: The disk is full or the file can't be written; nothing is kept.
-        """
+        """Keep a charge and its release, atomically, if the ledger still has so many `lines`."""
         indices = None if charge.indices is None else _write_array(charge.indices)
         event, mechanism = write_event(charge.event), json.dumps(charge.mechanism)
         content = memoryview(_write_array(values))
@@ -255,11 +239,7 @@ def witness(path: Path) -> Path:
 
 
 def refuse_if_gone(path: Path) -> None:
-    """Refuse a new store where the witness knows of one.
-
-    Raises:
-        StoreUnusable: The store is gone.
-    """
+    """Refuse a new store where the witness knows of one."""
     there = path.exists() and path.stat().st_size > 0
     if not there and (known := _known(path)) is not None and known[1] > 0:
         raise StoreUnusable(
@@ -273,10 +253,6 @@ def _settle(connection: sqlite3.Connection, path: Path, *, moved: bool) -> tuple
 
     A new store gets its id. A store that was renamed, or whose folder was, is the same file in
     another place. Any other file in another place, or in its place, must be taken for a copy.
-
-    Raises:
-        StoreUnusable: It is a copy and was not `moved`, or the witness is gone, or knows of another
-            store or more lines.
     """
     # The file system's own number and the file's number in it. The number of a device would not
     # do: restarts give devices other ones.
@@ -381,9 +357,6 @@ class KeptLedger:
         """Return a digest of each release by its key: tells two draws of one address apart.
 
         Of a release in parts it is that of the first, in which two draws differ.
-
-        Raises:
-            StoreUnusable: The store is damaged.
         """
         with _reading(self.path) as connection:
             rows = connection.execute("SELECT key, content FROM releases")
@@ -391,11 +364,7 @@ class KeptLedger:
 
 
 def read_ledger(path: Path) -> KeptLedger:
-    """Return the ledger of the store at `path`.
-
-    Raises:
-        StoreUnusable: There is none, or it can't be read.
-    """
+    """Return the ledger of the store at `path`."""
     with _reading(path) as connection:
         version, salt, labels = connection.execute(
             "SELECT version, salt, labels FROM vault"
