@@ -15,7 +15,7 @@ Hardware: one core, about five minutes.
 import sys
 from dataclasses import replace
 
-from labeldp.mechanisms.pate.leakage_measurements import VoteBudget
+from labeldp.mechanisms.pate.vote_leakage import VoteBudget
 from labeldp.platform.studies.leakage_study import LeakageStudy, main
 from labeldp.trainers.methods.pate.attribute_inference import AdultEnsemble
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.records.kept_results import KeptResults, read_results
-from labeldp.platform.records.run_card import run_card
+from labeldp.platform.records.results import KeptResults, read_results
+from labeldp.platform.report.card import run_card
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.data.preprocessing import RowsRefused
 from labeldp.trainers.encoders.provenance import League

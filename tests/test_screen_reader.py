@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from labeldp.platform.report.report import write_report
-from tests.platform.report.test_audit_report import audited
 from tests.platform.report.test_page import comparison
+from tests.platform.report.test_report import audited
 from tests.source_tree import ROOT
 
 AXE = Path(os.environ.get("LABELDP_AXE", ROOT / "node_modules" / "axe-core" / "axe.min.js"))

@@ -4,22 +4,18 @@
 |---|---|
 | What are votes, and how do they become answers? | `votes`, `aggregators` |
 | How do answers leave the vault, what does the ledger charge? | `releases` |
-| What do answers cost for any votes, by their decisions? | `decisions`, with the table that |
+| What does a decision cost, for any votes and for these? | `decisions`, with the table that |
 | | `decision_certificate` proves |
-| What do they cost with these votes? | `accounting`, by `published_bounds` or `exact_costs` |
+| What do the answers of a run cost? | `accounting`, by `published_bounds` or `decisions` |
 | Which noise for which epsilon? | `calibration` |
-| What of a cost may be published? | `published_cost` on `sensitivity` |
-| What do repeated answers give away? | `vote_leakage`, measured in `leakage_measurements` |
+| What of a cost may be published? | `published_cost` |
+| What do repeated answers give away? | `vote_leakage` |
 """
 
 # isort: off
 from labeldp.mechanisms.pate.accounting import (
-    CheckNoise as CheckNoise,
-    PateCost as PateCost,
-    QueryCosts as QueryCosts,
     confident_gnmax_costs as confident_gnmax_costs,
     gnmax_costs as gnmax_costs,
-    lnmax_costs as lnmax_costs,
 )
 from labeldp.mechanisms.pate.aggregators import (
     ConfidentGNMax as ConfidentGNMax,
@@ -31,25 +27,20 @@ from labeldp.mechanisms.pate.decisions import (
     Accounting as Accounting,
     decision_rdp_gnmax as decision_rdp_gnmax,
     decision_rdp_threshold as decision_rdp_threshold,
-)
-from labeldp.mechanisms.pate.exact_costs import (
     exact_rdp_gnmax as exact_rdp_gnmax,
     exact_rdp_threshold as exact_rdp_threshold,
 )
 from labeldp.mechanisms.pate.published_bounds import (
     log_probability_answered as log_probability_answered,
-    log_probability_answered_per_class as log_probability_answered_per_class,
     log_q_gaussian as log_q_gaussian,
-    log_q_gaussian_exact as log_q_gaussian_exact,
     log_q_laplace as log_q_laplace,
     rdp_gnmax as rdp_gnmax,
     rdp_lnmax as rdp_lnmax,
     rdp_threshold as rdp_threshold,
 )
 from labeldp.mechanisms.pate.published_cost import (
-    ReleaseNoise as ReleaseNoise,
-    SanitizedEpsilon as SanitizedEpsilon,
-    public_order as public_order,
+    local_sensitivity_gnmax as local_sensitivity_gnmax,
+    local_sensitivity_threshold as local_sensitivity_threshold,
     release_epsilon as release_epsilon,
     smooth_sensitivity as smooth_sensitivity,
 )
@@ -57,18 +48,8 @@ from labeldp.mechanisms.pate.releases import (
     PateAnswers as PateAnswers,
     PublishedCost as PublishedCost,
 )
-from labeldp.mechanisms.pate.sensitivity import (
-    AnswerPrice as AnswerPrice,
-    ConditionsFailed as ConditionsFailed,
-    local_sensitivity_gnmax as local_sensitivity_gnmax,
-    local_sensitivity_threshold as local_sensitivity_threshold,
-)
 from labeldp.mechanisms.pate.vote_leakage import (
-    answer_jacobian as answer_jacobian,
     answer_log_probabilities as answer_log_probabilities,
-    error_rate as error_rate,
-    fit_concentration as fit_concentration,
-    queries_within_budget as queries_within_budget,
     reconstruct as reconstruct,
 )
 

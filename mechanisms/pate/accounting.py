@@ -16,20 +16,15 @@ the price for any votes (`events` of the aggregators). Equal curves are held, an
 PateCost(epsilon=0.1246..., order=68.5, answered=1.556...)
 >>> costs.realised([True, False, True], delta=1e-5).answered
 2.0
->>> cheap, correct = expected_of_settings([[240, 10]], [[150.0, 40.0, 200.0]], delta=1e-5)
->>> cheap.epsilon.round(4), cheap.answered.round(3), correct.round(3)
-(array([0.0958]), array([0.605]), array([0.605]))
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import (
@@ -38,39 +33,36 @@ from labeldp.mechanisms.accounting import (
     conversion_offsets,
     epsilon_from_rdp,
 )
-from labeldp.mechanisms.pate.decisions import Accounting, decision_rdp_gnmax
-from labeldp.mechanisms.pate.exact_costs import TabulatedCurves, exact_answers, exact_checks
+from labeldp.mechanisms.pate.decisions import (
+    Accounting,
+    TabulatedCurves,
+    decision_rdp_gnmax,
+    exact_answers,
+    exact_checks,
+)
 from labeldp.mechanisms.pate.published_bounds import (
     RenyiCurves,
     checked_noise,
     checked_orders,
     distinct,
     gaussian_curves,
-    gaussian_tail,
     laplace_curves,
     log_probability_answered,
     log_probability_answered_per_class,
     log_q_gaussian,
-    log_q_gaussian_exact,
     log_q_laplace,
     log_surprise,
-    sorted_gaps,
-    union_bound,
 )
 from labeldp.mechanisms.pate.votes import Floats, checked_counts, checked_votes
 
-#: Entries of a chunk of queries times orders: half a megabyte, so that it stays in the cache.
-_CHUNK_ENTRIES = 2**16
-#: Where the different curves fit into this many entries they are tabulated once.
-_TABLE_ENTRIES = 2**20
-#: Settings that share one pass over the curves of their answers.
-_SETTINGS_AT_ONCE = 64
+#: Entries of a chunk of queries times orders: two megabytes, so that it stays in the cache.
+_CHUNK_ENTRIES = 2**18
 
 Number = TypeVar("Number", float, Floats)
 
 
 class CheckNoise(StrEnum):
-    """What the check of Confident-GNMax adds its noise to.
+    """The counts to which the check of Confident-GNMax adds noise.
 
     ON_MAXIMUM: one noise on the largest count, which one vote moves by 1 (PATE 2018).
     PER_CLASS: a noise on every count, then the largest, as in the published code of "Antipodes of
@@ -86,10 +78,8 @@ class CheckNoise(StrEnum):
 class PateCost(Generic[Number]):
     """Cost of one run, or of many runs with an array in each field.
 
-    Attributes:
-        epsilon: At the delta that was requested.
-        order: The Renyi order that gave it.
-        answered: Queries answered: a count if realised, an expectation if expected.
+    `order` is the Renyi order that gave epsilon; `answered` counts the queries answered, by their
+    probability if the cost is the expected one.
     """
 
     epsilon: Number
@@ -98,7 +88,7 @@ class PateCost(Generic[Number]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _StepCosts:
+class _Step:
     """One step of every query: U different curves, and which of them each query has [N]."""
 
     curves: RenyiCurves | TabulatedCurves
@@ -109,35 +99,27 @@ class _StepCosts:
         per_curve = np.bincount(self.index, weights, len(self.curves)).astype(np.float64)
         used = per_curve > 0
         curves = self.curves if used.all() else self.curves.take(used)
-        total: Floats = curves.weighted_sums(per_curve[None, used], orders)[0]
-        return total
+        return curves.weighted_sum(per_curve[used], orders)
 
-    def rows(self, queries: NDArray[np.intp], orders: Floats) -> Floats:
-        """Curves of the queries at these positions [len(queries), A]."""
+    def weighted_rows(self, weights: Floats, queries: slice, orders: Floats) -> Floats:
+        """Weight times curve of these queries [len(queries), A]."""
         kinds, place = np.unique(self.index[queries], return_inverse=True)
-        return self.curves.take(kinds).rows(orders)[place]
-
-    def head(self, queries: int) -> "_StepCosts":
-        """Return the first `queries` queries."""
-        return _StepCosts(curves=self.curves, index=self.index[:queries])
+        return self.curves.take(kinds).rows(orders)[place] * weights[queries, None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QueryCosts:
     """Costs of N queries: of checking each, of answering each, and how likely it is answered.
 
-    Attributes:
-        check: Cost of the check; None for aggregators that answer everything.
-        answer: Cost of the answer, where it is given.
-        log_probability: Log probability that a query is answered [N].
+    `check` is None for aggregators that answer everything; `log_probability` is that of an answer
+    [N]. The PATE papers convert to epsilon with `Conversion.MIRONOV`.
     """
 
-    check: _StepCosts | None
-    answer: _StepCosts
+    check: _Step | None
+    answer: _Step
     log_probability: Floats
 
     def __len__(self) -> int:
-        """N."""
         return len(self.log_probability)
 
     def head(self, queries: int) -> "QueryCosts":
@@ -147,12 +129,15 @@ class QueryCosts:
                 f"queries is {queries}; costs of 1 to {len(self)} queries are known here"
             )
         return QueryCosts(
-            check=self.check and self.check.head(queries),
-            answer=self.answer.head(queries),
+            check=self.check and replace(self.check, index=self.check.index[:queries]),
+            answer=replace(self.answer, index=self.answer.index[:queries]),
             log_probability=self.log_probability[:queries],
         )
 
-    def _answered(self, answered: ArrayLike) -> Floats:
+    def _weights(self, answered: ArrayLike | None) -> Floats:
+        """How much of each answer is paid [N]: its probability, or all where it was given."""
+        if answered is None:
+            return np.asarray(np.exp(self.log_probability))
         mask = np.asarray(answered)
         if mask.dtype != np.bool_ or mask.shape != (len(self),):
             raise ValueError(
@@ -162,33 +147,50 @@ class QueryCosts:
         return mask.astype(np.float64)
 
     def _rdp(self, weights: Floats, orders: ArrayLike) -> Floats:
-        checked = checked_orders(orders)
-        ascending, back = np.unique(checked, return_inverse=True)
+        ascending, back = np.unique(checked_orders(orders), return_inverse=True)
         total = self.answer.total(weights, ascending)
         if self.check is not None:
             total += self.check.total(np.ones(len(self)), ascending)
         return total[back]
 
+    def _cost(
+        self, weights: Floats, delta: float, conversion: Conversion, orders: ArrayLike
+    ) -> PateCost[float]:
+        checked = checked_orders(orders)
+        epsilon, order = epsilon_from_rdp(checked, self._rdp(weights, checked), delta, conversion)
+        return PateCost(epsilon=epsilon, order=order, answered=float(weights.sum()))
+
     def expected_rdp(self, orders: ArrayLike = ORDERS) -> Floats:
         """Renyi curve of the expected cost [A]."""
-        return self._rdp(np.exp(self.log_probability), orders)
+        return self._rdp(self._weights(None), orders)
 
     def realised_rdp(self, answered: ArrayLike, orders: ArrayLike = ORDERS) -> Floats:
         """Renyi curve of checking every query and answering those in `answered` bool [N]: [A]."""
-        return self._rdp(self._answered(answered), orders)
+        return self._rdp(self._weights(answered), orders)
 
     def expected(
         self,
         *,
         delta: float,
+        max_answers: int | None = None,
         conversion: Conversion = Conversion.IMPROVED,
         orders: ArrayLike = ORDERS,
     ) -> PateCost[float]:
         """The papers' cost: each answer weighted with its probability. Not a guarantee.
 
-        The PATE papers used `Conversion.MIRONOV`.
+        With `max_answers` the first queries of which so many answers are expected are charged, or
+        all queries if that number is never reached.
         """
-        return self._cost(np.exp(self.log_probability), delta, conversion, orders)
+        if max_answers is None:
+            return self._cost(self._weights(None), delta, conversion, orders)
+        _validate.whole(minimum=1, max_answers=max_answers)
+        if max_answers > len(self):
+            raise ValueError(
+                f"max_answers is {max_answers}, but there are only {len(self)} queries"
+            )
+        stop = int(np.searchsorted(np.cumsum(self._weights(None)), max_answers))
+        first = self.head(min(stop + 1, len(self)))
+        return first.expected(delta=delta, conversion=conversion, orders=orders)
 
     def realised(
         self,
@@ -199,14 +201,7 @@ class QueryCosts:
         orders: ArrayLike = ORDERS,
     ) -> PateCost[float]:
         """The cost of checking every query and answering those in `answered`, bool [N]."""
-        return self._cost(self._answered(answered), delta, conversion, orders)
-
-    def _cost(
-        self, weights: Floats, delta: float, conversion: Conversion, orders: ArrayLike
-    ) -> PateCost[float]:
-        checked = checked_orders(orders)
-        epsilon, order = epsilon_from_rdp(checked, self._rdp(weights, checked), delta, conversion)
-        return PateCost(epsilon=epsilon, order=order, answered=float(weights.sum()))
+        return self._cost(self._weights(answered), delta, conversion, orders)
 
     def prefixes(
         self,
@@ -217,69 +212,38 @@ class QueryCosts:
         orders: ArrayLike = ORDERS,
     ) -> PateCost[Floats]:
         """Cost of the first query, the first two, ...: expected, or realised by `answered` [N]."""
-        weights = np.exp(self.log_probability) if answered is None else self._answered(answered)
+        steps = [(self.answer, self._weights(answered))]
+        if self.check is not None:
+            steps.append((self.check, np.ones(len(self))))
         ascending = np.unique(checked_orders(orders))
-        offsets = conversion_offsets(ascending, delta, conversion)
+        running = conversion_offsets(ascending, delta, conversion)
         epsilon, order = np.empty(len(self)), np.empty(len(self))
-        running = offsets.copy()
-        for start, costs in self._weighted_rows(weights, ascending):
+        height = max(1, _CHUNK_ENTRIES // len(ascending))
+        for start in range(0, len(self), height):
+            queries = slice(start, start + height)
+            costs, *others = (
+                step.weighted_rows(weights, queries, ascending) for step, weights in steps
+            )
+            for other in others:
+                costs += other
             for row in costs:  # faster than cumsum, which strides down each column
                 row += running
                 running = row
-            running = running.copy()
             best = costs.argmin(axis=1)
-            stop = start + len(costs)
-            epsilon[start:stop] = costs[np.arange(len(costs)), best]
-            order[start:stop] = ascending[best]
-        return PateCost(epsilon=np.maximum(epsilon, 0.0), order=order, answered=np.cumsum(weights))
-
-    def _weighted_rows(self, weights: Floats, orders: Floats) -> Iterator[tuple[int, Floats]]:
-        """Yield (first query, cost of each query of a chunk [rows, A])."""
-        steps = [(self.answer, weights)]
-        if self.check is not None:
-            steps.append((self.check, np.ones(len(self))))
-        height = max(1, _CHUNK_ENTRIES // len(orders))
-        tables = [
-            step.curves.rows(orders) if len(step.curves) * len(orders) <= _TABLE_ENTRIES else None
-            for step, _ in steps
-        ]
-        for start in range(0, len(self), height):
-            queries = np.arange(start, min(start + height, len(self)))
-            costs = np.zeros((len(queries), len(orders)))
-            for (step, step_weights), table in zip(steps, tables, strict=True):
-                part = step_weights[queries]
-                due = np.flatnonzero(part)
-                if due.size == 0:
-                    continue
-                if table is not None:
-                    rows = table[step.index[queries[due]]]
-                else:
-                    rows = step.rows(queries[due], orders)
-                rows *= part[due, None]
-                if due.size == len(queries):
-                    costs += rows
-                else:
-                    costs[due] += rows
-            yield start, costs
+            epsilon[queries] = costs[np.arange(len(costs)), best]
+            order[queries] = ascending[best]
+        answers = np.cumsum(steps[0][1])
+        return PateCost(epsilon=np.maximum(epsilon, 0.0), order=order, answered=answers)
 
 
 def gnmax_costs(
-    votes: Any,
-    *,
-    noise_std: float,
-    exact: bool = False,
-    accounting: Accounting = Accounting.COUNTS,
+    votes: Any, *, noise_std: float, accounting: Accounting = Accounting.COUNTS
 ) -> QueryCosts:
-    """Costs of GNMax, which answers every query.
-
-    With `exact` the probability of a surprise is computed by quadrature instead of bounded; exact
-    divergences, `Accounting.DECISION`, need no such probability.
-    """
+    """Costs of GNMax, which answers every query."""
     if accounting is Accounting.DECISION:
         checked_noise(noise_std=noise_std)
         return _always_answered(*exact_answers(checked_votes(votes), noise_std))
-    log_q = log_q_gaussian_exact if exact else log_q_gaussian
-    values, index = distinct(log_q(votes, noise_std))
+    values, index = distinct(log_q_gaussian(votes, noise_std))
     return _always_answered(gaussian_curves(values, noise_std), index)
 
 
@@ -290,7 +254,7 @@ def lnmax_costs(votes: Any, *, scale: float) -> QueryCosts:
 
 
 def _always_answered(curves: RenyiCurves | TabulatedCurves, index: NDArray[np.intp]) -> QueryCosts:
-    answer = _StepCosts(curves=curves, index=index)
+    answer = _Step(curves=curves, index=index)
     return QueryCosts(check=None, answer=answer, log_probability=np.zeros(len(index)))
 
 
@@ -320,114 +284,16 @@ def confident_gnmax_costs(
         )
     answer = gnmax_costs(checked, noise_std=sigma2, accounting=accounting).answer
     curves: RenyiCurves | TabulatedCurves
+    index = np.zeros(len(log_p), dtype=np.intp)
     match check_noise, accounting:
         case CheckNoise.PER_CLASS, Accounting.COUNTS:
-            curves = TabulatedCurves.of(1, lambda orders: (sigma1**-2.0 * orders)[None])
-            index = np.zeros(len(log_p), dtype=np.intp)
+            curves = TabulatedCurves(1, lambda orders: (sigma1**-2.0 * orders)[None])
         case CheckNoise.PER_CLASS, _:
-            curves = TabulatedCurves.of(1, lambda orders: decision_rdp_gnmax(sigma1, orders)[None])
-            index = np.zeros(len(log_p), dtype=np.intp)
+            curves = TabulatedCurves(1, lambda orders: decision_rdp_gnmax(sigma1, orders)[None])
         case _, Accounting.COUNTS:
             values, index = distinct(log_surprise(log_p))
             curves = gaussian_curves(values, math.sqrt(2) * sigma1)
         case _:
             curves, index = exact_checks(checked_counts(compared), threshold, sigma1)
-    check = _StepCosts(curves=curves, index=index)
+    check = _Step(curves=curves, index=index)
     return QueryCosts(check=check, answer=answer, log_probability=log_p)
-
-
-def expected_of_settings(
-    votes: Any,
-    settings: ArrayLike,
-    *,
-    delta: float,
-    max_answers: int | None = None,
-    conversion: Conversion = Conversion.IMPROVED,
-    orders: ArrayLike = ORDERS,
-) -> tuple[PateCost[Floats], Floats]:
-    """Expected cost of Confident-GNMax over all queries [S], and correct answers [S].
-
-    The same numbers as `confident_gnmax_costs(...).expected(...)` for each row (sigma1, sigma2,
-    threshold) of `settings` [S, 3]. Where more answers are expected than `max_answers`, the share
-    of the queries that yields so many is priced, as if the queries came in random order. An answer
-    counts as correct if it is the teachers' plurality; the number is a lower bound.
-    """
-    checked = _checked_settings(settings)
-    ascending = np.unique(checked_orders(orders))
-    offsets = conversion_offsets(ascending, delta, conversion)
-    merged = _MergedVotes.of(checked_votes(votes))
-    answered, correct = np.empty(len(checked)), np.empty(len(checked))
-    rdp = np.empty((len(checked), len(ascending)))
-    for sigma2 in np.unique(checked[:, 1]):
-        values, curve_of = distinct(union_bound(merged.gaps, gaussian_tail(float(sigma2))))
-        curves = gaussian_curves(values, float(sigma2))
-        sharing = np.flatnonzero(checked[:, 1] == sigma2)
-        for start in range(0, len(sharing), _SETTINGS_AT_ONCE):
-            part = sharing[start : start + _SETTINGS_AT_ONCE]
-            weights = np.empty((len(part), len(values)))
-            for row, s in enumerate(part):
-                sigma1, _, threshold = checked[s].tolist()
-                rdp[s], given = merged.checks(threshold, sigma1, ascending)
-                weights[row] = np.bincount(curve_of, weights=given, minlength=len(values))
-            rdp[part] += curves.weighted_sums(weights, ascending)
-            answered[part] = weights.sum(axis=1)
-            correct[part] = weights @ -np.expm1(values)
-    if max_answers is not None:
-        _validate.whole(minimum=1, max_answers=max_answers)
-        share = np.minimum(1.0, max_answers / np.maximum(answered, 1e-300))
-        rdp, answered, correct = rdp * share[:, None], answered * share, correct * share
-    costs = rdp + offsets
-    best = costs.argmin(axis=1)
-    epsilon = np.maximum(costs[np.arange(len(costs)), best], 0.0)
-    return PateCost(epsilon=epsilon, order=ascending[best], answered=answered), correct
-
-
-def _checked_settings(settings: ArrayLike) -> Floats:
-    array = np.asarray(settings, dtype=np.float64)
-    if array.ndim != 2 or array.shape[1] != 3 or len(array) == 0:
-        raise ValueError(
-            f"settings has shape {array.shape}; it must be [S, 3], rows (sigma1, sigma2, threshold)"
-        )
-    for s, (sigma1, sigma2, threshold) in enumerate(array.tolist()):
-        try:
-            checked_noise(sigma1=sigma1, sigma2=sigma2)
-            _validate.non_negative(threshold=threshold)
-        except ValueError as error:
-            raise ValueError(f"settings row {s}: {error}") from None
-    return array
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _MergedVotes:
-    """Votes with equal histograms merged into H, and these by their P largest counts.
-
-    gaps are [H, K - 1], `times` how often each histogram occurs [H], `peak_of` which of `peaks` [P]
-    it has [H], `peak_times` how many votes have each of them [P].
-    """
-
-    gaps: NDArray[np.int64]
-    times: NDArray[np.intp]
-    peaks: NDArray[Any]
-    peak_of: NDArray[np.intp]
-    peak_times: NDArray[Any]
-
-    @classmethod
-    def of(cls, votes: NDArray[Any]) -> "_MergedVotes":
-        histograms, times = np.unique(np.sort(votes, axis=1), axis=0, return_counts=True)
-        peaks, peak_of = np.unique(histograms[:, -1], return_inverse=True)
-        return cls(
-            gaps=sorted_gaps(histograms),
-            times=times,
-            peaks=peaks,
-            peak_of=peak_of,
-            peak_times=np.bincount(peak_of, weights=times),
-        )
-
-    def checks(self, threshold: float, sigma1: float, orders: Floats) -> tuple[Floats, Floats]:
-        """Renyi costs of all checks [A], and how many of each histogram pass on average [H]."""
-        log_p = log_ndtr((self.peaks - threshold) / sigma1)
-        surprise, kind = distinct(log_surprise(log_p))
-        multiplicity = np.bincount(kind, weights=self.peak_times).astype(np.float64)
-        check = gaussian_curves(surprise, math.sqrt(2) * sigma1)
-        rdp = check.weighted_sums(multiplicity[None], orders)[0]
-        return rdp, np.exp(log_p)[self.peak_of] * self.times

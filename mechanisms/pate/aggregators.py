@@ -2,8 +2,8 @@
 
 Papernot et al., ICLR 2017 (arXiv:1610.05755) for LNMax; "Scalable Private Learning with PATE", ICLR
 2018 (arXiv:1802.08908) for the others. Only the answers are released; -1 stands for no answer. The
-cost of answers: `events` for any votes, fit for publication; `costs` and `private_event` for these
-votes, which is less and private itself.
+cost of answers: `events` for any votes, fit for publication; `costs` for these votes, which is less
+and private itself.
 
 >>> import numpy as np
 >>> votes = np.array([[240, 10], [130, 120], [20, 230]])
@@ -16,7 +16,6 @@ array([ 0, -1,  1])
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import like
-from labeldp.mechanisms.accounting import ORDERS, Event, PureEvent, RenyiEvent
+from labeldp.mechanisms.accounting import Event, PureEvent
 from labeldp.mechanisms.pate.accounting import (
     CheckNoise,
     QueryCosts,
@@ -51,8 +50,6 @@ _CHUNK_ENTRIES = 2**20
 
 Labels = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-#: Maps a chunk of queries (a slice of the votes, and the votes there) to labels and who passed.
-Decide = Callable[[slice, NDArray[Any]], tuple[Labels, Mask]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,81 +72,12 @@ class Answers:
         return int(self.by_teachers.sum())
 
 
-def noisy_argmax(votes: NDArray[Any], noise: Floats) -> Labels:
-    """Class with the largest noisy count [N]; votes and noise [N, K]."""
-    labels: Labels = (votes + noise).argmax(axis=1).astype(np.int64)
-    return labels
-
-
-def passes_check(
-    counts: NDArray[Any],
-    normals: Floats,
-    *,
-    threshold: float,
-    sigma1: float,
-    check_noise: CheckNoise = CheckNoise.ON_MAXIMUM,
-) -> Mask:
-    """Mask of queries that pass the check of Confident-GNMax, from given standard normal draws.
-
-    counts are [N, K]; normals [N], or [N, K] with noise on every class.
-    """
-    if check_noise is CheckNoise.PER_CLASS:
-        noisy = (counts + sigma1 * normals).max(axis=1)
-    else:
-        noisy = whole_maximum(counts) + sigma1 * normals
-    passed: Mask = noisy >= threshold
-    return passed
-
-
-def respond_in_order(votes: NDArray[Any], max_answers: int | None, decide: Decide) -> Answers:
-    """Answer queries in order until teachers have given `max_answers` answers."""
-    num_queries, num_classes = votes.shape
-    wanted = num_queries if max_answers is None else max_answers
-    _validate.whole(minimum=1, max_answers=wanted)
-    if wanted > num_queries:
-        raise ValueError(
-            f"max_answers is {wanted}, but there are only {num_queries} queries; ask for fewer "
-            "answers or vote on more queries"
-        )
-    labels = np.full(num_queries, NO_ANSWER, dtype=np.int64)
-    by_teachers = np.zeros(num_queries, dtype=np.bool_)
-    given = checked = 0
-    height = max(1, _CHUNK_ENTRIES // num_classes)
-    while checked < num_queries and given < wanted:
-        stop = min(checked + height, num_queries)
-        chunk, passed = decide(slice(checked, stop), votes[checked:stop])
-        reached = np.flatnonzero(given + np.cumsum(passed) == wanted)
-        if reached.size:  # later draws of this chunk are thrown away unseen
-            stop = checked + int(reached[0]) + 1
-        size = stop - checked
-        labels[checked:stop] = chunk[:size]
-        by_teachers[checked:stop] = passed[:size]
-        given += int(passed[:size].sum())
-        checked = stop
-    return Answers(labels=labels, by_teachers=by_teachers, checked=checked)
-
-
-def _checked_totals(checked: int, answered: int) -> None:
-    _validate.whole(checked=checked, answered=answered)
-    if answered > checked:
-        raise ValueError(
-            f"answered is {answered}, but only {checked} queries were checked; a query is "
-            "answered once at most"
-        )
-
-
 class _Aggregator(ABC):
     """The interface of all aggregators; only Interactive-GNMax reads `student_scores`."""
 
     @abstractmethod
-    def events(
-        self, *, checked: int, answered: int, accounting: Accounting = Accounting.DECISION
-    ) -> tuple[Event, ...]:
-        """What happened to every label, for any votes: fit for a ledger and for publication.
-
-        `checked` are the queries looked at, all of them where there is no check; Laplace noise has
-        one price by any accounting.
-        """
+    def _events(self, checked: int, answered: int, accounting: Accounting) -> tuple[Event, ...]:
+        """See `events`."""
 
     @abstractmethod
     def _costs(
@@ -164,10 +92,26 @@ class _Aggregator(ABC):
         """Labels [N], and which queries teachers answered [N]."""
 
     def _public(self, votes: NDArray[Any], student_scores: Any) -> tuple[NDArray[Any], ...]:
-        """What is decided by beside the votes, a row per query."""
+        """Arrays beside the votes that answers depend on, a row per query."""
         if student_scores is not None:
             raise ValueError(f"{type(self).__name__} takes no student_scores; leave them out")
         return ()
+
+    def events(
+        self, *, checked: int, answered: int, accounting: Accounting = Accounting.DECISION
+    ) -> tuple[Event, ...]:
+        """Events of every label, for any votes: fit for a ledger and for publication.
+
+        `checked` are the queries looked at, all of them where there is no check. Laplace noise has
+        one price by any accounting.
+        """
+        _validate.whole(checked=checked, answered=answered)
+        if answered > checked:
+            raise ValueError(
+                f"answered is {answered}, but only {checked} queries were checked; a query is "
+                "answered once at most"
+            )
+        return self._events(checked, answered, accounting)
 
     def costs(
         self,
@@ -188,24 +132,36 @@ class _Aggregator(ABC):
         max_answers: int | None = None,
         student_scores: Any = None,
     ) -> Answers:
-        """Answer queries in order.
+        """Answer queries in order, votes [N, K], until teachers have given `max_answers` answers.
 
-        Args:
-            votes: Counts [N, K], one vote per teacher.
-            generator: Source of the noise.
-            max_answers: Stop after this many answers; queries after that are not looked at.
-            student_scores: The student's class probabilities [N, K].
-
-        Raises:
-            ValueError: Not vote counts or scores (the row is named), more answers than queries.
+        Queries after that are not looked at. `student_scores` are the student's class probabilities
+        [N, K], of Interactive-GNMax alone.
         """
-        rng, checked = as_noise_generator(generator), checked_votes(votes)
-        public = self._public(checked, student_scores)
-
-        def decide(rows: slice, part: NDArray[Any]) -> tuple[Labels, Mask]:
-            return self._decide(rng, part, *(each[rows] for each in public))
-
-        return respond_in_order(checked, max_answers, decide)
+        rng, counts = as_noise_generator(generator), checked_votes(votes)
+        public = self._public(counts, student_scores)
+        num_queries, num_classes = counts.shape
+        wanted = num_queries if max_answers is None else max_answers
+        _validate.whole(minimum=1, max_answers=wanted)
+        if wanted > num_queries:
+            raise ValueError(
+                f"max_answers is {wanted}, but there are only {num_queries} queries; ask for fewer "
+                "answers or vote on more queries"
+            )
+        labels = np.full(num_queries, NO_ANSWER, dtype=np.int64)
+        by_teachers = np.zeros(num_queries, dtype=np.bool_)
+        given = checked = 0
+        height = max(1, _CHUNK_ENTRIES // num_classes)
+        while checked < num_queries and given < wanted:
+            rows = slice(checked, checked + height)
+            chunk, passed = self._decide(rng, counts[rows], *(each[rows] for each in public))
+            reached = np.flatnonzero(given + np.cumsum(passed) == wanted)
+            # Later draws of this chunk are thrown away unseen.
+            size = int(reached[0]) + 1 if reached.size else len(chunk)
+            labels[checked : checked + size] = chunk[:size]
+            by_teachers[checked : checked + size] = passed[:size]
+            given += int(passed[:size].sum())
+            checked += size
+        return Answers(labels=labels, by_teachers=by_teachers, checked=checked)
 
     def answer(
         self,
@@ -220,20 +176,6 @@ class _Aggregator(ABC):
             votes, generator=generator, max_answers=max_answers, student_scores=student_scores
         )
         return like(answers.labels, votes)
-
-    def private_event(
-        self, votes: Any, answers: Answers, *, student_scores: Any = None
-    ) -> RenyiEvent:
-        """What the answers cost with these votes, on ORDERS: private, like the votes."""
-        costs = self.costs(votes, student_scores=student_scores)
-        if len(costs) != len(answers.labels):
-            raise ValueError(
-                f"votes has {len(costs)} rows, the answers {len(answers.labels)}; they must be "
-                "those of the same queries"
-            )
-        looked_at = costs.head(answers.checked)
-        rdp = looked_at.realised_rdp(answers.by_teachers[: answers.checked])
-        return RenyiEvent(orders=tuple(ORDERS.tolist()), rdp=tuple(rdp.tolist()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,12 +194,7 @@ class LNMax(_Aggregator):
     ) -> QueryCosts:
         return lnmax_costs(votes, scale=self.scale)
 
-    def events(
-        self, *, checked: int, answered: int, accounting: Accounting = Accounting.DECISION
-    ) -> tuple[Event, ...]:
-        """Pure events add: 2/scale per answer."""
-        del accounting
-        _checked_totals(checked, answered)
+    def _events(self, checked: int, answered: int, accounting: Accounting) -> tuple[Event, ...]:
         return (PureEvent(epsilon=2 * answered / self.scale),) if answered else ()
 
     def _decide(
@@ -266,7 +203,7 @@ class LNMax(_Aggregator):
         if isinstance(rng, SecureGenerator):
             labels = largest(votes, laplace(votes.size, generator=rng), scale=self.scale)
         else:
-            labels = noisy_argmax(votes, rng.laplace(scale=self.scale, size=votes.shape))
+            labels = (votes + rng.laplace(scale=self.scale, size=votes.shape)).argmax(axis=1)
         return labels, np.ones(len(votes), dtype=np.bool_)
 
 
@@ -286,25 +223,22 @@ class GNMax(_Aggregator):
     ) -> QueryCosts:
         return gnmax_costs(votes, noise_std=self.noise_std, accounting=accounting)
 
-    def events(
-        self, *, checked: int, answered: int, accounting: Accounting = Accounting.DECISION
-    ) -> tuple[Event, ...]:
-        """One event: a vote moves two counts of every answer by 1."""
-        _checked_totals(checked, answered)
+    def _events(self, checked: int, answered: int, accounting: Accounting) -> tuple[Event, ...]:
         return events_of([Decisions(noise_std=self.noise_std, count=answered)], accounting)
 
     def _decide(
         self, rng: NoiseGenerator, votes: NDArray[Any], *public: NDArray[Any]
     ) -> tuple[Labels, Mask]:
-        labels = _gaussian_argmax(votes, self.noise_std, rng)
+        labels = gaussian_argmax(votes, self.noise_std, rng)
         return labels, np.ones(len(votes), dtype=np.bool_)
 
 
-def _gaussian_argmax(votes: NDArray[Any], noise_std: float, rng: NoiseGenerator) -> Labels:
+def gaussian_argmax(votes: NDArray[Any], noise_std: float, rng: NoiseGenerator) -> Labels:
     """Class with the largest count [N] after Gaussian noise on every count [N, K]."""
     if isinstance(rng, SecureGenerator):
         return largest(votes, normal(votes.size, generator=rng), scale=noise_std)
-    return noisy_argmax(votes, rng.normal(scale=noise_std, size=votes.shape))
+    noisy = votes + rng.normal(scale=noise_std, size=votes.shape)
+    return np.asarray(noisy.argmax(axis=1), dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,11 +273,7 @@ class ConfidentGNMax(_Aggregator):
             accounting=accounting,
         )
 
-    def events(
-        self, *, checked: int, answered: int, accounting: Accounting = Accounting.DECISION
-    ) -> tuple[Event, ...]:
-        """One event, of all checks and all answers."""
-        _checked_totals(checked, answered)
+    def _events(self, checked: int, answered: int, accounting: Accounting) -> tuple[Event, ...]:
         moved = 2 if self.check_noise is CheckNoise.PER_CLASS else 1
         checks = Decisions(noise_std=self.sigma1, count=checked, moved=moved)
         return events_of([checks, Decisions(noise_std=self.sigma2, count=answered)], accounting)
@@ -359,21 +289,17 @@ class ConfidentGNMax(_Aggregator):
                 scale=self.sigma1,
                 threshold=self.threshold,
             )
-            passed: Mask = np.asarray(reached.reshape(looked_at.shape).any(axis=1))
-            return passed
-        shape = counts.shape if per_class else len(counts)
-        return passes_check(
-            counts,
-            rng.normal(size=shape),
-            threshold=self.threshold,
-            sigma1=self.sigma1,
-            check_noise=self.check_noise,
-        )
+            return np.asarray(reached.reshape(looked_at.shape).any(axis=1))
+        if per_class:
+            noisy = (counts + self.sigma1 * rng.normal(size=counts.shape)).max(axis=1)
+        else:
+            noisy = whole_maximum(counts) + self.sigma1 * rng.normal(size=len(counts))
+        return np.asarray(noisy >= self.threshold)
 
     def answer_passed(self, votes: NDArray[Any], passed: Mask, rng: NoiseGenerator) -> Labels:
         """Labels of the queries that passed [N], -1 for the others."""
         labels = np.full(len(votes), NO_ANSWER, dtype=np.int64)
-        labels[passed] = _gaussian_argmax(votes[passed], self.sigma2, rng)
+        labels[passed] = gaussian_argmax(votes[passed], self.sigma2, rng)
         return labels
 
     def _decide(
@@ -384,7 +310,7 @@ class ConfidentGNMax(_Aggregator):
 
 
 def surprise_counts(votes: NDArray[np.integer[Any]], student_scores: Any) -> Floats:
-    """What Interactive-GNMax checks: votes less what the student expects, in whole votes [N, K].
+    """Counts that Interactive-GNMax checks: votes less those that the student expects [N, K].
 
     The expectation T p is rounded before it is subtracted. The counts are then whole, so that one
     vote moves their maximum by 1 at most; rounding their difference in floats could move it by 2.
@@ -447,10 +373,7 @@ class InteractiveGNMax(_Aggregator):
             accounting=accounting,
         )
 
-    def events(
-        self, *, checked: int, answered: int, accounting: Accounting = Accounting.DECISION
-    ) -> tuple[Event, ...]:
-        """One event, of all checks and all answers by teachers."""
+    def _events(self, checked: int, answered: int, accounting: Accounting) -> tuple[Event, ...]:
         return self._teachers.events(checked=checked, answered=answered, accounting=accounting)
 
     def _decide(

@@ -1,7 +1,8 @@
-"""What a decision of PATE costs for any votes: less than the counts that it was made of.
+"""What a decision of PATE costs: less than the counts that it was made of.
 
-GNMax releases which noisy count is the largest, not the counts, and a check one bit. Their Renyi
-divergences are bounded here, for any votes and any number of classes, by
+GNMax releases which noisy count is the largest, not the counts, and a check one bit.
+
+**For any votes** and any number of classes their Renyi divergences are bounded by
 
     D_a <= (log(1 + kappa^2 C(kappa)) + R) / (a - 1),     kappa = d sqrt(a (a - 1)),
     R = M a (a - 1) d^3 / (6 (sqrt(a) + sqrt(a - 1))^2),
@@ -12,38 +13,49 @@ proofs are in docs/decision_accounting.md. With much noise a decision costs .637
 (answer) of what its counts do. Where the table ends (kappa above 8: order 320 at sigma 40) the
 price is that of the counts, which is never exceeded.
 
+**For the votes that were cast** the decision's distribution is computed for these votes and for
+every move of one vote, and the divergence is the largest over all moves, in both directions: about
+13 digits. Like every price that depends on votes it is private. Where the noise is so small that
+integrals leave doubles the price for any votes, which is never too small, stands in.
+
+GNMax: class k wins with probability integral of phi(x - u_k) prod_{j != k} Phi(x - u_j) dx, u the
+votes over the noise. A move changes the integrand by a factor that one table per class gives, so
+the moved distributions of a histogram are one product of matrices over a trapezoid rule, which
+converges faster than any power (a step of 0.2: 13 digits). Differences are integrated as
+differences, and divergences are sums of terms that are not negative: nothing cancels, however much
+noise there is. Threshold: two outcomes and two moves, in closed form.
+
+Time grows as U V^3 G and does not depend on the queries or the classes: U different histograms, V
+different counts in each (classes with equal counts share their outcomes and moves), G = 90 + 2.5
+(spread / noise) points. Moves that cannot be the largest at an order are not summed there.
+
 >>> decision_rdp_gnmax(240.0, [2.0, 20.0]).round(8), (np.array([2.0, 20.0]) / 240**2).round(8)
 (array([2.2250e-05, 2.2236e-04]), array([3.4720e-05, 3.4722e-04]))
+>>> from labeldp.mechanisms.accounting import epsilon_of
 >>> run = [Decisions(noise_std=800.0, count=1000, moved=1), Decisions(noise_std=240.0, count=300)]
->>> for accounting in Accounting:
-...     (event,) = events_of(run, accounting)
-...     print(accounting, round(epsilon_of([event], delta=1e-5), 3))
-decision 0.325
-counts 0.376
+>>> [round(epsilon_of(events_of(run, each), delta=1e-5), 3) for each in Accounting]
+[0.325, 0.376]
+>>> exact_rdp_gnmax([[130, 120], [240, 10]], 40.0, [2.0, 20.0]).round(9)
+array([[7.910740e-04, 7.901596e-03],
+       [6.360000e-07, 2.044800e-05]])
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.accounting import ORDERS, DecisionEvent, GaussianEvent, epsilon_of
-from labeldp.mechanisms.pate.published_bounds import checked_noise, checked_orders
-from labeldp.mechanisms.pate.votes import Floats
-
-__all__ = [
-    "Accounting",
-    "Decisions",
-    "decision_rdp_gnmax",
-    "decision_rdp_threshold",
-    "epsilon_of",
-    "events_of",
-]
+from labeldp.mechanisms.accounting import ORDERS, DecisionEvent, GaussianEvent
+from labeldp.mechanisms.pate.published_bounds import checked_noise, checked_orders, distinct
+from labeldp.mechanisms.pate.votes import Floats, checked_counts, checked_votes, whole_maximum
 
 #: kappa, C(kappa) of a check, C(kappa) of an answer, made by `decision_certificate` [105, 3].
 TABLE = np.loadtxt(Path(__file__).with_name("decision_table.csv"), delimiter=",", skiprows=1)
@@ -51,14 +63,24 @@ _KAPPA, _CHECK, _ANSWER = TABLE.T
 #: The most that a third derivative of log f_i along the vote's direction can be: twice its length
 #: to the third power, since skewness is at most 2 where densities are log-concave.
 _CHECK_THIRD, _ANSWER_THIRD = 2.0, 4 * math.sqrt(2)
+_STEP = 0.2
+#: Beyond this many standard deviations either side of all modes integrands vanish in doubles.
+_MARGIN = 9.0
+#: A factor exp(x) with x above this might leave doubles; such histograms cost what any votes do.
+_LARGEST = 300.0
+#: Shifts below this are expanded, since the difference of two logs would lose their digits.
+_TINY = 1e-6
+#: Below this a l is expanded, above that its exponential is taken together with the probability.
+_SMALL, _BIG = 1e-2, 30.0
+#: Orders at which every move is summed to see which can be the largest between them, then those.
+_COARSE = (4, 16)
 
 
 class Accounting(StrEnum):
-    """What an answer or a check of PATE is priced as.
+    """The price of an answer or a check of PATE.
 
-    DECISION: What is released: the class with the largest noisy count, or one bit. For any votes
-        `decision_rdp_gnmax` and `decision_rdp_threshold`, for given votes `exact_costs`.
-    COUNTS: The published price, of all noisy counts: for any votes that of the Gaussian mechanism,
+    DECISION: As what is released: the class with the largest noisy count, or one bit.
+    COUNTS: As all noisy counts, the published price: for any votes that of the Gaussian mechanism,
         for given votes the bounds of PATE 2018.
     """
 
@@ -68,12 +90,10 @@ class Accounting(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Decisions:
-    """A number of decisions of one kind.
+    """A number of decisions of one kind, with noise of `noise_std` on every count.
 
-    Attributes:
-        noise_std: Of the noise on every count. count: How many. moved: How many of the noisy counts
-        one vote moves: 2 for an answer and for a check with noise
-            on every class, 1 for a check of the largest count.
+    One vote moves so many of the noisy counts: 2 for an answer and for a check with noise on every
+    class, 1 for a check of the largest count.
     """
 
     noise_std: float
@@ -85,11 +105,6 @@ class Decisions:
         _validate.whole(count=self.count)
         assert self.moved in (1, 2)
 
-    @property
-    def precision(self) -> float:
-        """Squared sensitivity of all noisy counts over their variance."""
-        return self.moved * self.count / self.noise_std**2
-
     def rdp(self, orders: ArrayLike = ORDERS) -> Floats:
         """Certified Renyi divergence of the decisions, for any votes [A]."""
         once = decision_rdp_threshold if self.moved == 1 else decision_rdp_gnmax
@@ -100,18 +115,16 @@ def events_of(
     decisions: Sequence[Decisions], accounting: Accounting = Accounting.DECISION
 ) -> tuple[GaussianEvent, ...]:
     """Return the one event that these decisions are for every label, or none for no decisions."""
-    precision = sum(each.precision for each in decisions)
+    # Squared sensitivity of all noisy counts over their variance
+    precision = sum(each.moved * each.count / each.noise_std**2 for each in decisions)
     if not precision:
         return ()
     multiplier = precision**-0.5
     if accounting is Accounting.COUNTS:
         return (GaussianEvent(noise_multiplier=multiplier),)
-    rdp: Floats = np.sum([each.rdp() for each in decisions], axis=0)
-    return (
-        DecisionEvent(
-            noise_multiplier=multiplier, orders=tuple(ORDERS.tolist()), rdp=tuple(rdp.tolist())
-        ),
-    )
+    rdp = tuple(np.sum([each.rdp() for each in decisions], axis=0).tolist())
+    orders = tuple(ORDERS.tolist())
+    return (DecisionEvent(noise_multiplier=multiplier, orders=orders, rdp=rdp),)
 
 
 def decision_rdp_threshold(sigma1: float, orders: ArrayLike) -> Floats:
@@ -151,3 +164,230 @@ def _bound(shift: float, orders: Floats, log_table: Floats, third: float) -> Flo
         first = np.log1p(kappa**2 * np.exp(log_c))
     result: Floats = (first + remainder) / (orders - 1)
     return result
+
+
+class TabulatedCurves:
+    """Renyi curves of `count` kinds of query, computed once for a grid of ascending orders."""
+
+    def __init__(self, count: int, compute: Callable[[Floats], Floats]) -> None:
+        self._count = count
+        # Expected and realised costs of a run ask for the same orders.
+        self._rows = lru_cache(maxsize=1)(lambda orders: compute(np.frombuffer(orders)))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def rows(self, orders: Floats) -> Floats:
+        """Return every curve at ascending `orders` [U, A]."""
+        result: Floats = self._rows(orders.tobytes())
+        return result
+
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "TabulatedCurves":
+        """Return the curves at `index`."""
+        count = len(np.arange(self._count)[index])
+        return TabulatedCurves(count, lambda orders: self.rows(orders)[index])
+
+    def weighted_sum(self, weights: Floats, orders: Floats) -> Floats:
+        """Return weights [U] times curves [U, A] at ascending `orders`: [A]."""
+        result: Floats = weights @ self.rows(orders)
+        return result
+
+
+def exact_answers(
+    votes: NDArray[np.integer[Any]], noise_std: float
+) -> tuple[TabulatedCurves, NDArray[np.intp]]:
+    """Curves of GNMax's answers to different histograms, and which one each query has [N]."""
+    descending = -np.sort(-votes.astype(np.int64), axis=1)
+    histograms, index = np.unique(descending, axis=0, return_inverse=True)
+    curves = TabulatedCurves(len(histograms), lambda o: _answer_rows(histograms, noise_std, o))
+    return curves, index.reshape(-1)
+
+
+def exact_checks(
+    counts: NDArray[Any], threshold: float, sigma1: float
+) -> tuple[TabulatedCurves, NDArray[np.intp]]:
+    """Curves of checks of different largest counts, and which one each query has [N]."""
+    peaks, index = distinct(whole_maximum(counts))
+    x = (peaks - threshold) / sigma1
+    return TabulatedCurves(len(peaks), lambda o: _check_rows(x, 1 / sigma1, o)), index
+
+
+def exact_rdp_gnmax(votes: Any, noise_std: float, orders: ArrayLike) -> Floats:
+    """Renyi divergence of GNMax's answers at these votes, the largest over all moves [N, A].
+
+    Never above order / noise_std^2. It can exceed Theorem 6 of PATE 2018, which covers one
+    direction. With spread over noise_std^2 above some hundred it is the price for any votes.
+    """
+    checked_noise(noise_std=noise_std)
+    ascending, back = np.unique(checked_orders(orders), return_inverse=True)
+    curves, index = exact_answers(checked_votes(votes), noise_std)
+    return curves.rows(ascending)[:, back][index]
+
+
+def _answer_rows(histograms: NDArray[np.int64], noise_std: float, orders: Floats) -> Floats:
+    """The same for different histograms, counts descending [U, K], at ascending orders [U, A]."""
+    result = np.empty((len(histograms), len(orders)))
+    shift = 1 / noise_std
+    for row, histogram in enumerate(histograms):
+        spread = (histogram[0] - histogram[-1]) / noise_std
+        if shift * (spread + 2 * _MARGIN + 3 * shift) > _LARGEST:
+            result[row] = decision_rdp_gnmax(noise_std, orders)
+        else:
+            result[row] = _largest(*_moved(histogram, noise_std), orders)
+    return np.minimum(result, orders / noise_std**2)
+
+
+def _moved(histogram: NDArray[np.int64], noise_std: float) -> tuple[Floats, Floats]:
+    """Log probabilities of outcomes [M, O], and what each move adds to them [M, O].
+
+    Classes with equal counts are one outcome as far as they are not in the move: with V different
+    counts there are O = V + 2 outcomes, the classes that lose and gain the vote coming last, and
+    M <= V^2 moves that differ.
+    """
+    counts, times = np.unique(histogram, return_counts=True)
+    same = np.eye(len(counts), dtype=np.bool_)
+    loses, gains = np.nonzero((counts > 0)[:, None] & (~same | (times > 1)))
+    behind, shift = (counts - counts[-1]) / noise_std, 1 / noise_std
+    x = np.arange(behind[0] / 2 - _MARGIN - shift, _MARGIN + shift + _STEP, _STEP)
+    z = x - behind[:, None]  # [V, G]
+    log_cdf = log_ndtr(z)
+    log_mass = times @ log_cdf - log_cdf - z**2 / 2
+    largest = log_mass.max(axis=1, keepdims=True)
+    mass = np.exp(log_mass - largest)  # [V, G], scaled so that rare classes keep their digits
+    total = mass.sum(axis=1)
+    log_base = np.log(total) + largest[:, 0]
+    log_base -= np.logaddexp.reduce(log_base + np.log(times))
+    lost, gained = _log_change(z, shift)[loses], _log_change(z, -shift)[gains]  # [M, G]
+    tilts = (
+        (loses, -shift * z[loses] - shift**2 / 2 + gained),
+        (gains, shift * z[gains] - shift**2 / 2 + lost),
+    )
+
+    def means(function: Callable[[Floats], Floats]) -> Floats:
+        """Mean over each outcome's mass of a function of the factor's logarithm [M, O]."""
+        others = function(lost + gained) @ mass.T / total
+        own = [(function(tilt) * mass[who]).sum(axis=1) / total[who] for who, tilt in tilts]
+        return np.column_stack([others, *own])
+
+    change = means(np.expm1)
+    log_ratio = np.log1p(np.maximum(change, -0.5))
+    if (change < -0.5).any():  # there the factor itself keeps the digits
+        log_ratio = np.where(change < -0.5, np.log(np.maximum(means(np.exp), 1e-300)), log_ratio)
+    left = times - same[loses].astype(np.float64) - same[gains]
+    with np.errstate(divide="ignore"):  # no class of that count is left
+        others = log_base + np.log(np.maximum(left, 0.0))
+    return np.column_stack([others, log_base[loses], log_base[gains]]), log_ratio
+
+
+def _log_change(x: Floats, shift: float) -> Floats:
+    """Log Phi(x + shift) - log Phi(x)."""
+    log_cdf = log_ndtr(x)
+    if abs(shift) > _TINY:
+        return np.asarray(log_ndtr(x + shift) - log_cdf)
+    slope = np.exp(-(x**2) / 2 - log_cdf) / math.sqrt(2 * math.pi)
+    return np.asarray(shift * slope * (1 - shift * (x + slope) / 2))
+
+
+def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
+    """Largest divergence between a distribution and the moved ones, at ascending orders [A].
+
+    (order - 1) times a divergence is convex in the order and 0 at 1: chords between coarse orders
+    bound it from above, chords continued bound it from below, and a move that is below another's
+    lower bound is not summed. Log probabilities and what each move adds to them are [M, O].
+    """
+    # The first direction has the moved distribution below, the second above.
+    log_below = np.concatenate([log_base + log_ratio, log_base])
+    ratio = np.concatenate([-log_ratio, log_ratio])
+    for coarse in _COARSE:
+        if len(orders) <= coarse:
+            break
+        nodes = np.linspace(0, len(orders) - 1, coarse).astype(np.intp)
+        sums = np.log1p(_excess_sums(log_below, ratio, orders[nodes]))
+        if not np.isfinite(sums).all():
+            break
+        x, y = np.append(1.0, orders[nodes]), np.pad(sums, ((0, 0), (1, 0)))
+        move, order = _candidates(x, y, orders)
+        kept, move = np.unique(move, return_inverse=True)
+        log_below, ratio = log_below[kept], ratio[kept]
+    else:
+        summed = _excess_sums(log_below[move], ratio[move], orders[order, None])[:, 0]
+        best = np.zeros(len(orders))
+        np.maximum.at(best, order, np.log1p(summed))
+        return best / (orders - 1)
+    everything = np.log1p(_excess_sums(log_below, ratio, orders)).max(axis=0)
+    return np.asarray(everything / (orders - 1))
+
+
+def _candidates(x: Floats, y: Floats, orders: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Pairs (curve, order) of which one is the largest at that order.
+
+    x are 1 and the coarse orders [X], y convex curves there [M, X], 0 at 1.
+    """
+    cell = np.clip(np.searchsorted(x, orders, side="right") - 1, 0, len(x) - 2)
+    slope = np.diff(y, axis=1) / np.diff(x)
+    from_left, from_right = orders - x[cell], orders - x[cell + 1]
+    upper = y[:, cell] + slope[:, cell] * from_left
+    leaders = np.unique(y.argmax(axis=0))
+    y, slope = y[leaders], slope[leaders]
+    # The last cell has no neighbor to its right, the first no other bound than 0 to its left.
+    continued = y[:, cell] + slope[:, np.maximum(cell - 1, 0)] * from_left * (cell > 0)
+    last = cell == len(x) - 2
+    back = y[:, cell + 1] + slope[:, np.minimum(cell + 1, len(x) - 2)] * from_right
+    lower = np.maximum(continued, np.where(last, 0.0, back)).max(axis=0)
+    move, order = np.nonzero(upper >= lower * (1 - 1e-9))
+    return move, order
+
+
+def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats:
+    """sum_k q_k (r_k^a - a r_k + a - 1) = sum_k q_k r_k^a - 1 of distributions [M, O]: [M, A].
+
+    r_k is the probability in the distribution above over q_k, below; orders a are [A], or [M, 1]
+    for an order of its own in every row.
+    """
+    below, change = np.exp(log_below), np.expm1(np.minimum(log_ratio, _BIG))
+    above = np.exp(log_below + log_ratio)
+    total = np.zeros((len(log_below), orders.shape[-1]))
+    powers = [orders**power - orders for power in range(7)]
+    for k in range(log_below.shape[1]):
+        log_r = log_ratio[:, k, None]
+        y = orders * log_r
+        terms = np.expm1(np.minimum(y, _BIG)) - orders * change[:, k, None]
+        small = np.abs(y) < _SMALL
+        if small.any():
+            series = np.zeros_like(y)
+            for power in range(6, 1, -1):  # sum of (a^m - a) l^m / m! from m = 2
+                series = log_r / power * (series + powers[power])
+            terms = np.where(small, series * log_r, terms)
+        terms *= below[:, k, None]
+        big = y > _BIG
+        if big.any():
+            with np.errstate(over="ignore"):
+                whole = np.exp(log_below[:, k, None] + y)
+            rest = orders * above[:, k, None] - (orders - 1) * below[:, k, None]
+            terms = np.where(big, whole - rest, terms)
+        total += np.maximum(terms, 0.0)
+    return total
+
+
+def exact_rdp_threshold(votes: Any, threshold: float, sigma1: float, orders: ArrayLike) -> Floats:
+    """Renyi divergence of Confident-GNMax's check at these votes [N, A], both directions.
+
+    The largest count changes by 1 either way: all that a vote can do to it, or to the surplus over
+    a student's guess (then votes are floats, less the guess).
+    """
+    checked_noise(sigma1=sigma1)
+    _validate.non_negative(threshold=threshold)
+    curves, index = exact_checks(checked_counts(votes), threshold, sigma1)
+    return curves.rows(checked_orders(orders))[index]
+
+
+def _check_rows(x: Floats, shift: float, orders: Floats) -> Floats:
+    """Divergence of a check whose noiseless count is x above the threshold [U, A]."""
+    best = np.zeros((len(x), len(orders)))
+    sides = np.column_stack([x, -x])
+    log_base = log_ndtr(sides)
+    for step in (shift, -shift):
+        change = np.stack([_log_change(x, step), _log_change(-x, -step)], axis=1)
+        for below, ratio in ((log_base, change), (log_base + change, -change)):
+            np.maximum(best, np.log1p(_excess_sums(below, ratio, orders)), out=best)
+    return np.minimum(best / (orders - 1), orders * (shift**2 / 2))

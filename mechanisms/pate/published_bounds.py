@@ -38,9 +38,6 @@ _TINY = 1e-300
 _CHUNK_ENTRIES = 2**21
 #: Sums of probabilities below this are taken in logs.
 _SMALL_SUM = 1e-280
-#: With every rival this many standard deviations behind, the sum over classes is exact enough; and
-#: a class twice as far behind adds nothing to rivals that are nearer.
-_FAR = 40.0
 
 
 def log1mexp(x: Floats) -> Floats:
@@ -51,30 +48,21 @@ def log1mexp(x: Floats) -> Floats:
     return result
 
 
-def checked_log_probability(values: ArrayLike, name: str) -> Floats:
-    """Return log probabilities as float64 [N], or name the entry that is no log probability."""
+def _row(values: ArrayLike, name: str, good: Callable[[Floats], Any], rule: str) -> Floats:
+    """Return values as float64 [N], or raise a ValueError with the first that breaks the rule."""
     array = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"{name} has shape {array.shape}; it must be [N], at least one query")
-    bad = np.flatnonzero(~(array <= 0))
+        raise ValueError(f"{name} has shape {array.shape}; it must be a row of at least one number")
+    bad = np.flatnonzero(~good(array))
     if bad.size:
-        raise ValueError(
-            f"{name}[{bad[0]}] is {array[bad[0]]}; the log of a probability is 0 or below"
-        )
+        raise ValueError(f"{name}[{bad[0]}] is {array[bad[0]]}; {rule}")
     return array
 
 
 def checked_orders(orders: ArrayLike) -> Floats:
-    """Return Renyi orders as float64 [A], or name the one that is out of range."""
-    array = np.atleast_1d(np.asarray(orders, dtype=np.float64))
-    if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"orders has shape {array.shape}; it must be [A], at least one order")
-    bad = np.flatnonzero(~((array > 1) & np.isfinite(array)))
-    if bad.size:
-        raise ValueError(
-            f"orders[{bad[0]}] is {array[bad[0]]}; every Renyi order must be finite and above 1"
-        )
-    return array
+    """Return Renyi orders as float64 [A], or raise a ValueError with the one out of range."""
+    rule = "every Renyi order must be finite and above 1"
+    return _row(orders, "orders", lambda each: (each > 1) & np.isfinite(each), rule)
 
 
 def checked_noise(**values: float) -> None:
@@ -125,16 +113,16 @@ def laplace_tail(scale: float) -> Callable[[Floats], Floats]:
     return lambda gap: np.log((2 + gap / scale) / 4) - gap / scale
 
 
-def _chunks(array: NDArray[Any], width: int) -> Iterator[slice]:
-    height = max(1, _CHUNK_ENTRIES // max(1, width))
+def _chunks(array: NDArray[Any]) -> Iterator[slice]:
+    height = max(1, _CHUNK_ENTRIES // array.shape[1])
     for start in range(0, len(array), height):
-        yield slice(start, min(start + height, len(array)))
+        yield slice(start, start + height)
 
 
 def _log_q(votes: Any, log_tail: Callable[[Floats], Floats]) -> Floats:
     checked = checked_votes(votes)
     result = np.empty(len(checked))
-    for rows in _chunks(checked, checked.shape[1]):
+    for rows in _chunks(checked):
         result[rows] = union_bound(sorted_gaps(checked[rows]), log_tail)
     return result
 
@@ -155,40 +143,6 @@ def log_q_laplace(votes: Any, scale: float) -> Floats:
     return _log_q(votes, laplace_tail(scale))
 
 
-def log_q_gaussian_exact(votes: Any, noise_std: float) -> Floats:
-    """Log probability that GNMax does not answer with the plurality [N], by quadrature.
-
-    Never above `log_q_gaussian`, and well below it where several classes compete. Smooth
-    sensitivity is proven for the sum over classes only, so a sanitized epsilon must use
-    `log_q_gaussian`.
-    """
-    checked_noise(noise_std=noise_std)
-    checked = checked_votes(votes)
-    bound = _log_q(checked, gaussian_tail(noise_std))
-    ascending = np.sort(checked, axis=1)
-    close = (ascending[:, -1] - ascending[:, -2]) / noise_std < _FAR
-    if not close.any():
-        return bound
-    histograms, index = np.unique(ascending[close], axis=0, return_inverse=True)
-    spread = min((histograms[:, -1] - histograms[:, 0]).max() / noise_std, 2 * _FAR)
-    step = 0.2
-    # A small class and a leader meet half-way between them; beyond 9 standard deviations either
-    # side the integrand is below what a double resolves.
-    # The trapezoid rule converges faster than any power here: 0.2 leaves an error of about 1e-13.
-    grid = np.arange(-spread / 2 - 9, 9 + step, step)
-    exact = np.empty(len(histograms))
-    for rows in _chunks(histograms, histograms.shape[1] * len(grid)):
-        behind = (histograms[rows] - histograms[rows, -1:]) / noise_std
-        z = grid - behind[:, :, None]  # [rows, K, grid]
-        log_cdf = log_ndtr(z)
-        log_density = -0.5 * (z**2 + math.log(2 * math.pi))
-        joint = log_cdf.sum(axis=1, keepdims=True) + (log_density - log_cdf)[:, :-1]
-        exact[rows] = logsumexp(joint, axis=(1, 2)) + math.log(step)
-    result = bound.copy()
-    result[close] = np.minimum(exact[index.reshape(-1)], bound[close])
-    return result
-
-
 def log_probability_answered(votes: Any, threshold: float, sigma1: float) -> Floats:
     """Log probability that the largest count plus Gaussian noise reaches the threshold [N].
 
@@ -207,7 +161,7 @@ def log_probability_answered_per_class(votes: Any, threshold: float, sigma1: flo
     _validate.non_negative(threshold=threshold)
     counts = checked_counts(votes)
     result = np.empty(len(counts))
-    for rows in _chunks(counts, counts.shape[1]):
+    for rows in _chunks(counts):
         below = log_ndtr((threshold - counts[rows]) / sigma1).sum(axis=1)
         result[rows] = log1mexp(np.minimum(below, 0.0))
     return result
@@ -217,14 +171,8 @@ def log_probability_answered_per_class(votes: Any, threshold: float, sigma1: flo
 class RenyiCurves:
     """Renyi curves of U kinds of query, each by the numbers of the module's formula.
 
-    Attributes:
-        head: a, [U].
-        head_slope: A, [U].
-        tail: b, [U].
-        tail_slope: B, [U].
-        reach: Orders from which on the ceiling holds instead of the formula [U].
-        ceiling_slope: The ceiling is min(ceiling_slope * order, ceiling_cap).
-        ceiling_cap: `inf` where there is none.
+    `head` is a, `head_slope` A, `tail` b, `tail_slope` B, all [U]. From the orders `reach` [U] on
+    the ceiling holds instead of the formula: min(ceiling_slope * order, ceiling_cap).
     """
 
     head: Floats
@@ -236,7 +184,6 @@ class RenyiCurves:
     ceiling_cap: float = math.inf
 
     def __len__(self) -> int:
-        """U."""
         return len(self.head)
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "RenyiCurves":
@@ -290,15 +237,13 @@ class RenyiCurves:
             result[rows, width:] = ceiling[width:]
         return result
 
-    def weighted_sums(self, weights: Floats, orders: Floats) -> Floats:
-        """Return weights [M, U] times curves [U, A] at ascending `orders`: [M, A]."""
-        result = np.zeros((len(weights), len(orders)))
+    def weighted_sum(self, weights: Floats, orders: Floats) -> Floats:
+        """Return weights [U] times curves [U, A] at ascending `orders`: [A]."""
+        result = np.zeros(len(orders))
         ceiling = self.ceiling(orders)
         for rows, values, width in self._blocks(orders):
-            part = weights[:, rows]
-            result[:, :width] += part @ values
-            if width < len(orders):
-                result[:, width:] += part.sum(1)[:, None] * ceiling[width:]
+            result[:width] += weights[rows] @ values
+            result[width:] += weights[rows].sum() * ceiling[width:]
         return result
 
 
@@ -357,13 +302,13 @@ def distinct(log_q: Floats) -> tuple[Floats, NDArray[np.intp]]:
     return values, index
 
 
+def _log_probability(values: ArrayLike, name: str) -> Floats:
+    return _row(values, name, lambda each: each <= 0, "the log of a probability is 0 or below")
+
+
 def _every_row(curves: RenyiCurves, index: NDArray[np.intp], orders: ArrayLike) -> Floats:
-    checked = checked_orders(orders)
-    ascending, back = np.unique(checked, return_inverse=True)
-    table = curves.rows(ascending)
-    if not np.array_equal(ascending, checked):
-        table = table[:, back]
-    return table[index]
+    ascending, back = np.unique(checked_orders(orders), return_inverse=True)
+    return curves.rows(ascending)[:, back][index]
 
 
 def rdp_gnmax(log_q: ArrayLike, noise_std: float, orders: ArrayLike) -> Floats:
@@ -372,7 +317,7 @@ def rdp_gnmax(log_q: ArrayLike, noise_std: float, orders: ArrayLike) -> Floats:
     log_q [N] are bounds from `log_q_gaussian`.
     """
     checked_noise(noise_std=noise_std)
-    values, index = distinct(checked_log_probability(log_q, "log_q"))
+    values, index = distinct(_log_probability(log_q, "log_q"))
     return _every_row(gaussian_curves(values, noise_std), index, orders)
 
 
@@ -384,8 +329,7 @@ def rdp_threshold(log_p: ArrayLike, sigma1: float, orders: ArrayLike) -> Floats:
     `log_probability_answered`.
     """
     checked_noise(sigma1=sigma1)
-    log_q = log_surprise(checked_log_probability(log_p, "log_p"))
-    values, index = distinct(log_q)
+    values, index = distinct(log_surprise(_log_probability(log_p, "log_p")))
     return _every_row(gaussian_curves(values, math.sqrt(2) * sigma1), index, orders)
 
 
@@ -395,5 +339,5 @@ def rdp_lnmax(log_q: ArrayLike, scale: float, orders: ArrayLike) -> Floats:
     log_q [N] are bounds from `log_q_laplace`; one answer is 2/scale-DP.
     """
     checked_noise(scale=scale)
-    values, index = distinct(checked_log_probability(log_q, "log_q"))
+    values, index = distinct(_log_probability(log_q, "log_q"))
     return _every_row(laplace_curves(values, scale), index, orders)

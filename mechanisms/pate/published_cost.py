@@ -20,11 +20,11 @@ the check whose probabilities are taken for constants. Here instead:
 4. D is what was *realised*: every check, and the answers that were given. Which queries were
    answered is public, so given that, D depends on the votes through the prices alone.
 
-**What the number is.** It is random and known only after the answers, so it is not a guarantee but
-an upper bound, after the fact, on what this run cost: but for a probability of `tail` it is at
-least the sum of the run's Renyi costs at its order, its own price included, which is what a Renyi
-filter of that order (Feldman and Zrnic 2021) compares with a budget. A guarantee takes a budget
-fixed beforehand, or the charge for all checks and answers whatever the votes, as in the ledger.
+**Meaning.** The number is random and known only after the answers. It is not a guarantee but an
+upper bound, after the fact, on the cost of this run: but for a probability of `tail` it is at least
+the sum of the run's Renyi costs at its order, its own price included, which a Renyi filter of that
+order (Feldman and Zrnic 2021) compares with a budget. A guarantee takes a budget fixed beforehand,
+or the charge for all checks and answers for any votes, as in the ledger.
 
 With two classes D is exact, and holds for both directions of a change. With more it is the sum of
 the bounds of Theorem 6 of PATE 2018: a bound in one direction, from these votes to changed ones
@@ -32,37 +32,57 @@ the bounds of Theorem 6 of PATE 2018: a bound in one direction, from these votes
 
 Everything in `SanitizedEpsilon` may be published, and nothing else. Order, noise and tail must be
 fixed before the votes are seen, from queries, teachers, classes and the noise of the answers alone:
-`public_order` and `ReleaseNoise.public` are such rules. A second release of the same votes costs
+`public_rule` and `ReleaseNoise.public` are such rules. A second release of the same votes costs
 again.
+
+**Sensitivity.** At distance d it is the largest change of the cost over all votes that differ from
+these in at most d teachers (PATE 2018, Algorithms 3 to 5). K classes, T teachers, N queries;
+distances are 0..T-1, beyond which nothing new can be reached. The price of an answer is flat above
+some q0; one vote moves q within known bounds; and if the price and the rise that one vote can add
+to it grow with q (conditions C5 and C6), moving votes greedily finds the worst votes within any
+distance. With two classes a query's votes are one number, so the exact price is a table of T + 1
+entries, and no condition is needed. Everything is in logs: q may underflow.
+
+>>> price = AnswerPrice(noise_std=40.0, num_classes=10, order=12.5)
+>>> round(price.log_q0, 3), round(price.log_q1, 3), price.conditions(num_teachers=250)
+(-3.493, -3.6, (True, True))
+>>> sensitivity = local_sensitivity_gnmax([240, 10], 250, noise_std=40.0, order=12.5)
+>>> sensitivity.shape, round(float(sensitivity[0]), 8), round(float(sensitivity[-1]), 8)
+((250,), 2.33e-06, 0.00047055)
 
 >>> votes = np.tile([[248, 2], [235, 15]], (500, 1))
 >>> released = release_epsilon(votes, noise_std=40.0, threshold=200.0, sigma1=150.0,
 ...     delta=1e-5, order=8.0, generator=np.random.default_rng(0))
 >>> round(released.epsilon, 2), round(released.epsilon_data_independent, 2)
 (2.34, 4.54)
->>> public_order(num_queries=1500, num_answers=500, noise_std=40.0, sigma1=200.0, delta=1e-5)
-8.5
 """
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import as_numpy
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
-from labeldp.mechanisms.pate.published_bounds import checked_noise
-from labeldp.mechanisms.pate.sensitivity import (
-    BoundedPrices,
-    ExactPrices,
-    RunPrices,
-    checked_order,
+from labeldp.mechanisms.pate.decisions import (
+    decision_rdp_gnmax,
+    decision_rdp_threshold,
+    exact_rdp_gnmax,
+    exact_rdp_threshold,
 )
-from labeldp.mechanisms.pate.votes import checked_counts, checked_votes
+from labeldp.mechanisms.pate.published_bounds import (
+    checked_noise,
+    log_probability_answered,
+    log_q_gaussian,
+    rdp_gnmax,
+    rdp_threshold,
+)
+from labeldp.mechanisms.pate.votes import Floats, checked_counts, checked_votes, whole_maximum
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
     NoiseGenerator,
@@ -80,11 +100,449 @@ GUESS_SHARE = 0.1
 EXACT_GUESS_SHARE = 0.3
 #: Costs of up to 100 are computed to 1e-10 or better, and so is what one label moves them by: less
 #: than this share of a sensitivity that the least noise is made for, at multipliers of up to 100.
-_ROUNDING = 1e-5
+_ROUNDING_SHARE = 1e-5
 _LEAST_NOISE = 1e-3
+#: Points of log q at which conditions C5 and C6 are checked.
+_CONDITION_POINTS = 5_000
+#: Differences of prices carry rounding of about this many parts of the largest price.
+_ROUNDING = 1e-13
+#: Sensitivities by distance are taken in chunks of about this many entries.
+_DISTANCE_ENTRIES = 2**20
 
 
-def tail_deviations(tail: float) -> float:
+class ConditionsFailed(ValueError):
+    """The proofs behind smooth sensitivity do not cover these public parameters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerPrice:
+    """The Renyi price of one GNMax answer as a function of log q, and how one vote moves it.
+
+    q bounds the probability of a surprise. All of it follows from public parameters.
+    """
+
+    noise_std: float
+    num_classes: int
+    order: float
+
+    def __post_init__(self) -> None:
+        checked_noise(noise_std=self.noise_std)
+        _validate.whole(minimum=2, num_classes=self.num_classes)
+        checked_order(self.order)
+
+    @property
+    def flat(self) -> float:
+        """The price whatever the votes are, order / noise_std**2 (PATE 2018, Prop. 8)."""
+        return self.order / self.noise_std**2
+
+    @cached_property
+    def log_q0(self) -> float:
+        """Log of the q above which the price is flat."""
+        # The search starts below the three points beyond which Theorem 6 cannot hold.
+        inverse = 1 / self.noise_std
+        outermost = max(1 + inverse, (self.order - 0.99) * inverse, inverse)
+        high = -(outermost**2)
+
+        def below_flat(log_q: Floats) -> NDArray[np.bool_]:
+            # By more than the rounding of either, or a flat bound would pass for one below
+            return np.asarray(self._unclipped(log_q) < self.flat * (1 - _ROUNDING))
+
+        if below_flat(np.array([high]))[0]:
+            return high
+        low = 1.5 * high
+        while not below_flat(np.array([low]))[0]:
+            low *= 1.5
+        while high - low > 1e-14 * -low:
+            grid = np.linspace(low, high, 66)
+            last = int(np.flatnonzero(below_flat(grid[:-1]))[-1])
+            if (grid[last], grid[last + 1]) == (low, high):
+                break  # neighboring doubles
+            low, high = float(grid[last]), float(grid[last + 1])
+        return low
+
+    @cached_property
+    def log_q1(self) -> float:
+        """Log of the q from which one vote can reach q0."""
+        return float(self.after_a_vote(np.array([self.log_q0]), direction=-1)[0])
+
+    @cached_property
+    def largest_change(self) -> float:
+        """The most that one vote can move the price from anywhere, that at q1."""
+        return self.flat - float(self.price(np.array([self.log_q1]))[0])
+
+    def _unclipped(self, log_q: Floats) -> Floats:
+        return rdp_gnmax(log_q, self.noise_std, [self.order])[:, 0]
+
+    def price(self, log_q: Floats) -> Floats:
+        """Price at log q [N]: the data-dependent bound up to q0, and flat above."""
+        below = self._unclipped(np.minimum(log_q, self.log_q0))
+        below[log_q > self.log_q0] = self.flat
+        return below
+
+    def after_a_vote(self, log_q: Floats, *, direction: int) -> Floats:
+        """The highest (direction 1) or lowest (-1) log q that one moved vote can lead to [N].
+
+        No gap changes by more than 2 votes. That the worst is a change of all of them at equal gaps
+        follows from the concavity of y -> Phi(Phi^-1(y) + t), t > 0, and Jensen.
+        """
+        log_others = math.log(self.num_classes - 1)
+        shift = direction * math.sqrt(2) / self.noise_std
+        moved = log_others + log_ndtr(ndtri_exp(log_q - log_others) + shift)
+        return np.asarray(np.minimum(moved, 0.0))
+
+    def change(self, log_q: Floats) -> Floats:
+        """The most that one vote can move the price at log q [N] (PATE 2018, Algorithm 3)."""
+        near_q0 = (self.log_q1 <= log_q) & (log_q <= self.log_q0)
+        up = self.after_a_vote(log_q, direction=1)
+        down = self.after_a_vote(log_q, direction=-1)
+        above, here, below = np.split(self.price(np.concatenate([up, log_q, down])), 3)
+        change = np.maximum(np.maximum(above - here, here - below), 0.0)
+        return np.where(near_q0, self.largest_change, change)
+
+    def is_constant(self, *, num_teachers: int) -> bool:
+        """Whether no votes of `num_teachers` are cheaper than flat, so that nothing is secret."""
+        return bool(self._lowest_log_q(num_teachers) > self.log_q0)
+
+    def _lowest_log_q(self, num_teachers: int) -> float:
+        _validate.whole(minimum=1, num_teachers=num_teachers)
+        unanimous = np.zeros((1, self.num_classes), dtype=np.int64)
+        unanimous[0, 0] = num_teachers
+        return float(log_q_gaussian(unanimous, self.noise_std)[0])
+
+    def conditions(self, *, num_teachers: int) -> tuple[bool, bool]:
+        """Whether C5 and C6 of PATE 2018 hold, on a fine grid of log q.
+
+        C5: the price does not fall as q grows to q0. C6: the rise that one vote can add to it does
+        not fall as q grows to q1. The grid covers every q that the votes of `num_teachers` can
+        reach and one vote beyond.
+        """
+        unanimous = np.array([self._lowest_log_q(num_teachers)])
+        lowest = float(self.after_a_vote(unanimous, direction=-1)[0])
+
+        def never_falls(values: Floats) -> bool:
+            return bool((np.diff(values) >= -_ROUNDING * self.flat).all())
+
+        def grid(high: float) -> Floats:
+            # Even steps in sqrt(log 1/q), which is about even steps in the leader's lead
+            far = math.sqrt(-min(lowest, high))
+            return -(np.linspace(far, math.sqrt(-high), _CONDITION_POINTS) ** 2)
+
+        c5 = never_falls(self.price(grid(self.log_q0)))
+        log_q = grid(self.log_q1)
+        rise = self.price(self.after_a_vote(log_q, direction=1)) - self.price(log_q)
+        return c5, never_falls(rise)
+
+    def require_conditions(self, *, num_teachers: int) -> None:
+        """Refuse parameters for which C5 or C6 fails: `ConditionsFailed`."""
+        held = self.conditions(num_teachers=num_teachers)
+        if not all(held):
+            failed, meaning = "C5", "the price of an answer"
+            if held[0]:
+                failed, meaning = "C6", "the rise that one vote can add to the price"
+            raise ConditionsFailed(
+                f"condition {failed} of PATE 2018, Appendix B, fails at noise_std "
+                f"{self.noise_std:g}, {self.num_classes} classes and order {self.order:g}: "
+                f"{meaning} is not monotone in q, so the proofs do not cover its smooth "
+                "sensitivity and no sanitized epsilon can be released; a larger noise_std or a "
+                "smaller order helps"
+            )
+
+
+def checked_order(order: float) -> None:
+    """Refuse a Renyi order that is not a finite number above 1."""
+    _validate.number(order=order)
+    if not 1 < order < math.inf:
+        raise ValueError(f"order is {order!r}; a Renyi order must be a finite number above 1")
+
+
+def local_sensitivity_gnmax(
+    votes: Any, num_teachers: int, noise_std: float, order: float
+) -> Floats:
+    """Local sensitivity of the price of GNMax answers, at distances 0..T-1: [T], or [N, T].
+
+    Never falls with the distance. An upper bound (PATE 2018, Algorithms 3 to 5), valid where
+    `AnswerPrice.conditions` hold, which the publisher must have checked. votes are [K] or [N, K];
+    each row sums to `num_teachers`.
+    """
+    array = as_numpy(votes)
+    counts = checked_votes(array[None] if array.ndim == 1 else array).astype(np.int64)
+    _validate.whole(minimum=1, num_teachers=num_teachers)
+    if counts[0].sum() != num_teachers:
+        raise ValueError(
+            f"votes sum to {counts[0].sum()}, but num_teachers is {num_teachers}; every teacher "
+            "casts exactly one vote"
+        )
+    price = AnswerPrice(noise_std=noise_std, num_classes=counts.shape[1], order=order)
+    counts = -np.sort(-counts, axis=1)
+    result = np.empty((len(counts), num_teachers))
+    height = max(1, _DISTANCE_ENTRIES // (num_teachers + counts.shape[1]))
+    for start in range(0, len(counts), height):
+        rows = slice(start, start + height)
+        path = _log_q_by_distance(counts[rows], num_teachers, price)
+        known = ~np.isnan(path)
+        part = result[rows]
+        part.fill(price.largest_change)
+        part[known] = price.change(path[known])
+    return result[0] if array.ndim == 1 else result
+
+
+def _log_q_by_distance(counts: NDArray[np.int64], distances: int, price: AnswerPrice) -> Floats:
+    """Move votes, one a step, to where the price is most sensitive, all rows at once [N, T].
+
+    Returns log q at every distance, NaN from where on the largest change is charged. `counts` [N,
+    K] are descending, and overwritten.
+    """
+    result = np.full((len(counts), distances), np.nan)
+    log_q = result[:, 0] = log_q_gaussian(counts, price.noise_std)
+    rising = np.flatnonzero(log_q < price.log_q1)
+    falling = np.flatnonzero(log_q > price.log_q0)
+    for distance in range(1, distances):
+        # Below q1, take from the leader and give to the second: the fastest way up. It ends before
+        # they meet: a lead of one vote has q above exp(-(1 + 1/noise_std)^2), which q0 is not.
+        counts[rising, 0] -= 1
+        counts[rising, 1] += 1
+        # Above q0, take from the largest follower and give to the leader: the fastest way down.
+        falling = falling[counts[falling, 1] > 0]
+        followers = counts[falling, 1:]
+        last_of_largest = (followers == followers[:, :1]).sum(axis=1)  # the row stays descending
+        counts[falling, last_of_largest] -= 1
+        counts[falling, 0] += 1
+
+        moved = np.concatenate([rising, falling])
+        if not moved.size:
+            break
+        log_q = log_q_gaussian(counts[moved], price.noise_std)
+        result[moved, distance] = log_q
+        up, down = np.split(log_q, [rising.size])
+        rising = rising[up < price.log_q1]
+        falling = falling[down > price.log_q0]
+    return result
+
+
+def threshold_prices(*, num_teachers: int, threshold: float, sigma1: float, order: float) -> Floats:
+    """Price of the check of the largest count, for every such count 0..T [T+1]."""
+    whole = np.zeros((num_teachers + 1, 2))
+    whole[:, 0] = np.arange(num_teachers + 1)
+    log_p = log_probability_answered(whole, threshold, sigma1)
+    return rdp_threshold(log_p, sigma1, [order])[:, 0]
+
+
+def threshold_changes(prices: Floats) -> Floats:
+    """The most that one vote can move the price at every largest count 0..T [T+1]."""
+    steps = np.abs(np.diff(prices))
+    return np.asarray(np.maximum(np.append(steps, 0.0), np.append(0.0, steps)))
+
+
+def largest_counts(counts: NDArray[Any], *, num_teachers: int) -> NDArray[np.int64]:
+    """Largest count of every row, rounded [N], or which row's lies outside 0..T."""
+    peak = whole_maximum(counts).astype(np.int64)
+    bad = np.flatnonzero((peak < 0) | (peak > num_teachers))
+    if bad.size:
+        raise ValueError(
+            f"the largest count of votes row {bad[0]} is {counts[bad[0]].max():g}; with "
+            f"{num_teachers} teachers it must lie in 0..{num_teachers}"
+        )
+    return peak
+
+
+def local_sensitivity_threshold(
+    votes: Any, num_teachers: int, threshold: float, sigma1: float, order: float
+) -> Floats:
+    """Local sensitivity of the price of Confident-GNMax's check, by distance: [T], or [N, T].
+
+    The largest change at a largest count exactly 0..T-1 votes away (as PATE 2018 has it; it can
+    fall): one vote moves the largest count by at most 1. Sums over queries need the running
+    maximum. votes are [K] or [N, K]; for Interactive-GNMax floats, less the student's guess.
+    """
+    _validate.whole(minimum=1, num_teachers=num_teachers)
+    checked_order(order)
+    array = as_numpy(votes)
+    counts = checked_counts(array[None] if array.ndim == 1 else array)
+    prices = threshold_prices(
+        num_teachers=num_teachers, threshold=threshold, sigma1=sigma1, order=order
+    )
+    peaks = largest_counts(counts, num_teachers=num_teachers)
+    result = _changes_by_distance(threshold_changes(prices), peaks)
+    return result[0] if array.ndim == 1 else result
+
+
+def _changes_by_distance(changes: Floats, peaks: NDArray[np.int64]) -> Floats:
+    """Changes [T + 1] at largest counts exactly 0..T-1 votes away from each of `peaks` [N, T]."""
+    num_teachers = len(changes) - 1
+    distances = np.arange(num_teachers)
+    below, above = peaks[:, None] - distances, peaks[:, None] + distances
+    down = np.where(below >= 0, changes[np.maximum(below, 0)], 0.0)
+    up = np.where(above <= num_teachers, changes[np.minimum(above, num_teachers)], 0.0)
+    # The change at the last count is that at the one before it, which was reached a vote earlier.
+    new = distances < np.maximum(peaks, num_teachers - peaks)[:, None]
+    return np.where(new, np.maximum(down, up), 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundedPrices:
+    """Renyi prices of a run's checks and answers at one order, by the bounds of PATE 2018.
+
+    All but `cost` is public. `noise_std` is that of the answers, `sigma1` that of the check;
+    without `threshold` and `sigma1` nothing is checked.
+    """
+
+    num_teachers: int
+    num_classes: int
+    noise_std: float
+    order: float
+    threshold: float | None = None
+    sigma1: float | None = None
+
+    def __post_init__(self) -> None:
+        _validate.whole(minimum=1, num_teachers=self.num_teachers)
+        checked_noise(noise_std=self.noise_std)
+        checked_order(self.order)
+
+    @cached_property
+    def answer(self) -> AnswerPrice:
+        """Of one answer."""
+        return AnswerPrice(noise_std=self.noise_std, num_classes=self.num_classes, order=self.order)
+
+    @cached_property
+    def checks(self) -> Floats:
+        """Price of a check for every largest count [T + 1]; 0 where nothing is checked."""
+        if self.threshold is None or self.sigma1 is None:
+            return np.zeros(self.num_teachers + 1)
+        return self._checks(self.threshold, self.sigma1)
+
+    def _checks(self, threshold: float, sigma1: float) -> Floats:
+        return threshold_prices(
+            num_teachers=self.num_teachers, threshold=threshold, sigma1=sigma1, order=self.order
+        )
+
+    @property
+    def answers_are_constant(self) -> bool:
+        """Whether an answer costs the same for all votes."""
+        return self.answer.is_constant(num_teachers=self.num_teachers)
+
+    def _flat(self) -> tuple[float, float]:
+        """The most that an answer costs, and a check."""
+        check = self.order / (2 * self.sigma1**2) if self.sigma1 else 0.0
+        return self.answer.flat, check
+
+    def _largest_change_of_an_answer(self) -> float:
+        return self.answer.largest_change
+
+    def flat(self, *, checked: int, answered: int) -> float:
+        """The most that so many checks and answers cost with any votes."""
+        answer, check = self._flat()
+        return answer * answered + checked * check
+
+    def largest_change(self, *, checked: int, answered: int) -> float:
+        """The most by which one label can move the cost of so many, with any votes."""
+        check = float(threshold_changes(self.checks).max())
+        return answered * self._largest_change_of_an_answer() + checked * check
+
+    def cost(
+        self, votes: NDArray[Any], counts: NDArray[Any], *, answered: NDArray[np.bool_]
+    ) -> tuple[float, Floats]:
+        """Cost of a run, and how much one label can change it by distance [T]: both are secret.
+
+        The check sees `counts` [N, K]. Raises `ConditionsFailed` where sensitivities are not
+        proven.
+        """
+        rdp, sensitivity = cost_of_answers(votes, price=self.answer, answered=answered)
+        if self.threshold is None:
+            return rdp, sensitivity
+        peaks = largest_counts(counts, num_teachers=self.num_teachers)
+        kinds, multiplicity = np.unique(peaks, return_counts=True)
+        changes = threshold_changes(self.checks)
+        height = max(1, _DISTANCE_ENTRIES // self.num_teachers)
+        for start in range(0, len(kinds), height):
+            rows = slice(start, start + height)
+            by_distance = _changes_by_distance(changes, kinds[rows])
+            # When d labels changed, each query may be at any distance up to d from where it was.
+            sensitivity += multiplicity[rows] @ np.maximum.accumulate(by_distance, axis=1)
+        return rdp + float(multiplicity @ self.checks[kinds]), sensitivity
+
+
+class ExactPrices(BoundedPrices):
+    """Exact prices of two classes, for every number of votes; both directions of a change."""
+
+    @cached_property
+    def answers(self) -> Floats:
+        """Price of an answer where a class has 0..T votes [T + 1]."""
+        return np.asarray(exact_rdp_gnmax(self._histograms, self.noise_std, [self.order])[:, 0])
+
+    def _checks(self, threshold: float, sigma1: float) -> Floats:
+        found = exact_rdp_threshold(self._histograms, threshold, sigma1, [self.order])
+        return np.asarray(found[:, 0])
+
+    @property
+    def answers_are_constant(self) -> bool:
+        """Exact prices always depend on the votes."""
+        return False
+
+    def _flat(self) -> tuple[float, float]:
+        answer = float(decision_rdp_gnmax(self.noise_std, [self.order])[0])
+        if self.sigma1 is None:
+            return answer, 0.0
+        return answer, float(decision_rdp_threshold(self.sigma1, [self.order])[0])
+
+    def _largest_change_of_an_answer(self) -> float:
+        return float(threshold_changes(self.answers).max())
+
+    def cost(
+        self, votes: NDArray[Any], counts: NDArray[Any], *, answered: NDArray[np.bool_]
+    ) -> tuple[float, Floats]:
+        """See `BoundedPrices`; no condition is needed."""
+        count = votes[:, 0].astype(np.intp)
+        rdp, sensitivity = 0.0, np.zeros(self.num_teachers)
+        for prices, queries in ((self.answers, count[answered]), (self.checks, count)):
+            numbers = np.bincount(queries, minlength=self.num_teachers + 1)
+            rdp += float(numbers @ prices)
+            sensitivity += _worst_within(threshold_changes(prices), self.num_teachers) @ numbers
+        return rdp, sensitivity
+
+    @property
+    def _histograms(self) -> NDArray[np.int64]:
+        """Votes [T + 1, 2]."""
+        first = np.arange(self.num_teachers + 1)
+        return np.stack([first, self.num_teachers - first], axis=1)
+
+
+def cost_of_answers(
+    votes: NDArray[np.integer[Any]], *, price: AnswerPrice, answered: NDArray[np.bool_]
+) -> tuple[float, Floats]:
+    """Cost of the answers that were given to votes [N, K], and its sensitivity by distance [T]."""
+    num_teachers = int(votes[0].sum())
+    sensitivity = np.zeros(num_teachers)
+    rdp = price.flat * int(answered.sum())
+    if price.is_constant(num_teachers=num_teachers):
+        return rdp, sensitivity
+    price.require_conditions(num_teachers=num_teachers)
+    if answered.any():
+        descending = -np.sort(-votes[answered].astype(np.int64), axis=1)
+        histograms, multiplicity = np.unique(descending, axis=0, return_counts=True)
+        rdp = float(multiplicity @ price.price(log_q_gaussian(histograms, price.noise_std)))
+        height = max(1, _DISTANCE_ENTRIES // num_teachers)
+        for start in range(0, len(histograms), height):
+            rows = slice(start, start + height)
+            sensitivity += multiplicity[rows] @ local_sensitivity_gnmax(
+                histograms[rows], num_teachers, price.noise_std, price.order
+            )
+    return rdp, sensitivity
+
+
+def _worst_within(changes: Floats, distances: int) -> Floats:
+    """The largest change within 0..D-1 places of every number of votes [D, T + 1]."""
+    result = np.empty((distances, len(changes)))
+    worst = changes.copy()
+    for distance in range(distances):
+        result[distance] = worst
+        wider = worst.copy()
+        np.maximum(wider[1:], worst[:-1], out=wider[1:])
+        np.maximum(wider[:-1], worst[1:], out=wider[:-1])
+        worst = wider
+    return result
+
+
+def _tail_deviations(tail: float) -> float:
     """Standard deviations that a normal variable exceeds with probability tail/2."""
     return -float(ndtri(tail / 2))
 
@@ -126,7 +584,7 @@ class ReleaseNoise:
         checked_order(order)
         _validate.between(0, 1, tail=tail)
         _validate.positive(sensitivity_guess=sensitivity_guess)
-        deviations = tail_deviations(tail)
+        deviations = _tail_deviations(tail)
         multiplier = (order / (deviations * sensitivity_guess)) ** (1 / 3)
         return cls(
             beta=0.8 / (deviations * multiplier),
@@ -135,48 +593,26 @@ class ReleaseNoise:
         )
 
 
-def public_order(
-    *,
-    num_queries: int,
-    num_answers: int,
-    noise_std: float,
-    delta: float,
-    sigma1: float | None = None,
-) -> float:
-    """An order for `release_epsilon` by a rule that sees no votes.
-
-    It is best if answers cost a third of their worst case and the release order/12. `num_answers`
-    are those that are planned, not those that were given.
-    """
-    _validate.whole(minimum=1, num_queries=num_queries)
-    _validate.whole(minimum=0, num_answers=num_answers)
-    checked_noise(noise_std=noise_std)
-    _validate.between(0, 1, delta=delta)
-    slope = num_answers / noise_std**2
-    if sigma1 is not None:
-        checked_noise(sigma1=sigma1)
-        slope += num_queries / (2 * sigma1**2)
-    return _best_order(expected_slope=slope / 3, delta=delta)
-
-
 def public_rule(
     *,
     queries: int,
     answers: int,
     noise_std: float,
-    check: tuple[float, float] | None,
+    threshold: float | None = None,
+    sigma1: float | None = None,
     teachers: int,
     classes: int,
     delta: float,
 ) -> tuple[float, float]:
     """Return the Renyi order, and a guess of the smooth sensitivity at it, by public facts alone.
 
-    The guess decides how much noise is drawn, not whether the bound holds. `answers` are those that
-    are planned, not those that were given; `check` is threshold and sigma1.
+    The guess decides how much noise is drawn, not whether the bound holds. The order is best if
+    answers cost a third of their worst case and the release a twelfth of the order. `answers` are
+    those that are planned, not those that were given; `threshold` and `sigma1` are the check's.
     """
-    threshold, sigma1 = check or (None, None)
-    prices = _prices(
-        exact=classes == 2,
+    _validate.between(0, 1, delta=delta)
+    kind, share = (ExactPrices, EXACT_GUESS_SHARE) if classes == 2 else (BoundedPrices, GUESS_SHARE)
+    prices = kind(
         num_teachers=teachers,
         num_classes=classes,
         noise_std=noise_std,
@@ -184,31 +620,12 @@ def public_rule(
         threshold=threshold,
         sigma1=sigma1,
     )
-    if classes == 2:
-        # At order 2 the cost per unit of order, of which a run takes about a third.
-        slope = prices.flat(checked=queries, answered=answers) / 2
-        order, share = _best_order(expected_slope=slope / 3, delta=delta), EXACT_GUESS_SHARE
-    else:
-        order = public_order(
-            num_queries=queries,
-            num_answers=answers,
-            noise_std=noise_std,
-            sigma1=sigma1,
-            delta=delta,
-        )
-        share = GUESS_SHARE
+    # At order 2, so half of it for each unit of order.
+    expected_slope = prices.flat(checked=queries, answered=answers) / 2 / 3
+    order = 1 + math.sqrt(-math.log(delta) / (expected_slope + 1 / 12))
+    order = max(1.5, round(2 * order) / 2)
     largest = replace(prices, order=order).largest_change(checked=queries, answered=answers)
     return order, share * max(largest, 1e-12)
-
-
-def _prices(*, exact: bool, **parameters: Any) -> RunPrices:
-    return ExactPrices(**parameters) if exact else BoundedPrices(**parameters)
-
-
-def _best_order(*, expected_slope: float, delta: float) -> float:
-    """The order that is best if answers cost so much per unit of it and the release 1/12."""
-    order = 1 + math.sqrt(-math.log(delta) / (expected_slope + 1 / 12))
-    return max(1.5, round(2 * order) / 2)
 
 
 def log_smooth_sensitivity(ls_by_distance: Any, beta: float) -> float:
@@ -239,21 +656,22 @@ def smooth_sensitivity(ls_by_distance: Any, beta: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class SanitizedEpsilon:
-    """What may be published about the cost of answering; every field of it.
+    """The numbers that may be published about the cost of answering; every field of it.
 
     Attributes:
-        epsilon: An upper bound, after the fact, on what the answers and this release cost at
-        `delta`: a
-            random number, not the (epsilon, delta) of a mechanism, and with more than two classes a
-            bound in one direction only (see the module's text).
-        delta: At which costs are stated, tail included. tail: Part of delta: the probability that
-        noise broke the bound or fell short of its scale. order: The Renyi order, fixed beforehand.
-        rdp: The published upper bound on the Renyi cost of the answers. rdp_release: The Renyi cost
-        of publishing it, contained in epsilon. beta: Of the smooth sensitivity. sensitivity_bound:
-        The published upper bound on the smooth sensitivity. noise_std: Standard deviation of the
-        noise in `rdp`; 0 where nothing was secret. epsilon_data_independent: What the answers cost
-        whatever the votes (no release needed), at the
-            same order and delta. Where it is the smaller, sanitizing was not worth it.
+        epsilon: An upper bound, after the fact, on the cost of the answers and of this release at
+            `delta`: a random number, not the (epsilon, delta) of a mechanism, and with more than
+            two classes a bound in one direction only (see the module's text).
+        delta: At which costs are stated, tail included.
+        tail: Part of delta: the probability that noise broke the bound or fell short of its scale.
+        order: The Renyi order, fixed beforehand.
+        rdp: The published upper bound on the Renyi cost of the answers.
+        rdp_release: The Renyi cost of publishing it, contained in epsilon.
+        beta: Of the smooth sensitivity.
+        sensitivity_bound: The published upper bound on the smooth sensitivity.
+        noise_std: Standard deviation of the noise in `rdp`; 0 where nothing was secret.
+        epsilon_data_independent: The cost of the answers with any votes, at the same order and
+            delta (no release needed). Where it is the smaller, sanitizing was not worth it.
     """
 
     epsilon: float
@@ -271,7 +689,7 @@ class SanitizedEpsilon:
 def _widened(noise: float, generator: NoiseGenerator) -> float:
     """Secure noise that covers rounding as well: what a label moves is computed in floats."""
     if isinstance(generator, SecureGenerator):
-        return max(noise, _LEAST_NOISE) * (1 + _ROUNDING)
+        return max(noise, _LEAST_NOISE) * (1 + _ROUNDING_SHARE)
     return noise
 
 
@@ -322,10 +740,10 @@ def release_epsilon(
         threshold: Of Confident-GNMax's check; without it, nothing was checked.
         sigma1: Standard deviation of the check's one noise, with `threshold`.
         answered: Which queries were answered, boolean [N]; all unless given.
-        check_counts: What was compared with the threshold [N, K], if not the votes: for
-            Interactive-GNMax the votes less the student's (public) guess.
+        check_counts: The counts that were compared with the threshold [N, K], if not the votes:
+            for Interactive-GNMax the votes less the student's (public) guess.
         delta: In (0, 1), for everything together.
-        order: The Renyi order, fixed before the votes were seen (`public_order`).
+        order: The Renyi order, fixed before the votes were seen (`public_rule`).
         tail: The part of delta for the noise of the release; a hundredth unless given.
         noise: Fixed before the votes were seen; `ReleaseNoise.public` with a tenth of the largest
             sensitivity that any votes could have unless given.
@@ -353,8 +771,8 @@ def release_epsilon(
         raise ValueError(
             f"check_counts has shape {counts.shape} and votes {array.shape}; they must agree"
         )
-    prices = _prices(
-        exact=array.shape[1] == 2 and check_counts is None,
+    kind = ExactPrices if array.shape[1] == 2 and check_counts is None else BoundedPrices
+    prices = kind(
         num_teachers=int(array[0].sum()),
         num_classes=array.shape[1],
         noise_std=noise_std,
@@ -372,7 +790,7 @@ def release_epsilon(
     if sensitivity.any():  # otherwise all votes cost the same: nothing to hide
         # Noise is drawn in the order of the module's text: SS, then D.
         noise = noise or _usual_noise(prices, queries=len(array), tail=tail)
-        beta, deviations = noise.beta, tail_deviations(tail)
+        beta, deviations = noise.beta, _tail_deviations(tail)
         rng = as_noise_generator(generator)
         log_bound = _raised(
             log_smooth_sensitivity(sensitivity, beta),
@@ -399,7 +817,7 @@ def release_epsilon(
     )
 
 
-def _usual_noise(prices: RunPrices, *, queries: int, tail: float) -> ReleaseNoise:
+def _usual_noise(prices: BoundedPrices, *, queries: int, tail: float) -> ReleaseNoise:
     answers = 0 if prices.answers_are_constant else queries
     largest = prices.largest_change(checked=queries, answered=answers)
     return ReleaseNoise.public(

@@ -2,8 +2,8 @@
 
 Both are made of votes, so the vault draws and charges them through `release_from_votes`. Answers
 are charged with the most that was requested, all checks and all answers, whatever the votes turn
-out to be: how far a run got depends on secret votes, so a charge for what was really used would be
-a secret itself. The real cost is private, but for the number that `PublishedCost` releases with its
+out to be: how far a run got depends on secret votes, so a charge for real use would be a secret
+itself. The real cost is private, but for the number that `PublishedCost` releases with its
 own noise.
 
 >>> answers = PateAnswers(aggregator=GNMax(noise_std=40.0), queries=1000, max_answers=500)
@@ -47,7 +47,7 @@ from labeldp.mechanisms.pate.published_cost import (
 )
 from labeldp.mechanisms.randomness import AnyGenerator
 
-#: What an ensemble can be asked through.
+#: Aggregators that an ensemble can answer through.
 RequestedAggregator = Aggregator | InteractiveGNMax
 
 #: Columns of a release of answers.
@@ -76,7 +76,7 @@ class PateAnswers:
 
     @property
     def event(self) -> Event:
-        """What every label pays: for all checks and all answers that were requested."""
+        """The charge to every label: for all checks and all answers that were requested."""
         events = self.aggregator.events(checked=self.queries, answered=self.max_answers)
         assert len(events) == 1
         return events[0]
@@ -127,12 +127,13 @@ class PublishedCost:
         Laplace noise has no proof of smooth sensitivity here, per-class checks cost the same for
         all votes, and an interactive round compares what the votes alone do not tell.
         """
-        check: tuple[float, float] | None = None
+        threshold = sigma1 = None
         match answers.aggregator:
             case GNMax(noise_std=noise_std):
                 pass
             case ConfidentGNMax(check_noise=CheckNoise.ON_MAXIMUM) as confident:
-                noise_std, check = confident.sigma2, (confident.threshold, confident.sigma1)
+                noise_std = confident.sigma2
+                threshold, sigma1 = confident.threshold, confident.sigma1
             case _:
                 return None
         tail = TAIL_SHARE * delta
@@ -140,12 +141,12 @@ class PublishedCost:
             queries=answers.queries,
             answers=answers.max_answers,
             noise_std=noise_std,
-            check=check,
+            threshold=threshold,
+            sigma1=sigma1,
             teachers=teachers,
             classes=classes,
             delta=delta,
         )
-        threshold, sigma1 = check or (None, None)
         return cls(
             noise_std=noise_std,
             threshold=threshold,
@@ -163,7 +164,7 @@ class PublishedCost:
 
     @property
     def event(self) -> Event:
-        """What publishing the bound costs, beside its failure probability."""
+        """The price of publishing the bound, beside its failure probability."""
         noise = self.publishing_noise
         return composed(
             [
@@ -191,7 +192,7 @@ class PublishedCost:
         generator: AnyGenerator,
         conversion: Conversion = Conversion.IMPROVED,
     ) -> SanitizedEpsilon:
-        """Draw the bound, as `release`, with all that may be published about it."""
+        """Draw the bound, as `release`, with everything that may be published about it."""
         checked = looked_at(answers)
         return release_epsilon(
             votes[:checked],
@@ -208,13 +209,13 @@ class PublishedCost:
         )
 
     def capped(self, bound: float, answers: PateAnswers) -> float:
-        """Return the released `bound`, or what holds for any votes, if less."""
+        """Return the released `bound`, or the bound for any votes, if less."""
         return min(bound, epsilon_of_prices([answers, self], delta=self.delta))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AnsweredRequest:
-    """A request and all that its real cost depends on; private, for the votes in it.
+    """A request and everything that determines its real cost; private, for the votes in it.
 
     votes are [Q, K], the released answers [Q, 2], student scores (for Interactive-GNMax) [Q, K].
     """
@@ -267,7 +268,7 @@ def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> dict[st
 def epsilon_of_counts(
     requests: Sequence[PateAnswers], published: PublishedCost | None = None, *, delta: float
 ) -> float:
-    """What releasing the noisy counts of checks and answers would cost: the published price.
+    """The published price: the cost of releasing the noisy counts of checks and answers.
 
     A bound on the cost that is released beside them has a price of its own, which is included.
     """

@@ -1,4 +1,4 @@
-"""What repeated PATE answers give away: the histogram of the teachers' votes.
+"""Repeated PATE answers give away the histogram of the teachers' votes: the attack, and defences.
 
 Wang et al., "In Differential Privacy, There is Truth: On Vote Leakage in Ensemble Private Learning"
 (NeurIPS 2022, arXiv:2209.10732). GNMax answers one input again and again with fresh noise. How
@@ -10,36 +10,46 @@ All answer probabilities come from one shared grid of noise levels, since their 
 one factor. And they are log-concave in the votes (Prekopa), so the likelihood of the answers has
 one maximum over {votes >= 0, sum = T}, which Newton steps with a log barrier find in milliseconds.
 
+The attack lives on fresh noise. Each defence takes that away:
+
+| defence | the same input again | remaining leakage |
+|---|---|---|
+| none | new noise each time | everything: the attack works |
+| `cached` | the first answer | one answer each; needs memory for each input |
+| `key` | the same noise, from a secret key | one answer each, by every replica |
+| `limit` | new noise up to a limit, then no answer | as much as that many answers tell |
+
+All of them recognize an input by a fingerprint. An attacker that changes an input a little without
+changing the votes asks a "new" question each time, so `fingerprint` should send inputs that mean
+the same to the same bytes. Every fresh draw must be charged to the privacy budget.
+
 >>> log_q = answer_log_probabilities([100, 20, 5], noise_std=40.0)
 >>> counts = np.random.default_rng(0).multinomial(10_000, np.exp(log_q))
 >>> reconstruct(counts[None], noise_std=40.0, num_teachers=125).round(0)
 array([[99., 20.,  5.]])
 """
 
+import hashlib
+import hmac
 import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import chdtrc, gammaln, log_ndtr, logsumexp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import as_numpy
+from labeldp.mechanisms._validate import Array, as_numpy
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
+from labeldp.mechanisms.pate.aggregators import NO_ANSWER, Aggregator, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.votes import Floats
-
-__all__ = [
-    "CONCENTRATIONS",
-    "answer_jacobian",
-    "answer_log_probabilities",
-    "error_rate",
-    "fit_concentration",
-    "queries_within_budget",
-    "reconstruct",
-]
+from labeldp.mechanisms.randomness import KEY_BYTES, cryptographic_generator
 
 # The trapezoid rule converges geometrically for such smooth integrands: at a step of 0.2 standard
 # deviations and 9 of margin, log Q is off by less than 1e-13 (checked against 25-digit quadrature).
@@ -48,6 +58,8 @@ _MOST_GRID_ENTRIES = 2 * 10**7
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 #: Concentrations that `fit_concentration` tries.
 CONCENTRATIONS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+#: How often a client in good faith asks the same question.
+_REPEATS = 10
 
 
 def answer_log_probabilities(votes: ArrayLike, noise_std: float) -> Floats:
@@ -77,13 +89,9 @@ def reconstruct(
     Votes are not rounded or negative, and rows sum to `num_teachers`. A `concentration` of 0 is
     maximum likelihood; above 0, the mode under a Dirichlet prior in log-ratio coordinates, which
     `fit_concentration` learns from all inputs.
-
-    Raises:
-        ValueError: Not counts (the row is named), a row without answers, arguments out of range, or
-            answers more decided than T votes with this noise can be.
     """
     answers = _check_counts(counts)
-    _check_teachers(num_teachers)
+    _validate.whole(minimum=1, num_teachers=num_teachers)
     _validate.non_negative(concentration=concentration)
     _check_noise(noise_std, num_teachers, answers.shape[1])
     found = np.empty(answers.shape)
@@ -101,7 +109,7 @@ def fit_concentration(counts: Any, noise_std: float, num_teachers: int) -> float
     method. It helps most where each input was asked few times.
     """
     answers = _check_counts(counts)
-    _check_teachers(num_teachers)
+    _validate.whole(minimum=1, num_teachers=num_teachers)
     _check_noise(noise_std, num_teachers, answers.shape[1])
     evidence = [
         math.fsum(_log_evidence(row, noise_std, num_teachers, tried) for row in answers)
@@ -133,8 +141,7 @@ def queries_within_budget(
     """
     _validate.positive(epsilon=epsilon)
     order = np.asarray(orders, dtype=np.float64)
-    costs = aggregator.costs(np.asarray(votes)[None], Accounting.COUNTS)
-    each = costs.expected_rdp(order)
+    each = aggregator.costs(np.asarray(votes)[None], Accounting.COUNTS).expected_rdp(order)
     # n * each + offset <= epsilon at any one order is enough
     left = epsilon - conversion_offsets(order, delta, conversion)
     return max(0, int(np.floor((left / each).max())))
@@ -237,15 +244,6 @@ def _check_counts(counts: Any) -> Floats:
     return values
 
 
-def _check_teachers(num_teachers: int) -> None:
-    try:
-        _validate.whole(minimum=1, num_teachers=num_teachers)
-    except ValueError as error:
-        raise ValueError(
-            f"{error}. Answers show only how votes differ; the number of teachers gives their sum"
-        ) from None
-
-
 def _check_noise(noise_std: float, spread: float, classes: int) -> None:
     _validate.positive(noise_std=noise_std)
     if (spread / noise_std / 2 + 2 * _MARGIN) / _STEP * classes > _MOST_GRID_ENTRIES:
@@ -270,3 +268,292 @@ def _check_fit(
             f"histogram of so many votes gives it {math.exp(log_q[frequency.argmax()]):.4f}; check "
             "num_teachers and noise_std"
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defence:
+    """Treatment of an input that comes again; by default it gets new noise.
+
+    Attributes:
+        cached: Repeat the first answer, "no answer" included.
+        limit: Give at most this many answers about one input.
+        key: Secret, at least 16 bytes: the noise is a keyed hash of the input. With the key the
+            noise can be subtracted: guard it like the labels, and replace it when votes change.
+    """
+
+    cached: bool = False
+    limit: int | None = None
+    key: bytes | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.limit is not None:
+            _validate.whole(minimum=1, limit=self.limit)
+        if self.key is not None and (not isinstance(self.key, bytes) or len(self.key) < 16):
+            raise ValueError(
+                "key must be at least 16 secret bytes, such as secrets.token_bytes(32): noise from "
+                "a key that can be guessed can be subtracted"
+            )
+
+
+def exact_fingerprint(features: NDArray[Any]) -> bytes:
+    """Digest of an input's type, shape and bytes."""
+    contiguous = np.ascontiguousarray(features)
+    header = f"{contiguous.dtype.str}{contiguous.shape}".encode()
+    return hashlib.sha256(header + contiguous.tobytes()).digest()
+
+
+class AnsweringService:
+    """Answers questions about inputs from an ensemble's votes, behind one defence.
+
+    `vote` maps features [N, ...] to votes [N, K]; inputs are recognized by their `fingerprint`.
+    """
+
+    def __init__(
+        self,
+        *,
+        vote: Callable[[NDArray[Any]], NDArray[Any]],
+        aggregator: Aggregator,
+        defence: Defence,
+        generator: np.random.Generator,
+        fingerprint: Callable[[NDArray[Any]], bytes] = exact_fingerprint,
+    ) -> None:
+        self._vote = vote
+        self._aggregator = aggregator
+        self._defence = defence
+        self._generator = generator
+        self._fingerprint = fingerprint
+        self._earlier: defaultdict[bytes, list[int]] = defaultdict(list)
+        #: Number of different noise draws: what the privacy budget must pay for.
+        self.drawn = 0
+
+    def answer(self, features: Array) -> NDArray[np.int64]:
+        """Answer questions [N, ...] in order; labels [N], -1 where there is no answer."""
+        inputs = as_numpy(features)
+        if inputs.ndim == 0 or len(inputs) == 0:
+            raise ValueError(f"features has shape {inputs.shape}; at least one input is needed")
+        votes = self._vote(inputs)
+        if votes.ndim != 2 or len(votes) != len(inputs):
+            raise ValueError(
+                f"the ensemble returned votes of shape {votes.shape} for {len(inputs)} inputs; it "
+                f"must be [{len(inputs)}, K]"
+            )
+        labels = np.empty(len(inputs), dtype=np.int64)
+        for index, row in enumerate(votes):
+            labels[index] = self._answer_one(self._fingerprint(inputs[index]), row)
+        return labels
+
+    def _answer_one(self, fingerprint: bytes, votes: NDArray[Any]) -> int:
+        earlier, defence, noise = self._earlier[fingerprint], self._defence, self._generator
+        if defence.limit is not None and len(earlier) >= defence.limit:
+            label = NO_ANSWER
+        elif defence.cached and earlier:
+            label = earlier[0]
+        else:
+            if defence.key is not None:
+                digest = hmac.digest(defence.key, fingerprint, "sha256")
+                noise = cryptographic_generator(digest[:KEY_BYTES])
+            if defence.key is None or not earlier:  # keyed noise is drawn once
+                self.drawn += 1
+            label = int(self._aggregator.answer(votes[None], generator=noise)[0])
+        earlier.append(label)
+        return label
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reconstruction:
+    """How well histograms are recovered from `answers` about each input, on average.
+
+    Errors are means, by maximum likelihood and with a prior learned from all attacked inputs;
+    `milliseconds` are for one input, by maximum likelihood.
+    """
+
+    noise_std: float
+    answers: float
+    error: float
+    error_with_prior: float
+    milliseconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefenceRow:
+    """Results of the attack and of honest use behind one defence.
+
+    Attributes:
+        defence: Its name.
+        error: Mean error of the attack that asks the very same question again and again.
+        error_evaded: ... that changes the input a little each time.
+        draws: Fresh draws of noise for each attacked input: what the privacy budget pays for.
+        accuracy: Share of a client's first questions that get the votes' winner.
+        answered_again: Share of answers to a client who asks each question ten times.
+    """
+
+    defence: str
+    error: float
+    error_evaded: float
+    draws: float
+    accuracy: float
+    answered_again: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoteBudget:
+    """Budget of an attacker for one input: a Confident-GNMax service, epsilon and delta.
+
+    `threshold` and `sigma1` are those of the check.
+    """
+
+    threshold: float
+    sigma1: float
+    epsilon: float
+    delta: float
+
+
+def measure_reconstruction(
+    votes: NDArray[np.integer[Any]],
+    *,
+    noise_std: float,
+    generator: np.random.Generator,
+    answers: int | None = None,
+    budget: VoteBudget | None = None,
+    repeats: int = 5,
+) -> Reconstruction:
+    """Attack histograms [N, K], by a number of answers about each or as a budget allows.
+
+    A budget is spent at data-dependent, expected costs, as in the paper. Each input is attacked
+    `repeats` times.
+    """
+    if (answers is None) == (budget is None):
+        raise ValueError("give either answers or budget, which limits the attacker's questions")
+    _validate.whole(minimum=1, repeats=repeats)
+    teachers = _teachers(votes)
+    asked = [answers or 0] * len(votes)
+    if budget is not None:
+        service = ConfidentGNMax(threshold=budget.threshold, sigma1=budget.sigma1, sigma2=noise_std)
+        asked = [
+            queries_within_budget(row, service, epsilon=budget.epsilon, delta=budget.delta)
+            for row in votes
+        ]
+    chances = [np.exp(answer_log_probabilities(row, noise_std)) for row in votes]
+    errors, with_prior, seconds = [], [], 0.0
+    for _ in range(repeats):
+        counts = np.stack(
+            [
+                generator.multinomial(max(1, number), chance / chance.sum())
+                for number, chance in zip(asked, chances, strict=True)
+            ]
+        )
+        started = time.perf_counter()
+        found = reconstruct(counts, noise_std, teachers)
+        seconds += time.perf_counter() - started
+        concentration = fit_concentration(counts, noise_std, teachers)
+        learned = reconstruct(counts, noise_std, teachers, concentration=concentration)
+        errors.append(error_rate(found, votes).mean())
+        with_prior.append(error_rate(learned, votes).mean())
+    return Reconstruction(
+        noise_std=noise_std,
+        answers=float(np.mean(asked)),
+        error=float(np.mean(errors)),
+        error_with_prior=float(np.mean(with_prior)),
+        milliseconds=1000 * seconds / (repeats * len(votes)),
+    )
+
+
+def all_defences(*, key: bytes, limit: int = 20) -> dict[str, Defence]:
+    """Every defence by name, "none" first."""
+    return {
+        "none": Defence(),
+        "cached answers": Defence(cached=True),
+        "noise keyed by input": Defence(key=key),
+        f"at most {limit} answers": Defence(limit=limit),
+    }
+
+
+def measure_defences(
+    votes: NDArray[np.integer[Any]],
+    defences: Mapping[str, Defence],
+    *,
+    noise_std: float,
+    questions: int,
+    generator: np.random.Generator,
+    clients: int = 100,
+) -> list[DefenceRow]:
+    """Attack GNMax behind each defence, and use it as clients in good faith.
+
+    The attacker asks `questions` times about each of the histograms [N, K], the inputs; each of
+    `clients` asks a service of its own about every input.
+    """
+    _validate.whole(minimum=1, questions=questions, clients=clients)
+    teachers = _teachers(votes)
+    rows = []
+    for name, defence in defences.items():
+
+        def start(chosen: Defence) -> AnsweringService:
+            return AnsweringService(
+                vote=lambda features: votes[features[:, 0].astype(int)],
+                aggregator=GNMax(noise_std=noise_std),
+                defence=chosen,
+                generator=generator,
+            )
+
+        attacked, evaded = start(defence), start(defence)
+        errors = [
+            _attack(service, index, row, noise_std, teachers, questions, drift=drift)
+            for service, drift in ((attacked, 0.0), (evaded, 1e-6))
+            for index, row in enumerate(votes)
+        ]
+        half = len(votes)
+        # A service of its own for each client, as if keys changed: other noise.
+        firsts, again = [], []
+        for client in range(clients):
+            inputs = np.repeat(np.arange(half), _REPEATS)
+            salted = defence.key and defence.key + client.to_bytes(4, "big")
+            service = start(replace(defence, key=salted))
+            labels = service.answer(_features(inputs, drift=0.0)).reshape(half, _REPEATS)
+            firsts.append(labels[:, 0] == votes.argmax(axis=1))
+            again.append(labels != NO_ANSWER)
+        rows.append(
+            DefenceRow(
+                defence=name,
+                error=float(np.mean(errors[:half])),
+                error_evaded=float(np.mean(errors[half:])),
+                draws=attacked.drawn / half,
+                accuracy=float(np.mean(firsts)),
+                answered_again=float(np.mean(again)),
+            )
+        )
+    return rows
+
+
+def _features(inputs: NDArray[np.int64], *, drift: float) -> NDArray[np.float64]:
+    """Questions [N, 2]: which input, and a change that no teacher notices."""
+    return np.stack([inputs.astype(np.float64), drift * np.arange(len(inputs))], axis=1)
+
+
+def _attack(
+    service: AnsweringService,
+    index: int,
+    row: NDArray[Any],
+    noise_std: float,
+    teachers: int,
+    questions: int,
+    *,
+    drift: float,
+) -> float:
+    labels = service.answer(_features(np.full(questions, index), drift=drift))
+    counts = np.bincount(labels[labels != NO_ANSWER], minlength=len(row))[None]
+    try:
+        found = reconstruct(counts, noise_std, teachers)
+    except ValueError:  # so many equal answers can't be fresh ones: they are worth one
+        found = reconstruct(np.minimum(counts, 1), noise_std, teachers)
+    return float(error_rate(found, row[None])[0])
+
+
+def _teachers(votes: NDArray[Any]) -> int:
+    if votes.ndim != 2 or len(votes) == 0:
+        raise ValueError(f"votes has shape {votes.shape}; it must be [N, K], a row for each input")
+    sums = np.unique(votes.sum(axis=1))
+    if sums.size > 1:
+        raise ValueError(
+            f"votes are of {sums[0]} to {sums[-1]} teachers; every row must have as many"
+        )
+    return int(sums[0])

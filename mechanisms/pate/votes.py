@@ -30,8 +30,7 @@ _CHUNK = 2**18
 def count_votes(votes: Any, *, num_classes: int) -> NDArray[np.integer[Any]]:
     """Count votes [T, Q], a class per teacher and query: [Q, K], int16 for up to 32,767 teachers.
 
-    Raises:
-        ValueError: Votes of another shape or type, none at all, or outside 0..K-1.
+    Votes of another shape or type, or outside 0..K-1, raise a ValueError.
     """
     _validate.whole(num_classes=num_classes, minimum=2)
     array = as_numpy(votes)
@@ -62,26 +61,12 @@ def count_votes(votes: Any, *, num_classes: int) -> NDArray[np.integer[Any]]:
 
 
 def checked_votes(votes: Any, *, name: str = "votes") -> NDArray[np.integer[Any]]:
-    """Return votes of one ensemble as whole numbers [N, K], int64 if they came as floats.
-
-    Raises:
-        ValueError: Wrong shape, no query, fewer than two classes, NaN, a negative or fractional
-            count, a row without votes, or rows with different sums.
-    """
+    """Return votes of one ensemble as whole numbers [N, K], or raise a ValueError with the row."""
     array = _matrix(votes, name)
-    bad = np.flatnonzero((array < 0).any(1))
-    if bad.size:
-        raise ValueError(
-            f"{name} row {bad[0]} holds a negative count, {array[bad[0]].min()}: "
-            f"{_show(array[bad[0]])}"
-        )
+    _refuse((array < 0).any(axis=1), array, name, "holds a negative count")
     if not np.issubdtype(array.dtype, np.integer):
-        bad = np.flatnonzero((array != np.floor(array)).any(1))
-        if bad.size:
-            raise ValueError(
-                f"{name} row {bad[0]} holds a fractional count: {_show(array[bad[0]])}; every "
-                "teacher casts one whole vote (only step one of Interactive-GNMax sees fractions)"
-            )
+        fractional = (array != np.floor(array)).any(axis=1)
+        _refuse(fractional, array, name, "holds a fractional count; every vote is whole")
         if array.max() > 2**53:
             raise ValueError(f"{name} holds {array.max()}; counts above 2**53 are not exact")
         array = array.astype(np.int64)
@@ -98,14 +83,10 @@ def checked_votes(votes: Any, *, name: str = "votes") -> NDArray[np.integer[Any]
 
 
 def checked_counts(counts: Any, *, name: str = "votes") -> NDArray[Any]:
-    """Return the counts that a threshold is compared with [N, K]: votes, or votes less a guess.
+    """Return the counts that a threshold is compared with [N, K].
 
-    Integers must be votes (`checked_votes`). Floats are the votes less the guess of a student
-    (Interactive-GNMax), and may be fractional and negative.
-
-    Raises:
-        ValueError: Wrong shape, no query, fewer than two classes, NaN, or integers that are not
-            votes.
+    Integers must be votes. Floats are votes less a student's guess (Interactive-GNMax), and may be
+    fractional and negative.
     """
     array = _matrix(counts, name)
     return checked_votes(array, name=name) if np.issubdtype(array.dtype, np.integer) else array
@@ -118,18 +99,14 @@ def whole_maximum(counts: NDArray[Any]) -> Floats:
     1.5 would go to 0 and 2.
     """
     peak: Floats = counts.max(axis=1).astype(np.float64)
-    if np.issubdtype(counts.dtype, np.integer):
-        return peak
-    rounded: Floats = np.floor(peak + 0.5)
-    return rounded
+    return peak if np.issubdtype(counts.dtype, np.integer) else np.asarray(np.floor(peak + 0.5))
 
 
 def _matrix(values: Any, name: str) -> NDArray[Any]:
     array = as_numpy(values)
-    if array.dtype == np.bool_ or not np.issubdtype(array.dtype, np.number):
-        raise ValueError(f"{name} is of type {array.dtype}; it must hold counts of votes")
-    if np.iscomplexobj(array):
-        raise ValueError(f"{name} is complex; it must hold counts of votes")
+    kind = array.dtype
+    if kind == np.bool_ or not np.issubdtype(kind, np.number) or np.iscomplexobj(array):
+        raise ValueError(f"{name} is of type {kind}; it must hold counts of votes")
     if array.ndim != 2:
         raise ValueError(
             f"{name} has shape {array.shape}; it must be [N, K], a row per query and a column per "
@@ -138,15 +115,14 @@ def _matrix(values: Any, name: str) -> NDArray[Any]:
     if array.shape[0] == 0:
         raise ValueError(f"{name} is empty; at least one query is needed")
     if array.shape[1] < 2:
-        raise ValueError(
-            f"{name} has {array.shape[1]} class; at least two are needed, or nothing is voted on"
-        )
-    if not np.issubdtype(array.dtype, np.integer):
-        bad = np.flatnonzero(~np.isfinite(array).all(1))
-        if bad.size:
-            raise ValueError(f"{name} row {bad[0]} holds NaN or infinity: {_show(array[bad[0]])}")
+        raise ValueError(f"{name} has {array.shape[1]} class; a vote needs at least two")
+    if not np.issubdtype(kind, np.integer):
+        _refuse(~np.isfinite(array).all(axis=1), array, name, "holds NaN or infinity")
     return array
 
 
-def _show(row: NDArray[Any]) -> str:
-    return np.array2string(row, precision=6, threshold=8)
+def _refuse(bad: Any, array: NDArray[Any], name: str, reason: str) -> None:
+    if bad.any():
+        row = int(bad.argmax())
+        shown = np.array2string(array[row], precision=6, threshold=8)
+        raise ValueError(f"{name} row {row} {reason}: {shown}")

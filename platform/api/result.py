@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeldp.platform.api.trial_table import best_of, trial_table
-from labeldp.platform.records.kept_results import KeptResults, read_results
-from labeldp.platform.records.results import ResultsFolderError
+from labeldp.platform.records.results import KeptResults, ResultsFolderError, read_results
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from labeldp.platform.records.trial_record import TrialRecord
+    from labeldp.platform.records.results import TrialRecord
     from labeldp.trainers.models.trained_model import TrainedModel
 
 
@@ -120,9 +119,8 @@ class Result:
         """
         import pandas as pd
 
-        from labeldp.platform.report.folder_ledger import read_folder
+        from labeldp.platform.report.ledger import account_of, read_folder
         from labeldp.platform.report.ledger_words import rows
-        from labeldp.platform.report.total_ledger import account_of
 
         return pd.DataFrame(rows(account_of([read_folder(self.folder)])))
 
@@ -134,8 +132,7 @@ class Result:
         Raises:
             StoreUnusable: The vault can't be read.
         """
-        from labeldp.platform.report.folder_ledger import read_folder
-        from labeldp.platform.report.total_ledger import account_of
+        from labeldp.platform.report.ledger import account_of, read_folder
 
         total = account_of([read_folder(self.folder)]).together
         return total.epsilon, total.delta
@@ -157,7 +154,7 @@ class Result:
     def _within(self, at_epsilon: float) -> "list[TrialRecord]":
         """Finished trials that cost no more than that."""
         from labeldp.mechanisms.ledger import Budget
-        from labeldp.platform.report.folder_ledger import read_folder
+        from labeldp.platform.report.ledger import read_folder
         from labeldp.platform.report.selection import price_of, within
 
         folder = read_folder(self.folder)

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.platform.records.private_files import owner_only
-from labeldp.platform.report.folder_ledger import FolderLedger, read_folder
+from labeldp.platform.report.ledger import FolderLedger, read_folder, sweep_totals
 from labeldp.platform.report.ledger_words import sentences
-from labeldp.platform.report.page import AroundTrials
 from labeldp.platform.report.report import Report, write_report
-from labeldp.platform.report.sweep_totals import sweep_totals
 from labeldp.trainers.data.regular_files import FileRefused, open_regular
 
 
@@ -61,7 +59,8 @@ def report_folder(named: str, *, out: str | None) -> ReportFiles:
             ledger=totals_of(ledger),
             results=ledger.path,
             choose_by=ledger.results.identity.choose_by,
-            around=AroundTrials(releases=sentences(ledger.lines), running=is_held(ledger.path)),
+            releases=sentences(ledger.lines),
+            running=is_held(ledger.path),
         )
     except OSError as error:
         raise ValueError(

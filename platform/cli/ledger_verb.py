@@ -19,13 +19,13 @@ def _ledger(options: argparse.Namespace) -> Any:
     for folder in options.folders:  # the next lines take a second
         if not Path(folder).is_dir():
             raise ValueError(f"there is no folder {folder}; name the results of a sweep")
-    from labeldp.platform.report.ledger_report import ledger_report
+    from labeldp.platform.report.ledger_words import ledger_report
 
     return ledger_report(options.folders, csv=options.csv, delta=options.delta)
 
 
 def _text(report: Any) -> str:
-    return "\n".join(report.words)
+    return "\n".join(report["words"])
 
 
 VERBS = (

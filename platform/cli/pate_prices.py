@@ -20,18 +20,17 @@ from labeldp.mechanisms.pate.calibration import (
     price_of_given_answers,
 )
 from labeldp.mechanisms.pate.decisions import Accounting
+from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
     PateAnswers,
     PublishedCost,
     epsilon_of_counts,
     released_of,
 )
-from labeldp.mechanisms.pate.sensitivity import ConditionsFailed
 from labeldp.mechanisms.pate.votes import checked_votes
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform.cli.array_files import read_array
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
+from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
 
 
 def epsilon(options: argparse.Namespace) -> dict[str, Any]:
@@ -181,7 +180,7 @@ def calibrate(options: argparse.Namespace) -> dict[str, Any]:
         "sigma2": found.aggregator.sigma2,
         "answer": options.answer,
         "epsilon": found.epsilon,
-        "delta": found.delta,
+        "delta": options.delta,
         "chosen_from_votes": found.chosen_from_votes,
     }
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.platform.cli.raw_row_files import read_rows
-from labeldp.platform.records.kept_models import DESCRIPTION
-from labeldp.platform.records.mlflow_model import prediction_columns
+from labeldp.platform.records.kept_models import DESCRIPTION, prediction_columns
 from labeldp.platform.records.private_files import replacing
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.trainers.data.columns import ColumnsIgnored
 from labeldp.trainers.encoders.provenance import FeatureProvenance, checked_record
 from labeldp.trainers.models.trained_model import load_model

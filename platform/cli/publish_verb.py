@@ -35,20 +35,18 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _publish(options: argparse.Namespace) -> Any:
     if not Path(options.results).is_dir():  # the next lines take seconds
         raise ValueError(f"there is no folder {options.results}; name the results of a sweep")
-    from labeldp.platform.report.public_folder import PublishRequest, publish
+    from labeldp.platform.report.publish import publish
     from labeldp.platform.report.selection import Reservation
     from labeldp.platform.sweep.accuracy_figures import ChooseBy
 
     return publish(
-        PublishRequest(
-            results=Path(options.results),
-            trial=options.trial,
-            to=Path(options.to),
-            at_epsilon=options.at_epsilon,
-            choose_by=ChooseBy(options.choose_by) if options.choose_by else None,
-            accepted=frozenset(Reservation(each) for each in options.accept),
-            with_model=not options.without_model,
-        )
+        Path(options.results),
+        trial=options.trial,
+        to=Path(options.to),
+        at_epsilon=options.at_epsilon,
+        choose_by=ChooseBy(options.choose_by) if options.choose_by else None,
+        accepted=frozenset(Reservation(each) for each in options.accept),
+        with_model=not options.without_model,
     )
 
 

@@ -11,7 +11,7 @@ from labeldp.trainers.data.regular_files import open_regular
 if TYPE_CHECKING:
     from labeldp.platform.cli.folder_report import ReportFiles
     from labeldp.platform.cli.tables import Table
-    from labeldp.platform.report.public_report import PublicReport
+    from labeldp.platform.report.publish import PublicReport
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +75,7 @@ def _public(options: argparse.Namespace) -> Any:
             "the public edition is made of a results folder and has a folder of its own, so that "
             "nothing else goes out with it: labeldp report RESULTS --edition public --out DIR"
         )
-    from labeldp.platform.report.public_report import public_report
+    from labeldp.platform.report.publish import public_report
 
     return public_report(Path(options.experiment), to=Path(options.out))
 

@@ -22,9 +22,8 @@ from labeldp.platform.records.tracking_address import (
     default_uri,
     shown,
 )
-from labeldp.platform.report.folder_ledger import FolderLedger, read_folder
+from labeldp.platform.report.ledger import FolderLedger, read_folder
 from labeldp.platform.report.ledger_words import sentences
-from labeldp.platform.report.page import AroundTrials
 from labeldp.platform.report.report import write_report
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 
@@ -81,7 +80,7 @@ def report(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFile
             else None,
             results=Path(uri.removeprefix("sqlite:///")).parent,
             choose_by=ChooseBy(by) if (by := parent.data.tags.get("choose_by")) else None,
-            around=AroundTrials(releases=() if kept is None else sentences(kept.lines)),
+            releases=() if kept is None else sentences(kept.lines),
         )
     except OSError as error:
         raise ValueError(

@@ -17,8 +17,12 @@ from pathlib import Path
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records.tracking import TRACKING_ERRORS
-from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, default_uri
-from labeldp.platform.records.tracking_page import links
+from labeldp.platform.records.tracking_address import (
+    TrackingUnusable,
+    check_file,
+    default_uri,
+    links,
+)
 
 _HOST = "127.0.0.1"
 _PORT = 5000

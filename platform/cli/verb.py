@@ -155,7 +155,7 @@ def _plain(result: Any) -> Any:
 
 
 def _json(result: Any) -> str:
-    from labeldp.platform.records.json_files import dumps
+    from labeldp.platform.records.results import dumps
 
     return dumps(_plain(result))
 

@@ -1,4 +1,4 @@
-"""What a run ran on: versions, devices and the state of the code, for its record."""
+"""Versions, devices and the state of the code that a trial runs on, for its record."""
 
 import importlib.metadata
 import os
@@ -10,16 +10,14 @@ from pathlib import Path
 
 import labeldp
 
-_PACKAGES = ("labeldp", "ray", "torch", "torchvision", "numpy", "scipy", "mlflow", "omegaconf")
-
-
-#: Tells an image, which has no `.git`, what it was built from.
+_PACKAGES = ("labeldp", "ray", "torch", "torchvision", "numpy", "scipy", "mlflow", "pydantic")
+#: An image has no `.git`; this variable names the commit that it was built from.
 COMMIT_VARIABLE = "LABELDP_GIT_COMMIT"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """What runs a trial.
+    """Code and machine of a trial.
 
     Attributes:
         git_commit: Of the code.
@@ -31,15 +29,15 @@ class Provenance:
 
     @classmethod
     def now(cls) -> "Provenance":
-        """Return what this process is."""
+        """Return those of this process."""
         return cls(git_commit=git_commit(), environment=describe())
 
 
 def git_commit() -> str:
-    """Return the commit that the code is at, `-dirty` where files differ; `unknown` without git."""
+    """Return the commit of the code, with `-dirty` where files differ; `unknown` without git."""
     root = Path(labeldp.__file__).resolve().parent.parent
     if not (root / ".git").exists():
-        # Installed: a repository further up would be somebody else's.
+        # Installed: a repository further up would be another one.
         return os.environ.get(COMMIT_VARIABLE) or "unknown"
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
@@ -51,6 +49,10 @@ def git_commit() -> str:
 
 def describe() -> dict[str, str]:
     """Return versions and hardware as plain text by name."""
+    import torch
+
+    from labeldp.trainers.performance import bf16_units
+
     found = {"python": platform.python_version(), "system": platform.platform()}
     for name in _PACKAGES:
         try:
@@ -58,10 +60,6 @@ def describe() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             found[name] = labeldp.__version__ if name == "labeldp" else "not installed"
     found["cores"] = str(os.cpu_count())
-    import torch
-
-    from labeldp.trainers.performance import bf16_units
-
     found["bf16"] = bf16_units(torch.device("cpu")) or "no units: precision auto takes fp32"
     found["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     return found

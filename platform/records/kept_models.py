@@ -1,76 +1,38 @@
-"""Models of trials, kept on the driver's disk: `models/HASH/` of a results folder.
+"""Models of trials on the driver's disk: `models/HASH/` of a results folder.
 
-A trial may run on another node. Its model is sent to the actor beside the driver that keeps states
-too, which writes both files before the trial says that it has finished. So a trial that has a
-record has its model, unless none was to be kept.
+The keeper beside the driver (`checkpoints`) writes both files before a trial reports its end, so a
+finished trial has its model, unless `models.keep` is false.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from labeldp.platform.records.private_files import inner_folder, replacing
 
-if TYPE_CHECKING:  # torch comes with it, and whoever keeps models does without
+if TYPE_CHECKING:  # it loads torch, which the keeper does not need
     from labeldp.trainers.models.trained_model import TrainedModel
 
-#: The description is written last, so that where it is, the model is whole.
+#: The description is written last: where it is, the model is whole.
 DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
 
 
-class ModelNotKept(ValueError):
-    """A trial's model could not be written; the message says why and what to do."""
-
-
-class ModelKeeper(Protocol):
-    """Whoever writes models where the driver is."""
-
-    def keep_model(self, digest: str, files: Mapping[str, bytes]) -> None:
-        """Write a model's files by name; returns when they are written.
-
-        Raises:
-            ModelNotKept: They can't be written.
-        """
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelShelf:
-    """One trial's side.
-
-    Attributes:
-        keeper: Who writes.
-        digest: Hash of the trial.
-    """
-
-    keeper: ModelKeeper
-    digest: str
-
-    def keep(self, model: "TrainedModel") -> None:
-        """Have the trial's model written.
-
-        Raises:
-            ModelNotKept: It can't be.
-        """
-        self.keeper.keep_model(self.digest, model.files())
-
-
 def write_model(models: Path, digest: str, files: Mapping[str, bytes]) -> None:
-    """Write a trial's model, for its owner alone; one that is there is replaced file by file.
+    """Write a trial's model for its owner alone; an earlier one is replaced file by file.
 
     Args:
-        models: The folder of all models, made if need be.
+        models: The folder of all models, created if needed.
         digest: Hash of the trial.
-        files: Content by name; a description is written last.
+        files: Content by name.
 
     Raises:
-        NotOurs: A folder or file of somebody else's, or a link, is in the way.
+        NotOurs: A folder or file of another user, or a link, is in the way.
         OSError: The disk is full, or the folder can't be written.
     """
-    # A cluster that was there before has an umask of its own.
-    inner_folder(models)
     folder = models / digest
-    inner_folder(folder)
+    # A cluster that runs already has an umask of its own.
+    for each in (models, folder):
+        inner_folder(each)
     # Of an earlier start of the same trial: until both files are new, there is no model.
     (folder / DESCRIPTION).unlink(missing_ok=True)
     for name in sorted(files, key=lambda name: name == DESCRIPTION):
@@ -82,3 +44,20 @@ def kept_model(models: Path, digest: str) -> Path | None:
     """Return the folder of a trial's model; None where none was kept."""
     folder = models / digest
     return folder if (folder / DESCRIPTION).is_file() else None
+
+
+def prediction_columns(model: "TrainedModel", rows: Any) -> dict[str, Any]:
+    """Return predictions for N raw rows as columns.
+
+    Returns:
+        `prediction`, the name or number of the likeliest class [N], and a column
+        `probability_CLASS` [N] for each class.
+
+    Raises:
+        ValueError: Rows of another kind than the training's.
+    """
+    probabilities = model.predict_proba(rows)
+    columns: dict[str, Any] = {"prediction": model.classes[probabilities.argmax(1)]}
+    for name, column in zip(model.classes, probabilities.T, strict=True):
+        columns[f"probability_{name}"] = column
+    return columns

@@ -1,21 +1,96 @@
-"""Progress of a sweep on standard error: a bar on a terminal, one plain line per event off it."""
+"""Progress of a sweep on standard error: a bar on a terminal, otherwise one plain line per event.
+
+>>> Steps(stream=sys.stdout).say("checking the data")
+checking the data ...
+"""
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Any, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.accuracy_figures import accuracy_text
+from labeldp.trainers.models.telling import listening
 
-#: Off a terminal, trials in training are spoken of this often.
+#: Off a terminal, a line on trials in training is printed at most this often.
 TELL_SECONDS = 60.0
+#: A step before the first trial that takes longer is mentioned again.
+PATIENCE_SECONDS = 15.0
+
+
+class Steps:
+    """Prints the steps of a start before its first trial."""
+
+    def __init__(self, *, stream: TextIO | None = None, quiet: bool = False) -> None:
+        """Write to `stream` (standard error if not given), or nothing if `quiet`."""
+        self._stream, self._quiet = stream, quiet
+
+    def say(self, text: str) -> None:
+        """Print the step that begins now."""
+        if not self._quiet:
+            print(f"{text} ...", file=self._stream or sys.stderr, flush=True)
+
+    @contextmanager
+    def during(self, text: str, *, hint: str = "") -> Iterator[None]:
+        """Print a step, and its progress while it takes long: a bar, or a line now and then.
+
+        Args:
+            text: The step.
+            hint: Why it may take long, printed from the second time on.
+        """
+        self.say(text)
+        if not self._quiet and (self._stream or sys.stderr).isatty():
+            with self._bar(text):
+                yield
+            return
+        over, started, step = Event(), time.monotonic(), ""
+
+        def remind() -> None:
+            while not over.wait(PATIENCE_SECONDS):
+                seconds = time.monotonic() - started
+                self.say(f"still {text}{step}, {seconds:.0f} s by now{hint}")
+
+        def at(what: str, share: float | None) -> None:
+            nonlocal step
+            step = f": {what}" if share is None else f": {what}, {share:.0%}"
+
+        Thread(target=remind, name="labeldp-steps", daemon=True).start()
+        try:
+            with listening(at):
+                yield
+        finally:
+            over.set()
+
+    @contextmanager
+    def _bar(self, text: str) -> Iterator[None]:
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+        console = Console(file=self._stream or sys.stderr)
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task(text, total=None)
+
+            def at(what: str, share: float | None) -> None:
+                total = None if share is None else 1.0
+                progress.update(task, description=what, total=total, completed=share or 0.0)
+
+            with listening(at):
+                yield
 
 
 class SweepProgress:
-    """Says what has ended, what is in training, and how long the rest may take."""
+    """Prints which trials ended, which are in training, and how long the rest may take."""
 
     def __init__(
         self, *, total: int, skipped: int, stream: TextIO | None = None, quiet: bool = False
@@ -24,12 +99,12 @@ class SweepProgress:
 
         Args:
             total: Trials of the sweep.
-            skipped: Of those, the ones that an earlier start has finished.
-            stream: Where to write; standard error if not given.
-            quiet: Say nothing but how trials failed.
+            skipped: Trials among them that an earlier start has finished.
+            stream: Standard error if not given.
+            quiet: Print nothing except how trials failed.
         """
         self._console = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True)
-        self._total, self._ended, self._failed = total, skipped, 0
+        self._total, self._ended = total, skipped
         self._skipped, self._started = skipped, time.monotonic()
         self._bar: Progress | None = None
         self._task: Any = None
@@ -53,12 +128,12 @@ class SweepProgress:
             self._console.print(text, markup=False)
 
     def in_training(self, digest: str, name: str, *, epochs: int, of: int) -> None:
-        """Show how far a trial is: on the bar, or now and then in a line.
+        """Show the progress of a trial: on the bar, or now and then in a line.
 
         Args:
             digest: The trial's hash.
             name: Its line in the comparison.
-            epochs: Done.
+            epochs: Epochs done.
             of: Epochs of the whole trial.
         """
         self._training[digest] = (name, epochs, max(1, of))
@@ -69,22 +144,20 @@ class SweepProgress:
             self.say(f"in training: {self._epochs()}{self._time_left()}")
 
     def ended(self, record: TrialRecord) -> None:
-        """Say how a trial ended."""
+        """Print how a trial ended."""
         self._training.pop(record.hash, None)
         self._told = time.monotonic()
         self._ended += 1
-        self._failed += not record.finished
-        width = len(str(self._total))
-        head = f"[{self._ended:>{width}}/{self._total}] {record.variant}{_point(record)}"
-        line = f"{head}: {outcome(record)}{self._time_left()}"
-        if self._quiet and not record.finished:
+        if not self._quiet or not record.finished:
+            axes = [f" {key.split('.')[-1]}={short(value)}" for key, value in record.point.items()]
+            head = f"[{self._ended:>{len(str(self._total))}}/{self._total}] {record.variant}"
+            line = f"{head}{''.join(axes)}: {outcome(record)}{self._time_left()}"
             self._console.print(line, markup=False)
-        self.say(line)
         if self._bar is not None:
             self._move_bar()
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         if self._bar is not None:
             self._bar.stop()
 
@@ -94,7 +167,7 @@ class SweepProgress:
         self._bar.update(self._task, completed=self._ended + self._begun(), description=text)
 
     def _epochs(self) -> str:
-        """How far the trials in training are; the first few of them."""
+        """Epochs of the first two trials in training, and the number of the others."""
         shown = [
             f"{name}: epoch {done}/{of}" for name, done, of in list(self._training.values())[:2]
         ]
@@ -128,12 +201,8 @@ def outcome(record: TrialRecord) -> str:
     )
 
 
-def _point(record: TrialRecord) -> str:
-    values = [f"{key.split('.')[-1]}={_short(value)}" for key, value in record.point.items()]
-    return f" {' '.join(values)}" if values else ""
-
-
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """Return the value of an axis with at most four digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

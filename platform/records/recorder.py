@@ -1,15 +1,14 @@
-"""The one writer: a Tune callback on the driver that keeps records, then tells the tracking store.
+"""A Tune callback on the driver: it alone writes records, and then the tracking store.
 
-A trial's record on disk comes first and alone decides what a resumed sweep skips. Tracking follows
-it, and may fail: what it missed is written from the records when it answers again.
+A trial's record on disk comes first and alone decides whether a resumed sweep skips the trial.
+Tracking may fail: missing runs are written from the records when it answers again.
 """
 
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from ray import tune
@@ -19,12 +18,11 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.checkpoints import forget
 from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.kept_models import kept_model
-from labeldp.platform.records.progress import SweepProgress
+from labeldp.platform.records.progress import SweepProgress, short
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, dumps
-from labeldp.platform.records.run_card import run_card
 from labeldp.platform.records.tracking import TRACKING_ERRORS, Tracker
 from labeldp.platform.records.tracking_address import FEATURE_TAG
-from labeldp.platform.records.tracking_page import run_names, whole_name
+from labeldp.platform.report.card import run_card
 from labeldp.platform.sweep.configuration import flatten, to_yaml
 from labeldp.platform.sweep.sweep import PlannedTrial
 from labeldp.platform.vault.label_home import LabelHome
@@ -32,21 +30,8 @@ from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvena
 
 #: Curves are sent at most this often; a tracking server serves many trials.
 FLUSH_SECONDS = 5.0
-#: A tracking server that did not answer is asked again after so long.
+#: A tracking server that did not answer is tried again after this time.
 RETRY_SECONDS = 60.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecordedData:
-    """What records and cards say of a sweep's data.
-
-    Attributes:
-        num_labels: N, labels to train on; None where that is not known.
-        features: What made the features that models see.
-    """
-
-    num_labels: int | None = None
-    features: FeatureProvenance = NO_OUTSIDE_DATA
 
 
 class Recorder(tune.Callback):
@@ -62,25 +47,27 @@ class Recorder(tune.Callback):
         progress: SweepProgress,
         home: LabelHome,
         authority: bytes,
-        data: RecordedData | None = None,
+        num_labels: int | None = None,
+        features: FeatureProvenance = NO_OUTSIDE_DATA,
     ) -> None:
-        """Stand ready.
+        """Take the parts of a sweep.
 
         Args:
-            folder: Where records are kept.
-            tracker: Where runs are mirrored to.
-            plans: Every trial by hash; of a search those that it has suggested so far.
-            provenance: Code and machine of the trials that run now, kept in their records.
-            progress: Told how each trial ended.
-            home: Lets each trial be audited once, has what was found, and the ledger's lines.
-            authority: The token that the home gives figures for.
-            data: For records and run cards.
+            folder: Keeps the records.
+            tracker: Mirrors them.
+            plans: Every trial by hash; of a search, the trials suggested so far.
+            provenance: Code and machine of the trials that run now, for their records.
+            progress: Prints how each trial ended.
+            home: Has each trial's audit figures, and the ledger's lines.
+            authority: The token against which the home returns figures.
+            num_labels: N, labels to train on, for run cards; None where it is not known.
+            features: The origin of the features, for records.
         """
         self.folder, self.tracker, self.plans = folder, tracker, plans
         self.records: dict[str, TrialRecord] = {}
         self._provenance, self._progress = provenance, progress
         self._home, self._authority = home, authority
-        self._data = data or RecordedData()
+        self._num_labels, self._features = num_labels, features
         self._names = run_names(plans)
         self._known_charges: Mapping[str, Charge] = {}
         self._curves: dict[str, list[dict[str, float]]] = {}
@@ -92,7 +79,7 @@ class Recorder(tune.Callback):
         self.broken: Exception | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Nothing for Tune's snapshots: a sweep resumes from its records, never from those."""
+        """Return nothing for Tune's snapshots: a sweep resumes from its records alone."""
         return {}
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
@@ -100,10 +87,8 @@ class Recorder(tune.Callback):
         digest = trial.config["hash"]
         self._curves[digest], self._unsent[digest] = [], []
         self._owed.add(digest)
-        with self._telling_why():
-            self._home.begin(
-                self._authority, digest
-            )  # Tune starts the trial when this has returned
+        with self._telling_why():  # Tune starts the trial when this has returned
+            self._home.begin(self._authority, digest)
         if self._tracking_answers():
             with self._tracking():
                 self._open[digest] = self.open_child(digest)
@@ -111,7 +96,7 @@ class Recorder(tune.Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        """Take epochs, and the end if it came."""
+        """Store epochs, and the trial's end if it came."""
         digest = trial.config["hash"]
         self._curves.setdefault(digest, []).extend(result.get("epochs", ()))
         self._unsent.setdefault(digest, []).extend(result.get("epochs", ()))
@@ -140,9 +125,9 @@ class Recorder(tune.Callback):
             self._keep(self._record(digest, finished=False, reason=reason))
 
     def replay(self, records: Mapping[str, TrialRecord]) -> bool:
-        """Write to tracking what it has not got; returns whether it now has everything.
+        """Write missing runs to tracking; returns whether it now has everything.
 
-        Runs of trials that are still in training are written when those end.
+        Runs of trials in training are written when these end.
         """
         self._tracking_lost = False
         self._open.clear()
@@ -167,14 +152,15 @@ class Recorder(tune.Callback):
             "noise": planned.config.noise.kind.value,
             "variant": planned.variant,
             "point": dumps(planned.point),
-            **feature_tags(self._data.features if kept is None else kept.features_from),
         }
-        # Of a search more trials come, and what differs among them is not known yet.
-        name = self._names.get(digest) or whole_name(planned)
+        features = self._features if kept is None else kept.features_from
+        tags |= {f"{FEATURE_TAG}{name}": text for name, text in features.described().items()}
+        # Trials of a search come later, and the axes that differ among them are not known yet.
+        name = self._names.get(digest) or _name(planned, list(planned.point), set(planned.point))
         return self.tracker.open_child(digest, name=name, tags=tags)
 
     def _with_figures(self, digest: str, end: dict[str, Any]) -> dict[str, Any]:
-        """A trial's end with what the vault's side found; the trial itself was not told."""
+        """A trial's end with the figures of the vault's side, which the trial does not receive."""
         if not end["finished"]:
             return end
         try:
@@ -196,7 +182,7 @@ class Recorder(tune.Callback):
             curves=self._curves.get(digest, []),
             git_commit=self._provenance.git_commit,
             environment=self._provenance.environment,
-            features=self._data.features.described(),
+            features=self._features.described(),
             **end,
         )
 
@@ -212,7 +198,7 @@ class Recorder(tune.Callback):
 
     @contextmanager
     def _telling_why(self) -> Iterator[None]:
-        """Remember what broke the sweep: Tune passes on its text only."""
+        """Remember the error that broke the sweep: Tune passes on its text only."""
         try:
             yield
         except Exception as error:
@@ -231,7 +217,7 @@ class Recorder(tune.Callback):
         self._owed.discard(digest)
 
     def _tracking_answers(self) -> bool:
-        """Whether tracking answers; one that did not is asked again now and then, and caught up."""
+        """Whether tracking answers; after a failure it is tried again now and then."""
         if not self._tracking_lost:
             return True
         if time.monotonic() < self._ask_again:
@@ -245,8 +231,8 @@ class Recorder(tune.Callback):
                 self.tracker.log_curves(run_id, self._unsent.pop(digest, []))
 
     def _texts(self, record: TrialRecord) -> dict[str, str]:
-        # Only this trial's lines, which the next one often shares: of a sweep with a release for
-        # each trial, the whole ledger would come here as often as there are trials.
+        # Only this trial's lines, which the next one often shares. Where each trial has its own
+        # release, the whole ledger would travel once per trial.
         if not self._known_charges.keys() >= set(record.release_keys):
             lines = self._home.charges(record.release_keys)
             self._known_charges = {line.key: line for line in lines}
@@ -254,21 +240,24 @@ class Recorder(tune.Callback):
         texts = {
             "config.yaml": to_yaml(self.plans[record.hash].config),
             "ledger.json": ledger_json(charges),
-            # What ran the trial, which need not be what writes it down: after a resume, or where
-            # tracking was away.
-            "environment.txt": "".join(f"{k}: {v}\n" for k, v in record.environment.items())
-            or "unknown: the record is older than this\n",
+            # Of the machine that ran the trial; after a resume another one may write the run.
+            "environment.txt": "".join(f"{k}: {v}\n" for k, v in record.environment.items()),
             "curves.json": dumps(record.curves),
         }
         if record.finished:
-            texts["run_card.md"] = run_card(record, charges, num_labels=self._data.num_labels)
+            texts["run_card.md"] = run_card(record, charges, num_labels=self._num_labels)
         return texts
 
-    def _tracking(self) -> "_TolerateTracking":
-        return _TolerateTracking(self)
+    @contextmanager
+    def _tracking(self) -> Iterator[None]:
+        """Go on without tracking where it fails."""
+        try:
+            yield
+        except TRACKING_ERRORS as error:
+            self.lost(error)
 
     def lost(self, error: Exception) -> None:
-        """Note that tracking does not answer; the sweep goes on without it."""
+        """Report that tracking does not answer; the sweep goes on without it."""
         if not self._tracking_lost:
             text = (str(error).strip() or type(error).__name__).splitlines()[0]
             self._progress.say(
@@ -279,27 +268,38 @@ class Recorder(tune.Callback):
         self._ask_again = time.monotonic() + RETRY_SECONDS
 
 
-class _TolerateTracking:
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+def run_names(plans: Mapping[str, PlannedTrial]) -> dict[str, str]:
+    """Return hash -> name: a trial's line and the axes that differ on it, `ALIBI epsilon=2`."""
+    values: dict[str, dict[str, set[str]]] = {}
+    for trial in plans.values():
+        for key, value in trial.point.items():
+            values.setdefault(trial.variant, {}).setdefault(key, set()).add(short(value))
+    every = {key for axes in values.values() for key in axes}
+    names = {}
+    for digest, trial in plans.items():
+        differing = [key for key in trial.point if len(values[trial.variant][key]) > 1]
+        names[digest] = _name(trial, differing, every)
+    return names
 
-    def __enter__(self) -> None:
-        pass
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        if isinstance(error, TRACKING_ERRORS):
-            self._recorder.lost(error)
-            return True
-        return False
+def _name(trial: PlannedTrial, keys: Iterable[str], every: set[str]) -> str:
+    return " ".join(
+        [trial.variant, *(f"{_last(key, every)}={short(trial.point[key])}" for key in keys)]
+    )
 
 
-def feature_tags(features: FeatureProvenance) -> dict[str, str]:
-    """Return tags that say which league a run is in, and which encoder made its features."""
-    return {f"{FEATURE_TAG}{name}": text for name, text in features.described().items()}
+def _last(key: str, every: set[str]) -> str:
+    """The shortest ending of a key, at whole parts, that no other key has."""
+    parts = key.split(".")
+    for count in range(1, len(parts)):
+        ending = ".".join(parts[-count:])
+        if sum(f".{other}".endswith(f".{ending}") for other in every) == 1:
+            return ending
+    return key
 
 
 def ledger_json(charges: Any) -> str:
-    """Return lines of the ledger as JSON: what was charged, and not which labels."""
+    """Return lines of the ledger as JSON: prices and mechanisms, without the labels' indices."""
     return dumps(
         [
             {

@@ -1,52 +1,443 @@
-"""A sweep's results folder: who owns it, and which trials it holds.
+"""A sweep's results folder: its identity, the records of its trials, and the JSON they are in.
 
-A finished trial is a file `trials/<hash>.json`, written by the driver before anything else hears of
-it. Those files decide what a resumed sweep skips; tracking can always be filled again from them.
+A trial that has ended is a file `trials/<hash>.json`, which the driver writes before anything else
+learns of it. Those files decide what a resumed sweep skips; tracking can be filled from them again.
+
+>>> SweepIdentity.from_json({"sweep": "small", "num_labels": 50}).to_json()
+{'sweep': 'small', 'num_labels': 50}
 """
 
 import fcntl
+import json
+import math
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Self, get_args, get_origin
 
-from labeldp.platform.records.json_files import (
-    ResultsFolderError,
-    dumps,
-    read_json,
-    write_json,
-    write_text,
-)
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records.private_files import (
     DRAFT_ENDING,
     NotOurs,
     inner_folder,
     open_private,
     private_folder,
+    replacing,
 )
-from labeldp.platform.records.sweep_identity import SweepIdentity
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.trainers.data.regular_files import read_bytes
+from labeldp.trainers.encoders.provenance import FeatureProvenance
 
-__all__ = [
-    "ResultsFolder",
-    "ResultsFolderError",
-    "TrialRecord",
-    "dumps",
-    "identity_of",
-    "write_json",
-    "write_text",
-]
+#: Records hold a number per metric and epoch: a few megabytes at most.
+_RECORD_BYTES = 100_000_000
+#: A finished trial has these metrics, and at least one of the accuracies.
+_REPORTED = ("epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
+_ACCURACIES = ("accuracy", "accuracy_estimated")
+#: Equal parts of the shares of teachers from 0 to 1.
+BINS = 20
+#: Strings are matched so that a text with the word "Infinity" is passed over as a whole.
+_STRING_OR_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity')
+
+
+class ResultsFolderError(ValueError):
+    """A results folder that can't be used; the message says why and what to do."""
+
+
+def dumps(value: Any, *, indent: int | None = None) -> str:
+    """Return standard JSON: infinity as 1e999, which every reader takes for it, NaN as null."""
+    text = json.dumps(_plain(value), indent=indent)
+    return _STRING_OR_INFINITY.sub(lambda m: "1e999" if m[0] == "Infinity" else m[0], text)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return str(value)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON as `write_text` does."""
+    write_text(path, dumps(value, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees the old one or the new one, never half of it.
+
+    Raises:
+        ResultsFolderError: The disk is full, the folder can't be written, or the file is a link.
+    """
+    try:
+        with replacing(path) as file:
+            file.write(text.encode())
+    except NotOurs as error:
+        raise ResultsFolderError(str(error)) from error
+    except OSError as error:
+        raise ResultsFolderError(
+            f"{path} can't be written ({error.strerror}); free the disk or make the folder "
+            "writable, and run again with --resume auto"
+        ) from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file.
+
+    Raises:
+        ResultsFolderError: The file can't be read, or holds something else.
+    """
+    try:
+        loaded = json.loads(read_bytes(path, most_bytes=_RECORD_BYTES))
+        if not isinstance(loaded, dict):
+            raise ValueError("it holds no JSON object")
+    except (OSError, ValueError, RecursionError) as error:
+        raise ResultsFolderError(
+            f"{path} can't be read ({error}); restore it, or move the folder away and start anew"
+        ) from error
+    return loaded
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRecord:
+    """The result of a trial in plain values, so that it is JSON.
+
+    Reports and tracking use records without checking them again, so each field is checked here.
+
+    Attributes:
+        hash: The trial's identity.
+        variant: Name of its line in the comparison.
+        config: The resolved configuration, flattened.
+        point: The values of the axes.
+        finished: Whether it reached its end.
+        reason: Why it did not; empty if it did.
+        over_budget: Whether it failed because a release would have exceeded the budget.
+        metrics: Name -> number.
+        curves: One mapping per epoch; NaN where a value was not a number.
+        release_keys: The releases that it read.
+        seconds: Wall time.
+        git_commit: Of the code that ran it.
+        environment: Versions and devices that it ran on.
+        stopped_early: Epochs after which a sweep's `stop` ended it; 0 where nothing did.
+        features: The origin of its features, as `FeatureProvenance` describes it.
+    """
+
+    hash: str
+    variant: str
+    config: Mapping[str, Any]
+    point: Mapping[str, Any]
+    finished: bool
+    reason: str = ""
+    over_budget: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    curves: list[dict[str, float]] = field(default_factory=list)
+    release_keys: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    git_commit: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stopped_early: int = 0
+    features: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise a ValueError that names the first field with a wrong value."""
+        for each in fields(self):
+            value, kind = getattr(self, each.name), get_origin(each.type) or each.type
+            good, expected = _CHECKS[kind]
+            _need(each.name, value, good(value), expected)
+        _need("over_budget", True, not (self.finished and self.over_budget), "false if finished")
+        for key in (*self.release_keys, *self.environment.values()):
+            _need("release_keys or environment", key, isinstance(key, str), "texts")
+        try:
+            FeatureProvenance.restored(self.features)
+        except ValueError as error:
+            raise ValueError(f"features can't be read: {error}") from error
+        for name, value in self.metrics.items():
+            _need(f"metric {name!r}", value, _is_number(value), "a number")
+        for epoch in self.curves:
+            _need("curves", epoch, _is_epoch(epoch), "epochs with a number each")
+        missing = [name for name in _REPORTED if name not in self.metrics]
+        if not any(name in self.metrics for name in _ACCURACIES):
+            missing.insert(0, _ACCURACIES[0])
+        if self.finished and missing:
+            raise ValueError(f"it is finished and has no metric {missing[0]!r}")
+        try:
+            json.dumps(asdict(self), ensure_ascii=False, default=str).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"it holds half a character ({error.object[error.start]!a}) that no page can show"
+            ) from error
+
+    @property
+    def noise(self) -> NoiseKind:
+        """The origin of its noise; where the configuration does not say it, it is not a secret."""
+        # Tracking has every value as text.
+        if str(self.config.get("noise.seed", "unknown")) != "None":
+            return NoiseKind.SEEDED
+        secure = str(self.config.get("noise.secure", False)).lower() == "true"
+        return NoiseKind.SECURE if secure else NoiseKind.PLAIN
+
+    @property
+    def features_from(self) -> FeatureProvenance:
+        """The encoder that made its features, if one did, and its league."""
+        return FeatureProvenance.restored(self.features)
+
+    @property
+    def canaries(self) -> tuple[int, int] | None:
+        """Labels spoiled for the memorization attack and for the one-run audit, if known."""
+        kinds = ("audit.canaries", "audit.coin_canaries")
+        first, second = (str(self.config.get(kind)) for kind in kinds)
+        return (int(first), int(second)) if first.isdecimal() and second.isdecimal() else None
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Return the record in a file.
+
+        Raises:
+            ResultsFolderError: It is damaged, or of another version; the message names the file.
+        """
+        content = read_json(path)
+        try:
+            if lacking := {each.name for each in fields(cls)} - content.keys():
+                raise ValueError(f"it lacks {min(lacking)}")
+            if isinstance(curves := content["curves"], list):
+                content["curves"] = [_with_nan(epoch) for epoch in curves]
+            record = cls(**content)
+            if record.hash != path.stem:
+                raise ValueError(f"it is of trial {record.hash!r}")
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ResultsFolderError(
+                f"{path} is no trial record of this labeldp ({error}); restore it, or move it away "
+                "to run the trial again"
+            ) from error
+        return record
+
+
+def _with_nan(epoch: Any) -> Any:
+    """JSON has no NaN: `dumps` writes null for it."""
+    if not isinstance(epoch, dict):
+        return epoch
+    return {key: math.nan if value is None else value for key, value in epoch.items()}
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return not math.isnan(float(value))
+    except OverflowError:  # an integer that no float holds
+        return False
+
+
+def _is_epoch(epoch: Any) -> bool:
+    return (
+        isinstance(epoch, Mapping)
+        and _is_number(epoch.get("epoch"))
+        and math.isfinite(epoch["epoch"])
+        and all(isinstance(value, float) or _is_number(value) for value in epoch.values())
+    )
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+
+
+def _need(name: str, value: Any, good: bool, expected: str) -> None:
+    if not good:
+        raise ValueError(f"{name} is {value!r:.80}, and should be {expected}")
+
+
+#: Type of a record's field -> a check of its value, and the expected value in words.
+_CHECKS: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
+    str: (lambda value: isinstance(value, str), "a text"),
+    bool: (lambda value: isinstance(value, bool), "true or false"),
+    int: (lambda value: type(value) is int, "a number"),
+    float: (_is_number, "a number"),
+    list: (lambda value: isinstance(value, list), "a list"),
+    Mapping: (_is_object, "an object"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepIdentity:
+    """Facts of a sweep that trials' records lack: `sweep.json`, whose keys are these fields.
+
+    Attributes:
+        sweep: Its name.
+        sweep_id: Tag of its run in tracking, wherever the folder is moved.
+        fingerprint: Of the public data.
+        vault: Id of the vault that made all releases.
+        path: Where the folder was when it was last opened.
+        parent_run_id: The sweep's run in tracking.
+        tracking_uri: The store of that run, without passwords.
+        num_labels: Labels to train on.
+        held_out_labels: Labels that accuracy is estimated on.
+        choose_by: The accuracy by which its trials are compared.
+        count_epsilon: Default price of a count of right answers.
+        teachers_trained: By the last start that trained teachers.
+        teachers_reused: Teachers of that start whose votes were stored already.
+        learned_epsilon: Of a sweep that learns: the plan's epsilon, of all trials with noise.
+        learned_counts: Likewise, of their counts on held-out labels alone.
+        learned_delta: At which both hold.
+        learned_releases: Whether an axis that is searched touches a release.
+    """
+
+    sweep: str | None = None
+    sweep_id: str | None = None
+    fingerprint: str | None = None
+    vault: str | None = None
+    path: str | None = None
+    parent_run_id: str | None = None
+    tracking_uri: str | None = None
+    num_labels: int | None = None
+    held_out_labels: int | None = None
+    choose_by: ChooseBy | None = None
+    count_epsilon: float | None = None
+    teachers_trained: int | None = None
+    teachers_reused: int | None = None
+    learned_epsilon: float | None = None
+    learned_counts: float | None = None
+    learned_delta: float | None = None
+    learned_releases: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Raise a ValueError that names the first fact with a wrong value."""
+        for each in fields(self):
+            (kind,) = (kind for kind in get_args(each.type) if kind is not NoneType)
+            value = getattr(self, each.name)
+            # JSON has 2 for 2.0.
+            if type(value) not in ((kind, int, NoneType) if kind is float else (kind, NoneType)):
+                raise ValueError(f"{each.name} is {value!r:.80}")
+
+    def __bool__(self) -> bool:
+        """Whether anything is known."""
+        return bool(self.to_json())
+
+    @property
+    def all_labels(self) -> int | None:
+        """Labels in the vault, those that are held out among them."""
+        return None if self.num_labels is None else self.num_labels + (self.held_out_labels or 0)
+
+    @property
+    def of_the_owner(self) -> dict[str, str]:
+        """The owner's places, runs and vault, by key; nothing public names them."""
+        names = ("path", "tracking_uri", "vault", "sweep_id", "parent_run_id")
+        return {name: found for name in names if (found := getattr(self, name)) is not None}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Self:
+        """Return the identity in the content of a `sweep.json`.
+
+        Raises:
+            ValueError: Names a fact with a wrong value, or one of another version.
+        """
+        known = {each.name for each in fields(cls)}
+        for name, value in facts.items():
+            if name not in known:
+                raise ValueError(f"{name} is a fact of another version of labeldp")
+            if value is None:  # we never write it
+                raise ValueError(f"{name} is None")
+        by = facts.get("choose_by")
+        if isinstance(by, str) and by in set(ChooseBy):
+            return cls(**{**facts, "choose_by": ChooseBy(by)})
+        return cls(**facts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts that are known."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def identity_of(path: Path) -> SweepIdentity:
+    """Return the identity in the `sweep.json` at `path`; an empty one where there is no file.
+
+    Raises:
+        ResultsFolderError: It is damaged, or of another version.
+    """
+    if not path.exists():
+        return SweepIdentity()
+    facts = read_json(path)
+    try:
+        return SweepIdentity.from_json(facts)
+    except ValueError as error:
+        raise ResultsFolderError(
+            f"{path} is damaged ({error}); restore it, or move the folder away and start anew"
+        ) from error
+
+
+def _records_in(folder: Path) -> dict[str, TrialRecord]:
+    files = sorted((folder / "trials").glob("*.json"))
+    return {record.hash: record for record in map(TrialRecord.read, files)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoteConsensus:
+    """Counts of an ensemble's queries by the share of teachers that gave the commonest answer.
+
+    They come from secret votes, without noise or charge: for the owner of the labels.
+
+    Attributes:
+        answered: Queries that the teachers answered [BINS].
+        refused: Queries that they refused, or left to the student [BINS].
+    """
+
+    answered: tuple[int, ...]
+    refused: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        """Check the counts."""
+        for name, counts in asdict(self).items():
+            if len(counts) != BINS or not all(type(c) is int and c >= 0 for c in counts):
+                raise ValueError(f"{name} is {counts!r:.80}; it must be {BINS} counts")
+
+    @classmethod
+    def of(cls, shares: NDArray[np.floating], *, answered: NDArray[np.bool_]) -> Self:
+        """Count queries.
+
+        Args:
+            shares: Of teachers that gave the commonest answer [Q].
+            answered: Whether the teachers answered [Q].
+        """
+        counts = [np.histogram(shares[part], BINS, (0, 1))[0] for part in (answered, ~answered)]
+        yes, no = (tuple(map(int, each)) for each in counts)
+        return cls(answered=yes, refused=no)
+
+    def write(self, path: Path) -> None:
+        """Keep it in a file that only its owner may read."""
+        for folder in (path.parent.parent, path.parent):
+            inner_folder(folder)
+        write_json(path, asdict(self))
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """Return the counts in a file; None where it can't be read."""
+        try:
+            kept = read_json(path)
+            return cls(answered=tuple(kept["answered"]), refused=tuple(kept["refused"]))
+        except (ResultsFolderError, KeyError, TypeError, ValueError):
+            return None  # a report goes without its figure
+
+
+def consensus_path(results: Path, trial: str) -> Path:
+    """Return the file of a trial's `VoteConsensus` in a results folder."""
+    return results / "private" / "consensus" / f"{trial}.json"
 
 
 class ResultsFolder:
-    """The folder, held by one driver at a time and closed to every other user."""
+    """The folder of a sweep, held by one driver at a time and closed to every other user."""
 
     def __init__(self, path: Path, *, sweep: str) -> None:
-        """Make the folder if need be, close it to others, and check that it is this sweep's.
+        """Create the folder if needed, close it to others, and check that it is this sweep's.
 
         Raises:
             ResultsFolderError: It can't be written, or belongs to another sweep or user.
@@ -54,7 +445,7 @@ class ResultsFolder:
         self.path = path.expanduser().absolute()
         self.sweep = sweep
         try:
-            # What is computed from true labels lies in records, tracking and artifacts in here.
+            # Records, tracking and artifacts hold figures computed from true labels.
             private_folder(self.path)
             inner_folder(self.path / "trials")
             with tempfile.TemporaryFile(dir=self.path):
@@ -77,7 +468,7 @@ class ResultsFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """Where states of trials in training are kept."""
+        """States of trials in training."""
         return self.path / "checkpoints"
 
     @property
@@ -87,7 +478,7 @@ class ResultsFolder:
 
     @property
     def scratch(self) -> Path:
-        """What Tune keeps while a sweep runs; of no use to the next start."""
+        """Tune's files while a sweep runs; the next start does not use them."""
         return self.path / "tune"
 
     @property
@@ -121,7 +512,7 @@ class ResultsFolder:
             yield
 
     def _clear_leftovers(self) -> None:
-        """Delete Tune's files of a driver that was killed, and what it had not written whole."""
+        """Delete the drafts and Tune's files of a driver that was killed."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         drafts = [*self.path.glob(f".*{DRAFT_ENDING}")]
         for folder in (self.path / "trials", self.path / "private", self.checkpoints, self.models):
@@ -131,18 +522,14 @@ class ResultsFolder:
             draft.unlink(missing_ok=True)
 
     def identity(self) -> SweepIdentity:
-        """Return what the folder says of itself; nothing for a new one.
-
-        Raises:
-            ResultsFolderError: The file is damaged.
-        """
+        """Return the content of `sweep.json`; see `identity_of`."""
         return identity_of(self.path / "sweep.json")
 
     def identify(self, **facts: Any) -> None:
-        """Add facts of `SweepIdentity` to what the folder says of itself; None says nothing new."""
+        """Add facts to `sweep.json`; one that is None stays as it is."""
         new = {name: fact for name, fact in facts.items() if fact is not None}
-        told = replace(self.identity(), **{**new, "sweep": self.sweep})
-        write_json(self.path / "sweep.json", told.to_json())
+        identity = replace(self.identity(), **{**new, "sweep": self.sweep})
+        write_json(self.path / "sweep.json", identity.to_json())
 
     def records(self) -> dict[str, TrialRecord]:
         """Return the records of trials that ended, by hash.
@@ -150,31 +537,75 @@ class ResultsFolder:
         Raises:
             ResultsFolderError: One is damaged; the message names it.
         """
-        found = sorted((self.path / "trials").glob("*.json"))
-        return {record.hash: record for record in map(TrialRecord.read, found)}
+        return _records_in(self.path)
 
     def keep(self, record: TrialRecord) -> None:
-        """Write a trial's record.
-
-        Raises:
-            ResultsFolderError: It can't be written.
-        """
+        """Write a trial's record."""
         write_json(self.path / "trials" / f"{record.hash}.json", asdict(record))
 
 
-def identity_of(path: Path) -> SweepIdentity:
-    """Return what the `sweep.json` at `path` says; nothing where there is none.
+@dataclass(frozen=True, kw_only=True)
+class KeptResults:
+    """The content of a results folder.
+
+    Attributes:
+        path: The folder.
+        identity: Content of `sweep.json`; empty where there is none.
+        records: Of the trials that ended, by hash.
+    """
+
+    path: Path
+    identity: SweepIdentity
+    records: Mapping[str, TrialRecord]
+
+    @property
+    def sweep(self) -> str:
+        """Name of the sweep, or of the folder where nothing says it."""
+        return self.identity.sweep or self.path.name
+
+    @property
+    def store(self) -> Path:
+        """The vault's releases and ledger."""
+        return self.path / "vault.db"
+
+    def trial(self, named: str) -> TrialRecord:
+        """Return the trial whose hash begins with `named`.
+
+        Raises:
+            ResultsFolderError: None does, or several do.
+        """
+        found = [digest for digest in self.records if named and digest.startswith(named)]
+        if len(found) == 1:
+            return self.records[found[0]]
+        if not self.records:
+            raise ResultsFolderError(
+                f"no trial of {self.path} has ended yet; wait for the sweep, or start it again"
+            )
+        shown = found or list(self.records)
+        examples = ", ".join([*shown[:3], *(["..."] if len(shown) > 3 else [])])
+        raise ResultsFolderError(
+            f"{len(found)} trials of {self.path} begin with {named!r} ({examples}); give more of "
+            "the hash"
+            if found
+            else f"no trial of {self.path} that has ended begins with {named!r}; it has "
+            f"{len(shown)} ({examples})"
+        )
+
+
+def read_results(path: Path) -> KeptResults:
+    """Return the content of the results folder at `path`, without changing anything in it.
 
     Raises:
-        ResultsFolderError: It is damaged.
+        ResultsFolderError: It is not a results folder, or a file in it is damaged.
     """
-    if not path.exists():
-        return SweepIdentity()
-    try:
-        return SweepIdentity.from_json(read_json(path))
-    except ResultsFolderError:
-        raise
-    except ValueError as error:
+    folder = path.expanduser().absolute()
+    if not folder.is_dir():
+        raise ResultsFolderError(f"there is no folder {folder}; name the results of a sweep")
+    identity, records = identity_of(folder / "sweep.json"), _records_in(folder)
+    kept = any((folder / name).exists() for name in ("vault.db", "vault.lines"))
+    if not (identity or records or kept):
         raise ResultsFolderError(
-            f"{path} is damaged ({error}); restore it, or move the folder away and start anew"
-        ) from error
+            f"{folder} holds no results: neither sweep.json, nor trials, nor a vault; name the "
+            "folder that a sweep was given with --results"
+        )
+    return KeptResults(path=folder, identity=identity, records=records)

@@ -1,7 +1,7 @@
 """MLflow, written by the driver alone: a run per sweep, and a child run per trial.
 
 The results folder can fill it again: a child run that a crash left incomplete is deleted and
-written again, and none is written twice.
+written again, and each is written once.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-# A server that is down must not delay a sweep for long: what is missed is written again later.
+# A server that is down must not delay a sweep for long: missing runs are written later.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
 # Two lines of links for every run that ends; a sweep prints its own links, once.
@@ -32,12 +32,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from labeldp.mechanisms.randomness import is_private
 from labeldp.platform.records.mlflow_model import log_model
 from labeldp.platform.records.private_files import open_private
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, file_of, shown
-from labeldp.platform.records.trial_record import TrialRecord
 
 for _name in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(_name).setLevel(logging.WARNING)
-# It logs a traceback when an interruption comes while it reads; that is reported elsewhere.
+# It logs a traceback when an interruption comes while it reads; the sweep reports that itself.
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
 #: Limits of MLflow's `log_batch`.
@@ -45,7 +45,7 @@ _BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 1000, 100, 6000
 _FINISHED, _FAILED, _RUNNING = "FINISHED", "FAILED", "RUNNING"
 #: MLflow's error codes for a run that another store has, and for a deleted one.
 _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
-#: The tag that is the description of a run or an experiment.
+#: The tag with the description of a run or an experiment.
 NOTE = "mlflow.note.content"
 #: Opens MLflow's pages for model training in place of those for agents.
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
@@ -85,6 +85,17 @@ def _one_at_a_time(uri: str) -> Iterator[None]:
         os.close(folder)
 
 
+@contextmanager
+def _explained(uri: str) -> Iterator[None]:
+    """Raise errors of MLflow, SQLAlchemy and the transport as `TrackingUnusable`."""
+    try:
+        yield
+    except TrackingUnusable:
+        raise
+    except Exception as error:
+        raise TrackingUnusable(_explain(uri, error)) from error
+
+
 class Tracker:
     """One sweep's runs in a tracking store."""
 
@@ -107,12 +118,9 @@ class Tracker:
         self._complete: set[str] = set()
         self.parent_run_id = ""
         check_file(uri)
-        try:
-            with _one_at_a_time(uri):
-                self._client = MlflowClient(tracking_uri=uri)
-                self.experiment_id = self._open_experiment(experiment)
-        except Exception as error:  # of MLflow, of SQLAlchemy and of the transport
-            raise TrackingUnusable(_explain(uri, error)) from error
+        with _explained(uri), _one_at_a_time(uri):
+            self._client = MlflowClient(tracking_uri=uri)
+            self.experiment_id = self._open_experiment(experiment)
 
     def _open_experiment(self, name: str) -> str:
         store, artifacts = file_of(self.uri), None
@@ -136,31 +144,21 @@ class Tracker:
 
     @staticmethod
     def probe(uri: str) -> None:
-        """Check that a store answers, and leave nothing in it.
-
-        Args:
-            uri: The store's address.
-
-        Raises:
-            TrackingUnusable: As for the constructor.
-        """
-        try:
-            with _one_at_a_time(uri):
-                MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
-        except Exception as error:  # of MLflow, of SQLAlchemy and of the transport
-            raise TrackingUnusable(_explain(uri, error)) from error
+        """Check that a store answers, and leave nothing in it; raises `TrackingUnusable`."""
+        with _explained(uri), _one_at_a_time(uri):
+            MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
 
     def refuse_doubles(self, hashes: Sequence[str], *, sweep_id: str | None) -> None:
-        """Refuse to write trials a second time whose sweep can't be told.
+        """Refuse to write trials of an unknown sweep a second time.
 
         Args:
-            hashes: Of trials that a results folder holds without saying which sweep they are of.
-            sweep_id: Tag of that sweep's run, as far as anybody knows.
+            hashes: Of trials in a results folder that has lost its `sweep.json`.
+            sweep_id: Tag of their sweep's run, if the vault still has it.
 
         Raises:
-            TrackingUnusable: The store holds one of them, in no run of that tag.
+            TrackingUnusable: The store holds one of them, and no run with that tag.
         """
-        try:
+        with _explained(self.uri):
             if sweep_id is not None and self._begun({"sweep_id": sweep_id}) is not None:
                 return
             for digest in hashes:
@@ -172,8 +170,6 @@ class Tracker:
                         "gone, and every run would be written twice; restore it from a copy, or "
                         "choose another folder with --results"
                     )
-        except TRACKING_ERRORS as error:
-            raise TrackingUnusable(_explain(self.uri, error)) from error
 
     def open_parent(self, name: str, tags: Mapping[str, str], run_id: str | None) -> str:
         """Open the sweep's own run: the one of an earlier start, or a new one.
@@ -181,7 +177,7 @@ class Tracker:
         Raises:
             TrackingUnusable: The store stopped answering.
         """
-        try:
+        with _explained(self.uri):
             if run_id is None:
                 run_id = self._begun(tags)
             if run_id is None or not self._reopened(run_id):
@@ -190,12 +186,10 @@ class Tracker:
             self.parent_run_id = run_id
             self._tag_experiment(_KIND)
             self.reconcile()
-        except TRACKING_ERRORS as error:
-            raise TrackingUnusable(_explain(self.uri, error)) from error
-        return self.parent_run_id
+        return run_id
 
     def _begun(self, tags: Mapping[str, str]) -> str | None:
-        """The run of a start that ended before it could note which one is its own."""
+        """The run of a start that ended before it wrote down its run's id."""
         if "sweep_id" not in tags:
             return None
         query = f"tags.sweep_id = '{tags['sweep_id']}'"
@@ -203,7 +197,7 @@ class Tracker:
         return str(found[0].info.run_id) if found else None
 
     def _reopened(self, run_id: str) -> bool:
-        """Set an earlier run to running again; False if this store has no such run (any more)."""
+        """Set an earlier run to running again; False if this store does not have it."""
         try:
             self._client.update_run(run_id, status=_RUNNING)
         except MlflowException as error:
@@ -214,20 +208,20 @@ class Tracker:
 
     def reconcile(self) -> None:
         """Read which trials' runs were written; delete those that are incomplete."""
-        self._children.clear()
-        self._complete.clear()
-        for line in self._lines():
-            if line["parent"] == self.parent_run_id:
-                self._children[line["trial"]] = line["run"]
-        self._children = {digest: run for digest, run in self._children.items() if run}
-        self._complete.update(self._children)
+        listed = {
+            line["trial"]: line["run"]
+            for line in self._lines()
+            if line["parent"] == self.parent_run_id
+        }
+        self._children = {digest: run for digest, run in listed.items() if run}
+        self._complete = set(self._children)
         query = f"attributes.status != '{_FINISHED}' AND attributes.status != '{_FAILED}'"
         while incomplete := self._search(query):
             for run_id in incomplete:
                 self._client.delete_run(run_id)
 
     def _lines(self) -> Iterator[dict[str, str]]:
-        """What the list of written runs has; a line that a crash cut off is passed over."""
+        """The list of written runs, without a line that a crash cut off."""
         if not self._written.exists():
             return
         for text in self._written.read_text().splitlines():
@@ -239,7 +233,7 @@ class Tracker:
     def _search(self, condition: str) -> list[str]:
         """Ids of the trials' runs that meet the condition, the newest first, a thousand at most.
 
-        MLflow reads all metrics and parameters of what it finds: 2 ms for each run.
+        MLflow reads all metrics and parameters of these: 2 ms for each run.
         """
         of_sweep = f"tags.`mlflow.parentRunId` = '{self.parent_run_id}'"
         query = f"{of_sweep} AND {condition}"
@@ -304,13 +298,13 @@ class Tracker:
         texts: Mapping[str, str],
         model: Path | None = None,
     ) -> None:
-        """Write what a trial ended with: numbers, configuration, artifacts, status.
+        """Write a trial's numbers, configuration, artifacts and status.
 
         Args:
             record: The trial's.
             run_id: Its run.
             texts: Artifacts by name.
-            model: The folder of its kept model; None where none is.
+            model: The folder of its kept model; None where there is none.
         """
         now = int(time.time() * 1000)
         metrics = [Metric(name, float(value), now, 0) for name, value in record.metrics.items()]
@@ -341,8 +335,8 @@ class Tracker:
     ) -> None:
         """Write the sweep's own totals, its report, and `note` as its description.
 
-        A start that was killed in here has written some of it. What is there is not written again;
-        a total that has changed since then, by more trials, gets a point at the next step.
+        A start that was killed in here has written some totals. They are not written again; one
+        that more trials have changed gets a point at the next step.
         """
         self._client.log_batch(self.parent_run_id, metrics=self._changed(metrics))
         for path in files:
@@ -357,14 +351,14 @@ class Tracker:
         self._client.set_terminated(self.parent_run_id, status)
 
     def _tag_experiment(self, tags: Mapping[str, str]) -> None:
-        """Write those tags of the experiment that it has not got."""
+        """Write those tags of the experiment that it lacks."""
         there = self._client.get_experiment(self.experiment_id).tags
         for key, value in tags.items():
             if there.get(key) != value:
                 self._client.set_experiment_tag(self.experiment_id, key, value)
 
     def _changed(self, metrics: Mapping[str, float]) -> list[Metric]:
-        """Points for those of the parent's metrics whose last point is another one, or none."""
+        """Points for those of the parent's metrics whose last point differs, or is missing."""
         last = self._client.get_run(self.parent_run_id).data.metrics
         now, changed = int(time.time() * 1000), []
         for name, value in metrics.items():

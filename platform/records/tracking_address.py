@@ -1,19 +1,32 @@
-"""Addresses of tracking stores: what they are, and what can be said of them without MLflow.
+"""Addresses of tracking stores, and links into MLflow's pages, without MLflow.
 
 >>> shown("postgresql://labeldp:secret@db/mlflow")
 'postgresql://labeldp:***@db/mlflow'
+>>> links("http://127.0.0.1:5000", experiment="1", runs=["a"])["compare"]
+'http://127.0.0.1:5000/#/compare-runs?runs=%5B%22a%22%5D&experiments=%5B%221%22%5D'
 """
 
 import contextlib
+import json
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from urllib.parse import unquote
+from typing import Any
+from urllib.parse import quote, unquote
 
+from labeldp.platform.sweep.accuracy_figures import estimated_text
 from labeldp.trainers.data.regular_files import FileRefused, open_regular
 
-#: What tags begin with that say what made the features of a run.
+#: Tags of a run that describe the origin of its features begin so.
 FEATURE_TAG = "features."
+#: The address at which `make ui` and, if the port is free, `labeldp ui` serve a local store.
+LOCAL_SERVER = "http://127.0.0.1:5000"
+#: MLflow refuses descriptions of an experiment above 5,000 characters.
+_NOTE_LENGTH = 4500
+#: Browsers refuse a link with many more runs.
+_MOST_COMPARED = 50
+_SQLITE = "sqlite:///"
 _OTHER_FOLDER = (
     "rename the folder or choose another with --results DIR, or name a store in another place with "
     "MLFLOW_TRACKING_URI"
@@ -25,34 +38,30 @@ class TrackingUnusable(ValueError):
 
 
 def default_uri(results: Path) -> str:
-    """Return the address of the SQLite store beside a sweep's results.
+    """Return the address of the SQLite store in a results folder.
 
     Raises:
-        TrackingUnusable: No address leads there: the folder's path has a question mark, or a
-            percent sign and two digits behind it.
+        TrackingUnusable: No address leads there, because of a character in the folder's path.
     """
-    uri = f"sqlite:///{results / 'mlflow.db'}"
+    uri = f"{_SQLITE}{results / 'mlflow.db'}"
     if "?" in uri:
         raise TrackingUnusable(
             f"results folder {results} has a question mark in its path, and in the address of the "
             f"tracking store beside it that ends the path; {_OTHER_FOLDER}"
         )
-    check_path(uri)
+    _check_path(uri)
     return uri
 
 
-def check_path(uri: str) -> None:
-    """Refuse a SQLite store that is looked for elsewhere; MLflow would try for minutes.
+def _check_path(uri: str) -> None:
+    """Refuse a path that SQLAlchemy reads as another one; MLflow would try for minutes.
 
-    SQLAlchemy takes %20 in an address for a space. To write %2520 would lead there, but MLflow then
-    makes an empty folder of that name beside it, and an older SQLAlchemy takes it as it is.
-
-    Raises:
-        TrackingUnusable: A percent sign with two hexadecimal digits behind it is in the path.
+    SQLAlchemy reads %20 as a space. %2520 leads there, but MLflow then makes an empty folder of
+    that name beside it, and an older SQLAlchemy takes it as it is.
     """
-    path = uri.removeprefix("sqlite:///").partition("?")[0]
+    path = uri.removeprefix(_SQLITE).partition("?")[0]
     escaped = re.search("%[0-9a-fA-F]{2}", path)
-    if uri.startswith("sqlite:///") and escaped is not None:
+    if uri.startswith(_SQLITE) and escaped is not None:
         raise TrackingUnusable(
             f"tracking store {path} has {escaped[0]} in its path, which MLflow's engine reads as "
             f"an escaped {unquote(escaped[0])!r}: it would look elsewhere; {_OTHER_FOLDER}"
@@ -63,14 +72,14 @@ def check_file(uri: str) -> None:
     """Refuse a SQLite store whose file is not a database; MLflow would try for minutes.
 
     Raises:
-        TrackingUnusable: A folder, pipe, socket or device is there, or as `check_path`.
+        TrackingUnusable: A folder, pipe, socket or device is there, or no address leads there.
     """
-    if not uri.startswith("sqlite:///"):
+    path = file_of(uri)
+    if path is None:
         return
-    check_path(uri)
-    path = Path(uri.removeprefix("sqlite:///").partition("?")[0])
+    _check_path(uri)
     try:
-        with contextlib.suppress(OSError):  # SQLite says more about those
+        with contextlib.suppress(OSError):  # SQLite's messages for those are better
             open_regular(path, most_bytes=sys.maxsize).close()
     except FileRefused as error:
         raise TrackingUnusable(f"tracking store {uri} can't be used: {error}") from error
@@ -78,10 +87,62 @@ def check_file(uri: str) -> None:
 
 def file_of(uri: str) -> Path | None:
     """Return the file of a local store, or None for any other."""
-    prefix, plain = "sqlite:///", uri.partition("?")[0]
-    return Path(plain.removeprefix(prefix)) if plain.startswith(prefix) else None
+    plain = uri.partition("?")[0]
+    return Path(plain.removeprefix(_SQLITE)) if plain.startswith(_SQLITE) else None
 
 
 def shown(uri: str) -> str:
-    """Return a store's address as it may be shown and written down: without a password."""
+    """Return a store's address without its password."""
     return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)
+
+
+def links(server: str, *, experiment: str, runs: Sequence[str]) -> dict[str, str]:
+    """Return addresses of a sweep's table, chart and comparison on a server.
+
+    Args:
+        server: Its address.
+        experiment: Id of the experiment.
+        runs: Ids of the runs to compare.
+    """
+    # The parameter opens MLflow's menu for model training instead of the one for agents.
+    place = f"{server.rstrip('/')}/#/experiments/{experiment}/runs?workflowType=machine_learning"
+    compared = quote(json.dumps(list(runs)[:_MOST_COMPARED], separators=(",", ":")))
+    experiments = quote(json.dumps([experiment]))
+    return {
+        "table": place,
+        "chart": f"{place}&compareRunsMode=CHART",
+        "compare": f"{server.rstrip('/')}/#/compare-runs?runs={compared}&experiments={experiments}",
+    }
+
+
+def description(text: str, *, rows: Sequence[Mapping[str, Any]], run_id: str) -> str:
+    """Return a sweep's description for MLflow's pages, as Markdown.
+
+    Args:
+        text: Its finding and cost.
+        rows: Of the Pareto front, as in the sweep's JSON.
+        run_id: The sweep's run, which has the figure as an artifact.
+    """
+    figure = f"get-artifact?path=pareto.png&run_uuid={run_id}"
+    head = [text, "", f"![accuracy against epsilon]({figure})", ""]
+    table = [
+        "| best at its epsilon | accuracy | epsilon | epsilon_m, proven |",
+        "|---|---|---|---|",
+        *map(_row, rows),
+    ]
+    tail = ["", f"[report.html](get-artifact?path=report.html&run_uuid={run_id}) has every row."]
+    while sum(len(line) + 1 for line in (*head, *table, *tail)) > _NOTE_LENGTH:
+        table.pop()
+    return "\n".join([*head, *table, *tail])
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    def cell(name: str, scale: float = 1.0, digits: str = ".3g") -> str:
+        return f"{scale * row[name]:{digits}}" if name in row else ""
+
+    accuracy = cell("accuracy", 100, ".1f")
+    if not accuracy and "accuracy_estimated" in row:
+        accuracy = estimated_text(row["accuracy_estimated"])
+    proven = f"{cell('epsilon_m_low')} to {cell('epsilon_m_high')}"
+    variant = str(row["variant"]).replace("|", r"\|")
+    return f"| {variant} | {accuracy} | {cell('epsilon')} | {proven} |"

@@ -1,8 +1,6 @@
-"""Figures of reports: one function each draws with matplotlib, for the page (SVG) and as PNG.
+"""Figures of reports: one function each draws with matplotlib, for a page (SVG) or as PNG.
 
 Colors are those of the style sheet by name, so that figures in a page follow light and dark.
-matplotlib takes most of a second to load, so a figure that an earlier page or PNG shows already is
-taken over from there: each one carries a digest of what it shows and of the code that draws it.
 """
 
 import hashlib
@@ -10,128 +8,140 @@ import html
 import io
 import math
 import re
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from markupsafe import Markup
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 
 from labeldp.platform.records.private_files import replacing
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.pareto import Point, front, same_epsilon, settings_beside_epsilon
-from labeldp.platform.report.styles import COLORS, MethodStyle
 from labeldp.platform.report.wording import number, short_key
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.vault.audits import AttackEvidence
-from labeldp.trainers.data.regular_files import FileRefused, read_bytes
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+_SHEET = (Path(__file__).parent / "templates" / "page.css").read_text()
+#: Name of a variable of the style sheet -> its color in light, which figures on paper have.
+COLORS: dict[str, str] = dict(re.findall(r"--([\w-]+): (#\w{6})", _SHEET[: _SHEET.index("}")]))
 _INK, _SOFT, _LINE, _GRID = (COLORS[name] for name in ("ink", "soft", "line", "grid"))
-_RC: dict[str, Any] = {
-    **{"font.size": 11.5, "text.parse_math": False, "svg.fonttype": "none"},
+_RC: Any = {
+    **{"font.size": 11.5, "text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": ""},
     **{"axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": _LINE},
     **{"axes.grid": True, "axes.grid.axis": "y", "grid.color": _GRID, "axes.axisbelow": True},
     **{"text.color": _INK, "axes.titlecolor": _INK, "axes.titlelocation": "left"},
     **{"axes.titlesize": 12, "axes.titleweight": "bold", "axes.labelcolor": _SOFT},
     **{"xtick.color": _SOFT, "ytick.color": _SOFT, "legend.frameon": False},
+    # A title at a given height: matplotlib would measure every label to find one.
+    "axes.titley": 1.0,
 }
 #: Between markers of two methods at one epsilon in a figure, and the most that all may take.
 _BESIDE, _WIDEST = 7.0, 34.0
-#: Learning curves: lines in a panel, epochs in a line.
-_MOST_LINES, _MOST_EPOCHS = 8, 80
-_BINS = 50
-_KEYWORD = "labeldp"
+#: Learning curves: epochs in a line.
+_MOST_EPOCHS = 80
+_METHODS = 8
+_MARKERS = "osD^vPX*"
+#: The same markers around (0, 0), as the path of an SVG.
+_PATHS = (
+    "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0Z",
+    "M-4 -4H4V4H-4Z",
+    "M0 -5.4L5.4 0L0 5.4L-5.4 0Z",
+    "M0 -5.2L5 4H-5Z",
+    "M0 5.2L5 -4H-5Z",
+    "M-1.8 -5H1.8V-1.8H5V1.8H1.8V5H-1.8V1.8H-5V-1.8H-1.8Z",
+    "M-5 -3L-3 -5L0 -2L3 -5L5 -3L2 0L5 3L3 5L0 2L-3 5L-5 3L-2 0Z",
+    "M0 -5.8L1.5 -1.8L5.6 -1.8L2.3 .8L3.5 4.9L0 2.5L-3.5 4.9L-2.3 .8L-5.6 -1.8L-1.5 -1.8Z",
+)
 _T = TypeVar("_T")
 
 
-class Figures:
-    """Draws figures, but for those that earlier files show already."""
+@dataclass(frozen=True, kw_only=True)
+class MethodStyle:
+    """A method's color and marker in every figure and table of a page.
 
-    def __init__(self, *earlier: Path) -> None:
-        """Read the figures of earlier pages; files that are missing or damaged hold none."""
-        pages = (_content(path).decode(errors="replace") for path in earlier)
-        found = (
-            re.findall(rf'(<svg data-{_KEYWORD}="(\w+)".*?</svg>)', page, re.S) for page in pages
-        )
-        self._kept = {digest: svg for page in found for svg, digest in page}
+    Colors are told apart with any color vision (after Okabe and Ito, 2008, darkened to three times
+    the paper's luminance or more); markers say the same in grey print.
 
-    def svg(self, name: str, draw: Callable[..., "Figure"], *shown: Any, **how: Any) -> Markup:
-        """Return a figure for a page.
+    Attributes:
+        number: Position among the methods of the page, from 0.
+        baseline: Whether it has no privacy: those are grey.
+    """
 
-        Args:
-            name: Says what it shows to readers who do not see it.
-            draw: One of the functions below.
-            *shown: Its arguments.
-            **how: Further ones.
-        """
-        digest = _digest(name, draw.__name__, shown, how)
-        if digest not in self._kept:
-            self._kept[digest] = _as_svg(draw, shown, how, name=name, digest=digest)
-        return Markup(self._kept[digest])
+    number: int
+    baseline: bool = False
 
-    def png(self, path: Path, draw: Callable[..., "Figure"], *shown: Any, **how: Any) -> None:
-        """Write a figure to a file for its owner alone."""
-        digest = _digest(draw.__name__, shown, how)
-        picture = _content(path)
-        if not (
-            picture.endswith(b"IEND\xaeB`\x82") and f"{_KEYWORD}\0{digest}".encode() in picture
-        ):
-            drawn = io.BytesIO()
-            _save(draw, shown, how, drawn, format="png", dpi=130, metadata={_KEYWORD: digest})
-            picture = drawn.getvalue()
-        with replacing(path) as file:
-            file.write(picture)
+    @property
+    def css(self) -> str:
+        """Classes that give it its color, and a hollow marker from the ninth method on."""
+        return f"{self._variable} hollow" if self.hollow else self._variable
 
+    @property
+    def _variable(self) -> str:
+        return "mb" if self.baseline else f"m{self.number % _METHODS}"
 
-def _content(path: Path) -> bytes:
-    try:
-        return read_bytes(path)
-    except (FileRefused, OSError, ValueError):
-        return b""
+    @property
+    def hollow(self) -> bool:
+        """Whether its marker is an outline."""
+        return self.number // _METHODS % 2 == 1
 
+    @property
+    def path(self) -> str:
+        """Outline of its marker."""
+        return _PATHS[self.number % len(_PATHS)]
 
-@cache
-def _code() -> str:
-    """Return a digest of the code that draws."""
-    here = Path(__file__)
-    files = (here, here.with_name("styles.py"), here.parent / "templates" / "page.css")
-    return hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest()
+    @property
+    def color(self) -> str:
+        """Its color on white paper."""
+        return COLORS[self._variable]
+
+    @property
+    def marker(self) -> str:
+        """Its marker, by matplotlib's name."""
+        return _MARKERS[self.number % len(_MARKERS)]
 
 
-def _digest(*shown: Any) -> str:
-    with np.printoptions(threshold=sys.maxsize, precision=17):
-        return hashlib.sha256(f"{_code()} {shown!r}".encode()).hexdigest()
+def styles_of(found: Sequence[Point], others: Iterable[str] = ()) -> Mapping[str, MethodStyle]:
+    """Return each method's style: private ones first, in order of their names.
+
+    Args:
+        found: Points of a sweep.
+        others: Names of methods that have no point, since all of their trials failed.
+    """
+    private = {point.variant for point in found if math.isfinite(point.epsilon)}
+    baselines = {point.variant for point in found} - private
+    names = [
+        *sorted(private | set(others) - baselines, key=lambda name: (name.casefold(), name)),
+        *sorted(baselines, key=lambda name: (name.casefold(), name)),
+    ]
+    return {
+        name: MethodStyle(number=place, baseline=name in baselines)
+        for place, name in enumerate(names)
+    }
 
 
-def _save(
-    draw: Callable[..., "Figure"],
-    shown: Any,
-    how: Any,
-    file: Any,
-    *,
-    salt: str = "",
-    **options: Any,
-) -> None:
-    from matplotlib import rc_context
+def svg(name: str, draw: Callable[..., Figure], *shown: Any, **how: Any) -> Markup:
+    """Return a figure as an element of a page: colors are the page's, fonts too.
 
-    settings: Any = {**_RC, "svg.hashsalt": salt}
-    with rc_context(settings):
-        draw(*shown, **how).savefig(file, **options)
-
-
-def _as_svg(draw: Callable[..., "Figure"], shown: Any, how: Any, *, name: str, digest: str) -> str:
-    """Draw a figure as an element of a page: colors are the page's, fonts too."""
+    Args:
+        name: Description for readers who do not see it.
+        draw: One of the functions below.
+        *shown: Its arguments.
+        **how: Further ones.
+    """
     file = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    _save(draw, shown, how, file, salt=digest, format="svg", transparent=True, metadata=nothing)
+    # Marks of two figures on a page must not have the same id.
+    salt = hashlib.sha256(f"{name} {how!r}".encode()).hexdigest()
+    with rc_context({**_RC, "svg.hashsalt": salt}):
+        draw(*shown, **how).savefig(file, format="svg", transparent=True, metadata=nothing)
     _, _, text = file.getvalue().partition("<svg")
     (view,) = re.findall(r'viewBox="([^"]*)"', text)
     text = text.partition(">")[2]
@@ -145,23 +155,27 @@ def _as_svg(draw: Callable[..., "Figure"], shown: Any, how: Any, *, name: str, d
         text = re.sub(pattern, by, text, flags=re.S)
     for variable, color in reversed(COLORS.items()):  # a method's color before others like it
         text = text.replace(color, f"var(--{variable})")
-    named = f'viewBox="{view}" role="img" aria-label="{html.escape(name)}"'
-    return f'<svg data-{_KEYWORD}="{digest}" {named}>{text.strip()}'
+    return Markup(
+        f'<svg viewBox="{view}" role="img" aria-label="{html.escape(name)}">{text.strip()}'
+    )
 
 
-def _sheet(width: float, height: float) -> "Figure":
+def png(path: Path, draw: Callable[..., Figure], *shown: Any, **how: Any) -> None:
+    """Write a figure to a file for its owner alone."""
+    with rc_context(_RC), replacing(path) as file:
+        draw(*shown, **how).savefig(file, format="png", dpi=130)
+
+
+def _sheet(width: float, height: float) -> Figure:
     """Return an empty figure, in units of a page's pixels."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(width / 72, height / 72))
     FigureCanvasAgg(figure)
     return figure
 
 
 def _place(
-    figure: "Figure", *, left: float, right: float, top: float, bottom: float, share: Any = None
-) -> "Axes":
+    figure: Figure, *, left: float, right: float, top: float, bottom: float, share: Any = None
+) -> Axes:
     """Return axes that begin and end so far from the figure's left and upper edge."""
     width, height = figure.get_size_inches() * 72
     box = (left / width, 1 - bottom / height, (right - left) / width, (bottom - top) / height)
@@ -175,7 +189,7 @@ def trade_off(
     width: float,
     attack: bool,
     title: str = "",
-) -> "Figure":
+) -> Figure:
     """Draw accuracy against epsilon, and below it what the attack proved.
 
     Baselines stand in a band of their own, to the right. A marker of the attack in the shaded field
@@ -191,9 +205,9 @@ def trade_off(
     attack = attack and any(point.epsilon_m_ceiling > 0 for point in found)
     above = 56 + 16 * math.ceil(len(styles) / 2) if title else 24
     bottom = above + 250
-    figure = _sheet(width, bottom + (194 if attack else 0) + 42)
-    upper = _place(figure, left=46, right=width - 10, top=above, bottom=bottom)
-    lowest = upper
+    height = bottom + (194 if attack else 0) + 42
+    figure = _sheet(width, height)
+    upper = lowest = _place(figure, left=46, right=width - 10, top=above, bottom=bottom)
     x = _across(found, width)
     if attack:
         upper.tick_params(labelbottom=False)
@@ -202,7 +216,7 @@ def trade_off(
         )
         _draw_attack(lowest, found, styles, x)
     estimated = any(point.accuracy_by is ChooseBy.ESTIMATED for point in found)
-    upper.set_title(f"{'estimated ' if estimated else ''}accuracy, %", color=_SOFT, fontsize=12)
+    upper.set_title(f"{'estimated ' if estimated else ''}accuracy, %", color=_SOFT, pad=6)
     best = front(point for point in found if math.isfinite(point.epsilon))
     for league in {point.league for point in best}:
         steps = [(x.at(p.epsilon), 100 * p.accuracy) for p in best if p.league == league]
@@ -212,31 +226,34 @@ def trade_off(
         mine = [point for point in found if point.variant == variant]
         places, heights = [x.of(p) for p in mine], [100 * p.accuracy for p in mine]
         private = [point.epsilon for point in mine if math.isfinite(point.epsilon)]
+        color = style.color
         if len(set(map(same_epsilon, private))) == len(private):
-            count = len(private)
-            upper.plot(places[:count], heights[:count], color=style.color, alpha=0.45)
-        for point, at in zip(mine, places, strict=True):
-            if len(point.hashes) > 1:
-                ends = (point.accuracy - point.accuracy_std, point.accuracy + point.accuracy_std)
-                upper.vlines(at, 100 * ends[0], 100 * ends[1], color=style.color, linewidth=1.8)
-        seeds = [(at, 100 * a) for p, at in zip(mine, places, strict=True) for a in p.accuracies]
-        if len(seeds) > len(mine):
+            upper.plot(places[: len(private)], heights[: len(private)], color=color, alpha=0.45)
+        spreads = [(at, p) for at, p in zip(places, mine, strict=True) if len(p.hashes) > 1]
+        if spreads:
+            upper.vlines(
+                [at for at, _ in spreads],
+                [100 * (p.accuracy - p.accuracy_std) for _, p in spreads],
+                [100 * (p.accuracy + p.accuracy_std) for _, p in spreads],
+                color=color,
+                linewidth=1.8,
+            )
             upper.plot(
-                *zip(*seeds, strict=True),
+                [at for at, p in zip(places, mine, strict=True) for _ in p.accuracies],
+                [100 * accuracy for p in mine for accuracy in p.accuracies],
                 linestyle="none",
                 marker=".",
                 markersize=4,
-                color=style.color,
+                color=color,
                 alpha=0.45,
                 gid=f"seeds {variant}",
             )
         _markers(upper, places, heights, style, label=variant)
     _mark_epsilons(lowest, found, x)
     if title:
-        figure.text(0.02, 1 - 14 / (72 * figure.get_size_inches()[1]), title, va="center")
-        # matplotlib leaves out what begins with an underscore.
+        figure.text(0.02, 1 - 14 / height, title, va="center")
+        # matplotlib leaves out names that begin with an underscore.
         handles, names = upper.get_legend_handles_labels()
-        height = 72 * figure.get_size_inches()[1]
         figure.legend(
             handles,
             [f" {name}" for name in names],
@@ -250,7 +267,7 @@ def trade_off(
 
 @dataclass(frozen=True, kw_only=True)
 class _Across:
-    """Places along a logarithmic axis from 0 to 1; what has no privacy is beyond `end`."""
+    """Places along a logarithmic axis from 0 to 1; baselines are beyond `end`."""
 
     low: float
     span: float
@@ -258,7 +275,6 @@ class _Across:
     beside: Mapping[str, float]
 
     def at(self, epsilon: float) -> float:
-        """Return the place of an epsilon."""
         if math.isinf(epsilon):
             return (1 + self.end) / 2
         log = math.log(epsilon) if epsilon > 0 else self.low
@@ -285,29 +301,23 @@ def _across(found: Sequence[Point], width: float) -> _Across:
 
 
 def _markers(
-    axes: "Axes",
-    places: Sequence[float],
-    heights: Sequence[float],
-    style: MethodStyle,
-    *,
-    label: str,
+    axes: Axes, places: Sequence[float], heights: Sequence[float], style: MethodStyle, *, label: str
 ) -> None:
-    face = COLORS["card"] if style.hollow else style.color
-    edge = style.color if style.hollow else COLORS["card"]
+    colors = (COLORS["card"], style.color) if style.hollow else (style.color, COLORS["card"])
     axes.plot(
         *(places, heights),
         linestyle="none",
         marker=style.marker,
         markersize=9,
         zorder=3,
-        markerfacecolor=face,
-        markeredgecolor=edge,
+        markerfacecolor=colors[0],
+        markeredgecolor=colors[1],
         label=label,
         clip_on=False,
     )
 
 
-def _mark_epsilons(axes: "Axes", found: Sequence[Point], x: _Across) -> None:
+def _mark_epsilons(axes: Axes, found: Sequence[Point], x: _Across) -> None:
     """Name the epsilons that there are, but for those that would run into their neighbor."""
     at: dict[float, str] = {}
     for epsilon in sorted({same_epsilon(p.epsilon) for p in found if p.epsilon < math.inf}):
@@ -325,7 +335,7 @@ def _mark_epsilons(axes: "Axes", found: Sequence[Point], x: _Across) -> None:
 
 
 def _draw_attack(
-    axes: "Axes", found: Sequence[Point], styles: Mapping[str, MethodStyle], x: _Across
+    axes: Axes, found: Sequence[Point], styles: Mapping[str, MethodStyle], x: _Across
 ) -> None:
     """Draw the attack's intervals, its ceiling, and the field that guarantees exclude."""
     ceiling = max(point.epsilon_m_ceiling for point in found)
@@ -348,7 +358,7 @@ def _draw_attack(
         axes.vlines(places, proved, most, color=style.color, alpha=0.35, linewidth=1.2)
         _markers(axes, places, proved, style, label=variant)
     axes.set_ylim(-0.03 * top, top)
-    axes.set_title("epsilon_m: what the attack proved", color=_SOFT, fontsize=12)
+    axes.set_title("epsilon_m: what the attack proved", color=_SOFT, pad=6)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,24 +403,22 @@ def spread(every: Sequence[_T], most: int) -> list[_T]:
 
 def learning_curves(
     name: str, mine: Sequence[Curve], style: MethodStyle, *, shows: str, reach: Sequence[float]
-) -> "Figure":
+) -> Figure:
     """Draw one method's learning curves, the stricter the fainter.
 
     Args:
         name: Of the method.
         mine: Its curves, from the strictest to the loosest.
         style: Its looks.
-        shows: What they show.
+        shows: The axis: accuracy or loss.
         reach: First and last epoch, least and largest value of all methods.
     """
     figure = _sheet(340, 220)
     axes = _place(figure, left=40, right=332, top=26, bottom=184)
     for rank, curve in enumerate(mine):
         strength = 1.0 if len(mine) == 1 else 0.4 + 0.6 * rank / (len(mine) - 1)
-        epsilon = curve.epsilon
-        words = "no privacy" if math.isinf(epsilon) else f"ε {number(epsilon)}"
-        color = style.color
-        axes.plot(curve.epochs, curve.values, label=words, color=color, alpha=strength)
+        epsilon = "no privacy" if math.isinf(curve.epsilon) else f"ε {number(curve.epsilon)}"
+        axes.plot(curve.epochs, curve.values, label=epsilon, color=style.color, alpha=strength)
     axes.legend(loc="lower right" if shows == "accuracy" else "upper right", fontsize="small")
     first, last, low, high = reach
     room = 0.04 * (high - low) or 1.0
@@ -422,29 +430,23 @@ def learning_curves(
 
 def histogram(
     heights: Mapping[str, Sequence[float]], edges: Sequence[float], *, title: str, along: str
-) -> "Figure":
+) -> Figure:
     """Draw stacked bars.
 
     Args:
         heights: What is stacked -> heights [B], the lowest first.
         edges: Of the bars [B + 1].
         title: Above them.
-        along: What the axis is.
+        along: Name of the axis.
     """
     figure = _sheet(340, 210)
     axes = _place(figure, left=44, right=332, top=26, bottom=168)
     bottom: Any = np.zeros(len(edges) - 1)
-    for rank, (name, column) in enumerate(heights.items()):
-        color = COLORS[f"m{rank}"]
-        axes.bar(
-            *(edges[:-1], column, 0.9 * np.diff(edges), bottom),
-            align="edge",
-            color=color,
-            label=name,
-        )
+    for rank, column in enumerate(heights.values()):
+        widths = 0.9 * np.diff(edges)
+        axes.bar(edges[:-1], column, widths, bottom, align="edge", color=COLORS[f"m{rank}"])
         bottom = bottom + np.asarray(column)
-    axes.set_xlabel(along)
-    axes.set_title(title)
+    axes.set(xlabel=along, title=title)
     return figure
 
 
@@ -463,15 +465,13 @@ def settings_compared(found: Sequence[Point]) -> dict[str, list[Any]]:
     return columns | {what: [round(100 * point.accuracy, 2) for point in found]}
 
 
-def parallel(columns: Mapping[str, Sequence[Any]], styles: Sequence[MethodStyle]) -> "Figure":
+def parallel(columns: Mapping[str, Sequence[Any]], styles: Sequence[MethodStyle]) -> Figure:
     """Draw every point as a line from setting to setting, up to epsilon and accuracy.
 
     Args:
         columns: Title of an axis -> value of each point.
         styles: Looks of each point.
     """
-    from matplotlib.collections import LineCollection
-
     width = max(720.0, 168 + 118 * (len(columns) - 1))
     figure = _sheet(width, 300)
     axes = _place(figure, left=84, right=width - 84, top=34, bottom=290)
@@ -484,8 +484,8 @@ def parallel(columns: Mapping[str, Sequence[Any]], styles: Sequence[MethodStyle]
         for at, words in marks:
             axes.text(place - 0.05, at, words, ha="right", va="center", color=_SOFT)
     lines = [list(enumerate(line)) for line in zip(*heights, strict=True)]
-    colors = [style.color for style in styles]
     alpha = 0.75 if len(lines) <= 60 else 0.25
+    colors = [style.color for style in styles]
     axes.add_collection(LineCollection(lines, colors=colors, alpha=alpha, linewidths=1.5))
     axes.set(xlim=(0, len(columns) - 1), ylim=(0, 1.0))
     axes.set_axis_off()
@@ -497,13 +497,13 @@ def _along(values: Sequence[Any], *, log: bool) -> tuple[list[float], Sequence[t
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     finite = sorted({float(value) for value in numbers if math.isfinite(value)})
     if len(numbers) < len(values) or not finite:
-        names = sorted({_name(value) for value in values}, key=lambda each: each.casefold())
-        step = 1 / max(1, len(names) - 1)
-        at = {name: 1 - rank * step for rank, name in enumerate(names)}
+        names = ["–" if value is None else number(value) for value in values]
+        order = sorted(set(names), key=str.casefold)
+        at = {name: 1 - rank / max(1, len(order) - 1) for rank, name in enumerate(order)}
         shown = [(place, name[:14]) for name, place in at.items()]
-        return [at[_name(value)] for value in values], shown if len(shown) <= 12 else []
+        return [at[name] for name in names], shown if len(shown) <= 12 else []
     log = log and finite[0] > 0 and finite[-1] / finite[0] >= 10
-    # What is infinite has the top end for itself.
+    # An infinite value has the top end for itself.
     top = 1.0 if all(map(math.isfinite, numbers)) else 0.9
 
     def place(value: float) -> float:
@@ -519,10 +519,6 @@ def _along(values: Sequence[Any], *, log: bool) -> tuple[list[float], Sequence[t
     return [place(v) for v in numbers], [*((place(t), number(t)) for t in ticks), *infinite]
 
 
-def _name(value: Any) -> str:
-    return "–" if value is None else number(value)
-
-
 _AUDITS = {
     "one-run": "one_run",
     "one-run, f-DP": "f_dp",
@@ -531,7 +527,7 @@ _AUDITS = {
 }
 
 
-def audits(models: Sequence[tuple[str, Mapping[str, float]]]) -> "Figure":
+def audits(models: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
     """Draw all audits of each model, one panel each.
 
     Bars from 0 are proven: with the stated confidence the model's epsilon is at least as large, at
@@ -551,15 +547,14 @@ def audits(models: Sequence[tuple[str, Mapping[str, float]]]) -> "Figure":
         top = 24 + 150 * row
         axes = _place(figure, left=130, right=610, top=top, bottom=top + 108)
         _draw_audits(axes, metrics, 1.08 * max(ends))
-        axes.set_title(name)
-        axes.set_xlim(0, 1.08 * max(ends))
+        axes.set(title=name, xlim=(0, 1.08 * max(ends)))
         axes.grid(visible=False, axis="y")
     words = "epsilon (dark line: provable upper bound; blue: proven lower bounds;\n"
     axes.set_xlabel(f"{words}orange: published estimate; grey: ceiling)")
     return figure
 
 
-def _draw_audits(axes: "Axes", metrics: Mapping[str, float], right: float) -> None:
+def _draw_audits(axes: Axes, metrics: Mapping[str, float], right: float) -> None:
     pure = metrics["delta"] == 0
     first = ("memorization" if pure else "memorization, delta 0", "epsilon_m_low", "m")
     rest = ((name, f"private/epsilon_{audit}", audit) for name, audit in _AUDITS.items())
@@ -588,8 +583,8 @@ def _draw_audits(axes: "Axes", metrics: Mapping[str, float], right: float) -> No
     axes.set_ylim(len(names) - 0.4, -0.6)
 
 
-def confidence(models: Sequence[tuple[str, AttackEvidence]]) -> "Figure":
-    """Draw how sure the attacker was where it was right and where it was wrong.
+def confidence(models: Sequence[tuple[str, AttackEvidence]]) -> Figure:
+    """Draw the attacker's confidence where it was right and where it was wrong.
 
     Malek et al. 2021, Figure 1: each guess is between a canary's own label and another wrong one;
     its confidence is the model's in the likelier of the two.
@@ -600,7 +595,7 @@ def confidence(models: Sequence[tuple[str, AttackEvidence]]) -> "Figure":
     width = max(620.0, 90 + 108 * len(models))
     figure = _sheet(width, 380)
     axes = _place(figure, left=60, right=width - 10, top=16, bottom=316)
-    edges = np.linspace(0, 1, _BINS + 1)
+    edges = np.linspace(0, 1, 51)
     for place, (_, evidence) in enumerate(models):
         confidence, right = evidence.pairs()
         # Square roots, or the few sure guesses would vanish beside the many unsure ones.

@@ -1,11 +1,11 @@
-"""What a sweep found, in two sentences, what it cost and what its audits spoiled.
+"""The finding of a sweep in two sentences, what it cost, and what its audits spoiled.
 
 The same words stand in the terminal, in tracking and on the report's page. The first sentence is
-about the baseline without noise, the second about private trials; beside what an attack proves
+about the baseline without noise, the second about private trials. Beside what an attack proved
 stands what it could have proven, without which a bound of 0 would say nothing.
 
 >>> finding([]).text
-'No trial has finished, so there is nothing to tell yet.'
+'No trial has finished, so there is nothing to report yet.'
 """
 
 import math
@@ -15,23 +15,27 @@ from typing import Any
 
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.pareto import Point, points, same_epsilon
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, estimated_text, majority_text
-from labeldp.platform.sweep.audit_settings import spoiled_text
-from labeldp.platform.sweep.choice_noise import ChoiceNoise
+from labeldp.platform.sweep.accuracy_figures import (
+    ChoiceNoise,
+    ChooseBy,
+    estimated_text,
+    majority_text,
+)
+from labeldp.platform.sweep.configuration import spoiled_text
 
-#: Of the private trials those nearest to this epsilon are told of, at which a guess at a label
-#: between two that are equally likely is right at most 73 times of a hundred.
+#: The second sentence is about the private trials nearest to this epsilon, at which a guess at a
+#: label between two that are equally likely is right at most 73 times of a hundred.
 TOLD_EPSILON = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a sweep says to who reads nothing else.
+    """The summary of a sweep.
 
     Attributes:
         sentences: One or two.
-        cost: What all its trials together have cost; empty where no ledger is at hand.
-        spoiled: How many labels were made wrong for the attack; empty where no record tells.
+        cost: Of all its trials together; empty without a ledger.
+        spoiled: Number of labels made wrong for the attack; empty where no record has it.
     """
 
     sentences: tuple[str, ...]
@@ -51,97 +55,84 @@ def finding(
     choose_by: ChooseBy | None = None,
     with_attack: bool = True,
 ) -> Finding:
-    """Say what trials found.
+    """Summarize trials.
 
     Args:
         records: Trials of one sweep, failed ones too. Baselines, private trials, audits may all be
             missing.
         ledger: Totals of the sweep's ledger, as in the sweep's JSON.
-        choose_by: Which accuracy trials are compared by, as in `pareto.points`.
-        with_attack: Whether to tell what the attack proved, which is for the labels' owner to show.
+        choose_by: Accuracy by which trials are compared, as in `pareto.points`.
+        with_attack: Whether to include what the attack proved, which is the labels' owner's.
 
     Raises:
         ValueError: Trials that lack the accuracy that they are to be compared by.
     """
-    cost = "" if ledger is None else cost_sentence(records, ledger)
-    spoiled = spoiled_sentence(records, ledger or {})
+    cost = "" if ledger is None else _cost(records, ledger)
+    spoiled = _spoiled(records, ledger or {})
     found = points(records, choose_by=choose_by)
     if not found:
         return Finding(sentences=(_nothing(records),), cost=cost, spoiled=spoiled)
-    ceilings = _ceilings(records) if with_attack else None
+    metrics = {record.hash: record.metrics for record in records}
     sentences = []
     baselines = [point for point in found if math.isinf(point.epsilon)]
     if baselines:
         best = max(baselines, key=lambda point: point.accuracy)
-        sentences.append(
-            f"Without privacy the model is {_accuracy(best)} accurate{_attack(best, ceilings)}."
-        )
-    figures = {record.hash: record.metrics for record in records}
+        attack = _attack(best, metrics) if with_attack else ""
+        sentences.append(f"Without privacy the model is {_accuracy(best)} accurate{attack}.")
     private = [point for point in found if math.isfinite(point.epsilon)]
     if private:
-        best, rivals = _told(private)
-        who = best.variant
+        best, rivals = _nearest(private)
+        name = best.variant
         if len(rivals) > 1:
             kinds = "lines" if len({rival.variant for rival in rivals}) > 1 else "settings"
-            who = f"the best of {len(rivals)} {kinds} ({best.variant})"
+            name = f"the best of {len(rivals)} {kinds} ({best.variant})"
+        delta = f" and delta {best.delta:g}" if best.delta else ""
+        attack = _attack(best, metrics) if with_attack else ""
         sentences.append(
-            f"At epsilon {best.epsilon:.3g}{_at_delta(best)} {who} is {_accuracy(best)} "
-            f"accurate{_attack(best, ceilings)}.{_lottery(rivals)}{_majority(best, figures)}"
+            f"At epsilon {best.epsilon:.3g}{delta} {name} is {_accuracy(best)} accurate{attack}."
+            f"{_lottery(rivals)}{_majority(best, metrics)}"
         )
     return Finding(sentences=tuple(sentences), cost=cost, spoiled=spoiled)
 
 
-def cost_sentence(records: Sequence[TrialRecord], ledger: Mapping[str, Any]) -> str:
-    """Say what a sweep cost: its private trials apart from what was released without noise.
-
-    Args:
-        records: Trials of one sweep.
-        ledger: Totals of its ledger, as in its JSON; those of older sweeps don't have them apart.
-    """
-    epsilons = [record.metrics["epsilon"] for record in records if record.finished]
-    private = sum(math.isfinite(epsilon) for epsilon in epsilons)
+def _cost(records: Sequence[TrialRecord], ledger: Mapping[str, Any]) -> str:
+    """Return the cost of the private trials, apart from what was released without noise."""
+    private = sum(math.isfinite(record.metrics["epsilon"]) for record in records if record.finished)
     price = float(ledger.get("epsilon_private", ledger["epsilon_total"]))
     delta = float(ledger.get("delta_private", ledger["delta"]))
-    published = "The baseline without noise publishes its labels"
+    published = "he baseline without noise publishes its labels."
+    bare = math.isinf(ledger["epsilon_total"])
     if not private:
-        return f"{published}." if math.isinf(ledger["epsilon_total"]) else ""
+        return f"T{published}" if bare else ""
     trials = "The one private trial" if private == 1 else f"The {private} private trials together"
-    said = f"{trials} cost epsilon {price:.3g}{f' at delta {delta:g}' if delta else ''}"
+    cost = f"{trials} cost epsilon {price:.3g}{f' at delta {delta:g}' if delta else ''}"
     if math.isinf(price):
-        return f"{said}: something was released without noise."
-    if math.isinf(ledger["epsilon_total"]):
-        return f"{said}; the baseline without noise publishes its labels."
-    return f"{said}."
+        return f"{cost}: something was released without noise."
+    return f"{cost}; t{published}" if bare else f"{cost}."
 
 
-def spoiled_sentence(records: Sequence[TrialRecord], facts: Mapping[str, Any]) -> str:
-    """Say how many labels were made wrong for audits, or why none; empty where no record tells.
-
-    Args:
-        records: Trials of one sweep, which share their canaries.
-        facts: `num_labels`, how many there are to train on, where it is known.
-    """
+def _spoiled(records: Sequence[TrialRecord], facts: Mapping[str, Any]) -> str:
     canaries = next((record.canaries for record in records if record.canaries), None)
     if canaries is None:
         return ""
-    num_labels = facts.get("num_labels")
-    said = spoiled_text(
+    number = facts.get("num_labels")
+    text = spoiled_text(
         canaries=canaries[0],
         coin_canaries=canaries[1],
-        num_labels=None if num_labels is None else int(num_labels),
+        num_labels=None if number is None else int(number),
     )
-    return f"Labels: {said}."
+    return f"Labels: {text}."
 
 
 def _nothing(records: Sequence[TrialRecord]) -> str:
     if not records:
-        return "No trial has finished, so there is nothing to tell yet."
+        return "No trial has finished, so there is nothing to report yet."
     many = "The one trial" if len(records) == 1 else f"All {len(records)} trials"
-    return f"{many} failed, so there is nothing to tell."
+    return f"{many} failed, so there is nothing to report."
 
 
-def _told(private: Sequence[Point]) -> tuple[Point, list[Point]]:
-    """The most accurate of the points nearest to the told epsilon, and all of those."""
+def _nearest(private: Sequence[Point]) -> tuple[Point, list[Point]]:
+    """Return the most accurate of the points nearest to the told epsilon, and all of those."""
 
     def distance(point: Point) -> float:
         return abs(math.log(max(same_epsilon(point.epsilon), 1e-9) / TOLD_EPSILON))
@@ -155,8 +146,8 @@ def _accuracy(point: Point) -> str:
     seeds = len(point.hashes)
     spread = f" (standard deviation {100 * point.accuracy_std:.1f}, {seeds} seeds)"
     estimated = point.accuracy_by is ChooseBy.ESTIMATED
-    said = estimated_text(point.accuracy) if estimated else f"{100 * point.accuracy:.1f}%"
-    return f"{said}{spread if seeds > 1 else ''}"
+    text = estimated_text(point.accuracy) if estimated else f"{100 * point.accuracy:.1f}%"
+    return f"{text}{spread if seeds > 1 else ''}"
 
 
 def _lottery(rivals: Sequence[Point]) -> str:
@@ -168,31 +159,17 @@ def _lottery(rivals: Sequence[Point]) -> str:
     return f" Which of them is best, noise decides: {noise.text}." if noise.swamps else ""
 
 
-def _majority(point: Point, figures: Mapping[str, Mapping[str, float]]) -> str:
+def _majority(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
     """Say so where always answering the largest class would do as well."""
-    said = (majority_text(figures[digest]) for digest in point.hashes)
-    text = next((each for each in said if each), "")
+    texts = (majority_text(metrics[digest]) for digest in point.hashes)
+    text = next((each for each in texts if each), "")
     return f" That is {text}." if text else ""
 
 
-def _at_delta(point: Point) -> str:
-    return f" and delta {point.delta:g}" if point.delta else ""
-
-
-def _ceilings(records: Sequence[TrialRecord]) -> dict[str, float]:
-    """By trial, the most that the attack on it could have proven; 0 where there was none."""
-    return {
-        record.hash: record.metrics.get("epsilon_m_ceiling", math.inf)
-        for record in records
-        if record.finished
-    }
-
-
-def _attack(point: Point, ceilings: Mapping[str, float] | None) -> str:
-    """What the attack proved of a point's models."""
-    if ceilings is None:
-        return ""
-    ceiling, proven = min(ceilings[digest] for digest in point.hashes), point.epsilon_m_low
+def _attack(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
+    """Return what the attack proved of a point's models, beside what it could have proven."""
+    ceilings = (metrics[digest].get("epsilon_m_ceiling", math.inf) for digest in point.hashes)
+    ceiling, proven = min(ceilings), point.epsilon_m_low
     if ceiling == 0:
         return "; no memorization attack was made that could prove a leak"
     if proven == 0:
@@ -201,7 +178,7 @@ def _attack(point: Point, ceilings: Mapping[str, float] | None) -> str:
     if math.isinf(point.epsilon):
         return f", and the attack proves that it leaks labels: its epsilon is at least {proven:.2f}"
     at = " at delta 0" if point.delta else ""
-    said = f", and the attack proves an epsilon of at least {proven:.2f}{at}"
+    text = f", and the attack proves an epsilon of at least {proven:.2f}{at}"
     if proven > point.epsilon and not point.delta:
-        return f"{said}, which is above the guarantee: docs/audits.md says what to do"
-    return said
+        return f"{text}, which is above the guarantee: docs/audits.md says what to do"
+    return text

@@ -1,14 +1,19 @@
-"""Results folders' ledgers for people who answer for labels and run no sweeps: words and a table.
+"""Ledgers for readers: sentences for people, rows for tables, and lines that anybody may see.
 
 >>> counted(1, "trial"), counted(9, "trial"), counted(1438, "label")
 ('one trial', 'nine trials', '1,438 labels')
+>>> what_of("LaplaceNoise", number=2)
+'two releases of Laplace noise'
 """
 
 import csv
 import io
 import json
 import math
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
@@ -20,89 +25,72 @@ from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_address import is_of
+from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
-from labeldp.platform.report.folder_ledger import Audience, FolderLedger, LedgerLine
-from labeldp.platform.report.total_ledger import Account, Total
-
-_NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
-
-#: What a mechanism is called whose own name is not told.
-OTHERS = "a mechanism of the owner's own"
-#: Class of a mechanism of ours -> what one release of it is, and what several are.
-_WHAT: dict[type, tuple[str, str]] = {
-    LaplaceNoise: ("release of Laplace noise", "releases of Laplace noise"),
-    GaussianNoise: ("release of Gaussian noise", "releases of Gaussian noise"),
-    RandomizedResponse: (
-        "release of labels by randomized response",
-        "releases of labels by randomized response",
-    ),
-    RRWithPrior: (
-        "release of labels by randomized response under a prior",
-        "releases of labels by randomized response under a prior",
-    ),
-    BitFlip: ("release of flipped bits", "releases of flipped bits"),
-    ClusterHistograms: (
-        "release of noisy counts of classes in clusters",
-        "releases of noisy counts of classes in clusters",
-    ),
-    LabelMoments: ("release of noisy sums of labels", "releases of noisy sums of labels"),
-    PateAnswers: (
-        "round of answers by an ensemble of teachers",
-        "rounds of answers by an ensemble of teachers",
-    ),
-    PublishedCost: ("published bound on what answers cost", "published bounds on such costs"),
-    CorrectCount: ("noisy count of right answers", "noisy counts of right answers"),
-    MostCorrect: (
-        "choice of the model with most right answers",
-        "choices of the model with most right answers",
-    ),
-    PublishedClasses: (
-        "list of the classes, read off the labels",
-        "lists of the classes, read off the labels",
-    ),
-    NoNoise: ("copy of the labels without any noise", "copies of the labels without any noise"),
-}
-_BY_NAME = {kind.__name__: words for kind, words in _WHAT.items()}
-
-_COLUMNS = (
-    "folder",
-    "sweep",
-    "line",
-    "release",
-    "made",
-    "what",
-    "noise",
-    "epsilon",
-    "delta",
-    "labels",
-    "trials",
-    "configurations",
-    "who_may_see_it",
-    "counted",
+from labeldp.platform.records.results import ResultsFolderError, write_text
+from labeldp.platform.report.ledger import (
+    Account,
+    Audience,
+    FolderLedger,
+    LedgerLine,
+    account_of,
+    read_folder,
 )
 
+#: Class of a mechanism of ours -> one release of it, and several: the ends in brackets.
+_WHAT: dict[type, str] = {
+    LaplaceNoise: "release[|s] of Laplace noise",
+    GaussianNoise: "release[|s] of Gaussian noise",
+    RandomizedResponse: "release[|s] of labels by randomized response",
+    RRWithPrior: "release[|s] of labels by randomized response under a prior",
+    BitFlip: "release[|s] of flipped bits",
+    ClusterHistograms: "release[|s] of noisy counts of classes in clusters",
+    LabelMoments: "release[|s] of noisy sums of labels",
+    PateAnswers: "round[|s] of answers by an ensemble of teachers",
+    PublishedCost: "published bound[|s] on what answers cost",
+    CorrectCount: "noisy count[|s] of right answers",
+    MostCorrect: "choice[|s] of the model with most right answers",
+    PublishedClasses: "list[|s] of the classes, read off the labels",
+    NoNoise: "cop[y|ies] of the labels without any noise",
+}
+_BY_NAME = {kind.__name__: words for kind, words in _WHAT.items()}
+_NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
+#: Parameters of our mechanisms that are published; those of other code never are.
+_PARAMETERS = (
+    *("epsilon", "num_classes", "noise_std", "scale"),
+    *("queries", "max_answers", "threshold", "sigma1", "sigma2", "confidence"),
+    *("order", "delta", "tail"),
+)
+_COLUMNS = (
+    *("folder", "sweep", "line", "release", "made", "what", "noise", "epsilon", "delta"),
+    *("labels", "trials", "configurations", "who_may_see_it", "counted"),
+)
+#: Any of these files makes a folder one of results, or a fit's of a shared vault.
+_OF_RESULTS = frozenset({"vault.db", "vault.lines", "sweep.json"})
 
-def counted(number: int, what: str, several: str | None = None) -> str:
-    """Return a number with what is counted, small numbers in words."""
+
+def counted(number: int, what: str, several: str = "") -> str:
+    """Return a number with its noun, small numbers in words."""
     noun = what if number == 1 else several or f"{what}s"
     return f"{_NUMBERS[number] if number < len(_NUMBERS) else f'{number:,}'} {noun}"
 
 
 def what_of(name: str, *, number: int = 1, ours: bool = True) -> str:
-    """Say what so many releases of the mechanism of this class are, with their number.
+    """Return `number` releases of the mechanism of this class, in words.
 
     Args:
-        name: Of the class.
-        number: How many.
-        ours: Whether it is the class of that name that is ours.
+        name: Name of the class.
+        number: How many releases.
+        ours: Whether it is our class of that name, and not a user's.
     """
-    unknown = (f"release by {name or OTHERS}", f"releases by {name or OTHERS}")
-    one, several = _BY_NAME.get(name, unknown) if ours else unknown
+    words = _BY_NAME.get(name, "") if ours else ""
+    words = words or f"release[|s] by {name or 'a mechanism of the owner'}"
+    one, several = (re.sub(r"\[(\w*)\|(\w*)\]", end, words) for end in (r"\1", r"\2"))
     return counted(number, one, several)
 
 
 def is_ours(mechanism: Mapping[str, Any]) -> bool:
-    """Whether a line is of a mechanism of ours, and not of a user's own code by the same name.
+    """Whether a line is of our mechanism, and not of a user's own code by the same name.
 
     Args:
         mechanism: Name and parameters, as the ledger has them.
@@ -111,142 +99,257 @@ def is_ours(mechanism: Mapping[str, Any]) -> bool:
 
 
 def price(epsilon: float, delta: float) -> str:
-    """Return epsilon and, where there is one, delta, in words."""
+    """Return epsilon and, where it is above 0, delta, in words."""
     if math.isinf(epsilon):
         return "no bound on epsilon"
     return f"epsilon {epsilon:.4g}" + (f" at delta {delta:g}" if delta > 0 else "")
 
 
 def sentences(lines: Iterable[LedgerLine], *, public: bool = False) -> list[str]:
-    """Say what was released, equal releases in one sentence.
+    """Describe releases, equal ones in one sentence; those with a bound first.
 
     Args:
-        lines: Of one folder, those that repeat another one's left out.
-        public: Whether names of other people's mechanisms, which they chose, are left out.
+        lines: Of one folder, without those that repeat another folder's.
+        public: Whether names that users chose (mechanisms, lines of a comparison) are left out.
     """
     groups: dict[str, list[LedgerLine]] = {}
     for line in lines:
-        groups.setdefault(_likeness(line), []).append(line)
-    return [_sentence(group, public=public) for group in sorted(groups.values(), key=_order)]
+        mechanism, noise = dict(line.charge.mechanism), line.charge.mechanism.get("noise")
+        # Draws are numbered, and so differ between releases that are alike.
+        mechanism["noise"] = noise.get("name") if isinstance(noise, dict) else None
+        alike = [line.epsilon, line.delta, line.labels, _day(line), line.audience.value]
+        likeness = json.dumps([mechanism, alike], sort_keys=True, default=str)
+        groups.setdefault(likeness, []).append(line)
 
+    def order(group: Sequence[LedgerLine]) -> tuple[bool, str, float]:
+        first = group[0]
+        return math.isinf(first.epsilon), str(first.charge.mechanism.get("name")), first.epsilon
 
-def in_words(account: Account) -> list[str]:
-    """Say all that an account holds, a paragraph or an item each."""
-    said = []
-    for folder in account.folders:
-        said.append(_heading(folder))
-        said += [
-            f"- {text}" for text in sentences(each for each in folder.lines if not each.repeats)
-        ]
-    said.append(_sum(account))
-    if account.together.handed_out:
-        said.append(_without_noise(account.together))
-    said += account.notes
-    if account.problems:
-        said.append("THIS LEDGER IS NOT WHOLE, and its sums are too low:")
-        said += [f"- {problem}" for problem in account.problems]
-    return said
-
-
-def rows(account: Account) -> list[dict[str, Any]]:
-    """Return every line as a row of plain values."""
-    return [_row(line) for folder in account.folders for line in folder.lines]
-
-
-def as_csv(account: Account) -> str:
-    """Return every line as a table that spreadsheets read, and take for no formula."""
-    table = io.StringIO(newline="")
-    writer = csv.DictWriter(table, _COLUMNS)
-    writer.writeheader()
-    for row in rows(account):
-        plain = {**row, "counted": int(row["counted"])}
-        for name in ("trials", "configurations"):
-            plain[name] = "; ".join(row[name])
-        writer.writerow({name: _no_formula(value) for name, value in plain.items()})
-    return table.getvalue()
-
-
-def _row(line: LedgerLine) -> dict[str, Any]:
-    name = str(line.charge.mechanism.get("name"))
-    return {
-        "folder": line.folder,
-        "sweep": line.sweep,
-        "line": line.number,
-        "release": line.charge.key,
-        "made": line.made or "unknown",
-        "what": what_of(name, ours=is_ours(line.charge.mechanism)).partition(" ")[2],
-        "noise": "none" if line.noise is None else line.noise.value,
-        "epsilon": line.epsilon,
-        "delta": line.delta,
-        "labels": "all" if line.labels is None else line.labels,
-        "trials": [record.hash for record in line.readers],
-        "configurations": list(dict.fromkeys(record.variant for record in line.readers)),
-        "who_may_see_it": line.audience.value,
-        "counted": not line.repeats,
-    }
-
-
-def _order(group: Sequence[LedgerLine]) -> tuple[bool, str, float]:
-    """What has a bound first; equal kinds beside each other, by their price."""
-    first = group[0]
-    return math.isinf(first.epsilon), str(first.charge.mechanism.get("name")), first.epsilon
-
-
-def _likeness(line: LedgerLine) -> str:
-    noise = line.charge.mechanism.get("noise")
-    # Draws are numbered, and so differ between releases that are alike.
-    kind = noise.get("name") if isinstance(noise, dict) else None
-    facts = {
-        **{key: value for key, value in line.charge.mechanism.items() if key != "noise"},
-        "kind of noise": kind,
-    }
-    facts |= {"price": [line.epsilon, line.delta], "on": line.labels, "day": _day(line)}
-    facts["who"] = line.audience.value
-    return json.dumps(facts, sort_keys=True, default=str)
+    return [_sentence(group, public=public) for group in sorted(groups.values(), key=order)]
 
 
 def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
     first, number = group[0], len(group)
-    name = str(first.charge.mechanism.get("name"))
     ours = is_ours(first.charge.mechanism)
-    name = "" if public and not ours else name
+    name = "" if public and not ours else str(first.charge.mechanism.get("name"))
     readers = {record.hash: record.variant for line in group for record in line.readers}
-    # What lines of a comparison are called is the sweep's own word.
-    asked = "" if public or not readers else f"for {', '.join(dict.fromkeys(readers.values()))}; "
-    # Nor is it said to anybody that nobody who may be named has read a line.
+    # The names of a comparison's lines are the sweep's own words.
+    variants = (
+        "" if public or not readers else f"for {', '.join(dict.fromkeys(readers.values()))}; "
+    )
+    # That no trial on the public page has read a line is not for the public either.
     read = f"read by {counted(len(readers), 'trial')}, " if readers or not public else ""
     each = " each" if number > 1 and not math.isinf(first.epsilon) else ""
-    text = (
-        f"{what_of(name, number=number, ours=ours)}, {price(first.epsilon, first.delta)}{each}, "
-        f"{read}paid once{each and ' each'}; {asked}"
-        f"of {_labels(first.labels)}, made {_day(first)}. "
-    )
+    labels = "all labels" if first.labels is None else f"{first.labels:,} labels"
     if first.noise is None:
-        return text + "For the owner of the labels only: these are the labels."
-    if first.noise is NoiseKind.SEEDED:
-        return text + (
-            "For the owner of the labels only: who knows the seed of this noise takes it off again."
-        )
-    if first.audience is Audience.OWNER:
-        return text + (
-            "For the owner of the labels only: the baseline without noise read it, or may have."
-        )
-    return text + "Anybody may see what was made of it."
-
-
-def _labels(number: int | None) -> str:
-    return "all labels" if number is None else f"{number:,} labels"
+        seen = "For the owner of the labels only: these are the labels."
+    elif first.noise is NoiseKind.SEEDED:
+        seen = "For the owner of the labels only: the seed takes this noise off again."
+    elif first.audience is Audience.OWNER:
+        seen = "For the owner of the labels only: the baseline without noise read it, or may have."
+    else:
+        seen = "Anybody may see what was made of it."
+    return (
+        f"{what_of(name, number=number, ours=ours)}, {price(first.epsilon, first.delta)}{each}, "
+        f"{read}paid once{each}; {variants}of {labels}, made on {_day(first)}. {seen}"
+    )
 
 
 def _day(line: LedgerLine) -> str:
-    return "at an unknown time" if line.made is None else f"on {line.made.partition('T')[0]}"
+    return line.made.partition("T")[0]
+
+
+def rows(account: Account) -> list[dict[str, Any]]:
+    """Return every line as a row of plain values."""
+    return [
+        {
+            "folder": str(folder.path),
+            "sweep": folder.results.sweep,
+            "line": line.number,
+            "release": line.charge.key,
+            "made": line.made,
+            "what": _kind(line.charge.mechanism, ours=is_ours(line.charge.mechanism)),
+            "noise": "none" if line.noise is None else line.noise.value,
+            "epsilon": line.epsilon,
+            "delta": line.delta,
+            "labels": "all" if line.labels is None else line.labels,
+            "trials": [record.hash for record in line.readers],
+            "configurations": list(dict.fromkeys(record.variant for record in line.readers)),
+            "who_may_see_it": line.audience.value,
+            "counted": not line.repeats,
+        }
+        for folder in account.folders
+        for line in folder.lines
+    ]
+
+
+def _kind(mechanism: Mapping[str, Any], *, ours: bool, public: bool = False) -> str:
+    name = str(mechanism.get("name")) if ours or not public else ""
+    return what_of(name, ours=ours).partition(" ")[2]
+
+
+def as_csv(account: Account) -> str:
+    """Return every line as a table for spreadsheets, in which no cell is a formula."""
+    table = io.StringIO(newline="")
+    writer = csv.DictWriter(table, _COLUMNS)
+    writer.writeheader()
+    for row in rows(account):
+        plain = {
+            **row,
+            "counted": int(row["counted"]),
+            "trials": "; ".join(row["trials"]),
+            "configurations": "; ".join(row["configurations"]),
+        }
+        # Spreadsheets run text that begins like a formula, and users choose names of sweeps.
+        risky = re.compile(r"[=+\-@\t\r]")
+        writer.writerow(
+            {
+                name: f"'{value}" if isinstance(value, str) and risky.match(value) else value
+                for name, value in plain.items()
+            }
+        )
+    return table.getvalue()
+
+
+def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:
+    """Return lines as plain values that anybody may see, and can compute epsilon from.
+
+    Neither sweep nor folder is named, times are days, and a seed of noise is never shown.
+    """
+    found = []
+    for line in lines:
+        mechanism = line.charge.mechanism
+        ours = is_ours(mechanism)
+        found.append(
+            {
+                "release": line.charge.key,
+                "what": _kind(mechanism, ours=ours, public=True),
+                "mechanism": str(mechanism.get("name")) if ours else "other",
+                "parameters": _numbers(mechanism) if ours else {},
+                "noise": "none" if line.noise is None else line.noise.value,
+                "made": _day(line),
+                "labels": "all" if line.labels is None else line.labels,
+                "event": json.loads(write_event(line.charge.event)),
+                "failure_probability": line.charge.failure_probability,
+                "epsilon": line.epsilon,
+                "delta": line.delta,
+            }
+        )
+    return found
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the named parameters that are numbers, those of an aggregator inside included."""
+    found = {
+        name: values[name]
+        for name in _PARAMETERS
+        if isinstance(values.get(name), int | float) and not isinstance(values[name], bool)
+    }
+    inner = values.get("aggregator")
+    if isinstance(inner, Mapping):
+        found |= {f"aggregator.{name}": value for name, value in _numbers(inner).items()}
+    return found
+
+
+def ledger_report(
+    folders: Sequence[str], *, csv: str | None = None, delta: float | None = None
+) -> dict[str, Any]:
+    """Return what folders have spent together, as `labeldp ledger --json` prints it.
+
+    Args:
+        folders: Results folders, or folders that hold some.
+        csv: File to write the lines to, for its owner alone.
+        delta: At which epsilon is stated where releases are not pure; that of the trials if None.
+
+    Returns:
+        `ok` is false where a line is missing, so that sums are too low. `epsilon` at `delta` is of
+        the worst label over all folders, if any two of them may have it in common;
+        `epsilon_private` leaves out lines that handed labels out, and `epsilon_if_different` is
+        that number if groups of folders have no label in common. `same_labels` is None where
+        that is unknown.
+
+    Raises:
+        ValueError: No results there, a damaged file, or a delta outside of [0, 1).
+    """
+    if delta is not None and not 0 <= delta < 1:
+        raise ValueError(
+            f"delta is {delta}; it must lie in [0, 1): 1e-5 for instance, or 0 for pure releases"
+        )
+    places = [place for folder in folders for place in _results_in(Path(folder))]
+    account = account_of((read_folder(place, delta=delta) for place in places), delta=delta)
+    if csv is not None:
+        try:
+            write_text(Path(csv), as_csv(account))
+        except ResultsFolderError as error:
+            raise ValueError(
+                f"the table can't be written: {error}; choose another --csv"
+            ) from error
+    total = account.together
+    group_of = {place: number for number, group in enumerate(account.groups) for place in group}
+    return {
+        "ok": not account.problems,
+        "releases": total.releases,
+        "epsilon": total.epsilon,
+        "delta": total.delta,
+        "epsilon_private": total.epsilon_private,
+        "same_labels": True if len(account.groups) == 1 else None,
+        "epsilon_if_different": account.apart.epsilon_private,
+        "folders": [
+            {
+                "folder": str(folder.path),
+                "sweep": folder.results.sweep,
+                "vault": folder.vault,
+                "fingerprint": folder.fingerprint,
+                "labels": folder.num_labels,
+                "releases": len(folder.lines),
+                "group": group_of[place],
+            }
+            for place, folder in enumerate(account.folders)
+        ],
+        "lines": rows(account),
+        "words": in_words(account),
+        "problems": list(account.problems),
+    }
+
+
+def _results_in(folder: Path) -> list[Path]:
+    """Return all results folders in a folder, itself included; links are not followed.
+
+    A folder whose vault is gone is included, so that it is reported as a problem.
+    """
+    found = [
+        Path(place) for place, _, files in os.walk(folder) if not _OF_RESULTS.isdisjoint(files)
+    ]
+    return sorted(found) or [folder]
+
+
+def in_words(account: Account) -> list[str]:
+    """Return all of an account as paragraphs and items."""
+    words = []
+    for folder in account.folders:
+        words.append(_heading(folder))
+        words += [
+            f"- {text}" for text in sentences(each for each in folder.lines if not each.repeats)
+        ]
+    words.append(_sum(account))
+    if number := account.together.handed_out:
+        copies = counted(number, "release has", "releases have").capitalize()
+        words.append(
+            f"{copies} no noise at all, so nothing bounds what all of it together reveals: keep "
+            "what was made of it (models, predictions, accuracy) to yourself; the sum above holds "
+            "for the rest."
+        )
+    words += account.notes
+    if account.problems:
+        words.append("THIS LEDGER IS NOT WHOLE, and its sums are too low:")
+        words += [f"- {problem}" for problem in account.problems]
+    return words
 
 
 def _heading(folder: FolderLedger) -> str:
-    text = f"{folder.path}, sweep {folder.results.sweep}"
-    number = folder.num_labels
-    on = "" if number is None else f" on {number:,} labels"
-    return f"{text}: {counted(len(folder.lines), 'release')}{on}"
+    on = "" if folder.num_labels is None else f" on {folder.num_labels:,} labels"
+    releases = counted(len(folder.lines), "release")
+    return f"{folder.path}, sweep {folder.results.sweep}: {releases}{on}"
 
 
 def _sum(account: Account) -> str:
@@ -268,23 +371,8 @@ def _sum(account: Account) -> str:
     )
     apart = price(account.apart.epsilon_private, account.apart.delta)
     return (
-        f"In all, {folders} and {number}. Whether they are of the same people's labels can't be "
-        f"known from the folders, whose public data differ ({parts}). If they are, {paid} for "
-        f"those{which}; if those groups have no label in common, than {apart}. "
-        "Reckon with the first unless you know better."
+        f"In all, {folders} and {number}. The public data of these folders differ ({parts}), so "
+        "it can't be known whether their labels are of the same people. If they are, "
+        f"{paid} for those{which}; if those groups have no label in common, than {apart}. Assume "
+        "the first unless you know better."
     )
-
-
-def _without_noise(total: Total) -> str:
-    copies = counted(total.handed_out, "release has", "releases have")
-    return (
-        f"{copies[0].upper()}{copies[1:]} no noise at all, so that nothing bounds what all of it "
-        "together tells: keep to yourself what was made of it (models, predictions, accuracy), and "
-        "the sum above holds for the rest."
-    )
-
-
-def _no_formula(value: Any) -> Any:
-    """Spreadsheets run what begins like a formula, and people call sweeps what they like."""
-    risky = isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r")
-    return f"'{value}" if risky else value

@@ -1,157 +1,311 @@
 """The report's page: one HTML file that stands alone, for a desk, a telephone and paper.
 
-Nothing is fetched from anywhere: figures, styles and the few lines of script are inside, and
-without the script everything is there but sorting. Whatever users have named is escaped by the
-templates.
+Nothing is fetched from elsewhere: figures, styles and the few lines of script are inside, and
+without the script everything is there but sorting. The templates escape every name that users
+chose. The public page is made of public records (`public_values.public_records`).
 """
 
+import json
 import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
+from labeldp.mechanisms.accuracy_estimate import BestOf
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.edition import Edition
+from labeldp.platform.report.card import DAGGER, TEMPLATES, environment, facts
 from labeldp.platform.report.figures import (
-    Figures,
+    MethodStyle,
     curves_of,
     histogram,
     learning_curves,
     parallel,
     settings_compared,
     spread,
+    styles_of,
+    svg,
     trade_off,
 )
 from labeldp.platform.report.finding import finding
-from labeldp.platform.report.glossary import GLOSSARY, anchor
-from labeldp.platform.report.pareto import Point, front, points, settings_beside_epsilon
-from labeldp.platform.report.result_table import result_table
-from labeldp.platform.report.styles import MethodStyle, styles_of
-from labeldp.platform.report.trial_cards import title_of, trial_cards
-from labeldp.platform.report.wording import counted, leading_number, number, short_key
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.report.ledger import Audience
+from labeldp.platform.report.pareto import (
+    Point,
+    front,
+    leagues_of,
+    points,
+    same_epsilon,
+    settings_beside_epsilon,
+)
+from labeldp.platform.report.wording import counted, leading_number, number, percent, short_key
+from labeldp.platform.sweep.accuracy_figures import (
+    ChoiceNoise,
+    ChooseBy,
+    beyond_text,
+    estimate_of,
+    estimated_text,
+)
 
 #: Widths of the view of the main figure: at a desk, and on a telephone.
 _WIDE, _NARROW = 720.0, 352.0
 #: More run cards than this lie in a fold of their own.
 MOST_OPEN_CARDS = 24
-#: Small figures of one kind: learning curves, histograms.
+#: Small figures of one kind: learning curves, histograms; and lines in one of them.
 MOST_PANELS, _MOST_LINES = 12, 8
+#: Settings that name places on the owner's machine.
+_PLACES = ("data.root", "data.path", "data.embeddings")
 _STAGE = re.compile(r"top_k_stage_(\d+)_share_(\d+)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class AroundTrials:
-    """What is told of a sweep beside its trials, as far as it is at hand.
+class Cell(NamedTuple):
+    """A cell of the table: its words, a note in small print, and its rank for sorting."""
 
-    Attributes:
-        releases: The ledger's releases, in words.
-        running: Whether the sweep still runs.
-        left: Trials that it has still to run; None where nobody knows.
-    """
-
-    releases: Sequence[str] = ()
-    running: bool = False
-    left: int | None = None
+    words: str
+    small: str = ""
+    order: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PageContent:
-    """All that a page is made of.
-
-    Attributes:
-        title: The sweep's name.
-        records: Its trials, failed ones too.
-        ledger: Totals of the ledger, as in the sweep's JSON; None where they are not at hand.
-        around: What is told beside.
-        edition: For whom the page is.
-        choose_by: Which accuracy trials are compared by, as in `pareto.points`.
-        audits: Whether the owner's page of audits lies beside this one.
-    """
+class Column(NamedTuple):
+    """A column of the table: its head, the glossary's word for it, and whether it holds words."""
 
     title: str
-    records: Sequence[TrialRecord]
-    ledger: Mapping[str, Any] | None = None
-    around: AroundTrials = field(default_factory=AroundTrials)
-    edition: Edition = Edition.OWNER
-    choose_by: ChooseBy | None = None
-    audits: bool = False
+    cells: Sequence[Cell]
+    term: str = ""
+    text: bool = False
 
 
-def page(content: PageContent, figures: Figures) -> str:
+def page(
+    records: Sequence[TrialRecord],
+    *,
+    title: str,
+    audience: Audience = Audience.OWNER,
+    ledger: Mapping[str, Any] | None = None,
+    releases: Sequence[str] = (),
+    running: bool = False,
+    left: int | None = None,
+    choose_by: ChooseBy | None = None,
+    audits: bool = False,
+) -> str:
     """Return the page.
 
     Args:
-        content: What is on it.
-        figures: Draws them.
+        records: Trials of one sweep, failed ones too.
+        title: The sweep's name.
+        audience: The public sees nothing that was made of true labels or canaries.
+        ledger: Totals of the ledger, as in the sweep's JSON, where they are known.
+        releases: The ledger's releases, in words.
+        running: Whether the sweep still runs.
+        left: Number of trials still to run, where it is known.
+        choose_by: Accuracy by which trials are compared, as in `pareto.points`.
+        audits: Whether the owner's page of audits lies beside this one.
 
     Raises:
         ValueError: Trials that lack the accuracy that they are to be compared by.
     """
-    records, edition = content.records, content.edition
-    found = points(records, choose_by=content.choose_by)
+    owner = audience is Audience.OWNER
+    found = points(records, choose_by=choose_by)
     failed = [record for record in records if not record.finished]
     styles = styles_of(found, (record.variant for record in failed))
     by_hash = {record.hash: record for record in records}
-    best = {point.hashes for point in front(found)}
-    owner = edition is Edition.OWNER
-    cards = trial_cards(
-        [by_hash[digest] for point in found for digest in point.hashes],
-        styles=styles,
-        edition=edition,
+    cards, shared = _cards(
+        [by_hash[digest] for point in found for digest in point.hashes], styles, audience
     )
     attack = owner and any(point.epsilon_m_ceiling > 0 for point in found)
     name = "Accuracy against provable epsilon"
     name += ", and below it what the attack proved" if attack else ""
     name += "; the table has the same numbers."
-    looks = {variant: styles[variant] for variant in styles if variant in _variants(found)}
-    main = [
-        figures.svg(name, trade_off, found, looks, width=width, attack=attack)
-        for width in (_WIDE, _NARROW)
-        if found
-    ]
-    made: str = template("report.html.jinja").render(
-        title=content.title,
-        status=_status(content, failed=len(failed)),
-        data_sets=sorted({str(record.config.get("data.name", "")) for record in records} - {""}),
-        finding=finding(
-            records, ledger=content.ledger, choose_by=content.choose_by, with_attack=owner
-        ),
-        leagues=sorted({record.features_from.words for record in records if record.finished}),
+    drawn = {point.variant for point in found}
+    looks = {variant: style for variant, style in styles.items() if variant in drawn}
+    columns = _columns(found, owner=owner)
+    best = {point.hashes for point in front(found)}
+    cells = zip(*(column.cells for column in columns), strict=True)
+    estimates = [point.estimate for point in found if point.estimate is not None]
+    by_estimates = bool(found) and found[0].accuracy_by is ChooseBy.ESTIMATED
+    canaries = {str(record.config.get("audit.canaries", "")) for record in records}
+    return render(
+        "report.html.jinja",
+        title=title,
         owner=owner,
-        audits=content.audits and owner,
+        finished=len(records) - len(failed),
+        left=left,
+        running=running,
+        data_sets=sorted({str(record.config.get("data.name", "")) for record in records} - {""}),
+        finding=finding(records, ledger=ledger, choose_by=choose_by, with_attack=owner),
+        leagues=sorted({record.features_from.words for record in records if record.finished}),
+        audits=audits and owner,
         styles=styles,
-        figures=main,
+        figures=[
+            svg(name, trade_off, found, looks, width=width, attack=attack)
+            for width in (_WIDE, _NARROW)
+            if found
+        ],
         attack=attack,
-        canaries=_canaries(records),
-        table=result_table(found, best=best, styles=styles, edition=edition),
-        curves=_curve_panels(figures, found, by_hash, styles),
-        parallel=_search_space(figures, found, styles),
-        stages=_stages(figures, found, by_hash),
-        total=_total(content.ledger),
-        releases=content.around.releases,
+        canaries=next(iter(canaries)) if len(canaries) == 1 else "",
+        columns=columns,
+        rows=[(point, point.hashes in best, row) for point, row in zip(found, cells, strict=True)],
+        mixed=len(leagues_of(found)) > 1,
+        dagger=DAGGER if attack and any(p.delta > 0 for p in found if p.epsilon_m_ceiling) else "",
+        estimates=estimates,
+        best_of=BestOf.among(estimates) if by_estimates else None,
+        lottery=ChoiceNoise.among(estimates) if by_estimates else None,
+        curves=_curve_panels(found, by_hash, styles),
+        parallel=_search_space(found, styles),
+        stages=_stages(found, by_hash),
+        ledger=ledger,
+        releases=releases,
         cards=cards,
-        many_cards=len(cards.cards) > MOST_OPEN_CARDS,
+        shared=shared,
+        many_cards=len(cards) > MOST_OPEN_CARDS,
         failed=[(title_of(record), record.reason) for record in failed],
-        glossary=GLOSSARY,
     )
+
+
+@cache
+def _pages() -> Environment:
+    made = environment()
+    made.filters |= {"number": number, "anchor": anchor, "leading": leading_number}
+    made.globals |= {
+        "style": Markup((TEMPLATES / "page.css").read_text()),
+        "script": Markup((TEMPLATES / "page.js").read_text()),
+        "glossary": json.loads((TEMPLATES / "glossary.json").read_text()),
+        "counted": counted,
+        "infinity": math.inf,
+    }
     return made
 
 
-def _variants(found: Sequence[Point]) -> set[str]:
-    return {point.variant for point in found}
+def render(template: str, **parts: Any) -> str:
+    """Return a page made from a template, which escapes these parts."""
+    made: str = _pages().get_template(template).render(**parts)
+    return made
+
+
+def anchor(word: str) -> str:
+    """Return the name that pages link to a word of the glossary by."""
+    return "word-" + "".join(c if c.isalnum() else "-" for c in word)
+
+
+def title_of(record: TrialRecord) -> str:
+    """Return a trial's method and what sets it apart."""
+    settings = (f"{short_key(key)} {_value(value)}" for key, value in record.point.items())
+    return ", ".join([record.variant, *settings])
+
+
+def _columns(found: Sequence[Point], *, owner: bool) -> list[Column]:
+    # Epsilon and accuracy stand side by side on a telephone too, whichever accuracies there are.
+    methods = [Cell(point.variant, order=point.variant.casefold()) for point in found]
+    columns = [Column("method", methods, text=True), _numbers("epsilon", found, "epsilon")]
+    if any(point.accuracy_test is not None for point in found) or not found:
+        columns.append(Column("accuracy, %", [_measured(p) for p in found], "accuracy"))
+    if any(point.estimate is not None for point in found):
+        estimates = [_estimated(point) for point in found]
+        columns.append(Column("estimated, %", estimates, "estimated accuracy"))
+    columns.append(_numbers("delta", found, "delta"))
+    if owner:
+        columns.append(Column("epsilon_m", [_attack(point) for point in found], "epsilon_m"))
+        ceilings = [_cell(round(p.epsilon_m_ceiling, 2) or None) for p in found]
+        columns.append(Column("ceiling", ceilings, "ceiling"))
+    for key in settings_beside_epsilon(found):
+        values = [_cell(dict(point.point).get(key)) for point in found]
+        columns.append(Column(short_key(key), values, text=True))
+    columns.append(Column("seeds", [_cell(len(point.hashes)) for point in found], "seed"))
+    columns.append(Column("noise", [_cell(point.noise) for point in found], "noise", text=True))
+    if len(leagues_of(found)) > 1:
+        leagues = [_cell(point.league) for point in found]
+        columns.append(Column("league", leagues, "league", text=True))
+    return columns
+
+
+def _numbers(name: str, found: Sequence[Point], term: str) -> Column:
+    return Column(name, [_cell(getattr(point, name)) for point in found], term)
+
+
+def _cell(value: Any) -> Cell:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        order = "1e999" if math.isinf(value) else f"{value:.9g}"
+        return Cell(number(value), order=order)
+    words = "" if value is None else str(value)
+    return Cell(words, order=words.casefold())
+
+
+def _measured(point: Point) -> Cell:
+    if point.accuracy_test is None:
+        return Cell("")
+    spread = point.accuracy_std if point.accuracy_by is ChooseBy.TEST else 0.0
+    small = f"± {100 * spread:.2f}" if spread else ""
+    return Cell(f"{100 * point.accuracy_test:.2f}", small, f"{point.accuracy_test:.9g}")
+
+
+def _estimated(point: Point) -> Cell:
+    if point.estimate is None:
+        return Cell("")
+    accuracy, beyond = point.estimate.accuracy, beyond_text(point.estimate.accuracy)
+    small = f"error {100 * point.estimate.error:.2f}" + (f"; {beyond}" if beyond else "")
+    return Cell(f"{100 * accuracy:.2f}", small, f"{accuracy:.9g}")
+
+
+def _attack(point: Point) -> Cell:
+    if point.epsilon_m_ceiling == 0:
+        return Cell("not measured", order="-1")
+    low, high = (number(round(end, 2)) for end in (point.epsilon_m_low, point.epsilon_m_high))
+    dagger = DAGGER if point.delta > 0 else ""
+    return Cell(f"{low} to {high}{dagger}", order=f"{point.epsilon_m_low:.9g}")
+
+
+def _cards(
+    finished: Sequence[TrialRecord], styles: Mapping[str, MethodStyle], audience: Audience
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the run cards, and the settings that all trials share."""
+    keys = dict.fromkeys(key for record in finished for key in record.config)
+    if audience is Audience.PUBLIC:
+        keys = dict.fromkeys(key for key in keys if key not in _PLACES)
+    values = {key: [_value(record.config.get(key)) for record in finished] for key in keys}
+    shared = {key: mine[0] for key, mine in values.items() if len(set(mine)) == 1}
+    own = {key: mine for key, mine in values.items() if key not in shared}
+    cards = [
+        {
+            "hash": record.hash,
+            "title": title_of(record),
+            "outcome": _outcome(record),
+            "style": styles[record.variant],
+            "facts": facts(record, audience),
+            "settings": {key: mine[row] for key, mine in own.items()},
+        }
+        for row, record in enumerate(finished)
+    ]
+    return cards, shared
+
+
+def _outcome(record: TrialRecord) -> str:
+    metrics = record.metrics
+    estimate, epsilon = estimate_of(metrics), metrics["epsilon"]
+    if "accuracy" in metrics or estimate is None:
+        accuracy = percent(metrics["accuracy"])
+    else:
+        accuracy = estimated_text(estimate.accuracy)
+    titled = any(
+        key.endswith("epsilon")
+        and isinstance(value, int | float)
+        and same_epsilon(value) == same_epsilon(epsilon)
+        for key, value in record.point.items()
+    )
+    if titled:
+        return f"{accuracy} accurate"
+    private = f"epsilon {number(epsilon)}" if math.isfinite(epsilon) else "not private"
+    return f"{private}, {accuracy} accurate"
+
+
+def _value(value: object) -> str:
+    # Tracking gives every value back as text.
+    return "not set" if value is None or value == "None" else number(value)
 
 
 def _curve_panels(
-    figures: Figures,
     found: Sequence[Point],
     records: Mapping[str, TrialRecord],
     styles: Mapping[str, MethodStyle],
@@ -166,49 +320,43 @@ def _curve_panels(
     values = [value for curve in shown for value in curve.values]
     epochs = [epoch for curve in shown for epoch in curve.epochs]
     reach = (min(epochs), max(epochs), min(values), max(values))
-    panels = [
-        figures.svg(
-            *(f"Learning curves of {name}: {shows}", learning_curves, name, mine, styles[name]),
-            shows=shows,
-            reach=reach,
-        )
-        for name, mine in filled[:MOST_PANELS]
-    ]
+    panels = []
+    for name, mine in filled[:MOST_PANELS]:
+        words, how = f"Learning curves of {name}: {shows}", {"shows": shows, "reach": reach}
+        panels.append(svg(words, learning_curves, name, mine, styles[name], **how))
     return {"panels": panels, "shows": shows, "left_out": len(every) - len(shown)}
 
 
-def _search_space(
-    figures: Figures, found: Sequence[Point], styles: Mapping[str, MethodStyle]
-) -> Markup | None:
+def _search_space(found: Sequence[Point], styles: Mapping[str, MethodStyle]) -> Markup | None:
     """Return the figure, or None where fewer than two points or settings can be compared."""
     columns = settings_compared(found)
     if len(found) < 2 or len(columns) < 3:
         return None
     name = "Settings of every point, one axis each, up to its epsilon and accuracy."
-    return figures.svg(name, parallel, columns, [styles[point.variant] for point in found])
+    return svg(name, parallel, columns, [styles[point.variant] for point in found])
 
 
-def _stages(
-    figures: Figures, found: Sequence[Point], records: Mapping[str, TrialRecord]
-) -> list[Markup]:
+def _stages(found: Sequence[Point], records: Mapping[str, TrialRecord]) -> list[Markup]:
     """Return histograms of k*, the number of classes that LP-MST's stages picked a label from.
 
     It follows from releases and public features alone, and is part of what the guarantee covers.
     """
     settings = settings_beside_epsilon(found)
-    charts: list[Any] = []
+    charts: list[Markup] = []
     for point in found:
         values = dict(point.point)
         own = (f"{short_key(key)} {number(values[key])}" for key in settings if key in values)
         name = ", ".join([point.variant, f"ε {number(point.epsilon)}", *own])
         for stage, shares in _shares(point, records).items():
+            if len(charts) == MOST_PANELS:
+                return charts
             most = max(2, *shares)
             heights = {"share of labels, %": [100 * shares.get(k, 0.0) for k in range(1, most + 1)]}
             edges = [k + 0.5 for k in range(most + 1)]
-            title = f"{name}, stage {stage}"
-            how = {"title": title, "along": "k*: classes to pick from"}
-            charts.append((f"{title}: share of labels", histogram, heights, edges, how))
-    return [figures.svg(*shown, **how) for *shown, how in charts[:MOST_PANELS]]
+            title, along = f"{name}, stage {stage}", "k*: classes to pick from"
+            words = f"{title}: share of labels"
+            charts.append(svg(words, histogram, heights, edges, title=title, along=along))
+    return charts
 
 
 def _shares(point: Point, records: Mapping[str, TrialRecord]) -> dict[int, dict[int, float]]:
@@ -218,71 +366,9 @@ def _shares(point: Point, records: Mapping[str, TrialRecord]) -> dict[int, dict[
         for name, value in records[digest].metrics.items():
             if match := _STAGE.fullmatch(name):
                 seen[int(match[1])][int(match[2])].append(value)
-    # A k* that a trial has no figure for was not there.
+    # A k* without a figure did not occur in that trial.
     count = len(point.hashes)
     return {
         stage: {k: fmean([*v, *[0.0] * (count - len(v))]) for k, v in shares.items()}
         for stage, shares in sorted(seen.items())
     }
-
-
-@cache
-def _environment() -> Environment:
-    folder = Path(__file__).parent / "templates"
-    made = Environment(
-        loader=FileSystemLoader(folder),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    made.filters |= {"number": number, "anchor": anchor, "leading": leading_number}
-    made.globals |= {
-        "style": Markup((folder / "page.css").read_text()),
-        "script": Markup((folder / "page.js").read_text()),
-        "counted": counted,
-    }
-    return made
-
-
-def template(name: str) -> Any:
-    """Return a page's template; it escapes what it is given."""
-    return _environment().get_template(name)
-
-
-def _status(content: PageContent, *, failed: int) -> str:
-    """How many trials there are, and of which kind."""
-    finished = len(content.records) - failed
-    words = f"{counted(finished, 'trial')} finished, {failed} failed"
-    if content.around.left:
-        words += f", {content.around.left} left"
-    return f"{words}; the sweep is running" if content.around.running else words
-
-
-def _total(ledger: Mapping[str, Any] | None) -> str:
-    """What all releases together have cost, and whom that number is about."""
-    if ledger is None:
-        return ""
-    total, delta = float(ledger["epsilon_total"]), float(ledger["delta"])
-    private = float(ledger.get("epsilon_private", math.inf))
-    start = f"{counted(int(ledger['releases']), 'release')}. "
-    if math.isinf(total) and math.isfinite(private):
-        at = float(ledger.get("delta_private", delta))
-        return (
-            f"{start}Those with noise add up to epsilon {number(private)} at delta {number(at)} "
-            "for a label that all of them touch: whoever sees all private trials, and picks among "
-            "them, is held to that number and not to a single row's. A baseline read the labels "
-            "as they are: who sees it as well is held to nothing, and it is the owner's to keep."
-        )
-    return (
-        f"{start}A label that all of them touch has paid epsilon {number(total)} at delta "
-        f"{number(delta)}: whoever sees every trial of this sweep, and picks among them, is held "
-        "to that number and not to a single row's."
-    )
-
-
-def _canaries(records: Sequence[TrialRecord]) -> str:
-    """How many labels were spoiled for the attack, if all trials say the same number."""
-    found = {str(record.config.get("audit.canaries", "")) for record in records}
-    said = found.pop() if len(found) == 1 else ""
-    return said if said.isdecimal() else ""

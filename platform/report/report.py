@@ -1,37 +1,75 @@
-"""The report of a sweep: one HTML page, one figure, one CSV table.
+"""The owner's report of a sweep: a page, a figure, a table, and in `private/` a page of audits.
 
-The page stands alone (`page.py`). Of what was made of true labels it holds one thing, and says so:
-epsilon_m, which the canaries' random labels went into. The public edition has not even that.
+Of what was made of true labels the report holds one thing: epsilon_m, which the canaries' random
+labels went into. The page of audits has the rest, and how far PATE's teachers agreed, which is
+counted from secret votes.
 """
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labeldp.platform.records.results import TrialRecord, write_text
-from labeldp.platform.report.audit_report import write_audits
-from labeldp.platform.report.figures import Figures, trade_off
-from labeldp.platform.report.page import AroundTrials, PageContent, page
+from markupsafe import Markup
+
+from labeldp.platform.records.private_files import inner_folder, private_folder
+from labeldp.platform.records.results import (
+    BINS,
+    TrialRecord,
+    VoteConsensus,
+    consensus_path,
+    write_text,
+)
+from labeldp.platform.report.card import DAGGER
+from labeldp.platform.report.figures import (
+    audits,
+    confidence,
+    histogram,
+    png,
+    spread,
+    styles_of,
+    svg,
+    trade_off,
+)
+from labeldp.platform.report.page import MOST_PANELS, page, render, title_of
 from labeldp.platform.report.pareto import Point, front, points
-from labeldp.platform.report.styles import styles_of
-from labeldp.platform.report.wording import rounded
+from labeldp.platform.report.wording import number
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.vault.audits import AttackEvidence, evidence_path
+
+#: More panels than this can't be read in one figure.
+_MOST_MODELS = 8
+#: Words of the glossary on the page of audits.
+_WORDS = (
+    *("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published"),
+    "consensus",
+)
+#: Columns of the page of audits -> names of their figures; two names are an interval.
+_AUDIT_COLUMNS = (
+    ("epsilon", ("epsilon",)),
+    ("epsilon_m as published", ("epsilon_m_paper_low", "epsilon_m_paper_high")),
+    ("epsilon_m corrected", ("epsilon_m_low", "epsilon_m_high")),
+    ("ceiling", ("epsilon_m_ceiling",)),
+    ("one-run", ("private/epsilon_one_run",)),
+    ("ceiling", ("epsilon_one_run_ceiling",)),
+    ("f-DP", ("private/epsilon_f_dp",)),
+    ("ceiling", ("epsilon_f_dp_ceiling",)),
+    ("tight", ("private/epsilon_tight",)),
+    ("release", ("private/epsilon_release",)),
+    ("ceiling", ("epsilon_release_ceiling",)),
+    ("coins guessed", ()),
+    ("labels inferred", ("private/label_inference_accuracy",)),
+    ("advantage", ("private/label_inference_advantage",)),
+    ("bound", ("label_inference_bound",)),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Where a report lies.
-
-    Attributes:
-        html: The page.
-        pareto_png: The figure.
-        pareto_csv: The table.
-        rows: Lines of the table.
-        private: The owner's page of audits and its figures, if there is one.
-    """
+    """The files of a report; `private` are the owner's page of audits and its figures."""
 
     html: Path
     pareto_png: Path
@@ -48,78 +86,136 @@ def write_report(
     ledger: Mapping[str, Any] | None = None,
     results: Path | None = None,
     choose_by: ChooseBy | None = None,
-    around: AroundTrials | None = None,
+    releases: Sequence[str] = (),
+    running: bool = False,
+    left: int | None = None,
 ) -> Report:
     """Write `report.html`, `pareto.png`, `pareto.csv`, and the audits' page in `private/`.
 
-    All are their owner's alone, who may show what the page says may be shown.
+    All files are for their owner alone, whatever was there before.
 
     Args:
         records: Trials of one sweep, failed ones too.
-        folder: Where to; it exists.
+        folder: An existing folder.
         title: The sweep's name.
         ledger: Totals of the sweep's ledger, as in the sweep's JSON.
         results: The sweep's results folder, where the evidence of its audits lies.
-        choose_by: Which accuracy trials are compared by, as in `pareto.points`.
-        around: What else is told of the sweep.
+        choose_by: Accuracy by which trials are compared, as in `pareto.points`.
+        releases: As in `page`, like the two that follow.
+        running: Whether the sweep still runs.
+        left: Number of trials still to run.
     """
-    report = Report(
-        html=folder / "report.html",
-        pareto_png=folder / "pareto.png",
-        pareto_csv=folder / "pareto.csv",
-        rows=0,
-    )
     found = points(records, choose_by=choose_by)
-    # What is written takes the place of what was there, with its modes: epsilon_m is the owner's
-    # to show.
-    figures = Figures(report.html, folder / "private" / "audits.html")
-    look = {"width": 800.0, "attack": True, "title": title}
-    figures.png(report.pareto_png, trade_off, found, styles_of(found), **look)
-    _write_table(found, report.pareto_csv)
-    private = write_audits(records, figures, folder=folder, results=results, title=title)
-    content = PageContent(
+    html, figure, table = (folder / f"{n}" for n in ("report.html", "pareto.png", "pareto.csv"))
+    png(figure, trade_off, found, styles_of(found), width=800.0, attack=True, title=title)
+    _write_table(found, table)
+    private = _write_audits(records, folder=folder / "private", results=results, title=title)
+    made = page(
+        records,
         title=title,
-        records=records,
         ledger=ledger,
-        around=around or AroundTrials(),
+        releases=releases,
+        running=running,
+        left=left,
         choose_by=choose_by,
         audits=bool(private),
     )
-    write_text(report.html, page(content, figures))
-    return Report(
-        html=report.html,
-        pareto_png=report.pareto_png,
-        pareto_csv=report.pareto_csv,
-        rows=len(found),
-        private=private,
-    )
+    write_text(html, made)
+    return Report(html=html, pareto_png=figure, pareto_csv=table, rows=len(found), private=private)
 
 
 def _write_table(found: Sequence[Point], path: Path) -> None:
     axes = list(dict.fromkeys(key for point in found for key, _ in point.point))
-    columns = ["accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high"]
     best = {point.hashes for point in front(found)}
     estimated = ["accuracy_estimated", "accuracy_estimated_error"]
     estimated = estimated if any(point.estimate for point in found) else []
+    columns = ["accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high"]
     table = io.StringIO(newline="")
     writer = csv.writer(table)
     names = ["variant", *axes, "accuracy", *columns, "trials", "pareto", "noise"]
     writer.writerow([*names, *estimated, "epsilon_m_ceiling", "league"])
     for point in found:
-        values = dict(point.point)
-        estimate = point.estimate
+        values, estimate = dict(point.point), point.estimate
         shares = (estimate.accuracy, estimate.error) if estimate else ("",) * len(estimated)
         row = [
             point.variant,
             *(values.get(axis, "") for axis in axes),
             "" if point.accuracy_test is None else point.accuracy_test,
             *(getattr(point, column) for column in columns),
-            len(point.hashes),
-            int(point.hashes in best),
-            point.noise,
+            *(len(point.hashes), int(point.hashes in best), point.noise),
             *shares,
-            point.epsilon_m_ceiling,
-            point.league,
+            *(point.epsilon_m_ceiling, point.league),
         ]
-        writer.writerow([rounded(v) if isinstance(v, float) else v for v in row])
+        # Nine digits, without those that sums of floats leave behind.
+        writer.writerow([float(f"{v:.9g}") if isinstance(v, float) else v for v in row])
     write_text(path, table.getvalue())
+
+
+def _write_audits(
+    records: Sequence[TrialRecord], *, folder: Path, results: Path | None, title: str
+) -> tuple[Path, ...]:
+    """Write the page of audits and its figures; nothing if no trial was audited and none voted."""
+    audited = [r for r in records if r.finished and "label_inference_bound" in r.metrics]
+    agreement = [] if results is None else _agreement(records, results)
+    if not audited and not agreement:
+        return ()
+    inner_folder(folder)
+    private_folder(folder)
+    by_hash = {record.hash: record for record in audited}
+    shown = [by_hash[point.hashes[0]] for point in spread(points(audited), _MOST_MODELS)]
+    drawn: list[tuple[str, Any, list[Any]]] = []
+    if shown:
+        name = "All bounds on each model's epsilon on one axis; the table has the numbers."
+        drawn.append((name, audits, [(title_of(record), record.metrics) for record in shown]))
+    if results is not None:
+        kept = [(title_of(r), AttackEvidence.read(evidence_path(results, r.hash))) for r in shown]
+        if evidence := [(name, each) for name, each in kept if each is not None]:
+            name = "The attacker's confidence where it was right, and where it was wrong."
+            drawn.append((name, confidence, evidence))
+    written = [folder / f"{draw.__name__}.png" for _, draw, _ in drawn]
+    for path, (_, draw, models) in zip(written, drawn, strict=True):
+        png(path, draw, models)
+    ordered = sorted(audited, key=lambda record: (record.metrics["epsilon"], record.variant))
+    made = render(
+        "audits.html.jinja",
+        title=title,
+        columns=["model", *(name for name, _ in _AUDIT_COLUMNS)],
+        rows=[(title_of(record), _cells(record)) for record in ordered],
+        figures=[svg(*each) for each in drawn],
+        agreement=agreement,
+        dagger=DAGGER,
+        terms=_WORDS,
+    )
+    write_text(folder / "audits.html", made)
+    return (folder / "audits.html", *written)
+
+
+def _agreement(records: Sequence[TrialRecord], results: Path) -> list[Markup]:
+    """Return a histogram of the teachers' agreement for each trial that kept one."""
+    charts: list[Markup] = []
+    edges = [100 * place / BINS for place in range(BINS + 1)]
+    for record in records:
+        kept = VoteConsensus.read(consensus_path(results, record.hash)) if record.finished else None
+        if kept is not None and any((*kept.answered, *kept.refused)) and len(charts) < MOST_PANELS:
+            heights = {"answered": kept.answered, "refused": kept.refused}
+            title = title_of(record)
+            counts = ", ".join(f"{name}: {sum(counts)}" for name, counts in heights.items())
+            how = {"title": title, "along": "teachers who agree, %"}
+            charts.append(svg(f"{title}: {counts}", histogram, heights, edges, **how))
+    return charts
+
+
+def _cells(record: TrialRecord) -> list[str]:
+    metrics, cells = record.metrics, []
+    for title, names in _AUDIT_COLUMNS:
+        values = [metrics.get(name) for name in names]
+        words = " to ".join(
+            "" if v is None else number(v) if math.isinf(v) else f"{v:.2f}" for v in values
+        )
+        if title == "epsilon_m corrected" and metrics["delta"] > 0:
+            words += DAGGER
+        if title == "coins guessed" and "private/one_run_guesses" in metrics:
+            right, of = (metrics[f"private/one_run_{name}"] for name in ("correct", "guesses"))
+            words = f"{right:.0f} of {of:.0f}"
+        cells.append(words)
+    return cells

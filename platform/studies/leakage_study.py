@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.pate.leakage_measurements import (
+from labeldp.mechanisms.pate.vote_leakage import (
     DefenceRow,
     Reconstruction,
     VoteBudget,
     all_defences,
+    answer_log_probabilities,
     measure_defences,
     measure_reconstruction,
+    reconstruct,
 )
-from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities, reconstruct
 from labeldp.platform.records.private_files import private_folder
 from labeldp.platform.records.results import dumps, write_text
 from labeldp.trainers.data.files import DatasetMissing, data_root

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.records.environment import Provenance
-from labeldp.platform.records.progress import SweepProgress
-from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.records.steps import Steps
-from labeldp.platform.records.sweep_identity import SweepIdentity
+from labeldp.platform.records.progress import Steps, SweepProgress
+from labeldp.platform.records.results import SweepIdentity, TrialRecord
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, shown
-from labeldp.platform.sweep.audit_settings import spoiled_text
 from labeldp.platform.sweep.cluster import Capacity, connected, place
+from labeldp.platform.sweep.configuration import spoiled_text
 from labeldp.platform.sweep.cost import budget_of, check_what_is_left, cost_of, delta_with_earlier
 from labeldp.platform.sweep.earlier_starts import finished_before, known_ledger, other_code
 from labeldp.platform.sweep.plan import Plan
@@ -341,7 +339,7 @@ def _recorder(
     authority: bytes,
 ) -> "Recorder":
     """What keeps the records of the trials that run now, and mirrors them to tracking."""
-    from labeldp.platform.records.recorder import RecordedData, Recorder
+    from labeldp.platform.records.recorder import Recorder
 
     return Recorder(
         folder=checked.folder,
@@ -351,9 +349,8 @@ def _recorder(
         progress=progress,
         home=home,
         authority=authority,
-        data=RecordedData(
-            num_labels=checked.plan.size.num_labels, features=checked.data.public.provenance
-        ),
+        num_labels=checked.plan.size.num_labels,
+        features=checked.data.public.provenance,
     )
 
 

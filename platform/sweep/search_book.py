@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labeldp.platform.records.json_files import ResultsFolderError, read_json, write_json
-from labeldp.platform.records.trial_record import TrialRecord
+from labeldp.platform.records.results import ResultsFolderError, TrialRecord, read_json, write_json
 from labeldp.platform.sweep.plan import Plan
 from labeldp.platform.sweep.search import Numbers, suggest
 from labeldp.platform.sweep.sweep import PlannedTrial

@@ -7,15 +7,12 @@ from typing import Any
 
 from labeldp.platform.records.recorder import ledger_json
 from labeldp.platform.records.tracking import TRACKING_ERRORS
-from labeldp.platform.records.tracking_address import shown
-from labeldp.platform.records.tracking_page import LOCAL_SERVER, description, links
+from labeldp.platform.records.tracking_address import LOCAL_SERVER, description, links, shown
 from labeldp.platform.report.finding import finding
-from labeldp.platform.report.folder_ledger import read_folder
+from labeldp.platform.report.ledger import OF_ALL, OF_PRIVATE, read_folder, sweep_totals
 from labeldp.platform.report.ledger_words import sentences
-from labeldp.platform.report.page import AroundTrials
 from labeldp.platform.report.pareto import front_rows
 from labeldp.platform.report.report import Report, write_report
-from labeldp.platform.report.sweep_totals import OF_ALL, OF_PRIVATE, sweep_totals
 from labeldp.platform.sweep.open_sweep import OpenSweep
 
 
@@ -75,7 +72,8 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         ledger=facts,
         results=checked.folder.path,
         choose_by=sweep.plan.choose_by,
-        around=AroundTrials(releases=_releases(checked.folder.path), left=counts["left"]),
+        releases=_releases(checked.folder.path),
+        left=counts["left"],
     )
     tracker = recorder.tracker
     complete = recorder.replay({**sweep.skipped, **recorder.records})

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.pate.aggregators import InteractiveGNMax
+from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
     BY_TEACHERS,
     LABEL,
@@ -25,13 +26,12 @@ from labeldp.mechanisms.pate.releases import (
     epsilon_of_counts,
     private_costs,
 )
-from labeldp.mechanisms.pate.sensitivity import ConditionsFailed
 from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import LabelVault, Shard
-from labeldp.platform.records.consensus import VoteConsensus
+from labeldp.platform.records.results import VoteConsensus
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStore
-from labeldp.trainers.settings.ensemble import VOTES_VERSION, EnsembleConfig
+from labeldp.trainers.settings.pate import VOTES_VERSION, EnsembleConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class DeskAnswers:
     Attributes:
         values: Answers [Q, 2], see `PateAnswers.release`.
         keys: The releases that were read.
-        figures: Name -> number; `platform/sweep/figure_names.py` tells those of the owner alone.
+        figures: Name -> number; `accuracy_figures.py` tells those of the owner alone.
         consensus: How far teachers agreed; for the owner alone.
     """
 

@@ -3,7 +3,7 @@
 Two kinds of canaries are planted before labels are locked away: wrong labels for the memorization
 attack, and labels chosen by coins for the one-run audit. A model's confidences on both come in, and
 figures go out. Figures that depend on the canaries' labels are the owner's alone and begin with
-`private/`, except the `epsilon_m_*`, which the contract names (`platform/sweep/figure_names.py`).
+`private/`, except the `epsilon_m_*`, which the contract names (`accuracy_figures.py`).
 
 Where a model is made of one release, by a mechanism that acted on each label by itself, that
 release is audited too: the likelihood ratio is the best attack on it, and one run proves nearly all
@@ -54,7 +54,7 @@ from labeldp.mechanisms.ledger import all_pure
 from labeldp.mechanisms.release_address import is_of
 from labeldp.mechanisms.vault import Charge, ReleaseStore
 from labeldp.platform.records.private_files import inner_folder, replacing
-from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.sweep.configuration import AuditSettings
 
 #: A mechanism that acted on each training label by itself, and its release [N] or [N, K].
 OwnRelease = tuple[PerLabel, NDArray[Any]]

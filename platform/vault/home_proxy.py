@@ -5,7 +5,7 @@ from typing import Any, cast
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from labeldp.platform.sweep.endings import Unfinished
+from labeldp.platform.sweep.sweep import Unfinished
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 
 #: A release of 50,000 labels takes well under a second; this is for machines that are swamped.

@@ -36,11 +36,10 @@ from labeldp.mechanisms.vault import (
     ReleaseStore,
     Shard,
 )
-from labeldp.platform.records.consensus import consensus_path
 from labeldp.platform.records.private_files import inner_folder
-from labeldp.platform.records.results import write_json
-from labeldp.platform.sweep.audit_settings import AuditSettings
-from labeldp.platform.sweep.figure_names import PRIVATE_PREFIX
+from labeldp.platform.records.results import consensus_path, write_json
+from labeldp.platform.sweep.accuracy_figures import PRIVATE_PREFIX
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
 from labeldp.platform.vault.audits import (
     AuditFindings,
@@ -51,7 +50,7 @@ from labeldp.platform.vault.audits import (
 )
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.platform.vault.vote_store import VoteStore
-from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.pate import EnsembleConfig
 
 _HASH = re.compile(r"[0-9a-f]{1,64}")
 #: Prices of answers alone, which would pass for the trial's where it paid for more.

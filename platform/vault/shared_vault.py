@@ -31,10 +31,10 @@ from labeldp.mechanisms.ledger import PrivacyLedger, delta_of_total
 from labeldp.mechanisms.randomness import NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.platform.records.private_files import inner_folder, private_folder, replacing
-from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable, refuse_if_gone
-from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.pate import EnsembleConfig
 
 if TYPE_CHECKING:  # they load torch, which a shared vault does without
     from labeldp.trainers.data.labelled_data import PublicData

@@ -19,8 +19,13 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.vault import Shard
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.sweep.cluster import Capacity, known_nodes
-from labeldp.platform.sweep.endings import CannotFit, Unfinished
-from labeldp.platform.sweep.sweep import PlannedTrial, Resources, ensembles_of
+from labeldp.platform.sweep.sweep import (
+    CannotFit,
+    PlannedTrial,
+    Resources,
+    Unfinished,
+    ensembles_of,
+)
 from labeldp.platform.vault.label_home import LabelHome
 from labeldp.platform.vault.teacher_actor import TeacherActor, VoteFunction
 from labeldp.platform.vault.vote_store import VoteJournal

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.benchmark import Benchmark, Figures, judge
-from tests.benchmarks.floor import Rates, rates_here
 from tests.benchmarks.hot_paths import BENCHMARKS
 from tests.benchmarks.interruption import ended
 from tests.benchmarks.machine import Machine, this_machine
@@ -42,15 +41,13 @@ def chosen(names: Sequence[str]) -> tuple[Benchmark, ...]:
     return tuple(known[name] for name in names) or BENCHMARKS
 
 
-def row_of(benchmark: Benchmark, figures: Figures, *, cores: int, rates: Rates) -> dict[str, Any]:
+def row_of(benchmark: Benchmark, figures: Figures, *, cores: int) -> dict[str, Any]:
     """Return one row of the JSON: what was timed, the figures, the verdict."""
     verdict = judge(benchmark, figures, cores=cores)
     return {
         "name": benchmark.name,
         "path": benchmark.path,
         "reference": benchmark.reference,
-        "floor": benchmark.floor,
-        "floor_seconds": benchmark.least.seconds(rates),
         "clock": benchmark.clock.value,
         "mark": benchmark.mark,
         **asdict(figures),
@@ -110,7 +107,7 @@ def seconds(value: float) -> str:
     return f"{value / 1e-6:.3g} us"
 
 
-def run(benchmarks: Sequence[Benchmark], machine: Machine, rates: Rates) -> list[dict[str, Any]]:
+def run(benchmarks: Sequence[Benchmark], machine: Machine) -> list[dict[str, Any]]:
     """Measure one after the other and say each as it ends."""
     print(
         f"{machine.processor}, {machine.cores} cores, load {os.getloadavg()[0]:.1f}, "
@@ -124,7 +121,7 @@ def run(benchmarks: Sequence[Benchmark], machine: Machine, rates: Rates) -> list
         if isinstance(found, str):
             rows.append({"name": benchmark.name, "passed": False, "words": found})
         else:
-            rows.append(row_of(benchmark, found, cores=machine.cores, rates=rates))
+            rows.append(row_of(benchmark, found, cores=machine.cores))
         print(line_of(rows[-1]), flush=True)
     return rows
 
@@ -150,12 +147,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.write and options.only:
         parser.error("--write writes the whole table of one run: leave --only out")
-    began, machine, rates = time.perf_counter(), this_machine(), rates_here()
-    rows = run(benchmarks, machine, rates)
+    began, machine = time.perf_counter(), this_machine()
+    rows = run(benchmarks, machine)
     report = {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": asdict(machine),
-        "rates": asdict(rates),
         "seconds": time.perf_counter() - began,
         "rows": rows,
     }

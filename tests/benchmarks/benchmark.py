@@ -1,11 +1,9 @@
 """A hot path beside its reference as one record, and the rule by which a measurement is judged."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-
-from tests.benchmarks.floor import Least
 
 #: On a busy machine a mark is divided by this, and a limit multiplied.
 WIDENED = 2.0
@@ -50,8 +48,6 @@ class Benchmark:
         name: On the command line.
         path: What is timed, with its size.
         reference: What it is timed against.
-        floor: How many bytes or operations it can't do without, in a sentence.
-        least: The same in figures, where it is a matter of bytes and operations.
         prepare: Makes the work, in a scratch folder of its own.
         mark: The least ratio that passes: half of what was seen.
         most_seconds: The longest that it may take; no limit if not given.
@@ -63,21 +59,12 @@ class Benchmark:
     name: str
     path: str
     reference: str
-    floor: str
     prepare: Callable[[Path], Work]
     mark: float
-    least: Least = field(default_factory=Least)
     most_seconds: float | None = None
     most_megabytes: float | None = None
     clock: Clock = Clock.PROCESSOR
     rounds: int = 5
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        if self.rounds < 5:
-            raise ValueError(f"rounds is {self.rounds}; a median wants 5 at least")
-        if not self.mark > 0:
-            raise ValueError(f"mark is {self.mark}; a ratio is above 0")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,148 +1,327 @@
-"""How fast the trainers are on this machine's accelerator; needs torch and numpy, no Ray, no data.
+"""Speed of the trainers on this machine's accelerator; needs torch and numpy alone.
 
     python -m tests.benchmarks.gpu --seconds 20 --json speeds.json
 
-measures, each for about so many seconds after a warm-up: matrix products, as a yardstick;
-FixMatch's views; steps of FixMatch with WRN-28-2, -4 and -8, of ALIBI with ResNet18, of the fast
-network at half and full width, and of self-supervised encoders, by precision, memory layout and
-compilation; small teachers in one batch of networks against one by one. Images are random, labels
-too: only speed is looked at. `--small` takes networks and batches that a CPU can do in a minute, to
-see that everything runs.
+Each measurement runs for the given seconds after a warm-up: matrix products as a yardstick;
+FixMatch's views; FixMatch with WRN-28-2, -4 and -8, ALIBI with ResNet18, the fast network at half
+and full width, and self-supervised encoders, by precision, memory layout and compilation; small
+teachers in one batch of networks and one by one. Images and labels are random. `--small` takes
+networks and batches that a CPU can do in a minute.
 
-Utilization is arithmetic done (three times a forward pass for what is learned from) over what the
+Utilization is the arithmetic done (training is counted as three forward passes) over what the
 yardstick does in that time.
 """
 
 import argparse
 import json
+import statistics
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch.utils.flop_counter import FlopCounterMode
 
-from labeldp.mechanisms.vault import LabelVault
+from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.encoders.pretraining import Pretraining
 from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment
 from labeldp.trainers.methods.pate.teachers import TeacherVotes
 from labeldp.trainers.models.augmentation import CropAndFlip
-from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.fixmatch import FixMatchConfig
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.model_name import ModelName
-from tests.benchmarks.gpu_measuring import (
-    PERFORMANCES,
-    SMALL,
-    Sizes,
-    Speed,
-    Stopwatch,
-    forward_flops,
-    random_images,
-    random_labels,
-)
-from tests.benchmarks.gpu_networks import fast_network, self_supervised
+from labeldp.trainers.models.networks import build_model
+from labeldp.trainers.models.recipe import fast_training
+from labeldp.trainers.performance import Performance, Precision
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import AlibiConfig
+from labeldp.trainers.settings.pate import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, SelfSupervisedConfig
 from tests.benchmarks.interruption import ended
+
+_BF16 = Performance(precision=Precision.BF16, channels_last=True)
+PERFORMANCES = {
+    "fp32": Performance(),
+    "bf16": Performance(precision=Precision.BF16),
+    "bf16, channels last": _BF16,
+    "bf16, channels last, compiled": replace(_BF16, compile=True),
+}
+ROW_HEAD = "| what | how | per second | utilization | GiB |\n|---|---|---|---|---|"
+_LEAST_ROUNDS, _MANY_EPOCHS = 3, 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """One measurement.
+
+    Attributes:
+        per_second: Median over the rounds, in `unit`.
+        utilization: Share of the yardstick's arithmetic; None where it means nothing.
+        peak_gib: Most memory of tensors on the accelerator; None without one.
+    """
+
+    what: str
+    how: str
+    per_second: float
+    unit: str
+    rounds: int
+    utilization: float | None = None
+    peak_gib: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Sizes of the measured work; the defaults are those of the papers.
+
+    Attributes:
+        widths: Of WRN-28.
+        images: Training images in an epoch of ALIBI.
+        steps: Of FixMatch in a round.
+        labeled: Labeled images in a step of FixMatch, beside 7 times as many unlabeled ones.
+        views: Images of which views are made at once.
+        matrix: Side of the yardstick's matrices.
+        teachers: Networks in one batch.
+        fast_widths: Of the fast network.
+        fast_images: Its training images.
+        encoders: Networks that are trained without labels, and their widths.
+        pairs: Images for them, in two views each.
+    """
+
+    widths: tuple[int, ...] = (2, 4, 8)
+    resnet_width: int = 64
+    images: int = 50_000
+    steps: int = 50
+    labeled: int = 64
+    views: int = 448
+    matrix: int = 8192
+    teachers: tuple[int, ...] = (2, 8, 32)
+    fast_widths: tuple[int, ...] = (32, 64)
+    fast_images: int = 50_000
+    encoders: tuple[tuple[ModelName, int], ...] = (
+        (ModelName.FAST_CNN, 64),
+        (ModelName.RESNET18, 64),
+    )
+    pairs: int = 20_480
+
+
+SMALL = Sizes(
+    widths=(1,),
+    resnet_width=4,
+    images=256,
+    steps=1,
+    labeled=4,
+    views=64,
+    matrix=256,
+    teachers=(2,),
+    fast_widths=(2,),
+    fast_images=64,
+    encoders=((ModelName.FAST_CNN, 2),),
+    pairs=64,
+)
+
+
+class Stopwatch:
+    """Times rounds of work, with the accelerator's queue empty before and after."""
+
+    def __init__(self, seconds: float) -> None:
+        """Measure for so long, but at least three rounds."""
+        self.seconds = seconds
+        self.device = Performance().torch_device()
+
+    def speed(
+        self,
+        work: Callable[[], object],
+        *,
+        what: str,
+        how: str,
+        count: float,
+        unit: str,
+        flops: float = 0.0,
+        top: Speed | None = None,
+    ) -> Speed:
+        """Measure `work`, which does `count` of `unit` of `flops` trained operations each."""
+        work()  # allocations, choice of kernels, compilation
+        cuda = self.device.type == "cuda"
+        if cuda:
+            torch.cuda.reset_peak_memory_stats()
+        rounds: list[float] = []
+        began = time.perf_counter()
+        while len(rounds) < _LEAST_ROUNDS or time.perf_counter() - began < self.seconds:
+            self._wait()
+            start = time.perf_counter()
+            work()
+            self._wait()
+            rounds.append(time.perf_counter() - start)
+        per_second = count / statistics.median(rounds)
+        return Speed(
+            what=what,
+            how=how,
+            per_second=per_second,
+            unit=unit,
+            rounds=len(rounds),
+            utilization=3 * flops * per_second / (top.per_second * 1e12) if top else None,
+            peak_gib=torch.cuda.max_memory_allocated() / 2**30 if cuda else None,
+        )
+
+    def _wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+
+def random_images(count: int, *, num_classes: int) -> PublicData:
+    """Return noise of the shape of CIFAR with a single test image: accuracy does not matter."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (count, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    return PublicData(
+        name="noise",
+        num_classes=num_classes,
+        train_features=pixels,
+        test_features=pixels[:1].clone(),
+        test_labels=np.zeros(1, dtype=np.int64),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomLabels:
+    """A vault of public labels, read with seeded noise: secret noise needs another library."""
+
+    vault: LabelVault
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        *public: NDArray[Any],
+        indices: NDArray[np.integer[Any]] | None = None,
+    ) -> Release:
+        """Return the release of `mechanism`, drawn once."""
+        return self.vault.release(mechanism, *public, indices=indices, noise=SeededNoise(seed=0))
+
+
+def random_labels(count: int, *, num_classes: int) -> RandomLabels:
+    """Return labels to go with `random_images`."""
+    vault = LabelVault(labels=np.arange(count) % num_classes, num_classes=num_classes)
+    return RandomLabels(vault=vault)
+
+
+def forward_flops(model: ModelName, *, width: int, num_classes: int) -> float:
+    """Return the floating-point operations of one image's forward pass; a product counts two."""
+    network = build_model(
+        model, input_shape=(3, 32, 32), num_classes=num_classes, seed=0, width=width
+    ).eval()
+    with FlopCounterMode(display=False) as counter:
+        network(torch.zeros(1, 3, 32, 32))
+    return float(counter.get_total_flops())
 
 
 def yardstick(watch: Stopwatch, sizes: Sizes) -> Speed:
-    """Products of square matrices in bfloat16."""
+    """Measure products of square matrices in bfloat16."""
     left, right = (
         torch.randn(sizes.matrix, sizes.matrix, device=watch.device, dtype=torch.bfloat16)
         for _ in range(2)
     )
-    per_second, rounds = watch.rate(lambda: left @ right, count=2 * sizes.matrix**3 / 1e12)
-    return Speed(
+    return watch.speed(
+        lambda: left @ right,
         what=f"matrix product, {sizes.matrix}",
         how="bf16",
-        per_second=per_second,
+        count=2 * sizes.matrix**3 / 1e12,
         unit="TFLOP",
-        rounds=rounds,
-        peak_gib=watch.peak_gib(),
     )
 
 
-def views(watch: Stopwatch, sizes: Sizes) -> Speed:
-    """Weak and strong views of images that are on the device."""
+def views(watch: Stopwatch, sizes: Sizes, top: Speed) -> Speed:
+    """Measure weak and strong views of images that are on the device."""
+    del top
     images = random_images(sizes.views, num_classes=10).train_features.to(watch.device)
     half = torch.full((3,), 0.5, device=watch.device)
     of = ImageViews(mean=half, std=half, crop=CropAndFlip(), augment=RandAugment())
     generator = torch.Generator().manual_seed(0)
-    per_second, rounds = watch.rate(
-        lambda: (of.weak(images, generator), of.strong(images, generator)), count=sizes.views
-    )
-    return Speed(
+    return watch.speed(
+        lambda: (of.weak(images, generator), of.strong(images, generator)),
         what="pairs of views",
         how=f"{sizes.views} at once",
-        per_second=per_second,
+        count=sizes.views,
         unit="pairs",
-        rounds=rounds,
-        peak_gib=watch.peak_gib(),
     )
 
 
 def fixmatch(watch: Stopwatch, sizes: Sizes, width: int, how: str, top: Speed) -> Speed:
-    """Steps of a FixMatch teacher, data and augmentation included."""
-    data = random_images(max(1000, sizes.views), num_classes=10)
+    """Measure steps of a FixMatch teacher, data and augmentation included."""
     config = FixMatchConfig(
-        width=width, epochs=10_000, steps_per_epoch=sizes.steps, batch_size=sizes.labeled
+        width=width, epochs=_MANY_EPOCHS, steps_per_epoch=sizes.steps, batch_size=sizes.labeled
     )
     trainer = FixMatch(
         config,
-        data=data,
+        data=random_images(max(1000, sizes.views), num_classes=10),
         indices=np.arange(250),
         labels=np.arange(250) % 10,
         seed=0,
         performance=PERFORMANCES[how],
     )
-    per_second, rounds = watch.rate(trainer.epoch, count=sizes.steps)
-    flops = forward_flops(ModelName.WIDE_RESNET28, width=width, num_classes=10)
     images = config.batch_size * (1 + 2 * config.unlabeled_ratio)  # weak and strong
-    return Speed(
+    return watch.speed(
+        trainer.epoch,
         what=f"FixMatch, WRN-28-{width}",
         how=how,
-        per_second=per_second,
+        count=sizes.steps,
         unit="steps",
-        rounds=rounds,
-        utilization=3 * flops * images * per_second / (top.per_second * 1e12),
-        peak_gib=watch.peak_gib(),
+        flops=images * forward_flops(ModelName.WIDE_RESNET28, width=width, num_classes=10),
+        top=top,
     )
 
 
-def alibi(watch: Stopwatch, sizes: Sizes, how: str, top: Speed) -> Speed:
-    """Epochs of ALIBI with ResNet18 on 100 classes, as images per second."""
-    config = AlibiConfig(
-        model=ModelName.RESNET18,
-        width=sizes.resnet_width,
-        epochs=10_000,
-        batch_size=128,
-        augment=True,
-    )
+def alibi(
+    watch: Stopwatch, config: AlibiConfig, images: int, classes: int, how: str, top: Speed
+) -> Speed:
+    """Measure epochs of ALIBI as images per second."""
+    assert isinstance(config.model, ModelName) and config.width is not None
     trainer = config.start(
-        data=random_images(sizes.images, num_classes=100),
-        labels=random_labels(sizes.images, num_classes=100),
+        data=random_images(images, num_classes=classes),
+        labels=random_labels(images, num_classes=classes),
         seed=0,
         performance=PERFORMANCES[how],
     )
-    per_second, rounds = watch.rate(trainer.epoch, count=sizes.images)
-    flops = forward_flops(ModelName.RESNET18, width=sizes.resnet_width, num_classes=100)
-    return Speed(
-        what="ALIBI, ResNet18, 100 classes",
+    return watch.speed(
+        trainer.epoch,
+        what=f"ALIBI, {config.model}, width {config.width}, {classes} classes",
         how=how,
-        per_second=per_second,
+        count=images,
         unit="images",
-        rounds=rounds,
-        utilization=3 * flops * per_second / (top.per_second * 1e12),
-        peak_gib=watch.peak_gib(),
+        flops=forward_flops(config.model, width=config.width, num_classes=classes),
+        top=top,
     )
 
 
-def teachers(watch: Stopwatch, sizes: Sizes, count: int, *, together: bool) -> Speed:
-    """Small convolutional teachers, trained as one batch of networks or one after another."""
+def self_supervised(
+    watch: Stopwatch, sizes: Sizes, network: tuple[ModelName, int], how: str, top: Speed
+) -> Speed:
+    """Measure epochs of VICReg, views included, as images per second; each is seen twice."""
+    model, width = network
+    training = Pretraining(
+        SelfSupervisedConfig(model=model, width=width, epochs=_MANY_EPOCHS),
+        images=random_images(sizes.pairs, num_classes=10).train_features,
+        seed=0,
+        performance=PERFORMANCES[how],
+    )
+    return watch.speed(
+        training.epoch,
+        what=f"self-supervised, {model}, width {width}",
+        how=how,
+        count=sizes.pairs,
+        unit="images",
+        flops=2 * forward_flops(model, width=width, num_classes=10),
+        top=top,
+    )
+
+
+def teachers(watch: Stopwatch, count: int, together: bool, top: Speed) -> Speed:
+    """Measure small convolutional teachers, trained as one batch or one after another."""
+    del top  # small networks wait for calls, not for arithmetic
     data = random_images(count * 64, num_classes=10)
     labels = np.arange(count * 64) % 10
     config = EnsembleConfig(
@@ -153,82 +332,54 @@ def teachers(watch: Stopwatch, sizes: Sizes, count: int, *, together: bool) -> S
     )
     shards = LabelVault(labels=labels, num_classes=10).partition(count, seed=0)
     vote = TeacherVotes(config=config, performance=Performance())
+    batch = count if together else 1
 
     def train() -> None:
-        if together:
-            vote(range(count), shards, data)
-            return
-        for teacher in range(count):
-            vote(range(teacher, teacher + 1), shards[teacher : teacher + 1], data)
+        for first in range(0, count, batch):
+            vote(range(first, first + batch), shards[first : first + batch], data)
 
-    per_second, rounds = watch.rate(train, count=count)
-    return Speed(
+    return watch.speed(
+        train,
         what=f"{count} small CNN teachers of 64 images",
         how="together" if together else "one by one",
-        per_second=per_second,
+        count=count,
         unit="teachers",
-        rounds=rounds,
-        peak_gib=watch.peak_gib(),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Planned:
-    """A measurement that is still to be made.
-
-    Attributes:
-        name: Of the measurement.
-        make: What makes it, given the yardstick's speed.
-    """
-
-    name: str
-    make: Callable[[Speed], Speed]
-
-
-def planned(watch: Stopwatch, sizes: Sizes) -> list[Planned]:
-    """Return all measurements but the yardstick, which the others are told."""
-    # On a CPU precisions and compilers are another story, and a minute is not enough for it.
-    hows = list(PERFORMANCES) if watch.device.type == "cuda" else ["fp32"]
-    found = [Planned(name="views", make=lambda top: views(watch, sizes))]
-    for how in hows:
-        works: list[tuple[str, Callable[[Speed], Speed]]] = [
-            *(
-                (f"FixMatch {width}", partial(fixmatch, watch, sizes, width, how))
-                for width in sizes.widths
-            ),
-            ("ALIBI", partial(alibi, watch, sizes, how)),
-            *(
-                (f"fast network {width}", partial(fast_network, watch, sizes, width, how))
-                for width in sizes.fast_widths
-            ),
-            *(
-                (f"self-supervised {each[0]}", partial(self_supervised, watch, sizes, each, how))
-                for each in sizes.encoders
-            ),
-        ]
-        found += [Planned(name=f"{what}, {how}", make=make) for what, make in works]
+def planned(watch: Stopwatch, sizes: Sizes) -> Iterator[tuple[str, Callable[[Speed], Speed]]]:
+    """Yield name and work of all measurements but the yardstick, whose speed the work takes."""
+    yield "views", partial(views, watch, sizes)
+    resnet = AlibiConfig(
+        model=ModelName.RESNET18,
+        width=sizes.resnet_width,
+        epochs=_MANY_EPOCHS,
+        batch_size=128,
+        augment=True,
+    )
+    # Precisions and compilers of a CPU would take more than the minute of `--small`.
+    for how in PERFORMANCES if watch.device.type == "cuda" else ["fp32"]:
+        for width in sizes.widths:
+            yield f"FixMatch {width}, {how}", partial(fixmatch, watch, sizes, width, how)
+        yield f"ALIBI, {how}", partial(alibi, watch, resnet, sizes.images, 100, how)
+        for width in sizes.fast_widths:
+            fast = AlibiConfig(**fast_training(epochs=_MANY_EPOCHS, width=width))
+            work = partial(alibi, watch, fast, sizes.fast_images, 10, how)
+            yield f"fast network {width}, {how}", work
+        for each in sizes.encoders:
+            work = partial(self_supervised, watch, sizes, each, how)
+            yield f"self-supervised {each[0]}, {how}", work
     for count in sizes.teachers:
-        for together in (True, False):
-            found.append(
-                Planned(
-                    name=f"{count} teachers, {'together' if together else 'one by one'}",
-                    make=partial(_teachers, watch, sizes, count, together),
-                )
-            )
-    return found
-
-
-def _teachers(watch: Stopwatch, sizes: Sizes, count: int, together: bool, top: Speed) -> Speed:
-    del top  # what small networks wait for is no arithmetic
-    return teachers(watch, sizes, count, together=together)
+        yield f"{count} teachers, together", partial(teachers, watch, count, True)
+        yield f"{count} teachers, one by one", partial(teachers, watch, count, False)
 
 
 def measured(watch: Stopwatch, sizes: Sizes) -> Iterator[Speed]:
     """Yield one speed after another, the yardstick first."""
     top = yardstick(watch, sizes)
     yield top
-    for each in planned(watch, sizes):
-        yield each.make(top)
+    for _, make in planned(watch, sizes):
+        yield make(top)
 
 
 def row(speed: Speed) -> str:
@@ -240,17 +391,16 @@ def row(speed: Speed) -> str:
 
 
 def main() -> None:
-    """Print a table, row by row as they come; keep what was measured if the end does not come."""
+    """Print a table, row by row; an interrupted run keeps what it measured."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=20.0, help="for each measurement")
-    parser.add_argument("--small", action="store_true", help="sizes for a CPU: does it run?")
+    parser.add_argument("--small", action="store_true", help="sizes for a CPU: check that it runs")
     parser.add_argument("--most", type=int, help="stop after so many measurements")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     wanted = parser.parse_args()
     watch = Stopwatch(wanted.seconds)
     name = torch.cuda.get_device_name() if watch.device.type == "cuda" else "CPU"
-    print(f"{name}, torch {torch.__version__}\n")
-    print("| what | how | per second | utilization | GiB |\n|---|---|---|---|---|", flush=True)
+    print(f"{name}, torch {torch.__version__}\n\n{ROW_HEAD}", flush=True)
     speeds: list[Speed] = []
     for speed in islice(measured(watch, SMALL if wanted.small else Sizes()), wanted.most):
         print(row(speed), flush=True)

@@ -5,7 +5,7 @@
 
 reads the records of a results folder. A row is an ensemble, sigma2 and K over all settings of the
 check and all partitions: accuracy as mean, standard deviation and range, epsilons as ranges, the
-guaranteed one at both prices. `--facts` prints every figure over all trials instead.
+guaranteed one included. `--facts` prints every figure over all trials instead.
 """
 
 import argparse
@@ -23,7 +23,6 @@ from tests.benchmarks.interruption import ended
 _ROW = ("trainer.ensemble.teachers", "trainer.sigma2", "trainer.answers")
 _RANGES = {
     "epsilon": "epsilon by decisions",
-    "epsilon_of_counts": "by counts",
     "epsilon_sanitized": "sanitized",
     "private/epsilon_data_dependent": "data-dependent",
     "private/epsilon_expected_of_counts": "expected, by counts",
@@ -41,14 +40,13 @@ def settings_table(records: Iterable[Mapping[str, Any]]) -> str:
     groups: dict[tuple[float, ...], list[Mapping[str, float]]] = defaultdict(list)
     for record in records:
         groups[tuple(record["config"][key] for key in _ROW)].append(record["metrics"])
-    head = ["T", "sigma2", "K", "trials", "accuracy, %", *_RANGES.values(), "right answers"]
+    head = ["T", "sigma2", "K", "accuracy, %", *_RANGES.values(), "right answers"]
     rows = [[*head, "epsilon_m"], ["---"] * (len(head) + 1)]
     for key in sorted(groups, key=lambda key: (key[0], -key[1], key[2])):
         trials = groups[key]
         rows.append(
             [
                 *(f"{value:g}" for value in key),
-                str(len(trials)),
                 _spread([100 * trial["accuracy"] for trial in trials]),
                 *(_range([trial[name] for trial in trials]) for name in _RANGES),
                 f"{100 * np.mean([trial['vote_label_accuracy'] for trial in trials]):.0f}%",
@@ -61,7 +59,7 @@ def settings_table(records: Iterable[Mapping[str, Any]]) -> str:
 def facts_table(records: Iterable[Mapping[str, Any]]) -> str:
     """Return mean, standard deviation and range of every figure over all trials."""
     metrics = [record["metrics"] for record in records]
-    lines = ["| figure | mean &plusmn; standard deviation (range) |", "| --- | --- |"]
+    lines = ["| figure | mean ± standard deviation (range) |", "| --- | --- |"]
     for name in sorted(set.intersection(*(set(each) for each in metrics))):
         lines.append(f"| `{name}` | {_spread([each[name] for each in metrics], digits=3)} |")
     return "\n".join(lines)
@@ -72,7 +70,7 @@ def _spread(values: list[float], digits: int = 2) -> str:
         return "no statement"
     spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
     bounds = f"{min(values):.{digits - 1}f} to {max(values):.{digits - 1}f}"
-    return f"{np.mean(values):.{digits}f} &plusmn; {spread:.{digits}f} ({bounds})"
+    return f"{np.mean(values):.{digits}f}±{spread:.{digits}f} ({bounds})"
 
 
 def _range(values: list[float]) -> str:

@@ -23,7 +23,7 @@ def with_part(name: str, part: str, text: str) -> str:
 
 def table_of(report: dict[str, Any]) -> str:
     """Return machine and table."""
-    machine, rates, rows = report["machine"], report["rates"], report["rows"]
+    machine, rows = report["machine"], report["rows"]
     loads = [row["load_before"] for row in rows]
     busy = sum(row["busy"] for row in rows)
     about = (
@@ -35,29 +35,20 @@ def table_of(report: dict[str, Any]) -> str:
             if busy
             else "a quiet machine. "
         )
-        + f"In all {report['seconds']:.0f} s. One core copies {rates['bytes'] / 1e9:.0f} GB and "
-        f"multiplies at {rates['operations'] / 1e9:.0f} (bfloat16 "
-        f"{rates['bf16_operations'] / 1e9:.0f}) 10^9 operations in a second; 'times its floor' is "
-        "the median over the time that the floor takes at these rates."
+        + f"In all {report['seconds']:.0f} s."
     )
     lines = [
         about,
         "",
-        "| name | what is timed | against | median | ratio | mark | times its floor | MB |",
-        "|---|---|---|---|---|---|---|---|",
+        "| name | what is timed | median | ratio | mark |",
+        "|---|---|---|---|---|",
     ]
     for row in rows:
-        peak = "?" if row["peak_megabytes"] is None else f"{row['peak_megabytes']:.0f}"
         lines.append(
-            f"| {row['name']} | {row['path']} | {row['reference']} | {_time(row['seconds'])} | "
-            f"{row['ratio']:.3g} | {row['mark']:g} | {_above_floor(row)} | {peak} |"
+            f"| {row['name']} | {row['path']} | {_time(row['seconds'])} | {row['ratio']:.3g} | "
+            f"{row['mark']:g} |"
         )
     return "\n".join(lines)
-
-
-def _above_floor(row: dict[str, Any]) -> str:
-    least = row["floor_seconds"]
-    return "" if least is None else f"{row['seconds'] / least:.2g}"
 
 
 def _time(seconds: float) -> str:

@@ -17,7 +17,7 @@ from tests.faults.processes import Process, titled, wait_until
 from tests.faults.sweep_runs import TIME_LIMIT_SECONDS, Driver, Ending, run_here
 
 # A busy machine takes minutes for three starts of Ray; a quiet one, half of one.
-pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.fault, pytest.mark.ray_cluster, pytest.mark.timeout(900)]
 
 SWEEP_FILE = Path(ensemble_sweep.__file__)
 

@@ -13,7 +13,9 @@ import torch
 from labeldp.platform.records.checkpoints import Checkpoints, Keeper, start_keeper
 from labeldp.platform.records.private_files import NotOurs
 from labeldp.platform.sweep.cluster import connected
-from labeldp.platform.sweep.sweep import plan_trials, with_canaries
+from labeldp.platform.sweep.data_size import DataSize
+from labeldp.platform.sweep.plan import with_canaries
+from labeldp.platform.sweep.sweep import plan_trials
 from labeldp.platform.sweep.sweep_check import load_data
 from labeldp.platform.sweep.trial import TrialOutcome, run_trial
 from labeldp.platform.vault import home_proxy
@@ -38,12 +40,17 @@ class Bench:
         trials = plan_trials(SWEEP)
         loaded = load_data(trials[0].config.data)
         self._data = loaded.public
-        (self.planned, *_) = with_canaries(
-            trials, num_labels=len(loaded.train_labels), num_classes=self._data.num_classes
+        size = DataSize(
+            num_classes=self._data.num_classes,
+            num_labels=len(loaded.train_labels),
+            held_out=0,
+            has_test_split=True,
+            shape=(),
         )
+        (self.planned, *_) = with_canaries(trials, size)
         self.digest = self.planned.hash(self._data.fingerprint)
         self.states = folder / "states"
-        self.keeper = start_keeper(self.states)
+        self.keeper = start_keeper(self.states, self.states / "models")
         self._vault: dict[str, Any] = {
             "labels": SecretLabels(
                 training=loaded.train_labels, num_classes=self._data.num_classes
@@ -161,7 +168,7 @@ def test_a_state_is_written_through_no_link(tmp_path: Path) -> None:
     states = tmp_path / "checkpoints"
     states.mkdir()
     (states / "ab.part").symlink_to(victim)  # the draft's name, until nobody could foresee it
-    keeper = Keeper(str(states))
+    keeper = Keeper(str(states), "")
     keeper.keep("ab", b"state")
     assert keeper.find("ab") == b"state"
     (states / "cd.state").symlink_to(victim)
@@ -169,5 +176,5 @@ def test_a_state_is_written_through_no_link(tmp_path: Path) -> None:
         keeper.keep("cd", b"state")
     (tmp_path / "away").symlink_to(states)
     with pytest.raises(NotOurs, match="away is a link"):
-        Keeper(str(tmp_path / "away")).keep("ab", b"other")
+        Keeper(str(tmp_path / "away"), "").keep("ab", b"other")
     assert (victim.read_text(), keeper.find("ab")) == ("mine", b"state")

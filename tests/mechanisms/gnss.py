@@ -23,12 +23,12 @@ from labeldp.mechanisms.pate.published_bounds import (
     log_q_gaussian,
     rdp_threshold,
 )
-from labeldp.mechanisms.pate.published_cost import smooth_sensitivity
-from labeldp.mechanisms.pate.sensitivity import (
+from labeldp.mechanisms.pate.published_cost import (
     AnswerPrice,
     checked_order,
     local_sensitivity_gnmax,
     local_sensitivity_threshold,
+    smooth_sensitivity,
 )
 from labeldp.mechanisms.pate.votes import checked_votes
 

@@ -34,7 +34,7 @@ from labeldp.trainers.models.patches import (
     RandomPatchFeatures,
     RandomPatchStep,
 )
-from labeldp.trainers.settings.feature_set import FeatureSet
+from labeldp.trainers.settings.base import FeatureSet
 
 __all__ = [
     "Features",

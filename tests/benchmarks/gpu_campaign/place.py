@@ -1,12 +1,16 @@
-"""The campaign's folder: results, states, vaults, encoders; every file whole or not there.
+"""The campaign's folder: results, states, vaults, encoders.
 
-| in the folder | is |
+| in the folder | content |
 |---|---|
-| `results/NAME.json` | a step that is done |
-| `failed/NAME.json` | one that failed, and why; it is not tried again until the file is gone |
-| `states/NAME.pt` | what a step that was stopped goes on from; of a teacher, as secret as labels |
-| `private/` | vaults, and teachers' votes |
-| `encoders/`, `features/` | what was learned of images alone |
+| `results/NAME.json` | a finished step |
+| `failed/NAME.json` | a failed step and the reason; delete the file to try again |
+| `states/NAME.pt` | the state that an interrupted step resumes from |
+| `private/` | one vault per data set |
+| `encoders/`, `features/` | networks and features learned from images alone |
+
+Releases, their price and the vault's secret salt lie in one SQLite file, written in one
+transaction. A resumed step requests the same release under the same noise and receives the stored
+one: nothing is drawn twice.
 """
 
 import fcntl
@@ -21,46 +25,76 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from labeldp.mechanisms.vault import LabelVault
+from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
+from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.platform.records.private_files import private_folder, replacing
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
-from tests.benchmarks.gpu_campaign.labels import NoiseChoice, StepLabels
 
 
 class CampaignBusy(RuntimeError):
-    """Another call is at work in the same folder."""
+    """Another call works in the same folder."""
+
+
+@dataclass(kw_only=True)
+class StepLabels:
+    """The labels of one step: a vault, a source of noise, and the keys of what was read."""
+
+    vault: LabelVault
+    noise: NoiseSource
+    keys: list[str] = field(default_factory=list)
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        *public: NDArray[Any],
+        indices: NDArray[np.integer[Any]] | None = None,
+    ) -> Release:
+        """Return the release of `mechanism`: the stored one, or one drawn and charged now."""
+        release = self.vault.release(mechanism, *public, indices=indices, noise=self.noise)
+        if release.key not in self.keys:
+            self.keys.append(release.key)
+        return release
+
+    def epsilon(self, delta: float) -> float:
+        """Epsilon at `delta` of all releases that the step read; 0 for none."""
+        return self.vault.epsilon(delta=delta, keys=self.keys) if self.keys else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a campaign lies, and what it is of.
+    """Folder, noise and size of a campaign.
 
     Attributes:
-        folder: Of its own.
-        noise: Where all noise comes from.
-        data: Folder of the data sets; LABELDP_DATA if not given.
+        noise_seed: Of noise that anybody can repeat; None for the operating system's entropy.
         limit: Training images of each data set; None for all.
-        moved: Whether somebody said that the folder was carried here from another machine, and
-            that no other copy is in use.
-        commit: Of the code, as the user says.
+        moved: The folder was carried here and no other copy is in use.
+        commit: Of the code, where this copy has no git.
     """
 
     folder: Path
-    noise: NoiseChoice = field(default_factory=NoiseChoice)
-    data: Path | None = None
+    noise_seed: int | None = None
     limit: int | None = None
     moved: bool = False
     commit: str | None = None
+
+    @property
+    def noise_words(self) -> str:
+        """The source of noise, for results."""
+        if self.noise_seed is None:
+            return "secret (operating system)"
+        return f"seed {self.noise_seed}: an experiment, anybody can repeat it"
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the folder: two calls at once would train the same step twice.
 
         Raises:
-            CampaignBusy: Somebody holds it.
+            CampaignBusy: Another call holds it.
         """
         private_folder(self.folder)
         for name in ("results", "failed", "states", "private", "encoders", "features"):
@@ -70,85 +104,75 @@ class Place:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise CampaignBusy(
-                    f"another call is at work in {self.folder}; wait for its end, or take another "
-                    "folder"
+                    f"another call works in {self.folder}; wait for its end or take another folder"
                 ) from error
             yield
 
-    def labelled(self, dataset: str) -> LabelledData:
-        """Return a data set; its labels go into the vault and nowhere else."""
-        return _loaded(dataset, self.data, self.limit)
-
     def public(self, dataset: str) -> PublicData:
-        """Return its public part, with a place for features that are computed of it."""
-        return _public(dataset, self.data, self.limit, self.folder / "features")
+        """Return the public part of a data set, with a folder for computed features."""
+        return _public(dataset, self.limit, self.folder / "features")
 
     def labels(self, dataset: str, *, draw: int) -> StepLabels:
-        """Return what a step may ask about the labels of a data set.
-
-        Args:
-            dataset: Its name.
-            draw: Of the repetition: other draws are other noise, and are paid for again.
+        """Return a data set's labels; each `draw` is another release, charged again.
 
         Raises:
-            StoreUnusable: The vault's file is a copy, or has lost lines.
+            StoreUnusable: The vault's file is a copy, or lost lines.
         """
-        labelled = self.labelled(dataset)
+        labelled = _loaded(dataset, self.limit)
         store = SqliteStore(self.folder / "private" / f"{dataset}.db", moved=self.moved)
         vault = LabelVault(
             labels=labelled.train_labels, num_classes=labelled.public.num_classes, store=store
         )
-        return StepLabels(vault=vault, noise=self.noise.source(draw))
+        seed = self.noise_seed
+        noise = OsEntropy(draw=draw) if seed is None else SeededNoise(seed=seed, draw=draw)
+        return StepLabels(vault=vault, noise=noise)
 
     def result(self, name: str) -> dict[str, Any] | None:
-        """Return what a step found; None where it is not done."""
+        """Return a finished step's result, or None."""
         return _json(self.folder / "results" / f"{name}.json")
 
     def failure(self, name: str) -> dict[str, Any] | None:
-        """Return why a step failed; None where it did not."""
+        """Return why a step failed, or None."""
         return _json(self.folder / "failed" / f"{name}.json")
 
     def finish(self, name: str, found: Mapping[str, Any]) -> None:
-        """Keep a step's result, and forget its state."""
+        """Write a step's result and delete its state."""
         _write_json(self.folder / "results" / f"{name}.json", found)
         with suppress(FileNotFoundError):
             self._state(name).unlink()
 
     def fail(self, name: str, why: str) -> None:
-        """Keep why a step failed."""
+        """Write why a step failed."""
         _write_json(self.folder / "failed" / f"{name}.json", {"step": name, "why": why})
 
     def keep_state(self, name: str, key: str, state: Mapping[str, Any]) -> None:
-        """Keep what a step goes on from; `key` says which step, in full."""
+        """Write a step's state; `key` names the step's settings in full."""
         buffer = io.BytesIO()
         torch.save({"key": _digest(key), "state": dict(state)}, buffer)
         with replacing(self._state(name)) as file:
             file.write(buffer.getbuffer())
 
     def state(self, name: str, key: str) -> dict[str, Any] | None:
-        """Return what a step goes on from; None where there is nothing, or of another step."""
+        """Return a step's state; None if there is none, or if it has other settings."""
         try:
             content = self._state(name).read_bytes()
         except FileNotFoundError:
             return None
         found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        if found["key"] != _digest(key):
-            return None
-        state: dict[str, Any] = found["state"]
-        return state
+        return dict(found["state"]) if found["key"] == _digest(key) else None
 
     def _state(self, name: str) -> Path:
         return self.folder / "states" / f"{name}.pt"
 
 
 @cache
-def _loaded(dataset: str, root: Path | None, limit: int | None) -> LabelledData:
-    return load(dataset, root=root, limit=limit)
+def _loaded(dataset: str, limit: int | None) -> LabelledData:
+    return load(dataset, limit=limit)
 
 
 @cache
-def _public(dataset: str, root: Path | None, limit: int | None, features: Path) -> PublicData:
-    return replace(_loaded(dataset, root, limit).public, features_folder=features)
+def _public(dataset: str, limit: int | None, features: Path) -> PublicData:
+    return replace(_loaded(dataset, limit).public, features_folder=features)
 
 
 def _digest(key: str) -> str:
@@ -164,7 +188,7 @@ def _json(path: Path) -> dict[str, Any] | None:
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write JSON, whole or not; what is infinite as a word, which every reader takes."""
+    # JSON has no infinity: a word is read everywhere.
     plain = {
         name: ("infinite" if isinstance(each, float) and math.isinf(each) else each)
         for name, each in value.items()

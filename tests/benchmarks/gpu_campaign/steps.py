@@ -1,207 +1,338 @@
-"""The steps, in the order of their worth: what an accelerator's first minutes should go to.
+"""The kinds of steps: trials, encoders, features and speeds. Each can pause and resume.
 
-First what takes seconds and says whether all is well, then what our own claims rest on, then the
-encoder that learns without labels, then CIFAR-100, which confirms what CIFAR-10 chose, then the
-papers' rows, whose last take days.
+A trial's state is its trainer's (`Trainer.state_dict`). It resumes bit for bit on a CPU; on an
+accelerator last digits may differ. Releases are in the vault's file and are not drawn again. A
+later stage's release (LP-MST, moment labels in stages) depends on a trained network, so the state
+is written right before it. If a resumed network gave another last digit, the ledger would charge a
+second release.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import accumulate
+from typing import Any, Protocol
 
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.models.recipe import LABEL_SMOOTHING, fast_training
-from labeldp.trainers.models.schedules import Schedule
-from labeldp.trainers.settings.alibi import AlibiConfig, Noise
-from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
-from labeldp.trainers.settings.feature_set import FeatureSet
-from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
-from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
-from tests.benchmarks.gpu_campaign.encoder_step import EncoderStep
-from tests.benchmarks.gpu_campaign.features_step import FeaturesStep
-from tests.benchmarks.gpu_campaign.paper_rows import (
-    alibi_steps,
-    lp_2st_steps,
-    lp_steps_cifar100,
-    pate_steps,
-)
-from tests.benchmarks.gpu_campaign.speed_step import SpeedStep
-from tests.benchmarks.gpu_campaign.step import Step
-from tests.benchmarks.gpu_campaign.trial_step import TrialStep
+import numpy as np
+import torch
 
-#: Half and full width of the fast network.
-WIDTHS = (32, 64)
-#: Where sums of labels tell more, and where single labels do.
-_LEAST, _FEW, _MANY = (0.1, 0.2, 0.5, 1.0, 2.0), (0.5, 1.0), (1.0, 2.0, 4.0)
-#: Of moment labels on an encoder's features; the published ones with SimCLR's are among them.
-_ON_FEATURES = (0.05, 0.1, 0.18, 0.5, 1.0, 2.0, 4.0, 8.0)
-#: For a trial with a moment prior: directions are found by one thread of the processor.
-_PRIOR_SECONDS = 90.0
-_MOMENTS = PriorSettings(source=PriorSource.MOMENTS, features=FeatureSet.RANDOM_PATCHES)
-#: Best published without outside data, by epsilon: LP-2ST, and LabelDP-Pro with SimCLR's features.
-_LP_2ST = {1.0: "63.67", 2.0: "86.05", 4.0: "93.4"}
-_WITH_SIMCLR = {0.05: "85.5", 0.18: "86.6", 0.5: "87.4"}
+from labeldp.platform.records.private_files import replacing
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.encoders.image_encoder import read_encoder
+from labeldp.trainers.encoders.pretraining import PretrainRequest, described, pretrain
+from labeldp.trainers.encoders.provenance import League
+from labeldp.trainers.methods.priors import prior_features
+from labeldp.trainers.models.features import ScaledStep
+from labeldp.trainers.performance import Device, Performance, Precision
+from labeldp.trainers.settings.methods import LpMstConfig, PriorSettings, StagedMomentsConfig
+from labeldp.trainers.settings.training import SelfSupervisedConfig
+from labeldp.trainers.trainer import Trainer, TrainerConfig
+from tests.benchmarks.gpu import Sizes, Speed, Stopwatch, planned, yardstick
+from tests.benchmarks.gpu_campaign.place import Place, StepLabels
+from tests.benchmarks.machine import this_machine
+
+#: States are written at most so often, and at the end of a call.
+KEEP_SECONDS = 20.0
+#: Bfloat16 where the device supports it.
+FAST = Performance(precision=Precision.AUTO, channels_last=True)
+_DESCRIBING_SECONDS = 20.0
 
 
-def campaign() -> tuple[Step, ...]:
-    """Return all steps."""
-    return (
-        *fast_steps("cifar10", WIDTHS, priors=False),
-        SpeedStep(),
-        *encoder_steps("cifar10", ModelName.RESNET18, None, epochs=200),
-        features_step("cifar10"),
-        *fast_steps("cifar10", WIDTHS, priors=True),
-        *encoder_steps("cifar10", ModelName.FAST_CNN, 64, epochs=200),
-        *fast_steps("cifar100", WIDTHS, priors=False),
-        *encoder_steps("cifar100", ModelName.RESNET18, None, epochs=200),
-        features_step("cifar100"),
-        *fast_steps("cifar100", WIDTHS, priors=True),
-        *lp_2st_steps(),
-        *alibi_steps("cifar10", 4),
-        *lp_steps_cifar100(),
-        *alibi_steps("cifar100", 8),
-        *pate_steps("cifar10"),
-        *pate_steps("cifar100"),
-    )
+class Clock:
+    """Seconds that are left of a call."""
+
+    def __init__(self, seconds: float) -> None:
+        """Begin to count."""
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds; below 0 when the time is over."""
+        return self._end - time.monotonic()
+
+    def allows(self, seconds: float) -> bool:
+        """Whether work of so many seconds ends in time."""
+        return self.left() >= seconds
 
 
-def features_step(dataset: str) -> FeaturesStep:
-    """Return the features that the fast network's moment priors are learned of."""
-    return FeaturesStep(name=_features_name(dataset), dataset=dataset, prior=_MOMENTS)
+class Step(Protocol):
+    """A piece of work with checkpoints; its settings decide its result."""
+
+    @property
+    def name(self) -> str:
+        """Of the step and its files."""
+
+    @property
+    def needs_seconds(self) -> float:
+        """Of work that cannot pause; a call with less time left ends before it."""
+
+    @property
+    def after(self) -> str | None:
+        """The step that must finish first."""
+
+    def advance(self, place: Place, clock: Clock) -> bool:
+        """Work until the step is done or the time is over; return whether it is done."""
 
 
-def fast_steps(
-    dataset: str, widths: Sequence[int], *, priors: bool, epochs: int = 10
-) -> Iterator[TrialStep]:
-    """Yield trials of the fast network.
-
-    Args:
-        dataset: On which.
-        widths: Of the network.
-        priors: Whether those with moment priors, which need features first, or all others.
-        epochs: Of each, and of each stage.
-    """
-    for width in widths:
-        plain = fast_training(epochs=epochs, width=width)
-        smooth = fast_training(epochs=epochs, width=width, label_smoothing=LABEL_SMOOTHING)
-        lines: list[tuple[str, float | None, Any]]
-        if priors:
-            lines = [
-                *(
-                    ("moment labels in stages", epsilon, _staged(epsilon, plain))
-                    for epsilon in _LEAST
-                ),
-                *(("moment labels", epsilon, _moment_labels(epsilon, plain)) for epsilon in _FEW),
-                *(
-                    ("ALIBI + moment prior", epsilon, _alibi_prior(epsilon, plain))
-                    for epsilon in _MANY
-                ),
-            ]
-        else:
-            response = {**plain, "noise": Noise.RANDOMIZED_RESPONSE}
-            one_label = "ALIBI, randomized response"
-            two = fast_training(epochs=2 * epochs, width=width)
-            lines = [
-                ("no noise", None, AlibiConfig(noise=Noise.NONE, **smooth)),
-                *(
-                    (one_label, epsilon, AlibiConfig(epsilon=epsilon, **response))
-                    for epsilon in _MANY
-                ),
-                *(("ALIBI", epsilon, AlibiConfig(epsilon=epsilon, **plain)) for epsilon in _MANY),
-                *(("LP-2ST", epsilon, LpMstConfig(epsilon=epsilon, **two)) for epsilon in _MANY),
-            ]
-        for method, epsilon, config in lines:
-            yield TrialStep(
-                name=_named(dataset, f"fast-{width}", method, epsilon),
-                row=method,
-                network=f"fast network, width {width}",
-                dataset=dataset,
-                config=config,
-                published=_published(dataset, epsilon, _LP_2ST),
-                features=_features_name(dataset) if priors else None,
-                needs_seconds=_PRIOR_SECONDS if priors else 30.0,
-            )
-
-
-def encoder_steps(
-    dataset: str,
-    model: ModelName,
-    width: int | None,
-    *,
-    epochs: int,
-    epsilons: Sequence[float] = _ON_FEATURES,
-    **settings: Any,
-) -> Iterator[EncoderStep | TrialStep]:
-    """Yield an encoder that is trained without labels, and moment labels on its features.
-
-    Args:
-        dataset: On whose images.
-        model: Which network.
-        width: Its width; None for the network's own.
-        epochs: Of the encoder.
-        epsilons: Of the trials on its features.
-        **settings: Further ones of the encoder, and `landmarks` of the trials.
-    """
-    landmarks = settings.pop("landmarks", 1500)
-    name = f"{dataset}-self-supervised-{model.value.replace('_', '-')}"
-    network = f"{model.value} self-supervised, {epochs} epochs"
-    config = SelfSupervisedConfig(model=model, width=width, epochs=epochs, **settings)
-    yield EncoderStep(name=name, network=network, dataset=dataset, config=config)
-    prior = PriorSettings(source=PriorSource.MOMENTS, landmarks=landmarks)
-    on_features: dict[str, Any] = {
-        "model": ModelName.MLP,
-        "epochs": 12,
-        "batch_size": 256,
-        "learning_rate": 1.0,  # features have a mean squared norm of 1, and are small each
-        "weight_decay": 1e-4,
-        "schedule": Schedule.COSINE,
-        "dropout": 0.5,
+def facts(performance: Performance, *, commit: str | None) -> dict[str, Any]:
+    """Return device, processor, precision, versions, commit and date."""
+    machine = this_machine()
+    cuda = performance.torch_device().type == "cuda"
+    return {
+        "accelerator": torch.cuda.get_device_name() if cuda else "none",
+        "processor": machine.processor,
+        "cores": machine.cores,
+        "versions": machine.versions,
+        "precision": performance.precision_here().value,
+        "commit": commit or machine.commit,
+        "date": datetime.now(UTC).date().isoformat(),
     }
-    for epsilon in epsilons:
-        yield TrialStep(
-            name=f"{name}-moment-labels-e{epsilon:g}",
-            row="moment labels",
-            network=f"MLP on {network}",
-            dataset=dataset,
-            config=PriorLabelsConfig(epsilon=epsilon, prior=prior, **on_features),
-            encoder=name,
-            published=_published(dataset, epsilon, _WITH_SIMCLR),
-            needs_seconds=_PRIOR_SECONDS,
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialStep:
+    """One trainer, from its releases to its accuracy, some epochs at a time.
+
+    Attributes:
+        row: Method in the table.
+        network: Network in the table.
+        seed: Of training, and number of the draw of noise.
+        encoder: Step whose features replace the images; None for images.
+        features: Step that computes the features of the prior; None for none.
+        published: The papers' accuracy; "" for none.
+    """
+
+    name: str
+    row: str
+    network: str
+    dataset: str
+    config: TrainerConfig
+    seed: int = 0
+    encoder: str | None = None
+    features: str | None = None
+    published: str = ""
+    needs_seconds: float = 30.0
+    performance: Performance = field(default=FAST)
+
+    @property
+    def after(self) -> str | None:
+        """The step of the encoder, or of the features."""
+        return self.encoder or self.features
+
+    def advance(self, place: Place, clock: Clock) -> bool:
+        """Train until all epochs are done or the time is over."""
+        data = place.public(self.dataset)
+        if self.encoder is not None:
+            data = _encoded(data, place, self.encoder)
+        labels = place.labels(self.dataset, draw=self.seed)
+        key = repr(
+            (self.dataset, place.limit, place.noise_seed, self.seed, self.after, self.config)
         )
-    yield TrialStep(
-        name=f"{name}-no-noise",
-        row="no noise",
-        network=f"MLP on {network}",
-        dataset=dataset,
-        config=AlibiConfig(noise=Noise.NONE, **on_features),
-        encoder=name,
+        trainer = self.config.start(
+            data=data, labels=labels, seed=self.seed, performance=self.performance
+        )
+        state = place.state(self.name, key)
+        seconds, curve = 0.0, []
+        if state is not None:
+            trainer.load_state_dict(state["trainer"])
+            labels.keys = list(dict.fromkeys([*state["keys"], *labels.keys]))
+            seconds, curve = state["seconds"], list(state["curve"])
+        kept, last = time.monotonic(), 0.0
+        while len(curve) < self.config.epochs:
+            over = not clock.allows(last)
+            due = time.monotonic() - kept >= KEEP_SECONDS or len(curve) in self._stage_starts()
+            if curve and (over or due):
+                now = {
+                    "trainer": dict(trainer.state_dict()),
+                    "keys": labels.keys,
+                    "seconds": seconds,
+                    "curve": curve,
+                }
+                place.keep_state(self.name, key, now)
+                kept = time.monotonic()
+            if over:
+                return False
+            began = time.monotonic()
+            metrics = trainer.epoch()
+            last = time.monotonic() - began
+            seconds += metrics.seconds
+            curve.append(metrics.val_accuracy)
+        place.finish(self.name, self._found(place, trainer, labels, seconds, curve))
+        return True
+
+    def _stage_starts(self) -> list[int]:
+        """Epochs that begin with a release."""
+        if not isinstance(self.config, LpMstConfig | StagedMomentsConfig):
+            return []
+        lengths = [self.config.stage_epochs(n) for n in range(self.config.stages)]
+        return list(accumulate(lengths))
+
+    def _found(
+        self,
+        place: Place,
+        trainer: Trainer,
+        labels: StepLabels,
+        seconds: float,
+        curve: Sequence[float],
+    ) -> dict[str, Any]:
+        try:
+            delta, epsilon = 0.0, labels.epsilon(0.0)
+        except ValueError:  # a release that holds at a positive delta only
+            delta, epsilon = self.config.delta, labels.epsilon(self.config.delta)
+        return {
+            "step": self.name,
+            "method": self.row,
+            "network": self.network,
+            "features": self.encoder or "images",
+            "dataset": self.dataset,
+            "training_images": len(place.public(self.dataset).train_features),
+            "accuracy": trainer.evaluate(),
+            "epsilon": epsilon,
+            "delta": delta,
+            "seed": self.seed,
+            "noise": place.noise_words,
+            "league": League.NONE.words,
+            "published": self.published,
+            "epochs": len(curve),
+            "train_seconds": round(seconds, 1),
+            "curve": list(curve),
+            **{f"figure {name}": value for name, value in trainer.figures().items()},
+            **facts(self.performance, commit=place.commit),
+        }
+
+
+def _encoded(data: PublicData, place: Place, encoder: str) -> PublicData:
+    """Replace the images by the features of an encoder step."""
+    kept = np.load(place.folder / "features" / f"{encoder}.npz")
+    train, test = (torch.from_numpy(kept[part]) for part in ("train", "test"))
+    step = ScaledStep.fit(train)
+    return PublicData(
+        name=data.name,
+        num_classes=data.num_classes,
+        train_features=step(train),
+        test_features=step(test),
+        test_labels=data.test_labels,
+        class_names=data.class_names,
     )
 
 
-def _staged(epsilon: float, network: dict[str, Any]) -> StagedMomentsConfig:
-    """Four epochs in each stage, as `--preset network` of the comparisons has it."""
-    short = {**network, "epochs": 8, "earlier_epochs": 4}
-    return StagedMomentsConfig(epsilon=epsilon, prior=_MOMENTS, **short)
+@dataclass(frozen=True, kw_only=True)
+class EncoderStep:
+    """An encoder trained on a data set's training images alone, and its features of all images."""
+
+    name: str
+    network: str
+    dataset: str
+    config: SelfSupervisedConfig
+    seed: int = 0
+    needs_seconds: float = 60.0
+    performance: Performance = field(default=FAST)
+    after: None = None
+
+    def advance(self, place: Place, clock: Clock) -> bool:
+        """Train until all epochs are done or the time is over; then compute the features."""
+        data, key = place.public(self.dataset), repr(self.config)
+        file = place.folder / "encoders" / f"{self.name}.pt"
+        seconds = [float((place.state(self.name, key) or {"seconds": 0.0})["seconds"])]
+        request = PretrainRequest(
+            images=data.train_features,
+            out=file,
+            config=self.config,
+            seed=self.seed,
+            seconds=max(1e-3, clock.left() - _DESCRIBING_SECONDS),
+            performance=self.performance,
+        )
+        done = pretrain(request, told=lambda metrics: seconds.append(metrics.seconds))
+        if not done.finished:
+            place.keep_state(self.name, key, {"seconds": sum(seconds)})
+            return False
+        encoder = read_encoder(file)
+        train, test = (
+            described(encoder, images, performance=self.performance).numpy()
+            for images in (data.train_features, data.test_features)
+        )
+        with replacing(place.folder / "features" / f"{self.name}.npz") as opened:
+            np.savez(opened, train=train, test=test)
+        found = {
+            "step": self.name,
+            "method": "self-supervised (VICReg)",
+            "network": self.network,
+            "dataset": self.dataset,
+            "training_images": len(data.train_features),
+            "dimensions": done.dimensions,
+            "epochs": done.epochs,
+            "loss": done.loss,
+            "epsilon": 0.0,
+            "delta": 0.0,
+            "seed": self.seed,
+            "noise": "none: reads no label",
+            "league": League.NONE.words,
+            "train_seconds": round(sum(seconds), 1),
+            **facts(self.performance, commit=place.commit),
+        }
+        place.finish(self.name, found)
+        return True
 
 
-def _moment_labels(epsilon: float, network: dict[str, Any]) -> PriorLabelsConfig:
-    return PriorLabelsConfig(epsilon=epsilon, prior=_MOMENTS, **network)
+@dataclass(frozen=True, kw_only=True)
+class FeaturesStep:
+    """Features of random patches for moment priors: minutes of one thread that cannot pause."""
+
+    name: str
+    dataset: str
+    prior: PriorSettings
+    needs_seconds: float = 480.0
+    after: None = None
+
+    def advance(self, place: Place, clock: Clock) -> bool:
+        """Compute and keep them."""
+        del clock
+        data = place.public(self.dataset)
+        prior_features(self.prior, data)
+        found = {
+            "step": self.name,
+            "method": f"features: {self.prior.features}",
+            "dataset": self.dataset,
+            "training_images": len(data.train_features),
+            "epsilon": 0.0,
+            "delta": 0.0,
+            "seed": self.prior.seed,
+            "noise": "none: reads no label",
+            "league": League.NONE.words,
+            # Always on the processor: other last digits would be another release.
+            **facts(Performance(device=Device.CPU), commit=place.commit),
+        }
+        place.finish(self.name, found)
+        return True
 
 
-def _alibi_prior(epsilon: float, network: dict[str, Any]) -> AlibiPriorConfig:
-    prior = PriorSettings(source=PriorSource.MOMENTS, features=FeatureSet.RANDOM_PATCHES, share=0.8)
-    return AlibiPriorConfig(epsilon=epsilon, prior=prior, **network)
+@dataclass(frozen=True, kw_only=True)
+class SpeedStep:
+    """The speeds of `tests.benchmarks.gpu`, one measurement at a time."""
 
+    seconds: float = 6.0
+    sizes: Sizes = field(default_factory=Sizes)
+    needs_seconds: float = 60.0  # the slowest measurement, with compilation
+    name: str = "speeds"
+    after: None = None
 
-def _features_name(dataset: str) -> str:
-    return f"{dataset}-random-patches"
-
-
-def _named(dataset: str, network: str, method: str, epsilon: float | None) -> str:
-    words = method.lower().replace(" + ", "-").replace(", ", "-").replace(" ", "-")
-    return f"{dataset}-{network}-{words}" + ("" if epsilon is None else f"-e{epsilon:g}")
-
-
-def _published(dataset: str, epsilon: float | None, known: dict[float, str]) -> str:
-    return known.get(epsilon, "") if dataset == "cifar10" and epsilon is not None else ""
+    def advance(self, place: Place, clock: Clock) -> bool:
+        """Measure until all is measured or the time is over."""
+        watch, key = Stopwatch(self.seconds), repr(self.sizes)
+        speeds: dict[str, Any] = dict((place.state(self.name, key) or {"speeds": {}})["speeds"])
+        if "yardstick" not in speeds:
+            speeds["yardstick"] = asdict(yardstick(watch, self.sizes))
+        top = Speed(**speeds["yardstick"])
+        for name, make in planned(watch, self.sizes):
+            if name in speeds:
+                continue
+            if not clock.allows(self.needs_seconds):
+                return False
+            try:
+                speeds[name] = asdict(make(top))
+            except RuntimeError as error:  # a network that does not fit must not end the others
+                speeds[name] = {"failed": str(error).splitlines()[0][:200]}
+            place.keep_state(self.name, key, {"speeds": speeds})
+        found = {"step": self.name, "speeds": [*speeds.values()]}
+        place.finish(self.name, {**found, **facts(Performance(), commit=place.commit)})
+        return True

@@ -1,4 +1,4 @@
-"""The hot paths, each a record: what is timed, against what, the floor and the mark."""
+"""The hot paths, each a record: what is timed, against which reference, and the mark."""
 
 from tests.benchmarks.hot_paths import (
     accounting,

@@ -10,11 +10,10 @@ from scipy.special import log_ndtr, logsumexp
 
 from labeldp.mechanisms.accounting import ORDERS, conversion_offsets
 from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
-from labeldp.mechanisms.pate.exact_costs import exact_rdp_gnmax
-from labeldp.mechanisms.pate.sensitivity import AnswerPrice, cost_of_answers
+from labeldp.mechanisms.pate.decisions import exact_rdp_gnmax
+from labeldp.mechanisms.pate.published_cost import AnswerPrice, cost_of_answers
 from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities
 from tests.benchmarks.benchmark import Benchmark, Work
-from tests.benchmarks.floor import ELEMENTARY, Least
 
 Floats = NDArray[np.float64]
 
@@ -207,8 +206,6 @@ BENCHMARKS = (
         name="accounting",
         path="expected cost of 50,000 queries at 298 orders, the total",
         reference="a loop over the queries, all orders at once",
-        floor="4 MB of votes read; 1.5 10^7 exponentials where no curve is shared.",
-        least=Least(bytes=4e6, operations=1.5e7 * ELEMENTARY),
         prepare=partial(_expected, every_prefix=False),
         mark=26,
         most_seconds=0.3,
@@ -217,8 +214,6 @@ BENCHMARKS = (
         name="accounting-prefixes",
         path="the same for every prefix",
         reference="the same loop",
-        floor="1.5 10^7 sums and as many comparisons: an epsilon for each query.",
-        least=Least(operations=3e7),
         prepare=partial(_expected, every_prefix=True),
         mark=11,
         most_seconds=1.0,
@@ -228,8 +223,6 @@ BENCHMARKS = (
         name="accounting-realised",
         path="realised cost of the same queries, some answered, the total",
         reference="a loop over the queries, a price for each check and each answer",
-        floor="4 MB of votes read; exponentials as for the expected cost, at weights of 0 and 1.",
-        least=Least(bytes=4e6, operations=1.5e7 * ELEMENTARY),
         prepare=_realised,
         mark=20,
         most_seconds=0.3,
@@ -238,8 +231,6 @@ BENCHMARKS = (
         name="accounting-decisions",
         path="exact cost of 500 answers of 250 teachers, all moves, all orders",
         reference="each vote moved to each class, one at a time",
-        floor="90 moves, 10 outcomes and 300 orders are 2.7 10^5 powers for a query.",
-        least=Least(operations=500 * 2.7e5 * ELEMENTARY),
         prepare=_decision,
         mark=6.9,
     ),
@@ -247,8 +238,6 @@ BENCHMARKS = (
         name="smooth-sensitivity",
         path="sensitivity of the cost of 2,000 answers at 250 distances",
         reference="a walk for each query, a vote a step",
-        floor="5 10^5 places on the walks, 9 normal tails for each.",
-        least=Least(operations=5e5 * 9 * ELEMENTARY),
         prepare=_smooth,
         mark=180,
     ),

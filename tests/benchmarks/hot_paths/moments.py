@@ -8,9 +8,8 @@ from scipy.spatial.distance import cdist
 
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomness import SecureEntropy
-from labeldp.trainers.methods.prior_inputs import kernel_directions, moment_query
+from labeldp.trainers.methods.priors import kernel_directions, moment_query
 from tests.benchmarks.benchmark import Benchmark, Work
-from tests.benchmarks.floor import ELEMENTARY, Least
 
 _EXAMPLES, _WIDTH, _LANDMARKS, _COMPARED = 10_000, 100, 400, 20
 _RELEASED, _MOMENTS, _CLASSES, _NOISE = 60_000, 200, 10, 3.0
@@ -113,8 +112,6 @@ BENCHMARKS = (
         name="kernel-directions",
         path="directions of a kernel on 10,000 x 100 features, 400 landmarks",
         reference="the same by the book, with SciPy and a singular value decomposition",
-        floor="4 10^6 exponentials and 4 10^9 operations of three products N L L, N L D.",
-        least=Least(operations=4e9 + 4e6 * ELEMENTARY),
         prepare=_directions,
         mark=2.6,
     ),
@@ -122,8 +119,6 @@ BENCHMARKS = (
         name="moment-release",
         path="200 noisy sums for each of 10 classes of 60,000 labels, noise on digits",
         reference="the product in doubles plus normal noise, whose bits tell",
-        floor="48 MB of weights read once, 2.4 10^8 operations.",
-        least=Least(bytes=48e6, operations=2.4e8),
         prepare=_release,
         mark=0.27,
     ),
@@ -131,7 +126,6 @@ BENCHMARKS = (
         name="moment-read-out",
         path="scores of 10,000 examples from noisy sums",
         reference="the Gaussian process conditioned class by class",
-        floor="one product of 10,000 x M by M x 10.",
         prepare=_read_out,
         mark=1.9,
     ),

@@ -17,7 +17,6 @@ from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from tests.benchmarks.benchmark import Benchmark, Work
-from tests.benchmarks.floor import Least
 
 DRAWS, CLASSES = 1_000_000, 10
 LABELS = np.arange(DRAWS // CLASSES) % CLASSES
@@ -93,8 +92,6 @@ BENCHMARKS = (
             name=f"noise-{short}",
             path=f"{name}, a million draws, AES",
             reference="the same with PCG64, which is not secret",
-            floor="16 MB of random words from AES, and a logarithm or a comparison for each.",
-            least=Least(bytes=24e6, operations=1e6),
             prepare=_noise(name),
             mark=0.5,
         )
@@ -104,8 +101,6 @@ BENCHMARKS = (
         name="rr-with-prior",
         path="RRWithPrior, release of 50,000 labels of 100 classes",
         reference="row by row",
-        floor="50,000 sorts of 100 numbers, 40 MB read once.",
-        least=Least(bytes=40e6, operations=50_000 * 700),
         prepare=_priors,
         mark=5,
         most_seconds=0.5,

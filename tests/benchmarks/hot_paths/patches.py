@@ -8,7 +8,6 @@ from torch.nn import functional
 
 from labeldp.trainers.models.patches import RandomPatchFeatures
 from tests.benchmarks.benchmark import Benchmark, Work
-from tests.benchmarks.floor import Least
 from tests.trainers.pillow_reference import sample_tiles
 
 _DESCRIBED, _BY_HAND, _PIXELS = 256, 32, 255
@@ -65,8 +64,6 @@ BENCHMARKS = (
         name="random-patches",
         path="256 photographs of 32 x 32 described by 1,024 random patches, bfloat16",
         reference="every patch of image and mirror image laid out, in single precision",
-        floor="4.6 10^10 operations of one convolution with 1,132 filters.",
-        least=Least(bf16_operations=4.6e10),
         prepare=_random_patches,
         mark=3.7,
     ),

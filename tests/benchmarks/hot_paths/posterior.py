@@ -7,7 +7,6 @@ import numpy as np
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.posterior import posterior
 from tests.benchmarks.benchmark import Benchmark, Work
-from tests.benchmarks.floor import ELEMENTARY, Least
 
 _EXAMPLES, _CLASSES, _QUADRATIC = 10_000, 100, 1000
 
@@ -48,8 +47,6 @@ BENCHMARKS = (
         name="posterior",
         path="posterior of 10,000 noisy vectors over 100 classes",
         reference="the quadratic form, all coordinates for each class",
-        floor="10^6 exponentials, and 24 MB read or written once: N K of each.",
-        least=Least(bytes=24e6, operations=1e6 * ELEMENTARY),
         prepare=_posterior,
         mark=6.5,
     ),

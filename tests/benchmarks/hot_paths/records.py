@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.report.report import write_report
 from labeldp.platform.sweep.earlier_starts import finished_before
-from labeldp.platform.sweep.sweep_options import Resume
+from labeldp.platform.sweep.sweep import Resume
 from tests.benchmarks.benchmark import Benchmark, Clock, Work
-from tests.benchmarks.floor import Least
 from tests.platform.sweep.examples import a_record
 
 _WRITTEN, _READ, _REPORTED = 100, 5000, 1000
@@ -139,7 +138,6 @@ BENCHMARKS = (
         name="record-write",
         path="100 records of trials written, each whole or not at all",
         reference="JSON to a draft, flushed, renamed",
-        floor="100 flushes of the disk, which nothing about a record's 3 kB shortens.",
         prepare=_write,
         mark=0.5,
         clock=Clock.WALL,
@@ -148,8 +146,6 @@ BENCHMARKS = (
         name="resume",
         path="5,000 records read and checked by a sweep that goes on",
         reference="the same files read and not checked",
-        floor="5,000 files opened, 15 MB of JSON parsed.",
-        least=Least(bytes=15e6),
         prepare=_resume,
         mark=0.055,
         most_seconds=10.0,
@@ -158,7 +154,6 @@ BENCHMARKS = (
         name="report",
         path="report of 1,000 trials: page, figures, table",
         reference="pandas and one scatter plot",
-        floor="a line of HTML for each trial and four drawings by matplotlib.",
         prepare=_report,
         mark=0.09,
     ),

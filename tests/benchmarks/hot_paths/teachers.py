@@ -15,11 +15,10 @@ from labeldp.trainers.methods.pate.closed_forms import train_probes, vote
 from labeldp.trainers.methods.pate.teachers import TeacherVotes
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.pate import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.training import LearnerConfig
 from tests.benchmarks.benchmark import Benchmark, Work
-from tests.benchmarks.floor import Least
 
 ON_CPU = Performance(device=Device.CPU)
 _TEACHERS, _FITTED, _EXAMPLES, _QUERIES = 800, 40, 60_000, 10_000
@@ -105,8 +104,6 @@ BENCHMARKS = (
         name="probes",
         path="800 linear teachers trained on 75 examples each, and 8 million votes",
         reference="scikit-learn's Ridge, a teacher at a time",
-        floor="6.4 10^10 operations of the votes' product; features of 96 MB read once.",
-        least=Least(bytes=96e6, operations=6.4e10),
         prepare=_probes,
         mark=2.4,
         most_seconds=10.0,
@@ -115,8 +112,6 @@ BENCHMARKS = (
         name="teachers-mlp",
         path="22 small networks on digits, 10 epochs, trained together",
         reference="the same networks one by one",
-        floor="the operations of 22 networks; what is saved is calls, 22 to 1.",
-        least=Least(operations=2.5e8),
         prepare=partial(_networks, config=LearnerConfig(width=32, epochs=10, batch_size=32)),
         mark=2.5,
     ),
@@ -124,8 +119,6 @@ BENCHMARKS = (
         name="teachers-cnn",
         path="22 small convolutional networks likewise",
         reference="the same networks one by one",
-        floor="the convolutions of 22 networks, which weigh more than their calls.",
-        least=Least(operations=3.7e9),
         prepare=partial(
             _networks,
             config=LearnerConfig(model=ModelName.SMALL_CNN, width=8, epochs=10, batch_size=32),

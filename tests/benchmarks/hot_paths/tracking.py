@@ -7,8 +7,8 @@ from typing import Any
 import mlflow
 from mlflow.tracking import MlflowClient
 
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.trial_record import TrialRecord
 from tests.benchmarks.benchmark import Benchmark, Clock, Work
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store
@@ -80,7 +80,6 @@ BENCHMARKS = (
         name="tracking-write",
         path="runs of 10 trials of 20 epochs in a tracking store on SQLite",
         reference="MLflow's fluent interface, an epoch at a time",
-        floor="some 7 transactions of a trial, each flushed to the disk.",
         prepare=_tracked,
         mark=1.5,
         clock=Clock.WALL,

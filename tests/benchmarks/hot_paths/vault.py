@@ -16,7 +16,6 @@ from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.vault.vault_store import SqliteStore
 from tests.benchmarks.benchmark import Benchmark, Work
-from tests.benchmarks.floor import Least
 
 _LABELS, _CLASSES = 1_000_000, 10
 _LINES, _CHARGED, _STAGES = 100_000, 1000, 10
@@ -91,8 +90,6 @@ BENCHMARKS = (
         name="vault-release",
         path="randomized response on 10^6 labels in a vault: address, charge, store",
         reference="four lines of NumPy, not secret and not charged",
-        floor="8 MB of labels hashed and read, 8 MB written, 3 draws for each label.",
-        least=Least(bytes=16e6),
         prepare=_release,
         mark=0.13,
     ),
@@ -100,8 +97,6 @@ BENCHMARKS = (
         name="ledger",
         path="a vault's file of 10^5 lines read and composed for 1,000 labels",
         reference="a loop over the lines, adding to each label",
-        floor="100 MB of indices in the file and 10^5 small JSON texts read once.",
-        least=Least(bytes=100e6),
         prepare=_ledger,
         mark=0.24,
     ),

@@ -7,7 +7,6 @@ import torch
 from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment
 from labeldp.trainers.models.augmentation import CropAndFlip
 from tests.benchmarks.benchmark import Benchmark, Work
-from tests.benchmarks.floor import Least
 from tests.benchmarks.hot_paths.pillow_views import PillowViews, photographs_of
 from tests.trainers.pillow_reference import sample_tiles
 
@@ -45,8 +44,6 @@ BENCHMARKS = (
         name="views",
         path="448 pairs of weak and strong views of 32 x 32 photographs",
         reference="Pillow and torchvision, an image at a time",
-        floor="1.4 MB of pixels read and 11 MB of views written; an operation or two per pixel.",
-        least=Least(bytes=12.4e6),
         prepare=_views,
         mark=15,  # what was promised for pairs of views, though more than half of what was seen
         rounds=9,

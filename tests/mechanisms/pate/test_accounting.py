@@ -1,4 +1,4 @@
-"""PATE accounting: golden values of two published programs, a plain loop, and composition."""
+"""PATE accounting: golden values of two published programs, and composition."""
 
 import json
 import math
@@ -18,7 +18,6 @@ from labeldp.mechanisms.pate.accounting import (
     CheckNoise,
     QueryCosts,
     confident_gnmax_costs,
-    expected_of_settings,
     gnmax_costs,
     lnmax_costs,
 )
@@ -288,58 +287,6 @@ def test_single_votes_also_where_the_published_accountant_crashes() -> None:
     assert crashed > 0
 
 
-def plain_loop(
-    votes: NDArray[Any], threshold: float, sigma1: float, sigma2: float, orders: NDArray[Any]
-) -> NDArray[np.float64]:
-    """Expected curve after every query, from the formulas, one query and order at a time."""
-
-    def gaussian_bound(log_q: float, noise: float, order: float) -> float:
-        ceiling = order / noise**2
-        mu2 = noise * math.sqrt(-log_q)
-        mu1 = mu2 + 1
-        e1, e2 = mu1 / noise**2, mu2 / noise**2
-        if not (mu1 > order and mu2 > 1 and -log_q > e2):
-            return ceiling
-        if log_q > (mu2 - 1) * e2 - mu2 * math.log(mu1 / (mu1 - 1) * mu2 / (mu2 - 1)):
-            return ceiling
-        q = math.exp(log_q)
-        head = (1 - q) / (1 - math.exp((log_q + e2) * (mu2 - 1) / mu2))
-        log_tail = e1 - log_q / (mu1 - 1)
-        bound = math.log((1 - q) * head ** (order - 1) + math.exp(log_q + (order - 1) * log_tail))
-        return min(ceiling, bound / (order - 1))
-
-    totals = []
-    running = np.zeros(len(orders))
-    for row in votes:
-        others = np.delete(row, row.argmax())
-        q = min(
-            sum(norm.sf((row.max() - other) / (math.sqrt(2) * sigma2)) for other in others),
-            1 - 1 / len(row),
-        )
-        p = float(norm.sf((threshold - row.max()) / sigma1))
-        surprise = math.log(min(p, 1 - p))
-        for a, order in enumerate(orders):
-            running[a] += gaussian_bound(surprise, math.sqrt(2) * sigma1, order)
-            running[a] += p * gaussian_bound(math.log(q), sigma2, order)
-        totals.append(running.copy())
-    return np.array(totals)
-
-
-def test_a_plain_loop_over_queries_and_orders_agrees() -> None:
-    generator = np.random.default_rng(11)
-    votes = generator.multinomial(100, generator.dirichlet(np.full(5, 0.4), size=40))
-    votes = np.concatenate([votes, votes[::3]])  # equal rows are priced once
-    orders = np.array([1.5, 30.0, 2.0, 7.5, 90.0])  # in any order
-    costs = confident_gnmax_costs(votes, threshold=60, sigma1=30.0, sigma2=15.0)
-    expected = plain_loop(votes, 60, 30.0, 15.0, orders)
-    close(costs.expected_rdp(orders), expected[-1], rtol=1e-9)
-    prefixes = costs.prefixes(delta=1e-5, orders=orders)
-    for n, curve in enumerate(expected):
-        assert prefixes.epsilon[n] == pytest.approx(
-            epsilon_from_rdp(orders, curve, 1e-5)[0], rel=1e-9
-        )
-
-
 def test_realised_charges_every_check_and_every_answer_in_full() -> None:
     votes = np.array([[90, 10], [60, 40], [55, 45], [100, 0]])
     costs = confident_gnmax_costs(votes, threshold=70, sigma1=30.0, sigma2=20.0)
@@ -370,51 +317,3 @@ def test_noise_on_every_class_costs_twice_and_saves_nothing() -> None:
     log_p = log_probability_answered_per_class(votes, 70, 30.0)
     close(np.exp(log_p), 1 - below, rtol=1e-12)
     assert (log_p > log_probability_answered(votes, 70, 30.0)).all()
-
-
-VOTES = np.random.default_rng(1).multinomial(100, [0.7, 0.1, 0.2], size=300)
-
-
-@pytest.mark.parametrize("conversion", Conversion)
-def test_settings_cost_what_each_costs_alone(conversion: Conversion) -> None:
-    generator = np.random.default_rng(2)
-    settings = np.stack(
-        [
-            generator.uniform(10, 60, size=150),
-            generator.choice([8.0, 15.0, 31.5], size=150),  # more than 64 share one
-            generator.uniform(0, 120, size=150),
-        ],
-        axis=1,
-    )
-    together, correct = expected_of_settings(VOTES, settings, delta=1e-6, conversion=conversion)
-    for s in range(0, 150, 7):
-        sigma1, sigma2, threshold = settings[s].tolist()
-        costs = confident_gnmax_costs(VOTES, threshold=threshold, sigma1=sigma1, sigma2=sigma2)
-        alone = costs.expected(delta=1e-6, conversion=conversion)
-        assert together.epsilon[s] == pytest.approx(alone.epsilon, rel=1e-12)
-        assert together.order[s] == alone.order
-        assert together.answered[s] == pytest.approx(alone.answered, rel=1e-12)
-        right = -np.expm1(log_q_gaussian(VOTES, sigma2)) * np.exp(costs.log_probability)
-        assert correct[s] == pytest.approx(right.sum(), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ([[1.0, 1.0]], r"must be \[S, 3\]"),
-        ([], r"must be \[S, 3\]"),
-        ([[1.0, 1.0, 1.0], [0.0, 1.0, 1.0]], "settings row 1: sigma1 is 0.0"),
-        ([[1.0, -2.0, 1.0]], "settings row 0: sigma2 is -2.0"),
-        ([[1.0, 2.0, math.nan]], "settings row 0: threshold is NaN"),
-    ],
-)
-def test_bad_settings_are_refused_by_row(settings: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        expected_of_settings(VOTES, settings, delta=1e-5)
-
-
-def test_bad_votes_and_deltas_are_refused() -> None:
-    with pytest.raises(ValueError, match="row 1 sums to 5"):
-        expected_of_settings([[3, 1], [3, 2]], [[1.0, 1.0, 1.0]], delta=1e-5)
-    with pytest.raises(ValueError, match="delta is"):
-        expected_of_settings(VOTES, [[1.0, 1.0, 1.0]], delta=0.0)

@@ -16,7 +16,6 @@ from labeldp.mechanisms.pate.accounting import gnmax_costs
 from labeldp.mechanisms.pate.published_bounds import (
     log_probability_answered,
     log_q_gaussian,
-    log_q_gaussian_exact,
     log_q_laplace,
     log_surprise,
     rdp_gnmax,
@@ -35,17 +34,13 @@ def test_probability_of_the_rarer_outcome_is_exact_where_it_is_tiny() -> None:
     close(log_surprise(log_p), [norm.logsf(899 / 160)], rtol=1e-14)
 
 
-def test_exact_probabilities_of_a_surprise() -> None:
+def test_the_bound_covers_exact_probabilities_of_a_surprise() -> None:
     rows = json.loads(shared_path("oracle", "pate", "histogram_logQ.json").read_text())
     for row in rows:
         votes, noise_std = [row["histogram"]], float(row["sigma"])
-        bound, exact = (f(votes, noise_std)[0] for f in (log_q_gaussian, log_q_gaussian_exact))
+        bound = log_q_gaussian(votes, noise_std)[0]
         assert bound == pytest.approx(row["log_union_bound"], rel=1e-9)
-        assert exact == pytest.approx(row["log_1m_Qmax"], rel=1e-9)
-        assert exact <= bound
-    many = np.array([row["histogram"] for row in rows])
-    exact_cost = gnmax_costs(many, noise_std=40.0, exact=True).expected(delta=1e-5)
-    assert exact_cost.epsilon <= gnmax_costs(many, noise_std=40.0).expected(delta=1e-5).epsilon
+        assert row["log_1m_Qmax"] <= bound + 1e-9 * abs(bound)
 
 
 def exact_divergence(
@@ -66,8 +61,6 @@ def test_costs_bound_the_exact_divergence_between_neighbors() -> None:
     caught = 0
     for noise_std, row in itertools.product((3.0, 8.0), rows):
         bound = rdp_gnmax(log_q_gaussian([row], noise_std), noise_std, orders)[0]
-        exact_q = rdp_gnmax(log_q_gaussian_exact([row], noise_std), noise_std, orders)[0]
-        assert (exact_q <= bound + 1e-12).all()
         for source, target in itertools.permutations(range(4), 2):
             if row[source] == 0:
                 continue
@@ -75,7 +68,7 @@ def test_costs_bound_the_exact_divergence_between_neighbors() -> None:
             other[source] -= 1
             other[target] += 1
             p, q = (answer_log_probabilities(votes, noise_std) for votes in (row, other))
-            assert (exact_divergence(p, q, orders) <= exact_q + 1e-9).all()
+            assert (exact_divergence(p, q, orders) <= bound + 1e-9).all()
             p, q = (answer_log_probabilities(votes, noise_std / 2) for votes in (row, other))
             caught += bool((exact_divergence(p, q, orders) > bound).any())
     assert caught >= 4  # half the noise is noticed
@@ -116,7 +109,7 @@ def test_hard_input_gives_finite_monotone_costs() -> None:
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, 1e-200, "1"])
 def test_noise_out_of_range_is_refused(bad: Any) -> None:
     votes = [[3, 1]]
-    for compute in (log_q_gaussian, log_q_laplace, log_q_gaussian_exact):
+    for compute in (log_q_gaussian, log_q_laplace):
         with pytest.raises(ValueError, match="is"):
             compute(votes, bad)
     for curve in (rdp_gnmax, rdp_lnmax, rdp_threshold):

@@ -1,5 +1,6 @@
 """Published costs: smoothness under moved votes, releases that hold, rules that see no votes."""
 
+import itertools
 import json
 import math
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 from scipy.special import ndtr
 
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
+from labeldp.mechanisms.pate.decisions import exact_rdp_gnmax, exact_rdp_threshold
 from labeldp.mechanisms.pate.published_bounds import (
     log_probability_answered,
     log_q_gaussian,
@@ -17,15 +20,22 @@ from labeldp.mechanisms.pate.published_bounds import (
 )
 from labeldp.mechanisms.pate.published_cost import (
     TAIL_SHARE,
+    AnswerPrice,
+    BoundedPrices,
+    ConditionsFailed,
+    ExactPrices,
     ReleaseNoise,
     SanitizedEpsilon,
+    local_sensitivity_gnmax,
+    local_sensitivity_threshold,
     log_smooth_sensitivity,
-    public_order,
     public_rule,
     release_epsilon,
     smooth_sensitivity,
+    threshold_prices,
 )
-from labeldp.mechanisms.pate.sensitivity import BoundedPrices, ConditionsFailed, ExactPrices
+from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, released_of
+from tests.mechanisms.small_votes import all_votes, distances_between, golden
 from tests.shared_material import shared_path
 
 Array = np.ndarray[Any, Any]
@@ -213,15 +223,7 @@ def test_uncovered_parameters_release_nothing() -> None:
     assert math.isfinite(released.epsilon)
 
 
-def test_the_public_rules() -> None:
-    def order(**changes: Any) -> float:
-        arguments: dict[str, Any] = {"num_queries": 1500, "num_answers": 500}
-        arguments |= {"noise_std": 40.0, "delta": 1e-5, **changes}
-        return public_order(**arguments)
-
-    assert order() > order(num_answers=1500) > order(num_answers=1500, sigma1=10.0) > 1
-    assert order(delta=1e-8) > order()
-    assert order(num_answers=10**9) == 1.5
+def test_the_public_noise() -> None:
     rough = ReleaseNoise.public(order=8.0, tail=1e-6, sensitivity_guess=1.0)
     fine = ReleaseNoise.public(order=8.0, tail=1e-6, sensitivity_guess=1e-3)
     assert fine.cost_multiplier == pytest.approx(10 * rough.cost_multiplier)
@@ -275,30 +277,312 @@ def test_bad_votes_and_missing_generators_are_refused() -> None:
 
 
 def rule(**changes: Any) -> tuple[float, float]:
-    settings: dict[str, Any] = {
-        "queries": 1000,
-        "answers": 300,
-        "noise_std": 40.0,
-        "check": (200.0, 150.0),
-        "teachers": 250,
-        "classes": 2,
-        "delta": 1e-5,
-        **changes,
+    settings: dict[str, Any] = {"queries": 1000, "answers": 300, "noise_std": 40.0}
+    settings |= {"threshold": 200.0, "sigma1": 150.0, "teachers": 250, "classes": 2}
+    return public_rule(**{**settings, "delta": 1e-5, **changes})
+
+
+@pytest.mark.parametrize(
+    ("classes", "kind", "share"), [(2, ExactPrices, 0.3), (10, BoundedPrices, 0.1)]
+)
+def test_the_public_rule(classes: int, kind: type[BoundedPrices], share: float) -> None:
+    order, guess = rule(classes=classes)
+    prices = kind(
+        num_classes=classes,
+        num_teachers=250,
+        noise_std=40.0,
+        order=order,
+        threshold=200.0,
+        sigma1=150.0,
+    )
+    assert guess == pytest.approx(share * prices.largest_change(checked=1000, answered=300))
+    assert order > rule(classes=classes, answers=1000)[0] > 1
+    assert rule(classes=classes, answers=1000)[0] > rule(classes=classes, sigma1=10.0)[0]
+    assert rule(classes=classes, delta=1e-8)[0] > order
+    assert rule(classes=classes, answers=10**9)[0] == 1.5
+
+
+def test_official_q0_and_q1() -> None:
+    rows = [row for row in golden()[0]["q0"] if "logq0" in row]
+    assert len(rows) == 108
+    for row in rows:
+        price = AnswerPrice(noise_std=row["sigma"], num_classes=row["classes"], order=row["order"])
+        assert price.log_q0 == pytest.approx(row["logq0"], rel=1e-9)
+        if "logq1_error" in row:
+            assert -math.inf < price.log_q1 < price.log_q0  # where the official program crashed
+        else:
+            assert price.log_q1 == pytest.approx(row["logq1"], rel=1e-9)
+
+
+def test_price_meets_the_flat_one_at_q0_and_follows_the_bound_below() -> None:
+    for noise_std, order in [(2.0, 8.0), (40.0, 12.5), (100.0, 25.0)]:
+        price = AnswerPrice(noise_std=noise_std, num_classes=10, order=order)
+        log_q = price.log_q0 * np.linspace(1, 8, 50)
+        bound = rdp_gnmax(log_q, noise_std, [order])[:, 0]
+        np.testing.assert_array_equal(price.price(log_q), bound)
+        assert price.price(np.array([price.log_q0 / 2]))[0] == order / noise_std**2
+        assert price.price(np.array([-np.inf]))[0] == 0
+        assert price.price(np.array([0.0]))[0] == price.flat
+
+
+def test_official_conditions() -> None:
+    rows = [row for row in golden()[0]["q0"] if "C5_C6" in row]
+    assert {tuple(row["C5_C6"]) for row in rows} == {(True, True), (True, False)}
+    for row in rows:
+        price = AnswerPrice(noise_std=row["sigma"], num_classes=row["classes"], order=row["order"])
+        assert price.conditions(num_teachers=250) == tuple(row["C5_C6"])
+
+
+def test_a_bound_that_is_flat_but_for_rounding_is_no_start_of_the_search() -> None:
+    # order / noise_std**2 and the bound's own ceiling differ in the last bit for some parameters
+    for noise_std, order in [(15.0, 1.5), (30.0, 3.0), (60.0, 6.0), (15.0, 6.0)]:
+        price = AnswerPrice(noise_std=noise_std, num_classes=3, order=order)
+        between = np.linspace(price.log_q0, -1.0, 1000)[1:]
+        np.testing.assert_allclose(rdp_gnmax(between, noise_std, [order])[:, 0], price.flat)
+        assert price.conditions(num_teachers=250) == (True, True)
+
+
+def test_a_failed_condition_is_refused_with_the_way_out() -> None:
+    refused = AnswerPrice(noise_std=20.0, num_classes=10, order=25.0)
+    with pytest.raises(ConditionsFailed, match=r"C6.*noise_std 20.*larger noise_std"):
+        refused.require_conditions(num_teachers=250)
+    accepted = AnswerPrice(noise_std=30.0, num_classes=10, order=25.0)
+    accepted.require_conditions(num_teachers=250)
+
+
+def test_one_vote_never_leaves_the_bounds_on_q() -> None:
+    for noise_std in (0.5, 2.0, 20.0):
+        votes = all_votes(9, 3)
+        log_q = log_q_gaussian(votes, noise_std)
+        price = AnswerPrice(noise_std=noise_std, num_classes=3, order=2.0)
+        first, second = np.nonzero(distances_between(votes) == 1)
+        up, down = (price.after_a_vote(log_q, direction=sign)[first] for sign in (1, -1))
+        assert (log_q[second] <= up + 1e-12).all() and (down - 1e-12 <= log_q[second]).all()
+        back = price.after_a_vote(price.after_a_vote(log_q, direction=-1), direction=1)
+        np.testing.assert_allclose(back, log_q, rtol=1e-9)
+
+
+def test_no_vote_is_cheaper_where_noise_drowns_all_teachers() -> None:
+    drowned = AnswerPrice(noise_std=40.0, num_classes=10, order=12.5)
+    assert drowned.is_constant(num_teachers=20)
+    assert not drowned.is_constant(num_teachers=250)
+    assert drowned.price(log_q_gaussian([[20, *[0] * 9]], 40.0))[0] == drowned.flat
+
+
+def test_a_lead_of_one_vote_is_always_above_q0() -> None:
+    for noise_std in np.logspace(-3, 4, 150):
+        for narrow in ([[6, 5]], [[5, 5]]):
+            assert log_q_gaussian(narrow, noise_std)[0] > -((1 + 1 / noise_std) ** 2)
+        for order in (1.5, 20.0):
+            price = AnswerPrice(noise_std=noise_std, num_classes=2, order=order)
+            assert price.log_q0 <= -((1 + 1 / noise_std) ** 2)
+
+
+def test_official_local_sensitivity_of_answers() -> None:
+    values, arrays = golden()
+    groups: dict[tuple[int, int, float, float], list[dict[str, Any]]] = {}
+    for row in values["gnmax"]:
+        key = (row["num_teachers"], len(row["votes"]), row["sigma"], row["order"])
+        groups.setdefault(key, []).append(row)
+    compared = crashed = 0
+    for (teachers, _, noise_std, order), rows in groups.items():
+        batch = local_sensitivity_gnmax([row["votes"] for row in rows], teachers, noise_std, order)
+        assert batch.shape == (len(rows), teachers)
+        for row, ours in zip(rows, batch, strict=True):
+            if "official_raised" in row:
+                assert np.isfinite(ours).all() and 0 < ours.max() < order / noise_std**2
+                crashed += 1
+            else:
+                np.testing.assert_allclose(ours, arrays[row["ls_key"]], rtol=1e-6, atol=0)
+                compared += 1
+    assert (compared, crashed) == (218, 3)
+
+
+def test_official_local_sensitivity_of_checks() -> None:
+    values, arrays = golden()
+    for row in values["threshold"]:
+        ours = local_sensitivity_threshold(
+            row["counts"], row["num_teachers"], row["threshold"], row["sigma"], row["order"]
+        )
+        np.testing.assert_allclose(ours, arrays[row["ls_key"]], rtol=1e-6, atol=0)
+
+
+def true_sensitivity(
+    prices: np.ndarray[Any, Any], distances: np.ndarray[Any, Any], num_teachers: int
+) -> np.ndarray[Any, Any]:
+    """The largest change by one vote anywhere within each distance, by looking everywhere."""
+    here = np.where(distances == 1, np.abs(prices[:, None] - prices), 0.0).max(axis=1)
+    within = [np.where(distances <= d, here, 0.0).max(axis=1) for d in range(num_teachers)]
+    return np.stack(within, axis=1)
+
+
+SMALL = [
+    (noise_std, order, num_teachers, num_classes)
+    for noise_std, order in [(0.4, 1.5), (0.7, 2.0), (1.0, 2.0), (2.0, 2.0), (3.0, 3.0), (4.0, 4.0)]
+    for num_teachers, num_classes in [(2, 2), (15, 2), (16, 2), (11, 3), (7, 4)]
+]
+
+
+@pytest.mark.parametrize(("noise_std", "order", "num_teachers", "num_classes"), SMALL)
+def test_answers_cover_every_vote_moved_in_every_way(
+    noise_std: float, order: float, num_teachers: int, num_classes: int
+) -> None:
+    price = AnswerPrice(noise_std=noise_std, num_classes=num_classes, order=order)
+    assert price.conditions(num_teachers=num_teachers) == (True, True)
+    votes = all_votes(num_teachers, num_classes)
+    distances = distances_between(votes)
+    prices = price.price(log_q_gaussian(votes, noise_std))
+    ours = local_sensitivity_gnmax(votes, num_teachers, noise_std, order)
+    truth = true_sensitivity(prices, distances, num_teachers)
+    slack = 1e-12 * price.flat
+    assert (truth <= ours + slack).all()
+    # What makes it smooth: a neighbor's sensitivity at d is within the own one at d + 1.
+    first, second = np.nonzero(distances == 1)
+    assert (ours[first, :-1] <= ours[second, 1:] + slack).all()
+    assert (np.diff(ours, axis=1) >= -slack).all()
+
+
+@pytest.mark.parametrize("threshold", [4.0, 9.0, 20.0])
+@pytest.mark.parametrize("sigma1", [0.5, 2.0, 6.0])
+def test_checks_cover_every_vote_moved_in_every_way(threshold: float, sigma1: float) -> None:
+    num_teachers, order = 11, 4.0
+    votes = all_votes(num_teachers, 3)
+    distances = distances_between(votes)
+    by_count = threshold_prices(
+        num_teachers=num_teachers, threshold=threshold, sigma1=sigma1, order=order
+    )
+    truth = true_sensitivity(by_count[votes.max(axis=1)], distances, num_teachers)
+    exact = local_sensitivity_threshold(votes, num_teachers, threshold, sigma1, order)
+    ours = np.maximum.accumulate(exact, axis=1)
+    assert (truth <= ours + 1e-15).all()
+    first, second = np.nonzero(distances == 1)
+    assert (ours[first, :-1] <= ours[second, 1:]).all()
+
+
+@pytest.mark.parametrize(
+    ("votes", "num_teachers", "noise_std", "order", "message"),
+    [
+        ([5, 5], 11, 1.0, 2.0, "votes sum to 10, but num_teachers is 11"),
+        ([5, 5], 10, 0.0, 2.0, "noise_std is 0.0"),
+        ([5, 5], 10, 1.0, 1.0, "order is 1.0"),
+        ([5, 5], 10, 1.0, math.inf, "order is inf"),
+        ([5, 5], 0, 1.0, 2.0, "num_teachers is 0"),
+    ],
+)
+def test_bad_input_of_answers(
+    votes: Any, num_teachers: int, noise_std: float, order: float, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        local_sensitivity_gnmax(votes, num_teachers, noise_std, order)
+
+
+@pytest.mark.parametrize(
+    ("votes", "threshold", "sigma1", "order", "message"),
+    [
+        ([12.0, 0.0], 5.0, 1.0, 2.0, "votes row 0 is 12; with 10 teachers"),
+        ([math.nan, 0.0], 5.0, 1.0, 2.0, "NaN"),
+        ([5, 5], -1.0, 1.0, 2.0, "threshold is -1.0"),
+        ([5, 5], 5.0, -1.0, 2.0, "sigma1 is -1.0"),
+        ([5, 5], 5.0, 1.0, 0.5, "order is 0.5"),
+    ],
+)
+def test_bad_input_of_checks(
+    votes: Any, threshold: float, sigma1: float, order: float, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        local_sensitivity_threshold(votes, 10, threshold, sigma1, order)
+
+
+FEW_TEACHERS = 7
+TABLES = ExactPrices(
+    num_classes=2, num_teachers=FEW_TEACHERS, noise_std=2.0, order=3.0, threshold=5.0, sigma1=3.0
+)
+
+
+def cost_of(first: tuple[int, ...], answered: np.ndarray) -> float:
+    """Cost of queries with so many votes for the first class, decision by decision."""
+    votes = np.array([[n, FEW_TEACHERS - n] for n in first])
+    answers = exact_rdp_gnmax(votes, 2.0, [3.0])[answered].sum()
+    return float(answers + exact_rdp_threshold(votes, 5.0, 3.0, [3.0]).sum())
+
+
+def test_sensitivities_bound_every_change_at_every_distance() -> None:
+    """All votes of three queries, and all that one more label can do to them."""
+    answered = np.array([True, False, True])
+    start = (2, 5, 7)
+    votes = np.array([[n, FEW_TEACHERS - n] for n in start])
+    rdp, sensitivity = TABLES.cost(votes, votes, answered=answered)
+    assert rdp == pytest.approx(cost_of(start, answered))
+    every = {
+        first: cost_of(first, answered)
+        for first in itertools.product(range(FEW_TEACHERS + 1), repeat=3)
     }
-    return public_rule(**settings)
+    for distance in range(FEW_TEACHERS):
+        worst = 0.0
+        for first, cost in every.items():
+            if max(abs(a - b) for a, b in zip(first, start, strict=True)) > distance:
+                continue
+            for step in itertools.product((-1, 0, 1), repeat=3):
+                there = tuple(n + s for n, s in zip(first, step, strict=True))
+                if there in every:
+                    worst = max(worst, abs(every[there] - cost))
+        found = sensitivity[distance]
+        assert worst <= found * (1 + 1e-9)
+        assert worst >= 0.3 * found  # costs of single queries rarely all move one way
+    assert (np.diff(sensitivity) >= 0).all()
+    largest = TABLES.largest_change(checked=3, answered=3)
+    assert sensitivity[-1] <= largest * (1 + 1e-12)
+    assert max(every.values()) <= TABLES.flat(checked=3, answered=2)
 
 
-def test_two_classes_go_by_their_tables() -> None:
-    order, guess = rule()
+def test_one_label_moves_the_smooth_sensitivity_by_beta_at_most() -> None:
+    generator, beta = np.random.default_rng(0), 0.1
     tables = ExactPrices(
-        num_classes=2, num_teachers=250, noise_std=40.0, order=order, threshold=200.0, sigma1=150.0
+        num_classes=2, num_teachers=60, noise_std=8.0, order=5.0, threshold=40.0, sigma1=10.0
     )
-    assert guess == pytest.approx(0.3 * tables.largest_change(checked=1000, answered=300))
+    answered = np.ones(30, dtype=bool)
+    for _ in range(50):
+        first = generator.integers(61, size=30)
+        other = np.clip(first + generator.integers(-1, 2, size=30), 0, 60)
+        logs = [
+            log_smooth_sensitivity(
+                tables.cost(votes := np.stack([n, 60 - n], axis=1), votes, answered=answered)[1],
+                beta,
+            )
+            for n in (first, other)
+        ]
+        assert abs(logs[0] - logs[1]) <= beta + 1e-12
 
 
-def test_more_classes_go_by_the_published_bounds() -> None:
-    order, guess = rule(classes=10)
-    assert order == public_order(
-        num_queries=1000, num_answers=300, noise_std=40.0, sigma1=150.0, delta=1e-5
+def test_a_run_that_cost_much_is_never_told_to_be_cheap() -> None:
+    """400 releases at a tail of a tenth: few are below the cost that they bound."""
+    generator = np.random.default_rng(1)
+    first = generator.integers(30, 61, size=200)
+    votes = np.stack([first, 60 - first], axis=1)
+    tables = ExactPrices(num_classes=2, num_teachers=60, noise_std=30.0, order=6.0)
+    cost, _ = tables.cost(votes, votes, answered=np.ones(200, dtype=bool))
+    below = sum(
+        release_epsilon(
+            votes, noise_std=30.0, delta=0.3, tail=0.1, order=6.0, generator=generator
+        ).rdp
+        < cost
+        for _ in range(400)
     )
-    assert guess > 0
+    assert below <= 400 * 0.1
+
+
+def test_adult_is_published_below_two() -> None:
+    """The 1,500 votes of forests on UCI Adult, at the setting of PATE 2018, Table 1."""
+    with np.load(shared_path("data", "votes", "adult_votes_250.npz")) as arrays:
+        votes = np.concatenate([arrays[name] for name in arrays.files])[:1500].astype(np.int64)
+    aggregator = ConfidentGNMax(threshold=300.0, sigma1=200.0, sigma2=40.0)
+    request = PateAnswers(aggregator=aggregator, queries=1500, max_answers=600)
+    published = PublishedCost.of(request, teachers=250, classes=2, delta=1e-5)
+    assert published is not None
+    found = []
+    for seed in range(12):
+        generator = np.random.default_rng(seed)
+        answers = aggregator.respond(votes, generator=generator, max_answers=600)
+        released = published.sanitize(votes, released_of(answers), generator=generator)
+        found.append(released.epsilon)
+    assert 1.7 < np.mean(found) < 2.0

@@ -17,7 +17,11 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
-from labeldp.mechanisms.pate.published_cost import SanitizedEpsilon, release_epsilon
+from labeldp.mechanisms.pate.published_cost import (
+    ConditionsFailed,
+    SanitizedEpsilon,
+    release_epsilon,
+)
 from labeldp.mechanisms.pate.releases import (
     BY_TEACHERS,
     LABEL,
@@ -31,7 +35,6 @@ from labeldp.mechanisms.pate.releases import (
     looked_at,
     private_costs,
 )
-from labeldp.mechanisms.pate.sensitivity import ConditionsFailed
 from labeldp.mechanisms.vault import LabelVault
 
 CONFIDENT = ConfidentGNMax(threshold=60.0, sigma1=20.0, sigma2=10.0)

@@ -12,19 +12,17 @@ from scipy.stats import norm
 
 from labeldp.mechanisms.accounting import Conversion
 from labeldp.mechanisms.pate.aggregators import NO_ANSWER, ConfidentGNMax, GNMax
-from labeldp.mechanisms.pate.leakage_measurements import (
+from labeldp.mechanisms.pate.vote_leakage import (
     AnsweringService,
     Defence,
     VoteBudget,
     all_defences,
-    measure_defences,
-    measure_reconstruction,
-)
-from labeldp.mechanisms.pate.vote_leakage import (
     answer_jacobian,
     answer_log_probabilities,
     error_rate,
     fit_concentration,
+    measure_defences,
+    measure_reconstruction,
     queries_within_budget,
     reconstruct,
 )
@@ -174,7 +172,7 @@ def test_bad_input_is_refused() -> None:
         reconstruct([[0.5, 0.5]], 40.0, 100)
     with pytest.raises(ValueError, match="counts row 1 holds no answer"):
         reconstruct([[1, 2, 3], [0, 0, 0]], 40.0, 100)
-    with pytest.raises(ValueError, match=r"num_teachers is None.*gives their sum"):
+    with pytest.raises(ValueError, match="num_teachers is None"):
         reconstruct(good, 40.0, None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="num_teachers is 0"):
         reconstruct(good, 40.0, 0)

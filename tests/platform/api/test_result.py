@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from labeldp import load
-from labeldp.platform.records.kept_results import read_results
-from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
-from labeldp.platform.report.folder_ledger import read_folder
+from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, read_results
+from labeldp.platform.report.ledger import read_folder
 from labeldp.platform.report.selection import BEST, selected
 from labeldp.trainers.models.trained_model import ModelFileError
 from tests.platform.report.folders import a_folder, keep_a_model

@@ -9,14 +9,8 @@ import pytest
 import ray
 
 from labeldp.platform.records import checkpoints
-from labeldp.platform.records.checkpoints import Keeper, KeeperHandle
-from labeldp.platform.records.kept_models import (
-    ARRAYS,
-    DESCRIPTION,
-    ModelNotKept,
-    kept_model,
-    write_model,
-)
+from labeldp.platform.records.checkpoints import Keeper, KeeperHandle, ModelNotKept
+from labeldp.platform.records.kept_models import ARRAYS, DESCRIPTION, kept_model, write_model
 from labeldp.platform.records.private_files import NotOurs
 from labeldp.trainers.models import trained_model
 

@@ -18,13 +18,13 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records import mlflow_model
-from labeldp.platform.records.kept_models import ARRAYS, DESCRIPTION, write_model
-from labeldp.platform.records.mlflow_model import (
-    DATA,
-    describing_files,
-    log_model,
+from labeldp.platform.records.kept_models import (
+    ARRAYS,
+    DESCRIPTION,
     prediction_columns,
+    write_model,
 )
+from labeldp.platform.records.mlflow_model import DATA, log_model, save_for_mlflow
 from labeldp.platform.records.tracking import Tracker
 from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing, Step
 from labeldp.trainers.models.trained_model import TrainedModel
@@ -48,10 +48,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Example]:
 
 def written(model: TrainedModel, folder: Path) -> str:
     """What a run's artifact is."""
-    model.save(folder / DATA)
-    for name, text in describing_files(folder / DATA / "model.json").items():
-        (folder / name).write_text(text)
-    return str(folder)
+    model.save(folder / "kept")
+    save_for_mlflow(folder / "kept", folder / "model")
+    (folder / "kept" / ARRAYS).rename(folder / "model" / DATA / ARRAYS)
+    return str(folder / "model")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -69,7 +69,7 @@ def test_mlflow_loads_it_with_signature_and_example(
     signature = loaded.metadata.signature
     assert signature.outputs.input_names() == list(found)
     assert signature.inputs.is_tensor_spec() == ("rows" in example.rows)
-    a_row = loaded.metadata.load_input_example(str(tmp_path))
+    a_row = loaded.metadata.load_input_example(str(tmp_path / "model"))
     assert len(loaded.predict(a_row)) == 1
 
 
@@ -77,7 +77,7 @@ def test_the_example_is_nobodys_row(trained: dict[str, Example], tmp_path: Path)
     """It is what is usual in each column, and no row of the data."""
     example = trained["alibi of a table"]
     written(example.model, tmp_path)
-    table = json.loads((tmp_path / "input_example.json").read_text())
+    table = json.loads((tmp_path / "model" / "input_example.json").read_text())
     row = dict(zip(table["columns"], table["data"][0], strict=True))
     assert row["color"] == "blue" and row["same"] == 7.0
     assert not (pd.DataFrame(example.rows)["size"] == row["size"]).any()

@@ -1,12 +1,16 @@
-"""progress: plain lines off a terminal, a bar on one."""
+"""progress: plain lines off a terminal, a bar on one, and steps before the first trial."""
 
 import io
 import re
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from labeldp.platform.records.progress import SweepProgress, outcome
+from labeldp.platform.records import progress
+from labeldp.platform.records.progress import Steps, SweepProgress, outcome
+from labeldp.trainers.models.telling import counted, tell
 from tests.platform.sweep.examples import a_record
 
 
@@ -14,116 +18,119 @@ class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
 
+    def text(self) -> str:
+        """What a person sees of it."""
+        return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", self.getvalue())
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    yield Terminal()
+
 
 def test_one_plain_line_per_event_off_a_terminal() -> None:
     stream = io.StringIO()
-    progress = SweepProgress(total=12, skipped=1, stream=stream)
-    progress.say("quickstart: 12 trials")
-    progress.ended(a_record(point={"trainer.epsilon": 0.5, "trainer.learning_rate": 1 / 3}))
-    progress.ended(a_record(finished=False, reason="out of memory"))
-    progress.close()
+    shown = SweepProgress(total=12, skipped=1, stream=stream)
+    shown.say("quickstart: 12 trials " + "word " * 100)
+    shown.ended(a_record(point={"trainer.epsilon": 0.5, "trainer.learning_rate": 1 / 3}))
+    shown.ended(a_record(finished=False, reason="[red]shape [2, 3] is not [/] [3]"))
+    shown.close()
     first, second, third = stream.getvalue().splitlines()
-    assert first == "quickstart: 12 trials"
+    assert first.startswith("quickstart: 12 trials")
     assert second.startswith(
         "[ 2/12] ALIBI epsilon=0.5 learning_rate=0.3333: accuracy 90.0%, epsilon 1, "
         "epsilon_m [0.25, 1.50], 2.5 s"
     )
     assert re.search(r"\(about [\d.]+ s left\)$", second)
-    assert third.startswith("[ 3/12] ALIBI: failed: out of memory")
+    assert third.startswith("[ 3/12] ALIBI: failed: [red]shape [2, 3] is not [/] [3]")
     assert "\x1b" not in stream.getvalue()
 
 
-def test_the_last_trial_leaves_nothing() -> None:
+def test_quiet_prints_how_trials_failed_and_nothing_else() -> None:
     stream = io.StringIO()
-    progress = SweepProgress(total=1, skipped=0, stream=stream)
-    progress.ended(a_record())
-    assert "left" not in stream.getvalue()
-
-
-def test_what_looks_like_markup_is_printed_as_it_is() -> None:
-    stream = io.StringIO()
-    progress = SweepProgress(total=1, skipped=0, stream=stream)
-    progress.ended(a_record(finished=False, reason="[red]shape [2, 3] is not [/] [3]"))
-    assert "[red]shape [2, 3] is not [/] [3]" in stream.getvalue()
-
-
-def test_long_lines_are_not_broken() -> None:
-    stream = io.StringIO()
-    SweepProgress(total=1, skipped=0, stream=stream).say("word " * 100)
-    assert stream.getvalue().count("\n") == 1
-
-
-def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    stream = Terminal()
-    progress = SweepProgress(total=4, skipped=1, stream=stream)
-    try:
-        progress.ended(a_record())
-    finally:
-        progress.close()
-    text = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue())
-    assert "2/4" in text
-    assert "accuracy 90.0%" in text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(2.5, "2.5 s"), (99, "99.0 s"), (600, "10 min"), (7200, "2.0 h")]
-)
-def test_durations_read_well(seconds: float, text: str) -> None:
-    from dataclasses import replace
-
-    assert outcome(replace(a_record(), seconds=seconds)).endswith(text)
-
-
-def test_quiet_says_how_trials_failed_and_nothing_else() -> None:
-    stream = io.StringIO()
-    progress = SweepProgress(total=3, skipped=0, stream=stream, quiet=True)
-    progress.say("quickstart: 3 trials")
-    progress.ended(a_record())
-    progress.ended(a_record(finished=False, reason="out of memory"))
-    progress.close()
+    shown = SweepProgress(total=3, skipped=0, stream=stream, quiet=True)
+    shown.say("quickstart: 3 trials")
+    shown.ended(a_record())
+    shown.ended(a_record(finished=False, reason="out of memory"))
+    shown.close()
     assert stream.getvalue().startswith("[2/3] ALIBI: failed: out of memory")
     assert stream.getvalue().count("\n") == 1
 
 
-def test_an_early_stop_is_said() -> None:
-    assert outcome(replace(a_record(), stopped_early=1)).startswith("stopped early after 1 epoch, ")
-    assert "after 4 epochs" in outcome(replace(a_record(), stopped_early=4))
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"seconds": 2.5}, r", 2\.5 s$"),
+        ({"seconds": 99}, r", 99\.0 s$"),
+        ({"seconds": 600}, ", 10 min$"),
+        ({"seconds": 7200}, r", 2\.0 h$"),
+        ({"stopped_early": 1}, "^stopped early after 1 epoch, "),
+        ({"stopped_early": 4}, "^stopped early after 4 epochs, "),
+    ],
+)
+def test_ends_read_well(changes: dict[str, float], text: str) -> None:
+    assert re.search(text, outcome(replace(a_record(), **changes)))  # type: ignore[arg-type]
 
 
-def test_a_bar_counts_epochs_of_trials_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-    stream = Terminal()
-    progress = SweepProgress(total=4, skipped=1, stream=stream)
+def test_a_bar_counts_trials_and_epochs_of_trials_in_training(terminal: Terminal) -> None:
+    shown = SweepProgress(total=4, skipped=1, stream=terminal)
     try:
-        progress.in_training("a", "[ALIBI]", epochs=15, of=30)
-        assert progress._bar is not None and progress._bar.tasks[0].completed == 1.5
+        shown.in_training("a", "[ALIBI]", epochs=15, of=30)
+        assert shown._bar is not None and shown._bar.tasks[0].completed == 1.5
+        shown.ended(a_record())
     finally:
-        progress.close()
-    assert "trials ([ALIBI]: epoch 15/30)" in re.sub(
-        r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue()
-    )
+        shown.close()
+    assert "trials ([ALIBI]: epoch 15/30)" in terminal.text()
+    assert "2/4" in terminal.text() and "accuracy 90.0%" in terminal.text()
 
 
-def test_off_a_terminal_trials_in_training_are_told_of_now_and_then(
+def test_off_a_terminal_trials_in_training_are_mentioned_now_and_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stream = io.StringIO()
-    progress = SweepProgress(total=5, skipped=0, stream=stream)
-    progress.in_training("a", "ALIBI", epochs=15, of=30)
+    stream, record = io.StringIO(), a_record("a")
+    shown = SweepProgress(total=5, skipped=0, stream=stream)
+    shown.in_training("a", "ALIBI", epochs=15, of=30)
     assert stream.getvalue() == ""
-    monkeypatch.setattr("labeldp.platform.records.progress.TELL_SECONDS", -1.0)
+    monkeypatch.setattr(progress, "TELL_SECONDS", -1.0)
     for digest in ("b", "c", "d"):
-        progress.in_training(digest, "AGIBI", epochs=0, of=30)
+        shown.in_training(digest, "AGIBI", epochs=0, of=30)
     line = stream.getvalue().splitlines()[-1]
     assert line.startswith("in training: ALIBI: epoch 15/30, AGIBI: epoch 0/30, 2 more (about ")
+    shown.ended(record)
+    assert shown._begun() == 0
+    last = SweepProgress(total=1, skipped=0, stream=stream)
+    last.ended(record)
+    assert "left" not in stream.getvalue().splitlines()[-1]
 
 
-def test_a_trial_that_ended_is_in_training_no_more() -> None:
-    progress = SweepProgress(total=2, skipped=0, stream=io.StringIO())
-    record = a_record()
-    progress.in_training(record.hash, "ALIBI", epochs=3, of=3)
-    progress.ended(record)
-    assert progress._begun() == 0
+def test_a_quick_step_is_printed_once_and_a_long_one_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.05)
+    stream = io.StringIO()
+    with Steps(stream=stream).during("starting Ray", hint="; be patient"):
+        assert stream.getvalue() == "starting Ray ...\n"
+    time.sleep(0.2)
+    assert stream.getvalue() == "starting Ray ...\n"
+    with pytest.raises(ValueError, match="no"), Steps(stream=stream).during("x", hint="; wait"):
+        while "still" not in stream.getvalue():
+            time.sleep(0.01)
+        raise ValueError("no")
+    assert stream.getvalue().splitlines()[2] == "still x, 0 s by now; wait ..."
+    with Steps(stream=stream).during("planning"):
+        for part in counted([0, 1, 2, 3], "describing images"):
+            while f"describing images, {25 * part}%" not in stream.getvalue():
+                time.sleep(0.01)
+    with Steps(quiet=True).during("x"):
+        pass
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_long_step_has_a_bar_on_a_terminal(terminal: Terminal) -> None:
+    with Steps(stream=terminal).during("planning"):
+        tell("learning patches")
+        time.sleep(0.3)
+    assert "learning patches" in terminal.text() and "\u2501" in terminal.text()

@@ -14,9 +14,10 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.cli.tracked_report import _record
 from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import SweepProgress
-from labeldp.platform.records.recorder import RecordedData, Recorder
+from labeldp.platform.records.recorder import Recorder, run_names
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.records.tracking import Tracker
+from labeldp.platform.sweep.configuration import TrialConfig
 from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials
 from tests.platform.sweep.examples import METRICS, a_charge, a_record, a_sweep
 from tests.platform.sweep.stores import new_store
@@ -55,7 +56,7 @@ def recorder(tmp_path: Path, plans: dict[str, PlannedTrial]) -> Iterator[Recorde
         progress=SweepProgress(total=5, skipped=0, stream=io.StringIO()),
         home=Home(),  # type: ignore[arg-type]
         authority=b"",
-        data=RecordedData(features=MADE),
+        features=MADE,
     )
 
 
@@ -97,11 +98,10 @@ def test_a_trial_that_runs_now_keeps_code_and_machine(
 def test_a_trial_of_an_earlier_start_is_replayed_as_what_it_was(
     recorder: Recorder, plans: dict[str, PlannedTrial]
 ) -> None:
-    first, second = list(plans)[:2]
+    first = next(iter(plans))
     earlier = replace(a_record(first), git_commit="then", environment={"gpu": "there"})
-    assert recorder.replay({first: earlier, second: a_record(second)})
+    assert recorder.replay({first: earlier})
     assert told(recorder, first) == ("then", "gpu: there\n")
-    assert told(recorder, second) == ("unknown", "unknown: the record is older than this\n")
 
 
 def test_a_number_that_is_none_fails_the_trial_and_not_the_sweep(
@@ -142,3 +142,26 @@ def test_the_driver_asks_for_a_trials_own_lines_and_keeps_no_others(
         end(recorder, digest, release_keys=keys)
     assert asked == [["r1"], ["r2", "r3"]]
     assert set(recorder._known_charges) == {"r2", "r3"}
+
+
+def names(*trials: tuple[str, dict[str, Any]]) -> list[str]:
+    plans = {
+        str(number): PlannedTrial(variant=variant, config=TrialConfig(), point=point)
+        for number, (variant, point) in enumerate(trials)
+    }
+    return list(run_names(plans).values())
+
+
+def test_a_run_is_named_by_the_axes_that_differ() -> None:
+    found = names(
+        ("ALIBI", {"trainer.epsilon": 1.0, "seed": 0, "trainer.epochs": 5}),
+        ("ALIBI", {"trainer.epsilon": 2.0, "seed": 1, "trainer.epochs": 5}),
+        ("no privacy", {}),
+    )
+    assert found == ["ALIBI epsilon=1 seed=0", "ALIBI epsilon=2 seed=1", "no privacy"]
+    # Long numbers are cut, and keys that end alike are told apart.
+    found = names(
+        ("a", {"trainer.teacher.epochs": 1, "trainer.student.epochs": 2, "x.rate": 0.123456789}),
+        ("a", {"trainer.teacher.epochs": 2, "trainer.student.epochs": 1, "x.rate": 0.2}),
+    )
+    assert found[0] == "a teacher.epochs=1 student.epochs=2 rate=0.1235"

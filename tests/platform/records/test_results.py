@@ -6,140 +6,53 @@ import os
 import stat
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from labeldp.platform.records.results import (
+    BINS,
     ResultsFolder,
     ResultsFolderError,
+    SweepIdentity,
+    VoteConsensus,
+    consensus_path,
     dumps,
+    read_results,
     write_json,
     write_text,
 )
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from tests.platform.sweep.examples import METRICS, a_record
 
 
-def test_a_record_comes_back_as_it_was_kept(tmp_path: Path) -> None:
-    folder = ResultsFolder(tmp_path / "results", sweep="small")
+@pytest.fixture
+def folder(tmp_path: Path) -> ResultsFolder:
+    return ResultsFolder(tmp_path / "results", sweep="small")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_records_come_back_as_they_were_kept(folder: ResultsFolder) -> None:
+    bare = {name: value for name, value in METRICS.items() if name != "accuracy"}
     kept = [
         a_record("a" * 16, point={"trainer.epsilon": 0.5}),
         a_record("b" * 16, epsilon=math.inf, epsilon_m_high=math.inf),
         a_record("c" * 16, finished=False, reason="TrainingDiverged: the loss is not finite"),
+        replace(a_record("d" * 16), metrics={**bare, "accuracy_estimated": 0.8}),
     ]
+    folder.keep(a_record("a" * 16, finished=False, reason="out of memory"))  # it runs again
     for record in kept:
         folder.keep(record)
-    found = ResultsFolder(tmp_path / "results", sweep="small").records()
+    found = ResultsFolder(folder.path, sweep="small").records()
     assert found == {record.hash: record for record in kept}
-
-
-def test_a_record_does_not_finish_over_the_budget() -> None:
-    with pytest.raises(ValueError, match="over_budget is True, and should be false if finished"):
-        replace(a_record(), over_budget=True)
-
-
-def test_a_folder_is_its_owners_alone_whatever_it_was(tmp_path: Path) -> None:
-    new = ResultsFolder(tmp_path / "results" / "small", sweep="small").path
-    assert stat.S_IMODE(new.stat().st_mode) == 0o700
-    old = tmp_path / "shared"
-    (old / "trials").mkdir(parents=True)
-    (old / "trials" / "a.json").write_text("{}")
-    for path, mode in ((old, 0o755), (old / "trials", 0o755), (old / "trials" / "a.json", 0o644)):
-        path.chmod(mode)
-    ResultsFolder(old, sweep="small")
-    assert stat.S_IMODE(old.stat().st_mode) == stat.S_IMODE((old / "trials").stat().st_mode)
-    assert stat.S_IMODE(old.stat().st_mode) == 0o700
-    assert stat.S_IMODE((old / "trials" / "a.json").stat().st_mode) == 0o600
-
-
-def test_a_folder_of_another_user_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    somebody = os.geteuid() + 1
-    monkeypatch.setattr(os, "geteuid", lambda: somebody)
-    with pytest.raises(ResultsFolderError, match=r"belongs to user \d+.*chown.*--results DIR"):
-        ResultsFolder(tmp_path, sweep="small")
-
-
-def test_keeping_a_trial_again_replaces_its_record(tmp_path: Path) -> None:
-    folder = ResultsFolder(tmp_path, sweep="small")
-    folder.keep(a_record(finished=False, reason="out of memory"))
-    folder.keep(a_record())
-    assert list(folder.records().values()) == [a_record()]
-
-
-def test_identity_grows_and_lasts(tmp_path: Path) -> None:
-    folder = ResultsFolder(tmp_path, sweep="small")
-    assert not folder.identity()
-    folder.identify(fingerprint="f")
-    folder.identify(parent_run_id="p", fingerprint=None)
-    told = {"sweep": "small", "fingerprint": "f", "parent_run_id": "p"}
-    assert json.loads((tmp_path / "sweep.json").read_text()) == told
-    assert ResultsFolder(tmp_path, sweep="small").identity().to_json() == told
-    with pytest.raises(TypeError, match="finger_print"):
-        folder.identify(finger_print="f")
-
-
-def test_another_sweep_is_refused(tmp_path: Path) -> None:
-    ResultsFolder(tmp_path, sweep="small").identify()
-    with pytest.raises(ResultsFolderError, match=r"holds sweep 'small', not 'large'.*--results"):
-        ResultsFolder(tmp_path, sweep="large")
-
-
-def test_a_folder_below_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(ResultsFolderError, match=r"can't be written .*--results DIR"):
-        ResultsFolder(tmp_path / "file" / "results", sweep="small")
-    assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_one_driver_holds_the_folder(tmp_path: Path) -> None:
-    folder = ResultsFolder(tmp_path, sweep="small")
-    with folder.held():
-        other = ResultsFolder(tmp_path, sweep="small")
-        with pytest.raises(ResultsFolderError, match=f"in use by process {os.getpid()}"):
-            with other.held():
-                pass
-    with folder.held():
-        pass
-
-
-def test_the_lock_goes_with_a_killed_process(tmp_path: Path) -> None:
-    code = (
-        "import os, signal, sys; from pathlib import Path\n"
-        "from labeldp.platform.records.results import ResultsFolder\n"
-        "with ResultsFolder(Path(sys.argv[1]), sweep='small').held():\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=60, check=False)
-    assert done.returncode == -9
-    with ResultsFolder(tmp_path, sweep="small").held():
-        assert (tmp_path / "driver.lock").read_text() == str(os.getpid())
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[1, 2]", "\x00", '{"finished": 1}', '{"hash": "a", "x": 1}', "[" * 100_000],
-)
-def test_a_damaged_record_is_named(text: str, tmp_path: Path) -> None:
-    folder = ResultsFolder(tmp_path, sweep="small")
-    file = tmp_path / "trials" / "0000.json"
-    file.write_text(text)
-    with pytest.raises(ResultsFolderError) as caught:
-        folder.records()
-    assert str(file) in str(caught.value) and "move" in str(caught.value)
-
-
-def test_a_record_needs_one_accuracy_measured_or_estimated(tmp_path: Path) -> None:
-    folder = ResultsFolder(tmp_path, sweep="small")
-    bare = {name: value for name, value in METRICS.items() if name != "accuracy"}
-    record = replace(a_record(), metrics={**bare, "accuracy_estimated": 0.8})
-    folder.keep(record)
-    assert folder.records() == {record.hash: record}
-    with pytest.raises(ValueError, match="has no metric 'accuracy'"):
-        replace(a_record(), metrics=bare)
+    folder.keep(replace(a_record("e" * 16), curves=[{"epoch": 1, "loss": math.nan}]))
+    assert math.isnan(folder.records()["e" * 16].curves[0]["loss"])
 
 
 @pytest.mark.parametrize(
@@ -156,76 +69,198 @@ def test_a_record_needs_one_accuracy_measured_or_estimated(tmp_path: Path) -> No
         ({"variant": "\ud800"}, "half a character"),
         ({"point": {"a": "\udfff"}}, "half a character"),
         ({"finished": "yes"}, "finished is 'yes'"),
+        ({"over_budget": True}, "over_budget is True, and should be false if finished"),
         ({"curves": [{"loss": 1.0}]}, "curves is"),
         ({"curves": {"a": 1}}, "curves"),
         ({"release_keys": [3]}, "release_keys"),
         ({"environment": {"python": 3}}, "environment"),
         ({"hash": "f" * 16}, "is of trial"),
+        ({"of_another_version": 1}, "of_another_version"),
     ],
 )
 def test_a_record_that_no_report_could_show_is_named(
-    changes: dict[str, Any], word: str, tmp_path: Path
+    changes: dict[str, Any], word: str, folder: ResultsFolder
 ) -> None:
-    folder = ResultsFolder(tmp_path, sweep="small")
-    file = tmp_path / "trials" / f"{a_record().hash}.json"
+    file = folder.path / "trials" / f"{a_record().hash}.json"
     write_json(file, {**asdict(a_record()), **changes})
+    for read in (folder.records, lambda: read_results(folder.path)):
+        with pytest.raises(ResultsFolderError) as caught:
+            read()
+        assert str(file) in str(caught.value) and word in str(caught.value)
+        assert "move it away" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[1, 2]", "\x00", '{"finished": 1}', '{"hash": "a", "x": 1}', "[" * 100_000],
+)
+def test_a_damaged_record_is_named(text: str, folder: ResultsFolder) -> None:
+    file = folder.path / "trials" / "0000.json"
+    file.write_text(text)
     with pytest.raises(ResultsFolderError) as caught:
         folder.records()
-    assert str(file) in str(caught.value) and word in str(caught.value)
-    assert "move it away" in str(caught.value)
+    assert str(file) in str(caught.value) and "move" in str(caught.value)
 
 
-def test_a_number_of_an_epoch_that_was_none_comes_back_as_none(tmp_path: Path) -> None:
-    folder = ResultsFolder(tmp_path, sweep="small")
-    folder.keep(replace(a_record(), curves=[{"epoch": 1, "loss": math.nan}]))
-    (record,) = folder.records().values()
-    assert record.curves[0]["epoch"] == 1 and math.isnan(record.curves[0]["loss"])
+FACTS: dict[str, Any] = {
+    "sweep": "small",
+    "sweep_id": "5eed",
+    "fingerprint": "f",
+    "vault": "v",
+    "path": "/results",
+    "parent_run_id": "babe",
+    "tracking_uri": "sqlite:///mlflow.db",
+    "num_labels": 40,
+    "held_out_labels": 10,
+    "choose_by": "estimated",
+    "count_epsilon": 0.25,
+    "teachers_trained": 3,
+    "teachers_reused": 0,
+    "learned_epsilon": 2.0,
+    "learned_counts": 0,
+    "learned_delta": 1e-5,
+    "learned_releases": False,
+}
 
 
-@pytest.mark.parametrize("name", ["sweep", "parent_run_id", "vault", "path", "teachers_trained"])
-def test_a_mistyped_identity_is_named(name: str, tmp_path: Path) -> None:
-    write_json(tmp_path / "sweep.json", {"sweep": "small", name: [1]})
-    with pytest.raises(ResultsFolderError, match=rf"sweep\.json is damaged \({name} is \[1\]\)"):
+def test_every_fact_of_a_sweep_comes_back() -> None:
+    assert set(FACTS) == {each.name for each in fields(SweepIdentity)}
+    kept = SweepIdentity.from_json(FACTS)
+    assert kept.to_json() == FACTS and kept.choose_by is ChooseBy.ESTIMATED
+    # The vault has the labels that are held out too.
+    assert kept.all_labels == 50 and SweepIdentity(num_labels=40).all_labels == 40
+    places = ("path", "tracking_uri", "vault", "sweep_id", "parent_run_id")
+    assert kept.of_the_owner == {name: FACTS[name] for name in places}
+    assert SweepIdentity(vault="v", sweep="small").of_the_owner == {"vault": "v"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, value) for name in FACTS for value in (None, [1], {"a": 1})),
+        # Kinds that Python takes for each other.
+        *(("num_labels", True), ("num_labels", 2.0), ("learned_releases", 1)),
+        *(("choose_by", "luck"), ("of_another_version", 1)),
+    ],
+)
+def test_a_wrong_fact_is_named(name: str, value: object, tmp_path: Path) -> None:
+    write_json(tmp_path / "sweep.json", {**FACTS, name: value})
+    with pytest.raises(ResultsFolderError, match=rf"sweep\.json is damaged \({name} is "):
         ResultsFolder(tmp_path, sweep="small")
 
 
-def test_drafts_of_a_killed_driver_go_when_the_folder_is_held(tmp_path: Path) -> None:
-    folder = ResultsFolder(tmp_path, sweep="small")
+def test_identity_grows_and_another_sweep_is_refused(folder: ResultsFolder) -> None:
+    assert not folder.identity()
+    folder.identify(fingerprint="f")
+    folder.identify(parent_run_id="p", fingerprint=None)
+    told = {"sweep": "small", "fingerprint": "f", "parent_run_id": "p"}
+    assert json.loads((folder.path / "sweep.json").read_text()) == told
+    assert ResultsFolder(folder.path, sweep="small").identity().to_json() == told
+    with pytest.raises(TypeError, match="finger_print"):
+        folder.identify(finger_print="f")
+    with pytest.raises(ResultsFolderError, match=r"holds sweep 'small', not 'large'.*--results"):
+        ResultsFolder(folder.path, sweep="large")
+    (folder.path / "sweep.json").write_text("{broken")
+    with pytest.raises(ResultsFolderError, match=r"sweep\.json can't be read"):
+        ResultsFolder(folder.path, sweep="small")
+
+
+def test_a_folder_is_its_owners_alone_whatever_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = ResultsFolder(tmp_path / "results" / "small", sweep="small").path
+    old = tmp_path / "shared"
+    (old / "trials").mkdir(parents=True)
+    (old / "trials" / "a.json").write_text("{}")
+    for path, before in ((old, 0o755), (old / "trials", 0o755), (old / "trials/a.json", 0o644)):
+        path.chmod(before)
+    ResultsFolder(old, sweep="small")
+    assert mode(new) == mode(old) == mode(old / "trials") == 0o700
+    assert mode(old / "trials" / "a.json") == 0o600
+    somebody = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: somebody)
+    with pytest.raises(ResultsFolderError, match=r"belongs to user \d+.*chown.*--results DIR"):
+        ResultsFolder(tmp_path, sweep="small")
+
+
+def test_a_folder_below_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ResultsFolderError, match=r"can't be written .*--results DIR"):
+        ResultsFolder(tmp_path / "file" / "results", sweep="small")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["driver.lock", "trials", "vault.db", "private", "checkpoints"])
+def test_a_planted_link_is_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("do not lose me")
+    precious.chmod(0o644)
+    results = tmp_path / "results"
+    results.mkdir(mode=0o777)
+    (results / name).symlink_to(precious)
+    with pytest.raises(ResultsFolderError, match=rf"{name} is a link.*--results DIR"):
+        ResultsFolder(results, sweep="small")
+    assert [path.name for path in results.iterdir()] == [name]
+    assert (precious.read_text(), mode(precious)) == ("do not lose me", 0o644)
+
+
+def test_the_results_folder_may_be_a_link_that_the_user_made(tmp_path: Path) -> None:
+    (tmp_path / "large-disk").mkdir()
+    (tmp_path / "results").symlink_to(tmp_path / "large-disk")
+    folder = ResultsFolder(tmp_path / "results", sweep="small")
+    with folder.held():
+        folder.keep(a_record())
+    assert len(list((tmp_path / "large-disk" / "trials").iterdir())) == 1
+
+
+def test_one_driver_holds_the_folder(folder: ResultsFolder) -> None:
+    for _ in range(2):
+        with folder.held(), pytest.raises(ResultsFolderError, match=f"by process {os.getpid()}"):
+            with ResultsFolder(folder.path, sweep="small").held():
+                pass
+    precious = folder.path.parent / "precious"
+    precious.write_text("do not lose me")
+    for plant in (os.symlink, os.link):
+        (folder.path / "driver.lock").unlink()
+        plant(precious, folder.path / "driver.lock")
+        with pytest.raises(ResultsFolderError, match=r"is a (hard )?link"), folder.held():
+            pass
+    assert precious.read_text() == "do not lose me"
+
+
+def test_the_lock_goes_with_a_killed_process(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from labeldp.platform.records.results import ResultsFolder\n"
+        "with ResultsFolder(Path(sys.argv[1]), sweep='small').held():\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=60, check=False)
+    assert done.returncode == -9
+    with ResultsFolder(tmp_path, sweep="small").held():
+        assert (tmp_path / "driver.lock").read_text() == str(os.getpid())
+
+
+def test_drafts_of_a_killed_driver_go_when_the_folder_is_held(folder: ResultsFolder) -> None:
     folder.keep(a_record())
-    drafts = [tmp_path / ".report.html.12ab.draft", tmp_path / "trials" / ".a.json.77cd.draft"]
-    drafts.append(tmp_path / "private" / "figures" / ".a.json.0.draft")
-    drafts.append(tmp_path / "tune" / "sweep" / "tuner.pkl")
+    names = (".report.html.12ab.draft", "trials/.a.json.77cd.draft", "tune/sweep/tuner.pkl")
+    drafts = [folder.path / name for name in (*names, "private/figures/.a.json.0.draft")]
     for draft in drafts:
         draft.parent.mkdir(parents=True, exist_ok=True)
         draft.write_text("half")
-    (tmp_path / ".mine").write_text("no draft")
+    (folder.path / ".mine").write_text("no draft")
     with folder.held():
         assert not any(draft.exists() for draft in drafts)
-    assert (tmp_path / ".mine").exists() and len(folder.records()) == 1
-
-
-def test_a_damaged_identity_is_named(tmp_path: Path) -> None:
-    (tmp_path / "sweep.json").write_text("{broken")
-    with pytest.raises(ResultsFolderError, match=r"sweep\.json can't be read"):
-        ResultsFolder(tmp_path, sweep="small")
+    assert (folder.path / ".mine").exists() and len(folder.records()) == 1
 
 
 def test_json_is_standard_and_infinity_survives() -> None:
     value = {"a": math.inf, "b": [-math.inf, math.nan, 1.5], "c": None, "d": True, "e": Path("/x")}
     text = dumps(value)
     assert "Infinity" not in text and "NaN" not in text
-    assert json.loads(text) == {
-        "a": math.inf,
-        "b": [-math.inf, None, 1.5],
-        "c": None,
-        "d": True,
-        "e": "/x",
-    }
-
-
-def test_text_that_looks_like_infinity_stays_text() -> None:
-    for text in ("<infinite number>", "1e999", "Infinity"):
-        assert json.loads(dumps({"note": text})) == {"note": text}
+    assert json.loads(text) == {**value, "b": [-math.inf, None, 1.5], "e": "/x"}
+    for note in ("<infinite number>", "1e999", "Infinity"):
+        assert json.loads(dumps({"note": note})) == {"note": note}
 
 
 def test_a_write_that_fails_leaves_the_old_file(
@@ -244,59 +279,58 @@ def test_a_write_that_fails_leaves_the_old_file(
     assert list(tmp_path.iterdir()) == [file], "a draft was left behind"
 
 
-def test_what_is_written_is_its_owners_alone_whatever_was_there(tmp_path: Path) -> None:
+def test_written_files_are_the_owners_alone_and_through_no_link(tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text("old")
     file.chmod(0o644)
-    mask = os.umask(0)
+    before = os.umask(0)
     try:
         write_text(file, "x")
     finally:
-        os.umask(mask)
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-
-
-@pytest.mark.parametrize("name", ["driver.lock", "trials", "vault.db", "private", "checkpoints"])
-def test_a_planted_link_is_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
-    precious = tmp_path / "precious"
-    precious.write_text("do not lose me")
-    precious.chmod(0o644)
-    results = tmp_path / "results"
-    results.mkdir(mode=0o777)
-    (results / name).symlink_to(precious)
-    with pytest.raises(ResultsFolderError, match=rf"{name} is a link.*--results DIR"):
-        ResultsFolder(results, sweep="small")
-    assert [path.name for path in results.iterdir()] == [name]
-    assert (precious.read_text(), stat.S_IMODE(precious.stat().st_mode)) == (
-        "do not lose me",
-        0o644,
-    )
-
-
-def test_a_lock_that_was_planted_since_is_not_overwritten(tmp_path: Path) -> None:
-    folder = ResultsFolder(tmp_path / "results", sweep="small")
-    precious = tmp_path / "precious"
-    precious.write_text("do not lose me")
-    for plant in (os.symlink, os.link):
-        plant(precious, folder.path / "driver.lock")
-        with pytest.raises(ResultsFolderError, match=r"is a (hard )?link"), folder.held():
-            pass
-        (folder.path / "driver.lock").unlink()
-    assert precious.read_text() == "do not lose me"
-
-
-def test_the_results_folder_may_be_a_link_that_the_user_made(tmp_path: Path) -> None:
-    (tmp_path / "large-disk").mkdir()
-    (tmp_path / "results").symlink_to(tmp_path / "large-disk")
-    folder = ResultsFolder(tmp_path / "results", sweep="small")
-    with folder.held():
-        folder.keep(a_record())
-    assert len(list((tmp_path / "large-disk" / "trials").iterdir())) == 1
-
-
-def test_a_file_that_is_a_link_is_not_written_through(tmp_path: Path) -> None:
-    (tmp_path / "victim").write_text("mine")
-    (tmp_path / "page").symlink_to(tmp_path / "victim")
+        os.umask(before)
+    assert mode(file) == 0o600
+    (tmp_path / "page").symlink_to(file)
     with pytest.raises(ResultsFolderError, match="page is a link"):
         write_text(tmp_path / "page", "text")
-    assert (tmp_path / "victim").read_text() == "mine"
+    assert file.read_text() == "x"
+
+
+def test_a_folder_is_read_as_it_is(folder: ResultsFolder) -> None:
+    with pytest.raises(ResultsFolderError, match="there is no folder"):
+        read_results(folder.path / "nowhere")
+    with pytest.raises(ResultsFolderError, match="holds no results"):
+        read_results(folder.path / "trials")
+    assert not list((folder.path / "trials").iterdir())
+    folder.identify(fingerprint="abc")
+    with pytest.raises(ResultsFolderError, match=r"no trial .* has ended yet"):
+        read_results(folder.path).trial("01")
+    for digest in ("01aa", "01bb", "02cc"):
+        folder.keep(a_record(digest))
+    folder.path.chmod(0o755)  # a reader closes nothing
+    found = read_results(folder.path)
+    assert mode(folder.path) == 0o755
+    assert (found.sweep, found.identity.fingerprint) == ("small", "abc")
+    assert list(found.records) == ["01aa", "01bb", "02cc"]
+    assert found.trial("02").hash == "02cc" and found.trial("01aa").hash == "01aa"
+    with pytest.raises(ResultsFolderError, match=r"2 trials .* '01' \(01aa, 01bb\)"):
+        found.trial("01")
+    for named in ("ff", ""):
+        with pytest.raises(ResultsFolderError, match=r"no trial .*it has 3 \(01aa, 01bb, 02cc\)"):
+            found.trial(named)
+
+
+def test_queries_are_counted_by_how_far_teachers_agree(tmp_path: Path) -> None:
+    shares = np.array([1.0, 0.98, 0.5, 0.31])
+    found = VoteConsensus.of(shares, answered=np.array([True, True, False, True]))
+    assert (found.answered[-1], found.answered[6], found.refused[10]) == (2, 1, 1)
+    assert sum(found.answered) == 3 and sum(found.refused) == 1
+    path = consensus_path(tmp_path, "ab12")
+    assert VoteConsensus.read(path) is None
+    found.write(path)
+    assert VoteConsensus.read(path) == found
+    assert (mode(path), mode(path.parent.parent)) == (0o600, 0o700)
+    for text in ("", "{}", "[]", '{"answered": [1], "refused": [2]}'):
+        path.write_text(text)
+        assert VoteConsensus.read(path) is None
+    with pytest.raises(ValueError, match="answered is"):
+        VoteConsensus(answered=(-1,) * BINS, refused=(0,) * BINS)

@@ -14,10 +14,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from mlflow.environment_variables import MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records import tracking
-from labeldp.platform.records.tracking import WRITTEN_RUNS, Tracker
+from labeldp.platform.records.tracking import NOTE, WRITTEN_RUNS, Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
 from tests.faults.sweep_runs import own_environment
 from tests.platform.sweep.examples import METRICS, a_record
@@ -193,6 +194,24 @@ def test_the_parent_is_closed_with_totals_and_files(tracker: Tracker, tmp_path: 
     assert sorted(file.path for file in names) == ["ledger.json", "report.html"]
 
 
+def test_tags_are_written_once_however_often_a_sweep_starts_and_ends(
+    uri: str, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        tracker = Tracker(uri=uri, experiment="small", results=tmp_path)
+        tracker.open_parent("small", tags={"sweep_id": "s"}, run_id=None)
+        tracker.close_parent(metrics={}, files=(), texts={}, finished=True, note="It leaks.")
+    client = MlflowClient(tracking_uri=uri)
+    assert client.get_experiment(tracker.experiment_id).tags == {
+        "mlflow.experimentKind": "custom_model_development",
+        NOTE: "It leaks.",
+    }
+    (run,) = client.search_runs([tracker.experiment_id])
+    assert run.data.tags[NOTE] == "It leaks."
+    # Two lines for every trial that ends; MLflow looks at the environment when it prints.
+    assert MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT.get() is True  # type: ignore[no-untyped-call]
+
+
 def test_a_deleted_experiment_comes_back(tracker: Tracker, tmp_path: Path) -> None:
     MlflowClient(tracking_uri=tracker.uri).delete_experiment(tracker.experiment_id)
     again = Tracker(uri=tracker.uri, experiment="small", results=tmp_path)
@@ -273,8 +292,7 @@ def test_trials_are_not_written_beside_runs_of_a_sweep_that_is_not_known(
 TOGETHER = """
 import sys
 from pathlib import Path
-from labeldp.platform.records import tracking
-from labeldp.platform.records.tracking import WRITTEN_RUNS, Tracker
+from labeldp.platform.records.tracking import Tracker
 uri, own = sys.argv[1:]
 Path(own).mkdir()
 print("ready", flush=True)

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
-from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.records.trial_record import TrialRecord
-from labeldp.platform.report.folder_ledger import FolderLedger
+from labeldp.platform.records.results import ResultsFolder, TrialRecord
+from labeldp.platform.report.ledger import FolderLedger
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing, Step
 from labeldp.trainers.models.predictors import LinearPredictor

@@ -1,4 +1,4 @@
-"""figures: points are where their numbers are; what shows the same is not drawn again."""
+"""figures: points are where their numbers are; any sweep can be drawn."""
 
 import math
 from collections.abc import Sequence
@@ -11,14 +11,18 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.image import imread
 
-from labeldp.platform.records.private_files import NotOurs
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report import figures
-from labeldp.platform.report.figures import Figures, curves_of, histogram, trade_off
-from labeldp.platform.report.page import MOST_PANELS, PageContent, page
+from labeldp.platform.report.figures import (
+    MethodStyle,
+    curves_of,
+    histogram,
+    png,
+    styles_of,
+    trade_off,
+)
+from labeldp.platform.report.page import MOST_PANELS, page
 from labeldp.platform.report.pareto import points
-from labeldp.platform.report.styles import MethodStyle, styles_of
-from labeldp.platform.vault.audits import AttackEvidence
 from tests.platform.sweep.examples import a_record
 
 SWEEP = [
@@ -102,7 +106,7 @@ def test_sixteen_methods_look_different_and_baselines_are_grey() -> None:
 def test_anything_can_be_drawn(record: TrialRecord, tmp_path: Path) -> None:
     found = points([record])
     how = {"width": 720.0, "attack": True, "title": record.variant}
-    Figures().png(tmp_path / "a.png", trade_off, found, styles_of(found), **how)
+    png(tmp_path / "a.png", trade_off, found, styles_of(found), **how)
     assert imread(tmp_path / "a.png").std() > 0
 
 
@@ -148,7 +152,7 @@ def test_what_is_too_much_is_counted() -> None:
         for v in range(MOST_PANELS + 1)
         for e in range(10)
     ]
-    text = page(PageContent(title="x", records=records), Figures())
+    text = page(records, title="x")
     assert text.count('aria-label="Learning curves of') == MOST_PANELS
     assert text.count(", stage 2: share of labels") == MOST_PANELS
     assert f"{len(records) - MOST_PANELS * 8} further settings not drawn" in text
@@ -160,54 +164,3 @@ def test_bars_are_stacked() -> None:
     patches: Any = axes.patches
     bars = [(bar.get_y(), bar.get_height()) for bar in patches]
     assert bars == [(0, 0), (0, 30), (0, 20), (30, 10)]
-
-
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the figures that were drawn."""
-    names: list[str] = []
-    save = figures._save
-
-    def counting(draw: Any, *rest: Any, **options: Any) -> None:
-        names.append(draw.__name__)
-        save(draw, *rest, **options)
-
-    monkeypatch.setattr(figures, "_save", counting)
-    return names
-
-
-def test_the_same_is_drawn_once(tmp_path: Path, drawn: list[str]) -> None:
-    content = PageContent(title="x", records=SWEEP)
-    place = tmp_path / "report.html"
-    first = page(content, Figures(place))
-    place.write_text(first)
-    assert drawn
-    drawn.clear()
-    assert page(content, Figures(place)) == first and not drawn
-    other = replace(SWEEP[0], metrics={**SWEEP[0].metrics, "accuracy": 0.6 + 1e-9})
-    page(replace(content, records=[other, *SWEEP[1:]]), Figures(place))
-    assert "trade_off" in drawn and "learning_curves" not in drawn
-
-
-def test_pictures_are_drawn_anew_when_changed_or_damaged(
-    tmp_path: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, values = tmp_path / "a.png", np.full((40, 50), 0.5)
-    shown = [("m", AttackEvidence(own=np.ones(40), others=values, coin_margins=np.ones(1)))]
-
-    def times() -> int:
-        before = len(drawn)
-        Figures().png(path, figures.confidence, shown)
-        return len(drawn) - before
-
-    assert [times(), times()] == [1, 0]
-    values[20, 25] += 1e-15
-    assert [times(), times()] == [1, 0]
-    path.write_bytes(path.read_bytes()[:-1])
-    assert [times(), times()] == [1, 0]
-    monkeypatch.setattr(figures, "_code", lambda: "changed")
-    assert [times(), times()] == [1, 0]
-    assert imread(path).ndim == 3 and path.stat().st_mode & 0o777 == 0o600
-    (tmp_path / "link.png").symlink_to(path)
-    with pytest.raises(NotOurs):
-        Figures().png(tmp_path / "link.png", figures.confidence, shown)

@@ -7,7 +7,7 @@ import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.finding import cost_sentence, finding
+from labeldp.platform.report.finding import _cost, finding
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from tests.platform.sweep.examples import a_record
 
@@ -109,23 +109,21 @@ def test_an_estimated_accuracy_is_called_one() -> None:
 
 def test_failed_trials_are_no_finding() -> None:
     failed = a_record("b" * 16, finished=False, reason="out of memory")
-    assert finding([failed]).sentences == ("The one trial failed, so there is nothing to tell.",)
+    assert finding([failed]).sentences == ("The one trial failed, so there is nothing to report.",)
     assert finding([failed, failed]).text.startswith("All 2 trials failed")
     assert len(finding([failed, private("c")]).sentences) == 1
-    assert finding([]).text == "No trial has finished, so there is nothing to tell yet."
+    assert finding([]).text == "No trial has finished, so there is nothing to report yet."
 
 
 def test_the_cost_of_private_trials_alone() -> None:
     pure = {"releases": 2, "epsilon_total": 3.0, "delta": 0.0}
     two = [private("b"), private("c", epsilon=2.0)]
-    assert cost_sentence(two, pure) == "The 2 private trials together cost epsilon 3."
-    assert cost_sentence([], pure) == ""
+    assert _cost(two, pure) == "The 2 private trials together cost epsilon 3."
+    assert _cost([], pure) == ""
     nothing = {**LEDGER, "epsilon_private": 0.0}
-    assert (
-        cost_sentence([baseline()], nothing) == "The baseline without noise publishes its labels."
-    )
+    assert _cost([baseline()], nothing) == "The baseline without noise publishes its labels."
     older = {"releases": 3, "epsilon_total": math.inf, "delta": 1e-5}
-    assert "epsilon inf" in cost_sentence(two, older)
+    assert "epsilon inf" in _cost(two, older)
 
 
 def test_how_many_labels_were_spoiled_is_said_with_it() -> None:

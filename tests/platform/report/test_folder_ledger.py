@@ -11,7 +11,7 @@ from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
-from labeldp.platform.report.folder_ledger import Audience, FolderLedger, read_folder
+from labeldp.platform.report.ledger import Audience, FolderLedger, read_folder
 from tests.platform.report.folders import LABELS, LAPLACE, a_folder, a_vault
 from tests.platform.sweep.examples import a_record
 
@@ -41,8 +41,8 @@ def test_delta_is_the_largest_that_a_trial_was_given_or_what_is_asked_for(tmp_pa
 @pytest.mark.parametrize(
     ("mechanism", "noise", "kind", "audience"),
     [
-        (LAPLACE, OsEntropy(), NoiseKind.PLAIN, Audience.ANYBODY),
-        (LAPLACE, SecureEntropy(), NoiseKind.SECURE, Audience.ANYBODY),
+        (LAPLACE, OsEntropy(), NoiseKind.PLAIN, Audience.PUBLIC),
+        (LAPLACE, SecureEntropy(), NoiseKind.SECURE, Audience.PUBLIC),
         (LAPLACE, SeededNoise(seed=3), NoiseKind.SEEDED, Audience.OWNER),
         (NoNoise(num_classes=10), OsEntropy(), None, Audience.OWNER),
     ],

@@ -10,15 +10,12 @@ import pytest
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.randomized_response import NoNoise
-from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.records.sweep_identity import SweepIdentity
-from labeldp.platform.report.folder_ledger import FolderLedger, read_folder
-from labeldp.platform.report.learned_sweeps import (
-    LearnedPlan,
-    keys_behind,
-    learns,
-    plan_behind,
+from labeldp.platform.records.results import ResultsFolder, SweepIdentity
+from labeldp.platform.report.ledger import (
+    FolderLedger,
+    Total,
     plan_of,
+    read_folder,
 )
 from labeldp.platform.report.selection import cost_of, cost_of_page, price_of
 from tests.platform.report.folders import LAPLACE, a_folder, a_vault, keep
@@ -55,10 +52,10 @@ def price(results: Path, trial: str = "b0") -> float:
 def test_a_trial_costs_what_its_search_has_looked_at(results: Path) -> None:
     folder = read_folder(results)
     own = folder.results.trial("b0")
-    assert learns(folder) and cost_of(folder, [own]).epsilon == 0.5
+    assert folder.learns and cost_of(folder, [own]).epsilon == 0.5
     # One release for training at .5, and three counts of .25 on other labels: the larger sum.
     assert price(results) == 0.75
-    assert set(keys_behind(folder, own)) == {
+    assert set(folder.keys_behind(own)) == {
         key for name in ("b0", "b1", "b2") for key in folder.results.trial(name).release_keys
     }
     assert price(results, "a0") == 2.0
@@ -81,9 +78,9 @@ def test_what_was_not_asked_but_planned_counts(results: Path) -> None:
     assert price(results) == price(results, "a0") == 3.0
     folder = read_folder(results)
     assert cost_of_page(folder, [folder.results.trial("b0")]).epsilon == 4.0
-    assert plan_of(folder.results.identity) == LearnedPlan(epsilon=4.0)
-    assert plan_behind(folder) == LearnedPlan(epsilon=3.0)
-    assert plan_of(SweepIdentity(learned_delta=1e-5)) == LearnedPlan(), "no plan, no delta"
+    assert plan_of(folder.results.identity) == Total(epsilon=4.0, epsilon_private=4.0)
+    assert folder.plan_behind == Total(epsilon=3.0, epsilon_private=3.0)
+    assert plan_of(SweepIdentity(learned_delta=1e-5)) == Total(), "no plan, no delta"
 
 
 def test_what_was_not_asked_but_planned_may_need_a_delta(results: Path) -> None:
@@ -120,12 +117,12 @@ def test_a_trial_that_was_stopped_says_that_the_sweep_learned(results: Path) -> 
     def now() -> FolderLedger:
         return read_folder(results)
 
-    assert not learns(now()) and price(results) == 0.5
-    assert keys_behind(now(), now().results.trial("b0")) == tuple(
+    assert not now().learns and price(results) == 0.5
+    assert now().keys_behind(now().results.trial("b0")) == tuple(
         now().results.trial("b0").release_keys
     )
     keep(results, now().results.trial("b1"), stopped_early=2)
-    assert learns(now()) and price(results) == 2.5
+    assert now().learns and price(results) == 2.5
 
 
 @pytest.mark.parametrize("said", [None, 0])
@@ -139,5 +136,5 @@ def test_where_nobody_says_which_labels_are_held_out_all_of_it_is_charged(
     path.write_text(json.dumps(identity if said is None else {**identity, "num_labels": said}))
     assert price(results) == FREE["learned_epsilon"]
     folder = read_folder(results)
-    keys = keys_behind(folder, folder.results.trial("b0"))
+    keys = folder.keys_behind(folder.results.trial("b0"))
     assert set(keys) == {line.charge.key for line in folder.lines}

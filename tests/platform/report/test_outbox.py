@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.platform.report.folder_ledger import FolderLedger, read_folder
-from labeldp.platform.report.outbox import check_target, search, write_folder
+from labeldp.platform.report.ledger import FolderLedger, read_folder
+from labeldp.platform.report.publish import check_target, search, write_folder
 from labeldp.platform.report.selection import NotPublishable
 from tests.platform.report.folders import a_folder
 from tests.platform.sweep.examples import a_record

@@ -1,5 +1,6 @@
 """page: what it says of any sweep, in both editions, at any size, whatever users have named."""
 
+import json
 import math
 import time
 from collections.abc import Sequence
@@ -10,26 +11,22 @@ from xml.etree import ElementTree
 import pytest
 
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.edition import Edition
-from labeldp.platform.report.figures import Figures
-from labeldp.platform.report.glossary import GLOSSARY, anchor
+from labeldp.platform.report.card import TEMPLATES
+from labeldp.platform.report.ledger import Audience
 from labeldp.platform.report.page import (
     MOST_OPEN_CARDS,
-    AroundTrials,
-    PageContent,
+    anchor,
     page,
 )
-from labeldp.platform.report.pareto import points
-from labeldp.platform.report.result_table import result_table
-from labeldp.platform.report.styles import styles_of
 from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_record
 
+GLOSSARY = json.loads((TEMPLATES / "glossary.json").read_text())
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7 * 7 }}{% raw %}"
 
 
 def made(records: Sequence[TrialRecord], **changes: Any) -> Page:
-    return Page(page(PageContent(records=records, **{"title": "small", **changes}), Figures()))
+    return Page(page(records, **{"title": "small", **changes}))
 
 
 def comparison() -> list[TrialRecord]:
@@ -68,7 +65,7 @@ def test_seeds_share_a_row_and_its_spread() -> None:
 
 def test_the_public_edition_has_nothing_of_the_owners() -> None:
     owner = made(comparison())
-    public = made(comparison(), edition=Edition.PUBLIC)
+    public = made(comparison(), audience=Audience.PUBLIC)
     for words in ("epsilon_m", "the attack", "the loss is not finite", "ceiling"):
         # The glossary explains them all.
         head = public.text.partition("The words used here")[0]
@@ -80,8 +77,8 @@ def test_the_public_edition_has_nothing_of_the_owners() -> None:
 
 def test_private_figures_are_in_no_edition() -> None:
     secret = a_record(figures={"private/epsilon_x": 0.1234, "ensemble_accuracy": 0.5678})
-    for edition in Edition:
-        found = made([secret], edition=edition)
+    for audience in Audience:
+        found = made([secret], audience=audience)
         assert not {"0.1234", "12.34", "0.5678", "56.78"} & set(found.text.split())
         assert "private/" not in found.text
 
@@ -95,7 +92,7 @@ def test_names_are_shown_and_never_run() -> None:
     found = made(
         records,
         title=HOSTILE,
-        around=AroundTrials(releases=(HOSTILE,)),
+        releases=(HOSTILE,),
         ledger={"releases": 1, "epsilon_total": 1.0, "delta": 0.0},
     )
     assert sum(tag == "script" for tag, _ in found.tags) == 1
@@ -118,7 +115,7 @@ def test_names_are_shown_and_never_run() -> None:
 def test_whatever_there_is_makes_a_page(
     records: list[TrialRecord], around: dict[str, Any], words: str
 ) -> None:
-    found = made(records, around=AroundTrials(**around))
+    found = made(records, **around)
     assert words in found.text
     assert "nan" not in found.text.lower().split() and "None" not in found.text.split()
 
@@ -163,8 +160,7 @@ def test_a_thousand_trials_make_a_page_in_seconds() -> None:
         for n in range(1000)
     ]
     started = time.process_time()
-    content = PageContent(title="large", records=records)
-    source = page(content, Figures())
+    source = page(records, title="large")
     assert time.process_time() - started < 20
     assert len(source) < 4_000_000
     assert len(Page(source).tables[0]) == 1001
@@ -172,10 +168,9 @@ def test_a_thousand_trials_make_a_page_in_seconds() -> None:
 
 def test_figures_are_well_formed_and_named() -> None:
     records = comparison()
-    content = PageContent(title="x", records=records)
     figures = [
         f"<svg{rest.partition('</svg>')[0]}</svg>"
-        for rest in page(content, Figures()).split("<svg")[1:]
+        for rest in page(records, title="x").split("<svg")[1:]
     ]
     drawings = [ElementTree.fromstring(each) for each in figures]
     named = [each for each in drawings if each.get("role") == "img"]
@@ -186,9 +181,7 @@ def test_figures_are_well_formed_and_named() -> None:
 
 def test_settings_say_once_what_epsilon_is() -> None:
     def titles(*records: TrialRecord) -> list[str]:
-        found = points(records)
-        table = result_table(found, best=set(), styles=styles_of(found), edition=Edition.OWNER)
-        return [column.title for column in table.columns][6:-2]
+        return made(records).tables[0][0][6:-2]
 
     same = a_record("a", point={"trainer.epsilon": 1.0}, epsilon=1.0)
     other = a_record("b", point={"trainer.epsilon": 2.0}, epsilon=2.1)

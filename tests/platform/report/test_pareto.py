@@ -9,12 +9,11 @@ import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.edition import Edition
+from labeldp.platform.report.page import page
 from labeldp.platform.report.pareto import Point, front, front_rows, leagues_of, points
-from labeldp.platform.report.result_table import result_table
-from labeldp.platform.report.styles import styles_of
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from labeldp.trainers.encoders.provenance import FeatureProvenance, League
+from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_record
 
 
@@ -159,12 +158,9 @@ def test_leagues_are_not_compared_with_each_other() -> None:
     assert {row["run_id"]: row["league"] for row in rows}["c"] == "public encoder"
     # Equal but for the league is not a seed of the same.
     assert len(points([plain[0], replace(plain[0], hash="d", features=made)])) == 2
-    mixed = result_table(found, best=set(), styles=styles_of(found), edition=Edition.OWNER)
-    assert mixed.columns[-1].title == "league" and "several leagues" in mixed.remarks[0]
-    assert all(len(row.cells) == len(mixed.columns) for row in mixed.rows)
-    pure = points(plain)
-    alone = result_table(pure, best=set(), styles=styles_of(pure), edition=Edition.OWNER)
-    assert alone.columns[-1].title == "noise"
+    mixed, alone = (Page(page(each, title="x")) for each in ([*plain, strong], plain))
+    assert mixed.tables[0][0][-1] == "league" and "Rows are of several leagues" in mixed.text
+    assert alone.tables[0][0][-1] == "noise" and "several leagues" not in alone.text
 
 
 def test_rows_of_the_front_hold_what_was_measured_and_nothing_else() -> None:

@@ -18,9 +18,9 @@ import pytest
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.records.results import ResultsFolder, write_json
-from labeldp.platform.report.public_folder import Published, PublishRequest, publish
+from labeldp.platform.report.publish import Published, publish
 from labeldp.platform.report.selection import NotPublishable, Reservation
-from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.audits import PlantedCanaries
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.models.trained_model import load_model
@@ -40,8 +40,7 @@ HOST = "db.clinic.example"
 
 
 def ask(results: Path, to: Path, **changes: Any) -> Published:
-    settings: dict[str, Any] = {"results": results, "trial": "best", "to": to, **changes}
-    return publish(PublishRequest(**settings))
+    return publish(results, **{"trial": "best", "to": to, **changes})
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
@@ -253,7 +252,7 @@ def test_noise_that_nobody_knows_is_called_seeded_whatever_the_record_says(tmp_p
     ask(tmp_path / "results", tmp_path / "out", trial="0", accepted=twice)
     said = json.loads((tmp_path / "out" / "config.json").read_text())
     assert (said["private"], said["noise"]) == (False, "seeded")
-    assert "NO PRIVACY TOWARDS" in (tmp_path / "out" / "run_card.md").read_text()
+    assert "NO PRIVACY AGAINST" in (tmp_path / "out" / "run_card.md").read_text()
 
 
 def test_a_failed_trial_has_neither_model_nor_reason(tmp_path: Path) -> None:
@@ -279,7 +278,7 @@ def test_a_folder_that_is_there_is_not_written_into(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "empty")
     (tmp_path / "file").write_text("")
     for name in ("link", "file"):
-        with pytest.raises(ValueError, match="no folder of its own"):
+        with pytest.raises(ValueError, match="not a folder of its own"):
             ask(results, tmp_path / name)
     with pytest.raises(ValueError, match="lies in the results folder"):
         ask(results, results / "public")

@@ -8,8 +8,8 @@ import pytest
 
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.report.folder_ledger import read_folder
-from labeldp.platform.report.public_report import PAGE, public_report
+from labeldp.platform.report.ledger import read_folder
+from labeldp.platform.report.publish import PAGE, public_report
 from labeldp.platform.report.selection import NotPublishable
 from tests.platform.report.folders import LAPLACE, a_folder, a_vault, keep
 from tests.platform.report.test_public_values import PLACE, PRIVATE, SECRET, a_secretive_record
@@ -103,7 +103,7 @@ def test_a_page_of_a_sweep_that_learned_tells_what_its_plan_costs(
     done = public_report(results, to=tmp_path / "out")
     assert done.epsilon == 7.0
     # Every trial's own releases cost less than the counts that others of its search asked for.
-    assert Path(done.html).read_text().count("(3.25, 0)-label differential privacy") == 2
+    assert Path(done.html).read_text().count("<dt>epsilon, provable</dt><dd>3.25</dd>") == 2
 
 
 def test_what_can_not_be_shown_is_refused(results: Path, tmp_path: Path) -> None:

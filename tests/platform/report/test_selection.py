@@ -11,8 +11,8 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.report.folder_ledger import FolderLedger, read_folder
-from labeldp.platform.report.public_report import public_report
+from labeldp.platform.report.ledger import FolderLedger, read_folder
+from labeldp.platform.report.publish import public_report
 from labeldp.platform.report.selection import (
     BEST,
     NotPublishable,
@@ -57,9 +57,9 @@ def sweep(tmp_path: Path) -> FolderLedger:
 def test_the_best_is_the_most_accurate_that_is_private(sweep: FolderLedger) -> None:
     found = selected(sweep, BEST)
     assert (found.record.hash, found.cost.epsilon) == ("1b", 2.0)
-    assert found.choice.by == "accuracy on the public test split"
+    assert found.by == "accuracy on the public test split"
     # Of three and a failed one: two releases, each read and paid for once, no baseline's.
-    assert (found.choice.among, found.choice.cost.epsilon) == (4, 2.5)
+    assert (found.among, found.together.epsilon) == (4, 2.5)
 
 
 def test_whether_another_trial_failed_changes_nothing_of_what_the_choice_costs(
@@ -90,9 +90,9 @@ def test_whether_another_trial_failed_changes_nothing_of_what_the_choice_costs(
             )
         chosen = selected(read_folder(place), BEST)
         assert (chosen.record.hash, chosen.cost.epsilon) == ("0a", 0.5)
-        found.append(chosen.choice.cost.epsilon)
+        found.append(chosen.together.epsilon)
         # Neither could have been chosen at an epsilon that it exceeds.
-        alone = selected(read_folder(place), BEST, at_epsilon=1.0).choice
+        alone = selected(read_folder(place), BEST, at_epsilon=1.0)
         assert (alone.among, alone.cost.epsilon) == (1, 0.5)
         page = public_report(place, to=tmp_path / f"{ending}-public")
         assert page.epsilon == 6.5
@@ -101,14 +101,14 @@ def test_whether_another_trial_failed_changes_nothing_of_what_the_choice_costs(
 
 def test_the_best_within_an_epsilon_is_compared_with_those_alone(sweep: FolderLedger) -> None:
     found = selected(sweep, BEST, at_epsilon=0.5)
-    assert (found.record.hash, found.choice.among, found.choice.cost.epsilon) == ("0a", 1, 0.5)
+    assert (found.record.hash, found.among, found.together.epsilon) == ("0a", 1, 0.5)
     with pytest.raises(ValueError, match=r"costs 0\.1 at most.*that there are: 0\.5, 2$"):
         selected(sweep, BEST, at_epsilon=0.1)
 
 
 def test_the_accuracy_that_decides_may_be_the_estimated_one(sweep: FolderLedger) -> None:
     found = selected(sweep, BEST, choose_by=ChooseBy.ESTIMATED)
-    assert found.record.hash == "0a" and "held-out" in found.choice.by
+    assert found.record.hash == "0a" and "held-out" in found.by
 
 
 def test_what_the_sweep_was_told_decides_unless_somebody_says_otherwise(
@@ -122,8 +122,8 @@ def test_what_the_sweep_was_told_decides_unless_somebody_says_otherwise(
 
 def test_a_trial_that_is_named_tells_of_the_others_too(sweep: FolderLedger) -> None:
     found = selected(sweep, "0a")
-    assert (found.cost.epsilon, found.choice.by) == (0.5, "")
-    assert (found.choice.among, found.choice.cost.epsilon) == (4, 2.5)
+    assert (found.cost.epsilon, found.by) == (0.5, "")
+    assert (found.among, found.together.epsilon) == (4, 2.5)
     with pytest.raises(ValueError, match="2 trials"):
         selected(sweep, "1")
     with pytest.raises(ValueError, match="no trial"):
@@ -142,14 +142,14 @@ def test_a_trial_that_is_named_tells_of_the_others_too(sweep: FolderLedger) -> N
 def test_who_is_not_private_or_failed_is_asked_for_twice(
     trial: str, needed: Reservation, words: str, sweep: FolderLedger
 ) -> None:
-    with pytest.raises(NotPublishable, match=f"{words}.*second time: --accept {needed.value}$"):
+    with pytest.raises(NotPublishable, match=f"{words}.*confirm it: --accept {needed.value}$"):
         selected(sweep, trial)
     others = frozenset(Reservation) - {needed}
     with pytest.raises(NotPublishable):
         selected(sweep, trial, accepted=others)
     found = selected(sweep, trial, accepted={needed})
     assert found.record.hash == trial
-    assert math.isinf(found.choice.cost.epsilon) == (needed is Reservation.NON_PRIVATE)
+    assert math.isinf(found.together.epsilon) == (needed is Reservation.NON_PRIVATE)
 
 
 def test_seeded_noise_is_asked_for_twice_and_is_never_the_best(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_trial_costs_what_it_does_at_its_own_delta(tmp_path: Path) -> None:
         ("1a", 3, {"epsilon": 0.2, "delta": 0.2, "accuracy": 0.5}),
     ):
         key = vault.release(GaussianNoise(noise_std=times * std, num_classes=10)).key
-        changes = {"trainer.noise": "GAUSSIAN", "trainer.delta": figures["delta"]}
+        changes = {"trainer.noise": "gaussian", "trainer.delta": figures["delta"]}
         folder.keep(a_record(digest, release_keys=(key,), figures=figures, changes=changes))
     found = read_folder(tmp_path)
     cost = selected(found, "0a").cost
@@ -227,8 +227,8 @@ def test_a_trial_of_a_search_costs_what_that_has_looked_at(tmp_path: Path) -> No
         learned_epsilon=3.0, learned_counts=3.0, learned_delta=0.0, learned_releases=False
     )
     found = selected(read_folder(tmp_path), BEST)
-    assert (found.own.epsilon, found.cost.epsilon, found.choice.cost.epsilon) == (2.0, 3.0, 3.0)
-    assert found.choice.learned and len(found.keys) == 1
+    assert (found.own.epsilon, found.cost.epsilon, found.together.epsilon) == (2.0, 3.0, 3.0)
+    assert found.learned and len(found.keys) == 1
     with pytest.raises(ValueError, match=r"epsilons that there are: 3$"):
         selected(read_folder(tmp_path), BEST, at_epsilon=2.0)
 
@@ -248,16 +248,16 @@ def test_nothing_is_chosen_by_noise(sweep: FolderLedger) -> None:
     with pytest.raises(ValueError, match=r"noise is too large.*luckiest of 3.*evaluation\.epsilon"):
         selected(loud, BEST, choose_by=ChooseBy.ESTIMATED)
     # By name, among one, or by the test split noise has no say.
-    assert selected(loud, "0a").choice.doubt == ""
+    assert selected(loud, "0a").doubt == ""
     assert selected(loud, BEST, choose_by=ChooseBy.ESTIMATED, at_epsilon=0.5).record.hash == "0a"
     assert selected(loud, BEST).record.hash == "1b"
 
 
 def test_a_choice_that_may_be_luck_says_so(sweep: FolderLedger) -> None:
-    assert selected(sweep, BEST, choose_by=ChooseBy.ESTIMATED).choice.doubt == ""
+    assert selected(sweep, BEST, choose_by=ChooseBy.ESTIMATED).doubt == ""
     close = noisy(sweep, 0.06)
     record = close.results.trial("0a")
     figures = {**record.metrics, "accuracy_estimated": 0.61}
     ResultsFolder(close.path, sweep="small").keep(replace(record, metrics=figures))
     found = selected(read_folder(close.path), BEST, choose_by=ChooseBy.ESTIMATED)
-    assert found.record.hash == "0a" and "the next is 1.0 points behind" in found.choice.doubt
+    assert found.record.hash == "0a" and "the next is 1.0 points behind" in found.doubt

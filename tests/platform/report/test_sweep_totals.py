@@ -13,11 +13,9 @@ from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.cli.folder_report import totals_of
-from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.records.sweep_identity import SweepIdentity
-from labeldp.platform.report.folder_ledger import read_folder
-from labeldp.platform.report.ledger_report import ledger_report
-from labeldp.platform.report.sweep_totals import OF_ALL, OF_PRIVATE, sweep_totals
+from labeldp.platform.records.results import ResultsFolder, SweepIdentity
+from labeldp.platform.report.ledger import OF_ALL, OF_PRIVATE, read_folder, sweep_totals
+from labeldp.platform.report.ledger_words import ledger_report
 from tests.platform.report.folders import a_folder
 
 ONE = LaplaceNoise(epsilon=1.0, num_classes=10)
@@ -71,8 +69,10 @@ def test_whoever_is_asked_says_the_same_of_a_sweep_that_learned(
     sweep = sweep_totals(charges, ledger.results.identity, delta=ledger.delta)
     assert totals_of(ledger) == {**sweep, "num_labels": 60}
     told = ledger_report([str(tmp_path)])
-    assert (told.epsilon, told.delta) == load(tmp_path).total() == (sweep["epsilon_total"], 0.0)
-    assert told.epsilon_private == sweep["epsilon_private"] == 4.0
-    words = " ".join(told.words)
+    assert (
+        (told["epsilon"], told["delta"]) == load(tmp_path).total() == (sweep["epsilon_total"], 0.0)
+    )
+    assert told["epsilon_private"] == sweep["epsilon_private"] == 4.0
+    words = " ".join(told["words"])
     assert "no label has paid more than epsilon 4 for those" in words
     assert "no guarantee can be read off it" in words and "could have gone, epsilon 4" in words

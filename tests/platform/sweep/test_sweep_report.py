@@ -5,9 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.records.trial_record import TrialRecord
-from labeldp.platform.report.folder_ledger import read_folder
+from labeldp.platform.records.results import ResultsFolder, TrialRecord
+from labeldp.platform.report.ledger import read_folder
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.sweep_report import _counts, report
 from tests.platform.report.folders import a_folder

@@ -12,6 +12,7 @@ from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, InteractiveGNMax, LNMax
+from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
     AnsweredRequest,
     PateAnswers,
@@ -19,7 +20,6 @@ from labeldp.mechanisms.pate.releases import (
     epsilon_of_counts,
     private_costs,
 )
-from labeldp.mechanisms.pate.sensitivity import ConditionsFailed
 from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.vault import LabelVault
@@ -29,8 +29,8 @@ from labeldp.platform.vault.answer_desk import AnswerDesk
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.vote_store import VoteStoreUnusable
 from labeldp.trainers.methods.pate.teachers import TeacherVotes
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from tests.platform.sweep.test_figure_names import wrongly_classed
+from labeldp.trainers.settings.pate import EnsembleConfig
+from tests.platform.sweep.test_accuracy_figures import wrongly_classed
 from tests.trainers.small_data import small_table
 
 DATA, LABELS = small_table(examples=300)

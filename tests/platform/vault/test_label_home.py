@@ -24,16 +24,15 @@ from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.private_files import NotOurs
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.recorder import Recorder
-from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.records.sweep_identity import SweepIdentity
-from labeldp.platform.report.sweep_totals import sweep_totals
-from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.records.results import ResultsFolder, SweepIdentity
+from labeldp.platform.report.ledger import sweep_totals
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.sweep.sweep import plan_trials
 from labeldp.platform.vault.audits import AttackEvidence, PlantedCanaries, evidence_path
 from labeldp.platform.vault.home_proxy import HomeActor
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
 from labeldp.platform.vault.vote_store import VoteStore
-from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.pate import EnsembleConfig
 from tests.platform.sweep.examples import METRICS, a_sweep
 
 DRIVER = b"the driver's token"

@@ -23,14 +23,13 @@ from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.release_store import OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault, Release
-from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
 from labeldp.platform.vault.vault_store import StoreUnusable
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
+from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
 
 LABELS = np.arange(6) % 2
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Shard
 from labeldp.platform.records.progress import SweepProgress
-from labeldp.platform.sweep.cluster import CannotFit, Capacity, connected
-from labeldp.platform.sweep.sweep import Resources
+from labeldp.platform.sweep.cluster import Capacity, connected
+from labeldp.platform.sweep.sweep import CannotFit, Resources
 from labeldp.platform.vault import teacher_pool
 from labeldp.platform.vault.teacher_actor import TeacherActor, VoteFunction
 from labeldp.platform.vault.teacher_pool import (

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from labeldp.trainers.models.networks import build_model
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
 from tests.shared_material import shared_path
 
 

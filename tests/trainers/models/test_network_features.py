@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from labeldp.trainers.models.evaluation import described, features_by
 from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
 
 ON_CPU = Performance(device=Device.CPU)
 

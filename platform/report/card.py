@@ -1,0 +1,328 @@
+"""The run card: one page that says what a trial's numbers mean, and what they don't.
+
+It has an audience. The public card is made of a public record (`public_values.public_record`), and
+never has what the labels' owner alone may see: audits, canaries, numbers made of true labels.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from labeldp.mechanisms.randomness import NoiseKind
+from labeldp.mechanisms.release_store import write_event
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.api.method_names import name_of
+from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.report.ledger import Audience, LedgerLine
+from labeldp.platform.report.ledger_words import counted, price, sentences
+from labeldp.platform.report.selection import Selected
+from labeldp.platform.report.wording import number, percent
+from labeldp.platform.sweep.accuracy_figures import (
+    beyond_text,
+    estimate_of,
+    majority_text,
+)
+from labeldp.platform.sweep.configuration import spoiled_text
+
+#: Beside bounds that are proven at delta 0, of models whose epsilon holds at a larger one.
+DAGGER = "†"
+TEMPLATES = Path(__file__).parent / "templates"
+#: What an audit proves -> its part in names of figures, and that of the coins it guessed.
+_AUDITS = {
+    "one-run audit: epsilon is at least": ("one_run", "one_run"),
+    "... if the mechanism has the curve that it claims": ("f_dp", ""),
+    "... if each label got noise of the family that it claims": ("tight", ""),
+    "the noisy labels themselves, within that family: at least": ("release", "release"),
+}
+_ENTROPY = "The noise came from the operating system's entropy and can't be repeated. "
+_NOISE = {
+    NoiseKind.SECURE: _ENTROPY
+    + "It is secure: drawn exactly and released on a lattice, so that no bit of a floating-point "
+    "number reveals more than epsilon says.",
+    NoiseKind.PLAIN: _ENTROPY
+    + "It is plain floating-point noise, the last bits of which may reveal more than epsilon says "
+    "to a reader of the releases themselves",
+}
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates; those of HTML escape their values."""
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=lambda name: not (name or "").endswith(".md.jinja"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+
+
+def run_card(
+    record: TrialRecord, charges: Sequence[Charge], *, num_labels: int | None = None
+) -> str:
+    """Return a trial's card for the labels' owner, as Markdown.
+
+    Args:
+        record: Of the trial.
+        charges: The ledger's lines for the releases that it read.
+        num_labels: N, labels that it was trained on, where that is known.
+    """
+    config, noise = record.config, record.noise
+    words = _NOISE.get(noise, "")
+    if noise is NoiseKind.PLAIN:
+        words += "; `noise.secure=true` draws noise that does not."
+    elif noise is NoiseKind.SEEDED:
+        words = (
+            f"**The noise was drawn from seed {config['noise.seed']}, for a repeatable experiment. "
+            "Anybody with the seed can remove the noise: towards them there is no privacy.**"
+        )
+    notes = [_about_the_attack(record)]
+    if record.canaries:
+        canaries, coins = record.canaries
+        spoiled = spoiled_text(canaries=canaries, coin_canaries=coins, num_labels=num_labels)
+        notes.append(f"Labels: {spoiled}.")
+    return _card(
+        record,
+        facts(record, Audience.OWNER),
+        owner=True,
+        title=record.variant,
+        intro=f"Trial `{record.hash}` of method `{config['method']}` on `{config['data.name']}`, "
+        f"training seed {config['seed']}.",
+        warnings=[],
+        choice="",
+        noise=words,
+        releases=map(_release, charges),
+        audits=_audits(record),
+        notes=notes,
+    )
+
+
+def public_card(
+    record: TrialRecord,
+    chosen: Selected,
+    lines: Sequence[LedgerLine],
+    *,
+    fingerprint: str,
+    replaced: int | None,
+    num_labels: int | None,
+    has_model: bool,
+) -> str:
+    """Return the card of a published trial, as Markdown.
+
+    Args:
+        record: Its public values, with its cost.
+        chosen: How it was chosen, and the price of that.
+        lines: The releases on which it depends.
+        fingerprint: Of the public data.
+        replaced: Number of labels that were replaced to audit it; None where that is unknown.
+        num_labels: Number of labels to train on; None where that was not kept.
+        has_model: Whether its model lies beside the card.
+    """
+    seeded = record.noise is NoiseKind.SEEDED
+    warnings = {
+        "This trial FAILED: only its settings and its releases are here.": not record.finished,
+        "NO PRIVACY: what is here was made of the true labels without noise, and may reveal any of "
+        "them. Its owner confirmed that it is published.": math.isinf(chosen.cost.epsilon),
+        "NO PRIVACY AGAINST ANYBODY WITH THE SEED: the noise is repeatable, and the seed takes it "
+        "off again. Its owner confirmed that it is published.": seeded,
+    }
+    rows = facts(record, Audience.PUBLIC, cost=(chosen.cost.epsilon, chosen.cost.delta))
+    together = chosen.together
+    rows["epsilon with the choice of this trial"] = (
+        f"{_bound(together.epsilon)} at delta {together.delta:g}"
+    )
+    if replaced is not None:
+        of = "" if num_labels is None else f" of {num_labels:,}"
+        rows["labels that were replaced on purpose, to audit it"] = f"{replaced:,}{of}"
+    data = f", data {fingerprint[:16]}" if fingerprint else ""
+    noise = "The noise came from a seed, which is not in this folder."
+    if not seeded:
+        plain = record.noise is NoiseKind.PLAIN
+        noise = _NOISE[record.noise] + ("; they are not in this folder." if plain else "")
+    return _card(
+        record,
+        rows,
+        owner=False,
+        cost=(chosen.cost.epsilon, chosen.cost.delta),
+        title=f"{_method(record)}, trained on {record.config['data.name']}",
+        intro=f"Trial `{record.hash}`, trainer `{record.config['method']}`, training seed "
+        f"{record.config.get('seed', 'unknown')}{data}.",
+        warnings=[text for text, holds in warnings.items() if holds],
+        choice=_choice(chosen),
+        noise=noise,
+        releases=sentences(lines, public=True),
+        has_model=has_model,
+    )
+
+
+def _card(
+    record: TrialRecord,
+    rows: Mapping[str, str],
+    *,
+    cost: tuple[float, float] | None = None,
+    **parts: Any,
+) -> str:
+    epsilon, delta = cost or (record.metrics["epsilon"], record.metrics["delta"])
+    made: str = (
+        environment()
+        .get_template("run_card.md.jinja")
+        .render(
+            facts=rows,
+            epsilon=_bound(epsilon),
+            delta=f"{delta:g}",
+            bare=math.isinf(epsilon),
+            **parts,
+        )
+    )
+    return made
+
+
+def facts(
+    record: TrialRecord, audience: Audience, *, cost: tuple[float, float] | None = None
+) -> dict[str, str]:
+    """Return the table of a card: what was measured -> how much, in words.
+
+    Args:
+        record: Of a trial.
+        audience: The public sees nothing of attacks.
+        cost: Epsilon and delta; the record's own if None.
+    """
+    metrics, config = record.metrics, record.config
+    found: dict[str, str] = {"league": record.features_from.words}
+    if "accuracy" in metrics:
+        found["accuracy, public test split, last epoch"] = percent(metrics["accuracy"], digits=2)
+    estimate = estimate_of(metrics)
+    if estimate is not None:
+        low, high = (percent(end, digits=2) for end in estimate.interval())
+        beyond = beyond_text(estimate.accuracy)
+        found["accuracy, estimated on held-out labels"] = (
+            f"{percent(estimate.accuracy, digits=2)}, standard error "
+            f"{percent(estimate.error, digits=2)}, 95% interval {low} to {high}"
+            + (f"; {beyond}" if beyond else "")
+        )
+    epsilon, delta = cost or (metrics["epsilon"], metrics["delta"])
+    if (majority := majority_text(metrics)) and math.isfinite(epsilon):
+        found["largest class"] = majority
+    found["epsilon, provable"], found["delta"] = _bound(epsilon), f"{delta:g}"
+    if "epsilon_sanitized" in metrics:
+        found[
+            "published price of its answers at the votes that were cast, known afterwards only; "
+            "with more than two classes it covers one direction of a change and not both"
+        ] = _bound(metrics["epsilon_sanitized"])
+    if audience is Audience.OWNER:
+        found |= _attack(record)
+    if "answered" in metrics:
+        queries = config.get("trainer.ensemble.queries")
+        of = "" if queries is None else f" of {queries} queries"
+        found["answers of teachers"] = f"{metrics['answered']:.0f}{of}"
+    found["noise"] = record.noise.value
+    found["releases read"] = str(len(record.release_keys))
+    if "train_seconds" in metrics:
+        found["training time"] = f"{metrics['train_seconds']:.1f} s"
+    if record.git_commit:
+        found["code"] = record.git_commit[:12]
+    return found
+
+
+def _attack(record: TrialRecord) -> dict[str, str]:
+    """The memorization attack's interval, where there was one."""
+    metrics, config = record.metrics, record.config
+    if record.canaries and record.canaries[0] == 0:
+        return {"epsilon_m": "none: no label was spoiled for the attack"}
+    if metrics.get("epsilon_m_ceiling") == 0:
+        return {}
+    dagger = f"{DAGGER} (lower end at delta 0 only)" if metrics["delta"] > 0 else ""
+    attack = f"{metrics['epsilon_m_low']:.3f} to {_bound(metrics['epsilon_m_high'])}{dagger}"
+    if "epsilon_m_ceiling" in metrics:
+        attack += f", ceiling {metrics['epsilon_m_ceiling']:.3f}"
+    if "audit.canaries" in config:
+        attack += (
+            f" ({config['audit.canaries']} canaries, confidence {config.get('audit.confidence')})"
+        )
+    return {"epsilon_m": attack}
+
+
+def _audits(record: TrialRecord) -> dict[str, str]:
+    """The audits' findings, all of which come from canaries' secret labels."""
+    metrics = record.metrics
+    if "epsilon_m_paper_low" not in metrics or record.canaries == (0, 0):
+        return {}
+    paper = f"{metrics['epsilon_m_paper_low']:.3f} to {_bound(metrics['epsilon_m_paper_high'])}"
+    found = {"epsilon_m as published, an estimate": paper}
+    for name, (audit, guessed) in _AUDITS.items():
+        if f"private/epsilon_{audit}" not in metrics:
+            continue
+        coins = ""
+        if guessed:
+            right, of = (metrics[f"private/{guessed}_{n}"] for n in ("correct", "guesses"))
+            coins = f"{right:.0f} of {of:.0f} coins right; "
+        ceiling = metrics[f"epsilon_{audit}_ceiling"]
+        found[name] = f"{metrics[f'private/epsilon_{audit}']:.3f} ({coins}ceiling {ceiling:.3f})"
+    if "private/label_inference_advantage" in metrics:
+        found["label inference: advantage over guessing"] = (
+            f"{metrics['private/label_inference_advantage']:.3f} (label DP allows "
+            f"{metrics['label_inference_bound']:.3f})"
+        )
+    return found
+
+
+def _release(charge: Charge) -> str:
+    touched = "all labels" if charge.indices is None else f"{len(charge.indices)} labels"
+    parameters = {k: v for k, v in charge.mechanism.items() if k not in ("name", "noise")}
+    return (
+        f"`{charge.key}`: {charge.mechanism['name']} {parameters} on {touched}, "
+        f"charged {write_event(charge.event)}"
+    )
+
+
+def _about_the_attack(record: TrialRecord) -> str:
+    if record.canaries and record.canaries[0] == 0:
+        return "There is no epsilon_m: this attack needs labels that are wrong on purpose."
+    if record.metrics.get("epsilon_m_ceiling") == 0:
+        return (
+            "epsilon_m says nothing here: the attack compares a canary's wrong label with other "
+            "wrong labels, and of two classes only one is wrong. See the one-run audit."
+        )
+    return (
+        "epsilon_m comes from one trained model and its canaries: it bounds from below what this "
+        "attack got out of this model, and says nothing of stronger attacks."
+    )
+
+
+def _method(record: TrialRecord) -> str:
+    """Return the method in words, as reports call it."""
+    if str(record.config.get("trainer.noise")) == "randomized_response":
+        return "randomized response"
+    words = name_of(record.config).replace("_", " ")
+    return words.upper() if words in ("alibi", "agibi", "pate", "lp 2st", "lp 3st") else words
+
+
+def _choice(chosen: Selected) -> str:
+    cost = price(chosen.together.epsilon, chosen.together.delta)
+    if chosen.learned:
+        return (
+            "Its sweep learned: what earlier trials found decided which settings came next, or how "
+            "long trials ran. The epsilon above is therefore that of all releases which may have "
+            "influenced this trial, and not of its own alone. For a reader who knows of all of the "
+            f"sweep's {chosen.among} trials, their releases cost {cost}."
+        )
+    if chosen.among == 1 and chosen.together.releases == chosen.cost.releases:
+        return "No other trial of its sweep could have been chosen."
+    trials = counted(chosen.among, "trial")
+    how = f"This trial is one of {trials}, and its owner named it"
+    if chosen.by:
+        how = f"This trial was chosen for the best {chosen.by} of {trials}"
+    return (
+        f"{how}. The epsilon above is that of its own releases, for a reader who sees nothing "
+        "else. The choice depends on the other trials' releases too, those of trials that failed "
+        f"or were cut off included: with the choice, all those releases cost {cost}."
+    )
+
+
+def _bound(value: float) -> str:
+    return "infinite" if math.isinf(value) else number(float(f"{value:.4g}"))

@@ -1,0 +1,573 @@
+"""The ledgers of results folders: what was released of labels, and what the worst label paid.
+
+The vault's store has the charges and their times, the trials' records say which trial read what.
+Where one of them has a line that the other lacks, the folder has a problem, and no sum holds.
+
+A sweep that learns (a search, a scheduler) takes settings from what earlier trials found. Two
+things follow. A trial depends on the releases of others, and its price includes them
+(`FolderLedger.keys_behind`). And the sum of what was asked is itself an outcome, no guarantee: the
+plan that the driver wrote before the first trial counts, the dearest way that the sweep could have
+gone (`spent_by`).
+
+>>> sweep_totals([], SweepIdentity(), delta=1e-5)["epsilon_total"]
+0.0
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from math import isfinite
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import USUAL_DELTA
+from labeldp.mechanisms.ledger import (
+    Budget,
+    delta_of_total,
+    epsilon_at,
+    epsilon_of_prices,
+    stated,
+)
+from labeldp.mechanisms.randomness import NoiseKind
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.records.results import KeptResults, SweepIdentity, TrialRecord, read_results
+from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
+
+#: Combinations of histories that are told apart; beyond, every label is charged with every line.
+MOST_COMBINATIONS = 1_000
+#: What a sweep's JSON has of its ledger, and what of the releases with noise by themselves.
+OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
+OF_PRIVATE = ("epsilon_private", "delta_private")
+
+
+class Audience(StrEnum):
+    """The readers of a release, a page or a card, in the words of the ledger's table."""
+
+    PUBLIC = "anybody"
+    OWNER = "the owner of the labels only"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Total:
+    """What the worst label has paid.
+
+    Attributes:
+        epsilon: Of the worst label, at `delta`.
+        delta: 0 where every release is pure.
+        epsilon_private: As `epsilon`, without the lines that handed labels out as they are.
+        releases: Number of lines.
+        handed_out: Number of lines that handed labels out.
+    """
+
+    epsilon: float = 0.0
+    delta: float = 0.0
+    epsilon_private: float = 0.0
+    releases: int = 0
+    handed_out: int = 0
+
+    def at_least(self, *others: "Total") -> "Total":
+        """Return the largest of each number: the dearest total need not be so in each."""
+        names = [each.name for each in fields(Total)]
+        every = (self, *others)
+        return Total(**{name: max(getattr(each, name) for each in every) for name in names})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerLine:
+    """One release and its cost.
+
+    Attributes:
+        number: Position in the folder's ledger, from 1.
+        charge: The vault's entry.
+        made: Time of the release, in UTC.
+        epsilon: Of this release alone.
+        delta: At which that holds; 0 for a pure release.
+        labels: Number of labels touched; None for all of an unknown number.
+        readers: The trials that read it.
+        of_baseline: Whether only trials without noise read it, or may have, where no record says.
+            A noisy count of a baseline's right answers is private for held-out labels alone: the
+            answers were made of the labels to train on.
+        repeats: Path of an earlier copy of this folder that has the same line; that one counts.
+    """
+
+    number: int
+    charge: Charge
+    made: str
+    epsilon: float
+    delta: float
+    labels: int | None
+    readers: tuple[TrialRecord, ...] = ()
+    of_baseline: bool = False
+    repeats: str = ""
+
+    @property
+    def noise(self) -> NoiseKind | None:
+        """Source of the noise; None where the labels were handed out as they are."""
+        return None if self.charge.hands_out else self.charge.noise
+
+    @property
+    def audience(self) -> Audience:
+        """Readers who may see it."""
+        hidden = self.noise in (None, NoiseKind.SEEDED) or self.of_baseline
+        return Audience.OWNER if hidden else Audience.PUBLIC
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderLedger:
+    """All lines of a results folder, in the order in which they were charged.
+
+    Attributes:
+        results: The folder's records and identity.
+        delta: At which epsilon is stated where releases are not pure.
+        lines: Its releases.
+        problems: Signs of missing lines, in words.
+        kept: The vault's store as it was read; None where it is gone.
+    """
+
+    results: KeptResults
+    delta: float
+    lines: tuple[LedgerLine, ...] = ()
+    problems: tuple[str, ...] = ()
+    kept: KeptLedger | None = None
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.results.path
+
+    @property
+    def vault(self) -> str:
+        """Id of the vault; empty where there is none."""
+        return "" if self.kept is None else self.kept.vault
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the public data; empty where `sweep.json` has none."""
+        return self.results.identity.fingerprint or ""
+
+    @property
+    def num_labels(self) -> int | None:
+        """Number of labels in the vault, held-out ones included."""
+        return self.results.identity.all_labels
+
+    @property
+    def learns(self) -> bool:
+        """Whether earlier trials decided on settings or lengths of later ones."""
+        return (
+            self.results.identity.learned_epsilon is not None
+            or (self.path / "search.json").exists()
+            or any(record.stopped_early for record in self.results.records.values())
+        )
+
+    @property
+    def depends_on_all(self) -> bool:
+        """Whether each trial depends on all releases.
+
+        That is so where a searched axis touches a release, and where nothing says which labels are
+        held out: then no release can be left out of a trial's price.
+        """
+        identity = self.results.identity
+        return self.learns and (identity.learned_releases is not False or not identity.num_labels)
+
+    def lines_of(self, keys: Collection[str]) -> tuple[LedgerLine, ...]:
+        """Return the lines of the releases at `keys`."""
+        return tuple(line for line in self.lines if line.charge.key in keys)
+
+    def keys_behind(self, record: TrialRecord) -> tuple[str, ...]:
+        """Return the releases on which a trial depends: its own, and those that it was chosen by.
+
+        Trials learn from those of their variant that share their releases for training; counts of
+        right answers on held-out labels are the rest.
+        """
+        behind = list(record.release_keys)
+        training = self.results.identity.num_labels
+        if self.depends_on_all:
+            behind += [line.charge.key for line in self.lines if not line.charge.hands_out]
+        elif self.learns and training:
+            held_out = {x.charge.key for x in self.lines if x.charge.is_beyond(training)}
+            own = set(record.release_keys) - held_out
+            for other in self.results.records.values():
+                keys = set(other.release_keys) - held_out
+                if other.variant == record.variant and (not keys or keys == own):
+                    behind += other.release_keys
+            # Releases of trials that left no record may belong to any search.
+            behind += [line.charge.key for line in self.lines if not line.readers]
+        return tuple(dict.fromkeys(behind))
+
+    @property
+    def plan_behind(self) -> Total:
+        """The part of a learning sweep's plan on which one of its trials depends."""
+        identity = self.results.identity
+        whole = identity.learned_epsilon if self.depends_on_all else identity.learned_counts
+        return _plan(whole, identity)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """What several results folders cost.
+
+    Attributes:
+        folders: Each once, with lines that repeat those of an earlier copy marked.
+        groups: Positions in `folders` of those with the same labels, group by group.
+        together: The total if all labels may be of the same people: always true.
+        apart: What no group has paid more than: true where groups have no label in common.
+        notes: Remarks on copies, and on sweeps that learned.
+    """
+
+    folders: tuple[FolderLedger, ...]
+    groups: tuple[tuple[int, ...], ...]
+    together: Total
+    apart: Total
+    notes: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Signs of missing lines, of all folders."""
+        return tuple(problem for folder in self.folders for problem in folder.problems)
+
+
+def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
+    """Return the ledger of the results folder at `path`.
+
+    Args:
+        path: The folder.
+        delta: At which epsilon is stated where releases are not pure; the largest that one of its
+            trials was given if None.
+
+    Raises:
+        ResultsFolderError: It is not a results folder, or a file in it is damaged.
+        StoreUnusable: Its vault can't be read.
+    """
+    results = read_results(path)
+    records = results.records.values()
+    if delta is None:
+        given = (record.config.get("trainer.delta") for record in records)
+        known = [each for each in given if isinstance(each, float) and 0 < each < 1]
+        delta = max(known, default=USUAL_DELTA)
+    if not results.store.exists():
+        return FolderLedger(results=results, delta=delta, problems=_gone(results))
+    kept = read_ledger(results.store)
+    bare = {charge.key for charge, _ in kept.lines if charge.hands_out}
+    readers: dict[str, list[TrialRecord]] = defaultdict(list)
+    for record in records:
+        for key in dict.fromkeys(record.release_keys):
+            readers[key].append(record)
+    lines = []
+    for number, (charge, made) in enumerate(kept.lines, start=1):
+        at = delta_of_total([charge], delta=delta)
+        own, touched = readers.get(charge.key, []), charge.indices
+        read = [not bare.isdisjoint(record.release_keys) for record in own]
+        lines.append(
+            LedgerLine(
+                number=number,
+                charge=charge,
+                made=made,
+                epsilon=epsilon_of_prices([charge], delta=at),
+                delta=at,
+                labels=results.identity.all_labels if touched is None else len(touched),
+                readers=tuple(own),
+                of_baseline=all(read) if read else bool(bare),
+            )
+        )
+    problems = (*kept.problems, *_contradictions(results, kept))
+    return FolderLedger(
+        results=results, delta=delta, lines=tuple(lines), problems=problems, kept=kept
+    )
+
+
+def _gone(results: KeptResults) -> tuple[str, ...]:
+    spent = any(record.release_keys for record in results.records.values())
+    named = results.identity.vault is not None or results.store.with_suffix(".lines").exists()
+    if not spent and not named:
+        return ()
+    return (
+        f"{results.store} is gone, and with it the ledger of what this folder spent; restore it "
+        "from a copy: until then no sum here is complete",
+    )
+
+
+def _contradictions(results: KeptResults, kept: KeptLedger) -> list[str]:
+    found = []
+    if results.identity.vault not in (None, kept.vault):
+        found.append(
+            f"{kept.path} is not the vault that sweep.json beside it names; what the other one "
+            "spent is not in any sum"
+        )
+    known = {charge.key for charge, _ in kept.lines}
+    for record in results.records.values():
+        missing = [key for key in record.release_keys if key not in known]
+        if missing:
+            found.append(
+                f"trial {record.hash} of {results.path} read release {missing[0]}, which the "
+                "ledger lacks; its cost is not in any sum"
+            )
+    return found
+
+
+def plan_of(identity: SweepIdentity) -> Total:
+    """Return the plan of all trials with noise; a sweep that does not learn has one of 0."""
+    return _plan(identity.learned_epsilon, identity)
+
+
+def _plan(epsilon: float | None, identity: SweepIdentity) -> Total:
+    if not epsilon:
+        return Total()
+    delta = identity.learned_delta or 0.0
+    return Total(epsilon=epsilon, epsilon_private=epsilon, delta=delta)
+
+
+def sweep_totals(
+    charges: Sequence[Charge], identity: SweepIdentity, *, delta: float
+) -> dict[str, Any]:
+    """Return the totals of one sweep, as its JSON, its report and tracking have them.
+
+    Every release is charged, whichever trial is picked in the end: choosing among trials by the
+    public test split, or by estimates that are among those releases, is post-processing. For a
+    sweep that learns, the difference to its plan is the price of choosing. A baseline without noise
+    has an infinite price, so the releases with noise are also summed up by themselves.
+
+    Args:
+        charges: Lines of its ledger.
+        identity: The content of `sweep.json`.
+        delta: At which epsilon is stated where releases are not pure.
+    """
+    lines = total_of([charges], delta=delta)
+    total = spent_by([[Spending(charges, charges, plan_of(identity))]], delta=delta)
+    return {
+        "releases": lines.releases,
+        "epsilon_releases": lines.epsilon,
+        "epsilon_selection": total.epsilon - lines.epsilon if isfinite(total.epsilon) else 0.0,
+        "epsilon_total": total.epsilon,
+        "delta": total.delta,
+        "epsilon_private": total.epsilon_private,
+        "delta_private": total.delta,
+    }
+
+
+def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -> Account:
+    """Add up what folders have spent.
+
+    Vaults know nothing of each other, and their labels can't be compared in the open: a digest of
+    them is keyed by each vault's own secret. Folders have the same labels, row by row, where their
+    vaults are copies, where secret and digest agree, and, by assumption, where their public data
+    are the same. For all others both sums are given.
+
+    Args:
+        folders: One folder that is named twice counts once.
+        delta: At which epsilon is stated where releases are not pure; the largest of the folders'
+            own if None.
+
+    Raises:
+        ValueError: There is not one folder.
+        StoreUnusable: A copy's store can't be compared with the other's.
+    """
+    every, notes = _copies_marked(list({each.path.resolve(): each for each in folders}.values()))
+    if not every:
+        raise ValueError("no results folder is named; name at least one")
+    at = max(folder.delta for folder in every) if delta is None else delta
+    spent = [
+        Spending(
+            charges=[line.charge for line in folder.lines],
+            new=[line.charge for line in folder.lines if not line.repeats],
+            plan=plan_of(folder.results.identity),
+        )
+        for folder in every
+    ]
+    for folder, each in zip(every, spent, strict=True):
+        if each.learned:
+            plan = each.dearest(delta=at)
+            notes.append(
+                f"{folder.path} is a sweep that learned: earlier results decided what was asked "
+                "next, so the sum of its releases is an outcome, and no guarantee can be read off "
+                "it. It counts as the dearest way that it could have gone, epsilon "
+                f"{plan.epsilon:.4g}" + (f" at delta {plan.delta:g}" if plan.delta else "")
+            )
+    groups = _groups(every)
+    sweeps = [[spent[place] for place in group] for group in groups]
+    # Groups of pure releases hold at any delta, the others at the largest that one of them needs.
+    common = max(spent_by([group], delta=at).delta for group in sweeps)
+    return Account(
+        folders=tuple(every),
+        groups=groups,
+        together=spent_by(sweeps, delta=at),
+        apart=Total().at_least(*(spent_by([group], delta=common or at) for group in sweeps)),
+        notes=tuple(notes),
+    )
+
+
+class Spending(NamedTuple):
+    """One sweep's charges, those of them that are not a copy's, and its plan."""
+
+    charges: Sequence[Charge]
+    new: Sequence[Charge]
+    plan: Total
+
+    @property
+    def learned(self) -> bool:
+        """Whether the plan counts in place of the lines."""
+        return bool(self.new and self.plan.epsilon)
+
+    def dearest(self, *, delta: float) -> Total:
+        """Return the plan, or the lines with noise where these cost more."""
+        lines = total_of([self.charges], delta=delta)
+        if Budget(epsilon=self.plan.epsilon).allows(lines.epsilon_private):
+            return self.plan
+        return Total(epsilon=lines.epsilon_private, delta=max(lines.delta, self.plan.delta))
+
+
+def spent_by(groups: Sequence[Sequence[Spending]], *, delta: float) -> Total:
+    """Return what the worst label has paid to sweeps, if any label of one group may be any other's.
+
+    The plan of a sweep that learned stands for its lines, also where these cost as much: beside
+    other sweeps another way may cost more. The releases of that way are not known afterwards, so
+    its epsilon and its delta are added to those of all others as they are, which is never too
+    little.
+
+    Args:
+        groups: Sweeps on the same labels, whose lines speak of them by the same positions, group
+            by group.
+        delta: At which epsilon is stated where releases are not pure.
+    """
+
+    def lines_of(sweeps: Sequence[Sequence[Spending]]) -> Total:
+        return total_of(
+            [[line for sweep in group for line in sweep.new] for group in sweeps], delta=delta
+        )
+
+    every = [sweep for group in groups for sweep in group]
+    # Before its first release a sweep has learned nothing, and asked for nothing.
+    total = lines_of(groups).at_least(*(sweep.plan for sweep in every if sweep.charges))
+    dearest = [sweep.dearest(delta=delta) for sweep in every if sweep.learned]
+    if not dearest:
+        return total
+    rest = lines_of([[sweep for sweep in group if not sweep.learned] for group in groups])
+    added = sum(each.epsilon for each in dearest)
+    return total.at_least(
+        replace(
+            rest,
+            epsilon=rest.epsilon + added,
+            epsilon_private=rest.epsilon_private + added,
+            delta=rest.delta + sum(each.delta for each in dearest),
+        )
+    )
+
+
+def total_of(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
+    """Return what the worst label has paid, if any label of one group may be any of another.
+
+    Args:
+        groups: Lines that speak of the same labels by the same positions, group by group.
+        delta: At which epsilon is stated where releases are not pure.
+    """
+    charges = [charge for group in groups for charge in group]
+    private = [[charge for charge in group if not charge.hands_out] for group in groups]
+    at = delta_of_total(charges, delta=delta)
+    return Total(
+        releases=len(charges),
+        epsilon=_epsilon(groups, delta=at),
+        delta=at,
+        epsilon_private=_epsilon(private, delta=at),
+        handed_out=len(charges) - sum(map(len, private)),
+    )
+
+
+def _epsilon(groups: Sequence[Sequence[Charge]], *, delta: float) -> float:
+    """Epsilon of the worst of labels that stand for all combinations of histories."""
+    if not any(groups):
+        return 0.0
+    touched = [_histories(group) for group in groups]
+    sizes = [table.shape[1] for table in touched]
+    # Within one group there is nothing to combine.
+    if len(sizes) > 1 and np.prod([float(size) for size in sizes]) > MOST_COMBINATIONS:
+        # Dearer than the truth at worst, never cheaper.
+        num_labels = 1
+        lines = [replace(charge, indices=None) for group in groups for charge in group]
+    else:
+        places = np.indices(sizes).reshape(len(sizes), -1)
+        num_labels = places.shape[1]
+        lines = [
+            replace(charge, indices=np.flatnonzero(row[place]))
+            for group, table, place in zip(groups, touched, places, strict=True)
+            for charge, row in zip(group, table, strict=True)
+        ]
+    return stated(epsilon_at(lines, num_labels=num_labels, delta=delta))
+
+
+def _histories(charges: Sequence[Charge]) -> NDArray[np.bool_]:
+    """Return which lines touched a label, for each history that there is: [lines, histories]."""
+    parts = {
+        charge.indices.tobytes(): charge.indices for charge in charges if charge.indices is not None
+    }
+    size = 1 + max((int(rows.max()) for rows in parts.values()), default=0)
+    group: NDArray[np.intp] = np.zeros(size, dtype=np.intp)
+    for rows in parts.values():
+        group *= 2
+        group[rows] += 1
+        # Numbered anew from 0 without sorting: there may be millions of labels.
+        there = np.bincount(group) > 0
+        group = (np.cumsum(there) - 1)[group]
+    first = np.unique(group, return_index=True)[1]
+    table = np.ones((len(charges), len(first)), dtype=bool)
+    for number, charge in enumerate(charges):
+        if charge.indices is not None:
+            table[number] = np.isin(first, charge.indices)
+    return table
+
+
+def _groups(folders: Sequence[FolderLedger]) -> tuple[tuple[int, ...], ...]:
+    """Return positions of folders that have the same labels, group by group."""
+    marks = [{(name, mark) for name, mark in _marks(folder).items() if mark} for folder in folders]
+    groups: list[list[int]] = []
+    for place, mine in enumerate(marks):
+        own = [group for group in groups if any(mine & marks[other] for other in group)]
+        groups = [group for group in groups if group not in own]
+        groups.append([*(other for group in own for other in group), place])
+    return tuple(sorted(tuple(sorted(group)) for group in groups))
+
+
+def _marks(folder: FolderLedger) -> Mapping[str, str]:
+    """Return facts of a folder, each of which is shared only by folders of the same labels."""
+    labels = "" if folder.kept is None else folder.kept.labels
+    return {"vault": folder.vault, "labels": labels, "public data": folder.fingerprint}
+
+
+def _copies_marked(folders: Sequence[FolderLedger]) -> tuple[list[FolderLedger], list[str]]:
+    """Mark lines that a copy of a vault has from before it was copied: those are one release."""
+    done: list[FolderLedger] = []
+    notes = []
+    for folder in folders:
+        copied, origin = 0, ""
+        for earlier in done:
+            if folder.vault and earlier.vault == folder.vault:
+                shared = _common(earlier, folder)
+                if shared >= copied:
+                    copied, origin = shared, str(earlier.path)
+        if origin:
+            notes.append(
+                f"{folder.path} and {origin} hold copies of one vault. The first {copied} lines "
+                "are the same releases and count once. Two copies draw the same release with "
+                "different noise: later releases of each count for themselves"
+            )
+        lines = tuple(
+            replace(line, repeats=origin if line.number <= copied else "") for line in folder.lines
+        )
+        done.append(replace(folder, lines=lines))
+    return done, notes
+
+
+def _common(one: FolderLedger, other: FolderLedger) -> int:
+    """Return how many lines both have from before one was copied from the other."""
+    assert one.kept is not None and other.kept is not None
+    mine, theirs = one.kept.contents(), other.kept.contents()
+    shared = 0
+    for ours, yours in zip(one.lines, other.lines, strict=False):
+        key = ours.charge.key
+        same = ours.made == yours.made and key == yours.charge.key
+        if not same or mine.get(key) != theirs.get(key):
+            break
+        shared += 1
+    return shared

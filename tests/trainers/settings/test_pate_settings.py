@@ -1,0 +1,73 @@
+"""PATE's settings: noise that costs the epsilon that is asked for, whatever else is given."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.platform.sweep.configuration import (
+    TrialConfig,
+    flatten,
+    with_calibration,
+    with_changes,
+)
+from labeldp.trainers.settings.methods import PriorSettings, PriorSource
+from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
+
+BASE = PateConfig(ensemble=EnsembleConfig(teachers=800, queries=1000), answers=300)
+
+
+def paid(settings: PateConfig, *, num_classes: int = 10) -> float:
+    """What the ledger charges a trial, all of its releases together."""
+    chain = settings.planned_charge(num_classes=num_classes, seed=0).chain()
+    return epsilon_of_prices(chain, delta=delta_of_total(chain, delta=settings.delta))
+
+
+@pytest.mark.parametrize("aggregator", AggregatorKind)
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 6.0])
+def test_a_trial_costs_the_epsilon_that_is_asked_for(
+    aggregator: AggregatorKind, epsilon: float
+) -> None:
+    asked = replace(BASE, aggregator=aggregator, epsilon=epsilon)
+    assert paid(asked) == pytest.approx(epsilon, rel=1e-6) and paid(asked) <= epsilon
+    written = asked.calibrated()
+    assert written.sigma2 is not None and written.calibrated() == written
+    assert written.planned_charge(num_classes=10, seed=0) == asked.planned_charge(
+        num_classes=10, seed=0
+    )
+
+
+@pytest.mark.parametrize("source", [PriorSource.CLUSTERS, PriorSource.MOMENTS])
+@pytest.mark.parametrize("num_classes", [2, 10, 100])
+def test_the_prior_is_paid_out_of_it(source: PriorSource, num_classes: int) -> None:
+    asked = replace(BASE, epsilon=1.0, prior=PriorSettings(source=source))
+    assert paid(asked, num_classes=num_classes) == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "given", [{"sigma1": 800.0}, {"sigma2": 100.0}, {"threshold": 200.0}, {"delta": 1e-7}]
+)
+def test_what_is_given_stays_and_the_rest_is_calibrated(given: dict[str, Any]) -> None:
+    found = replace(BASE, epsilon=2.0, **given).calibrated()
+    assert {name: getattr(found, name) for name in given} == given
+    assert paid(found) == pytest.approx(2.0, rel=1e-6)
+
+
+def test_noise_that_costs_another_epsilon_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"with sigma2=20 300 answers .* cost .* whatever sigma1"):
+        replace(BASE, epsilon=1.0, sigma2=20.0).calibrated()
+    both = replace(BASE, sigma1=400.0, sigma2=100.0)
+    assert both.calibrated().epsilon is None and both.publishes
+    with pytest.raises(ValueError, match="set epsilon or sigma1, sigma2, and not both"):
+        replace(both, epsilon=5.0).calibrated()
+    with pytest.raises(ValueError, match="publish_cost is True and epsilon is 1"):
+        replace(BASE, epsilon=1.0, publish_cost=True).calibrated()
+
+
+def test_a_record_holds_the_noise_and_leads_to_the_same_trial() -> None:
+    asked = with_calibration(with_changes(TrialConfig(), {"method": "pate", "trainer.epsilon": 2}))
+    told = {key: value for key, value in flatten(asked).items() if key.startswith("trainer.")}
+    assert told["trainer.sigma1"] > 0 and told["trainer.sigma2"] > 0
+    again = with_changes(TrialConfig(), {"method": "pate", **told})
+    assert with_calibration(again) == asked
