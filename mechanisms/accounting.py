@@ -54,13 +54,9 @@ class PureEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponseEvent(PureEvent):
-    """K-ary randomized response: an epsilon-DP answer of which the whole trade-off is known.
+    """K-ary randomized response: an epsilon-DP answer whose whole trade-off curve is known.
 
     It is priced as any epsilon-DP answer; audits may hold it to its own curve.
-
-    Attributes:
-        epsilon: Of the answer.
-        num_classes: K, at least 2.
     """
 
     num_classes: int
@@ -82,15 +78,10 @@ class GaussianEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class RenyiEvent:
-    """Anything whose Renyi divergence is bounded on a grid of orders (PATE's answers).
+    """Anything whose Renyi divergence is bounded on a grid of orders (PATE's answers)."""
 
-    Attributes:
-        orders: Orders above 1, ascending.
-        rdp: The bound at each order, not negative, `inf` where there is none.
-    """
-
-    orders: tuple[float, ...]
-    rdp: tuple[float, ...]
+    orders: tuple[float, ...]  # orders above 1, ascending
+    rdp: tuple[float, ...]  # the bound at each order, not negative, `inf` where there is none
 
     def __post_init__(self) -> None:
         _check_curve(np.asarray(self.orders), np.asarray(self.rdp))
@@ -100,12 +91,8 @@ class RenyiEvent:
 class DecisionEvent(GaussianEvent):
     """Decisions made of Gaussian counts: never more than the Gaussian, and less by this curve.
 
-    Both bounds hold at once. Whoever knows nothing of the curve may take the Gaussian.
-
-    Attributes:
-        noise_multiplier: Of the Gaussian that releasing the counts would be.
-        orders: Orders above 1, ascending.
-        rdp: Bound on the decisions' Renyi divergence at each order (docs/decision_accounting.md).
+    Both bounds hold at once; `noise_multiplier` is that of releasing the counts, `rdp` bounds the
+    decisions' Renyi divergence at each of `orders` (docs/decision_accounting.md).
     """
 
     orders: tuple[float, ...] = field(repr=False)

@@ -49,13 +49,9 @@ _TWO_SIDED = 1.959964
 
 @dataclass(frozen=True, kw_only=True)
 class _OfPredictions:
-    """An epsilon-DP answer about predictions and secret labels.
+    """An epsilon-DP answer about predictions and secret labels."""
 
-    Attributes:
-        epsilon: Privacy loss per label, finite and above 0.
-    """
-
-    epsilon: float
+    epsilon: float  # privacy loss per label, finite and above 0
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon)
@@ -237,18 +233,12 @@ class BestOf:
     Choosing is post-processing of estimates that are paid for: nothing if they are from one
     release, k counts if each has a count of its own (`MostCorrect` costs less where only the winner
     is needed).
-
-    Attributes:
-        place: Of the winner.
-        estimate: Its estimate, which is too high on average for having won.
-        low: Lower end of an interval for its accuracy that is corrected for the choice.
-        high: Upper end.
     """
 
-    place: int
-    estimate: AccuracyEstimate
-    low: float
-    high: float
+    place: int  # of the winner
+    estimate: AccuracyEstimate  # its estimate, which is too high on average for having won
+    low: float  # lower end of an interval for its accuracy that is corrected for the choice
+    high: float  # upper end
 
     @classmethod
     def among(cls, estimates: Sequence[AccuracyEstimate], *, confidence: float = 0.95) -> "BestOf":

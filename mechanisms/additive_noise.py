@@ -90,15 +90,10 @@ class LaplaceNoise(PurePerLabel):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianNoise(PerLabel):
-    """One-hot labels plus Gaussian noise in every coordinate: (epsilon, delta)-DP.
+    """One-hot labels plus Gaussian noise in every coordinate: (epsilon, delta)-DP."""
 
-    Attributes:
-        noise_std: Standard deviation per coordinate, finite and above 0.
-        num_classes: K, at least 2.
-    """
-
-    noise_std: float
-    num_classes: int
+    noise_std: float  # standard deviation per coordinate, finite and above 0
+    num_classes: int  # K, at least 2
 
     failure_probability: ClassVar[float] = 0.0
 
@@ -122,7 +117,7 @@ class GaussianNoise(PerLabel):
         return GaussianFamily()
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
-        """Draw the noisy one-hot vectors, once; arguments and result as `LaplaceNoise.release`."""
+        """Draw the noisy one-hot vectors of labels [N], once: float64 [N, K]."""
         exact = _one_hot(labels, self.num_classes)
         rng = as_noise_generator(generator)
         if isinstance(rng, SecureGenerator):

@@ -82,15 +82,10 @@ class PerLabel:
 
 @dataclass(frozen=True, kw_only=True)
 class PurePerLabel(PerLabel):
-    """Base class of those that are epsilon-DP on K labels.
+    """Base class of those that are epsilon-DP on K labels."""
 
-    Attributes:
-        epsilon: Privacy loss per label, finite and above 0.
-        num_classes: K, at least 2.
-    """
-
-    epsilon: float
-    num_classes: int
+    epsilon: float  # privacy loss per label, finite and above 0
+    num_classes: int  # K, at least 2
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon)
@@ -154,13 +149,9 @@ def mean_error(channel: Channel, surest: Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianChannel:
-    """Gaussian noise; L is normal with mean mu^2 / 2 and standard deviation mu.
+    """Gaussian noise; L is normal with mean mu^2 / 2 and standard deviation mu."""
 
-    Attributes:
-        separation: mu, distance of two labels' means over the noise's standard deviation.
-    """
-
-    separation: float
+    separation: float  # mu, distance of two labels' means over the noise's standard deviation
     largest: float = math.inf
 
     def right_beyond(self, threshold: Floats) -> Floats:
@@ -201,12 +192,9 @@ class LaplaceChannel:
     Two entries differ between two labels. Each has a ratio of a = epsilon / 2 with chance 1/2, of
     -a with chance e^-a / 2, and density e^(-(a - l) / 2) / 4 between; L is the sum of two, in
     closed form.
-
-    Attributes:
-        largest: epsilon.
     """
 
-    largest: float
+    largest: float  # epsilon
 
     def right_beyond(self, threshold: Floats) -> Floats:
         """Return P(L >= q): 1/4 at epsilon, half e^(-epsilon / 2) at 0, a density between."""
@@ -239,15 +227,10 @@ class LaplaceFamily:
 
 @dataclass(frozen=True, kw_only=True)
 class ThreePointChannel:
-    """A release that favors one of the two labels with full strength, or neither.
+    """A release that favors one of the two labels with full strength, or neither."""
 
-    Attributes:
-        largest: epsilon, the only |L| above 0.
-        informative: P(L is not 0).
-    """
-
-    largest: float
-    informative: float
+    largest: float  # epsilon, the only |L| above 0
+    informative: float  # P(L is not 0)
 
     def right_beyond(self, threshold: Floats) -> Floats:
         """Return P(L >= q), at 0 with the releases that favor neither."""
@@ -267,13 +250,9 @@ class ThreePointChannel:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponseFamily:
-    """Randomized response on K classes; strength is epsilon.
+    """Randomized response on K classes; strength is epsilon."""
 
-    Attributes:
-        num_classes: K, at least 2.
-    """
-
-    num_classes: int
+    num_classes: int  # K, at least 2
     strongest: float = 80.0
 
     def __post_init__(self) -> None:

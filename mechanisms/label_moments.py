@@ -44,14 +44,10 @@ class LabelMoments(DrawnExactly):
 
     A substituted label moves the sums by its row of the weights twice, once away and once back
     in: by sqrt(2) at most in L2, since no row is longer than 1.
-
-    Attributes:
-        noise_std: Standard deviation of the noise in every sum, finite and above 0.
-        num_classes: K, at least 2.
     """
 
-    noise_std: float
-    num_classes: int
+    noise_std: float  # standard deviation of the noise in every sum, finite and above 0
+    num_classes: int  # K, at least 2
 
     failure_probability: ClassVar[float] = 0.0
 

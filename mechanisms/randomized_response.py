@@ -131,13 +131,9 @@ class RandomizedResponse(PurePerLabel):
 
 @dataclass(frozen=True, kw_only=True)
 class NoNoise(PerLabel):
-    """The labels themselves: a baseline without any privacy, priced at epsilon = infinity.
+    """The labels themselves: a baseline without any privacy, priced at epsilon = infinity."""
 
-    Attributes:
-        num_classes: K, at least 2.
-    """
-
-    num_classes: int
+    num_classes: int  # K, at least 2
 
     failure_probability: ClassVar[float] = 0.0
 

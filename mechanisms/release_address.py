@@ -41,10 +41,8 @@ _OTHERWISE = {"name": "title", "noise": "added_noise"}
 def describe(mechanism: object, noise: NoiseSource) -> dict[str, Any]:
     """Return name and parameters of a mechanism and of its noise, as the ledger records them.
 
-    Raises:
-        TypeError: The mechanism is not a dataclass, so that its parameters can't be told, has the
-            name of one of labeldp's own, or a field `name` or `noise`, which the description has
-            another meaning for.
+    A mechanism that is not a dataclass, has the name of one of labeldp's own, or a field `name` or
+    `noise` is refused: its parameters could not be recorded without doubt.
     """
     _refuse_namesake(type(mechanism))
     return {
@@ -62,11 +60,8 @@ def address(
 ) -> str:
     """Return the address of a release, 32 hexadecimal digits.
 
-    Args:
-        private_digest: Keyed digest of the labels or votes.
-        description: As `describe` returns it.
-        indices: The labels that it is of [M], None for all of them.
-        public: The mechanism's public inputs.
+    `private_digest` is a keyed digest of the labels or votes, `indices` the labels that it is of
+    [M], None for all of them, and `public` the mechanism's public inputs.
     """
     parts = {
         "private": private_digest,
@@ -78,11 +73,7 @@ def address(
 
 
 def array_digest(values: NDArray[Any]) -> str:
-    """Return a digest of an array's type, shape and content.
-
-    Raises:
-        TypeError: An array of objects or of records, whose bytes don't say what is in it.
-    """
+    """Return a digest of an array's type, shape and content."""
     if values.dtype.hasobject or values.dtype.names is not None:
         raise TypeError(
             f"an input is an array of type {values.dtype}, whose bytes don't tell its content, so "
@@ -179,18 +170,15 @@ def _is_a(value: Any, hint: Any) -> bool:
 
 
 def kind_of_described(noise: object) -> NoiseKind:
-    """Return the kind of a source of noise by what a ledger says of it.
+    """Return the kind of a source of noise from its description in a ledger.
 
-    What is not known for the operating system's entropy is taken for what can be repeated: another
-    name, other fields, or nothing at all.
+    Anything but the operating system's entropy counts as repeatable: another name, other fields, or
+    nothing at all.
 
     >>> kind_of_described({"name": "OsEntropy", "draw": 0})
     <NoiseKind.PLAIN: 'plain'>
     >>> kind_of_described({"name": "OsEntropy", "draw": 0, "seed": 7}), kind_of_described(None)
     (<NoiseKind.SEEDED: 'seeded'>, <NoiseKind.SEEDED: 'seeded'>)
-
-    Args:
-        noise: Name and parameters, as `release_address.describe` has them.
     """
     if not isinstance(noise, Mapping):
         return NoiseKind.SEEDED

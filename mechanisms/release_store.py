@@ -70,11 +70,7 @@ class Charge:
         return hands_out_labels(self.event)
 
     def is_beyond(self, training: int) -> bool:
-        """Whether it is of held-out labels alone, which come after those to train on.
-
-        Args:
-            training: N, how many labels there are to train on.
-        """
+        """Whether it is of held-out labels alone, which come after the N labels to train on."""
         _validate.whole(training=training)
         return self.indices is not None and bool((self.indices >= training).all())
 
@@ -95,15 +91,9 @@ class ReleaseStore(Protocol):
         """Return every charge so far, in order."""
 
     def record(self, charge: Charge, values: NDArray[Any], *, lines: int) -> bool:
-        """Keep a charge and what it paid for, atomically.
+        """Keep a charge and its release atomically; False, and nothing kept, if others came first.
 
-        Args:
-            charge: The ledger's next line.
-            values: What it paid for.
-            lines: How many lines the ledger had when this one was found affordable.
-
-        Returns:
-            Whether it was kept: not if the ledger has another number of lines by now.
+        `lines` is the number of lines that the ledger had when this charge was found affordable.
         """
 
 

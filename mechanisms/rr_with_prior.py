@@ -55,13 +55,9 @@ def tempered(logits: AnyArray, *, temperature: float) -> AnyArray:
 
 @dataclass(frozen=True, kw_only=True)
 class RRWithPrior:
-    """Randomized response on the likeliest classes under a public prior: pure epsilon-DP.
+    """Randomized response on the likeliest classes under a public prior: pure epsilon-DP."""
 
-    Attributes:
-        epsilon: Privacy loss per label, finite and above 0.
-    """
-
-    epsilon: float
+    epsilon: float  # privacy loss per label, finite and above 0
 
     failure_probability: ClassVar[float] = 0.0
 

@@ -112,16 +112,10 @@ def exponential_coins(
 ) -> Mask:
     """Toss coins that come up with probability e^(-p x) [M], exactly.
 
-    Uniform numbers are drawn as long as each is below the one before, x being the first, and a coin
-    of probability p comes up beside it. n of them do with probability p^n x^n / n!, so that the
-    number of those is even with probability 1 - p x + (p x)^2 / 2! - ... = e^(-p x).
-
-    Args:
-        size: M.
-        generator: Where digits come from.
-        start: The numbers x; 1 if not given.
-        thinned: Tosses the coins of probability p, for the numbers at these indices of 0..M-1;
-            they always come up if it is not given.
+    Uniform numbers are drawn as long as each is below the one before, x being the first (`start`; 1
+    if not given), and a coin of probability p comes up beside it (`thinned` tosses those of the
+    numbers at some indices; always up if not given). n of them do with probability p^n x^n / n!, so
+    that the number of those is even with probability 1 - p x + (p x)^2 / 2! - ... = e^(-p x).
     """
     even = np.ones(size, dtype=np.bool_)
     active: Indices = np.arange(size)
@@ -141,17 +135,11 @@ def exponential_coins(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RealNoise:
-    """N real numbers, as far as their digits are known: a sign, a whole part and a fraction.
+    """N real numbers, as far as their digits are known: a sign, a whole part and a fraction."""
 
-    Attributes:
-        negative: [N].
-        whole: [N].
-        fraction: [N].
-    """
-
-    negative: Mask
-    whole: Labels
-    fraction: Digits
+    negative: Mask  # [N]
+    whole: Labels  # [N]
+    fraction: Digits  # [N]
 
     def nearly(self) -> tuple[Floats, Floats]:
         """Return the numbers in double precision, and how far off they may be [N] each.

@@ -65,14 +65,10 @@ class Selection:
     4. The number of trials was drawn by `draw_trials`, and stays secret.
 
     Otherwise every trial has to be charged.
-
-    Attributes:
-        mean_trials: At least 1.
-        distribution: Of the number of trials.
     """
 
-    mean_trials: float
-    distribution: TrialDistribution
+    mean_trials: float  # at least 1
+    distribution: TrialDistribution  # of the number of trials
 
     def __post_init__(self) -> None:
         _validate.positive(mean_trials=self.mean_trials)
@@ -80,9 +76,10 @@ class Selection:
             raise ValueError(
                 f"mean_trials is {self.mean_trials}; a sweep has at least 1 trial on average"
             )
-        if self.distribution not in list(TrialDistribution):
-            known = ", ".join(TrialDistribution)
-            raise ValueError(f"distribution is {self.distribution!r}; it must be one of {known}")
+        if not isinstance(self.distribution, TrialDistribution):
+            raise ValueError(
+                f"distribution is {self.distribution!r}; it must be a TrialDistribution"
+            )
 
     def epsilon(
         self,
@@ -179,21 +176,16 @@ def selection_price(
 ) -> SelectionPrice:
     """Price of the best of a random number of trials, under the preconditions of `Selection`.
 
-    Args:
-        epsilon: Of one trial, which is epsilon-DP (or (epsilon, trial_delta)-DP, see below).
-        mean_trials: Mean number of trials, at least 1.
-        distribution: geometric, logarithmic or poisson.
-        delta: At which the answer is wanted; above 0 the Renyi curve may give a smaller epsilon.
-        trial_delta: Of one trial, where it is not pure. Then each of the trials fails to be
-            epsilon-DP with this probability, one of them with at most mean_trials times as much,
-            which `delta` has to cover.
+    One trial is (epsilon, trial_delta)-DP. Each of the trials then fails to be epsilon-DP with the
+    probability trial_delta, one of them with at most mean_trials times as much, which `delta` has
+    to cover. At a delta above 0 the Renyi curve may give a smaller epsilon.
     """
     _validate.positive(epsilon=epsilon)
     _validate.non_negative(delta=delta, trial_delta=trial_delta)
-    selection = Selection(
-        mean_trials=mean_trials,
-        distribution=distribution,  # type: ignore[arg-type]  # checked there
-    )
+    if distribution not in list(TrialDistribution):
+        known = ", ".join(TrialDistribution)
+        raise ValueError(f"distribution is {distribution!r}; it must be one of {known}")
+    selection = Selection(mean_trials=mean_trials, distribution=TrialDistribution(distribution))
     failing = mean_trials * trial_delta
     if failing > delta:
         raise ValueError(

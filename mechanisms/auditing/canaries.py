@@ -66,14 +66,9 @@ class Canaries:
         """Draw mislabeled examples as the published attack does, bit for bit.
 
         NumPy's legacy generator picks the positions without replacement, then, in the order of the
-        draw, one of the K - 1 wrong labels of each, all equally likely.
-
-        Args:
-            labels: True labels of the training set [n].
-            num_classes: K, at least 2.
-            num_canaries: M.
-            seed: Seed of the draw, 0 to 2**32 - 1. It is no privacy noise, but who knows it and the
-                true labels knows the canaries' labels: an attacker must not.
+        draw, one of the K - 1 wrong labels of each, all equally likely. The seed (below 2**32) is
+        not privacy noise, but with the true labels it reveals the canaries' labels: an attacker
+        must not know it.
         """
         true_labels = _check_draw(labels, num_classes, num_canaries)
         generator = _legacy_generator(seed)
@@ -159,14 +154,8 @@ class CoinCanaries:
     ) -> "CoinCanaries":
         """Draw examples, two candidate labels for each, and the coins between them.
 
-        With three classes or more the true label is no candidate: a model that has learned the task
-        then has no reason of its own to prefer either.
-
-        Args:
-            labels: True labels of the training set [n].
-            num_classes: K, at least 2.
-            num_canaries: M.
-            generator: Source of positions, candidates and coins.
+        With three classes or more the true label is not a candidate: a model that has learned the
+        task then has no reason of its own to prefer either.
         """
         true_labels = _check_draw(labels, num_classes, num_canaries)
         positions = generator.choice(true_labels.size, num_canaries, replace=False)

@@ -83,13 +83,10 @@ class MemorizationAudit:
 def memorization_interval(
     confidences: Array, canary_labels: Array, true_labels: Array, confidence: float = 0.95
 ) -> MemorizationAudit:
-    """Audit a model by its confidences on its canaries.
+    """Audit a model by its probabilities on the canaries [N, K], K at least 3.
 
-    Args:
-        confidences: The model's probabilities on the canaries [N, K], K at least 3.
-        canary_labels: The wrong labels that it was trained on [N].
-        true_labels: The labels that they replaced [N].
-        confidence: Of each end of an interval.
+    `canary_labels` [N] are the wrong labels that it was trained on, `true_labels` [N] those that
+    they replaced; `confidence` is of each end of an interval.
     """
     rows = _validate.probabilities(confidences, name="confidences")
     size, num_classes = rows.shape
@@ -122,10 +119,8 @@ def memorization_interval_from_pairs(
 ) -> MemorizationAudit:
     """As `memorization_interval`, for confidences that are sorted already.
 
-    Args:
-        own: Confidence in each canary's own label [N].
-        others: Confidences in the other wrong labels [N, K - 2].
-        confidence: Of each end of an interval.
+    `own` are confidences in each canary's own label [N], `others` those in the other wrong labels
+    [N, K - 2].
     """
     if own.ndim != 1 or others.ndim != 2 or len(own) != len(others) or others.shape[1] == 0:
         raise ValueError(

@@ -37,23 +37,14 @@ _LEAST = np.finfo(np.float64).tiny
 
 @dataclass(frozen=True, kw_only=True)
 class ObservationalAudit:
-    """What a model proves about its epsilon, if the proxy is as good as is said.
+    """What a model proves about its epsilon, if the proxy is as good as is said."""
 
-    Attributes:
-        epsilon_low: Epsilon (at delta 0) is at least this; the slack is taken off already.
-        slack: 2 tau, what the proxy's error may explain.
-        ceiling: What as many examples could have proven at most, less the slack.
-        guesses: How many labels were guessed, in the best try.
-        correct: How many of them rightly.
-        examples: Those whose two labels differ.
-    """
-
-    epsilon_low: float
-    slack: float
-    ceiling: float
-    guesses: int
-    correct: int
-    examples: int
+    epsilon_low: float  # epsilon (at delta 0) is at least this; the slack is taken off already
+    slack: float  # 2 tau, what the proxy's error may explain
+    ceiling: float  # what as many examples could have proven at most, less the slack
+    guesses: int  # how many labels were guessed, in the best try
+    correct: int  # how many of them rightly
+    examples: int  # those whose two labels differ
 
 
 def observational_audit(
@@ -110,7 +101,6 @@ def observational_audit(
 def _checked(
     confidences: Array, labels: Array, proxy: Array
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Refuse what is no audit's input; returns both tables of probabilities and the labels."""
     rows = _validate.probabilities(confidences, name="confidences")
     chances = _validate.probabilities(proxy, name="proxy", num_classes=rows.shape[1])
     true = _validate.labels(labels, num_classes=rows.shape[1], name="labels", secret=True)

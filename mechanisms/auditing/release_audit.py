@@ -46,23 +46,14 @@ GUESSED = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseAudit:
-    """A release's proof about its epsilon.
+    """A release's proof about its epsilon."""
 
-    Attributes:
-        epsilon_low: Epsilon is at least this, whatever the mechanism (`one_run`).
-        epsilon_tight: ... if it is of the family that it claims (`tight_one_run`).
-        ceiling: `epsilon_tight` if all guesses had been right.
-        guesses: How many coins were guessed.
-        correct: How many of them rightly.
-        canaries: M.
-    """
-
-    epsilon_low: float
-    epsilon_tight: float
-    ceiling: float
-    guesses: int
-    correct: int
-    canaries: int
+    epsilon_low: float  # epsilon is at least this, whatever the mechanism (`one_run`)
+    epsilon_tight: float  # ... if it is of the family that it claims (`tight_one_run`)
+    ceiling: float  # `epsilon_tight` if all guesses had been right
+    guesses: int  # how many coins were guessed
+    correct: int  # how many of them rightly
+    canaries: int  # M
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +69,7 @@ def ratio_scores(
 ) -> NDArray[np.float64]:
     """Log-likelihood of the first candidate minus that of the second [M], by the mechanism.
 
-    Args:
-        values: The release of the canaries, [M] or [M, K].
-        mechanism: It drew them.
-        candidates: The two labels of each [M, 2].
+    From its release of the canaries, [M] or [M, K], and the two labels of each [M, 2].
     """
     exact = values if np.issubdtype(values.dtype, np.integer) else values.astype(np.float64)
     likelihoods = mechanism.log_likelihood(exact)
@@ -100,12 +88,9 @@ def audit_release(
 ) -> ReleaseAudit:
     """Audit a release by its own likelihood ratio, on canaries that were in it.
 
-    Args:
-        values: The release of the canaries, in their order, [M] or [M, K].
-        mechanism: It drew them.
-        coins: The canaries.
-        delta: At which epsilon is stated, in [0, 1); above 0 for Gaussian noise.
-        confidence: Each bound exceeds the true epsilon with probability at most 1 - confidence.
+    `values` are the release of the canaries, in their order, [M] or [M, K]. Epsilon is stated at
+    `delta`, which is above 0 for Gaussian noise; each bound exceeds the true epsilon with
+    probability at most 1 - confidence.
     """
     if len(values) != coins.coins.size:
         raise ValueError(
@@ -146,15 +131,9 @@ def audit_moments(
 ) -> MomentsAudit:
     """Release moments of made-up labels, each in a direction of its own, and audit the release.
 
-    **It audits the mechanism as it is written, not a model and not a data set**: that the noise
-    that is drawn is the noise that is charged, as far as the canaries can show.
-
-    Args:
-        mechanism: With the noise to audit.
-        canaries: M; the weights are an M x M matrix.
-        delta: At which epsilons are stated, in (0, 1).
-        generator: Of labels, coins and the noise itself.
-        confidence: Of each bound by itself.
+    The weights are an M x M matrix, M canaries. **It audits the mechanism as it is written, not a
+    model and not a data set**: that the noise that is drawn is the noise that is charged, as far as
+    the canaries can show.
     """
     _validate.whole(minimum=2, canaries=canaries)
     _validate.between(0, 1, delta=delta)

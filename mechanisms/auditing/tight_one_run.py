@@ -77,15 +77,9 @@ def tight_lower_bound(
 ) -> float:
     """Largest epsilon at `delta` of the family that the guesses refute; 0 where they refute none.
 
-    Args:
-        canaries: M, canaries in the run, guessed or not.
-        guesses: R, how many coins were guessed.
-        correct: How many of the guesses are right.
-        family: What noise the labels had, but for its strength.
-        guesses_fixed: Whether R was fixed without looking at the outputs. Required for Gaussian
-            noise.
-        delta: At which epsilon is stated, in [0, 1); above 0 for Gaussian noise.
-        confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
+    Of M `canaries` R were guessed, `correct` of them rightly; `guesses_fixed` says that R was fixed
+    without looking at the outputs, which Gaussian noise requires, as a delta above 0. The bound
+    exceeds the true epsilon with probability at most 1 - confidence.
     """
     check_counts(canaries, guesses, correct, confidence)
     strongest = family.channel(family.strongest)
@@ -127,13 +121,8 @@ def best_tight_bound(
 ) -> float:
     """Largest of the bounds of several numbers of guesses, each of which pays for the choice.
 
-    Args:
-        tries: Guesses and how many of them are right, for each number that was tried; the numbers
-            fixed without looking at the outputs.
-        canaries: M.
-        family: As in `tight_lower_bound`, and so the others.
-        delta: At which epsilon is stated.
-        confidence: Of the best bound; the error is divided among the tries (Bonferroni).
+    `tries` are guesses and how many of them are right, the numbers fixed without looking at the
+    outputs; the error 1 - confidence is divided among them (Bonferroni).
     """
     counts = list(tries)
     each = 1 - (1 - confidence) / max(1, len(counts))
@@ -157,14 +146,9 @@ def best_tight_bound(
 def chance_of_errors(
     channel: Channel, *, canaries: int, guesses: int, errors: int, guesses_fixed: bool
 ) -> float:
-    """P[T <= u]: how likely the best attacker makes at most so many errors, or an upper bound.
+    """P[T <= u]: how likely the best attacker makes at most u `errors`, or an upper bound.
 
-    Args:
-        channel: One label's way out.
-        canaries: M.
-        guesses: R; if it was fixed, the surest of the M are guessed.
-        errors: u.
-        guesses_fixed: Whether R was fixed without looking at the outputs; if not, an upper bound.
+    If R was fixed, the surest R of the M canaries are guessed; if not, this is an upper bound.
     """
     _validate.whole(errors=errors)
     if not guesses_fixed:
@@ -194,13 +178,9 @@ class PureCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponseCurve:
-    """K-class randomized response.
+    """K-class randomized response."""
 
-    Attributes:
-        num_classes: K, at least 2.
-    """
-
-    num_classes: int
+    num_classes: int  # K, at least 2
 
     def __post_init__(self) -> None:
         _validate.whole(minimum=2, num_classes=self.num_classes)
@@ -218,13 +198,9 @@ class RandomizedResponseCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianCurve:
-    """The Gaussian mechanism, once or composed; its epsilon is stated at `delta`.
+    """The Gaussian mechanism, once or composed; its epsilon is stated at `delta`."""
 
-    Attributes:
-        delta: In (0, 1).
-    """
-
-    delta: float
+    delta: float  # in (0, 1)
 
     def __post_init__(self) -> None:
         _validate.between(0, 1, delta=self.delta)
@@ -250,12 +226,8 @@ def f_dp_lower_bound(
 ) -> float:
     """Largest epsilon of the family `curve` that the guesses refute; 0 where they refute none.
 
-    Args:
-        canaries: M, canaries in the run, guessed or not.
-        guesses: R, how many coins were guessed; fixed without looking at the outputs.
-        correct: How many of the guesses are right.
-        curve: The family.
-        confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
+    Of M `canaries` R were guessed, fixed without looking at the outputs, `correct` of them rightly.
+    The bound exceeds the true epsilon with probability at most 1 - confidence.
     """
     check_counts(canaries, guesses, correct, confidence)
 

@@ -36,21 +36,13 @@ from labeldp.trainers.settings.pate import VOTES_VERSION, EnsembleConfig
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleFile:
-    """Where an ensemble's votes are kept, and the header of the file.
+    """Where an ensemble's votes are kept, and the header of the file."""
 
-    Attributes:
-        path: The journal.
-        key: Hash of all that decides the votes.
-        teachers: T.
-        queries: Q.
-        classes: K.
-    """
-
-    path: Path
-    key: str
-    teachers: int
-    queries: int
-    classes: int
+    path: Path  # the journal
+    key: str  # hash of all that decides the votes
+    teachers: int  # T
+    queries: int  # Q
+    classes: int  # K
 
     def journal(self) -> VoteJournal:
         """Open it."""
@@ -95,13 +87,9 @@ class AnswerDesk:
     ) -> None:
         """Open the desk beside the vault.
 
-        Args:
-            vault: Charges answers.
-            labels: True labels with canaries [N], which teachers learn from.
-            truth: True labels without them [N], which answers are compared with.
-            folder: Where votes are kept.
-            fingerprint: Of the public features.
-            rows: Which of the vault's labels these are [N]; all of them if not given.
+        Teachers learn from `labels`, which hold canaries [N]; answers are compared with the `truth`
+        [N]. Votes are kept in `folder`, under the `fingerprint` of the public features; `rows` says
+        which of the vault's labels these are [N], all of them if not given.
         """
         self._vault, self._labels, self._truth, self._rows = vault, labels, truth, rows
         self._fingerprint = fingerprint
@@ -143,18 +131,13 @@ class AnswerDesk:
     ) -> DeskAnswers:
         """Answer queries, charge for the answers, and publish their cost where that is wanted.
 
-        Args:
-            ensemble: The teachers.
-            requests: Rounds of the same run so far, over consecutive queries; those that were
-                answered before are read again, for free, so that figures speak of the whole run.
-            student_scores: For an interactive round [Q, K].
-            delta: At which costs are stated.
-            publish_cost: Release a bound on the cost too, where one is proven.
-            noise: Where noise comes from.
+        `requests` are the rounds of the same run so far, over consecutive queries; those that were
+        answered before are read again, for free, so that figures speak of the whole run. An
+        interactive round takes `student_scores` [Q, K]. `publish_cost` releases a bound on the cost
+        too, where one is proven: for one round only.
 
         Raises:
             BudgetExceeded: The charge would take a label over the budget.
-            ValueError: The cost of several rounds is to be published, for which nothing is proven.
             VoteStoreUnusable: Teachers have not voted yet.
         """
         if publish_cost and len(requests) != 1:

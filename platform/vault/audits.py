@@ -119,17 +119,11 @@ class AuditFindings:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlantedCanaries:
-    """The canaries of a sweep and the truth about them; it never leaves the vault's home.
+    """The canaries of a sweep and the truth about them; it never leaves the vault's home."""
 
-    Attributes:
-        mislabeled: For the memorization attack; None if it is off.
-        coins: For the one-run audit, on other examples; None if it is off.
-        num_classes: K.
-    """
-
-    mislabeled: Canaries | None
-    coins: CoinCanaries | None
-    num_classes: int
+    mislabeled: Canaries | None  # for the memorization attack; None if it is off
+    coins: CoinCanaries | None  # for the one-run audit, on other examples; None if it is off
+    num_classes: int  # K
 
     @classmethod
     def draw(
@@ -140,14 +134,10 @@ class PlantedCanaries:
         settings: AuditSettings,
         secret: bytes,
     ) -> "PlantedCanaries":
-        """Draw both kinds.
+        """Draw both kinds among the true labels [N].
 
-        Args:
-            labels: True labels [N].
-            num_classes: K.
-            settings: How many, and which block; missing numbers are settled.
-            secret: Decides the coins and their examples: the same secret, the same coins. Anyone
-                with the secret knows the coins.
+        The secret decides the coins and their examples: anyone with the secret knows the coins.
+        Numbers that the settings leave open are settled by the labels.
         """
         settings = settings.settled(num_labels=len(labels), num_classes=num_classes)
         check_room(settings, num_labels=len(labels))
@@ -193,15 +183,11 @@ class PlantedCanaries:
         curve: Curve | None,
         released: OwnRelease | None = None,
     ) -> AuditFindings:
-        """Audit one model, and the release that it was made of.
+        """Audit one model, by its probabilities on `positions` [M + C, K], and its own release.
 
-        Args:
-            confidences: Its probabilities on `positions` [M + C, K].
-            confidence: Of every bound, each by itself.
-            epsilon: Proven for the run, with `delta`.
-            delta: In [0, 1).
-            curve: The family of its mechanism, if one is known.
-            released: The model's only input, if that is one release of each label by itself.
+        (epsilon, delta) is proven for the run; `curve` is the family of its mechanism, if one is
+        known, and `released` the model's only input, if that is one release of each label by
+        itself. Each bound has the `confidence` by itself.
         """
         if len(self.positions) == len(confidences) == 0:
             nobody = np.empty(0)
@@ -302,11 +288,8 @@ def own_release(
 ) -> OwnRelease | None:
     """Return a model's only input, if that is one release of all training labels by themselves.
 
-    Args:
-        charges: The ledger's lines that it read.
-        store: Where releases are kept.
-        training: How many labels there are to train on; those after them are held out, and pay for
-            estimates of accuracy that no model is made of.
+    `charges` are the ledger's lines that it read, `training` is how many labels there are to train
+    on: those after them are held out, and pay for estimates of accuracy that no model is made of.
     """
     lines = [line for line in charges if not line.is_beyond(training)]
     if len(lines) != 1:
@@ -335,12 +318,7 @@ def release_figures(
 ) -> dict[str, float]:
     """Return bounds that a model and its release prove within the family of the release's noise.
 
-    Args:
-        released: The model's only input.
-        scores: The model's, of the coins [C].
-        coins: The canaries with labels chosen by coins.
-        delta: At which epsilons are stated.
-        confidence: Of each bound by itself.
+    `scores` are the model's, of the coins [C].
     """
     mechanism, values = released
     stated: dict[str, Any] = {"delta": delta, "confidence": confidence}

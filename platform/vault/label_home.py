@@ -129,15 +129,8 @@ class LabelHome:
     ) -> None:
         """Plant the canaries and lock the labels away.
 
-        Args:
-            labels: True ones.
-            audit: How many canaries of which kind.
-            coin_seed: Of the coins; None where they are a secret of the store.
-            places: Where releases and votes are kept.
-            fingerprint: Of the public data.
-            budget: The most that any label may pay.
-            authority: Token of the owner, which figures and shards require; without one nobody gets
-                either.
+        Without a `coin_seed` the coins are a secret of the store. Figures and shards require the
+        token `authority`; without one nobody gets either.
         """
         self._truth = labels.training.astype(np.int64)
         self._store = store = places.open_store()
@@ -242,11 +235,7 @@ class LabelHome:
         return self._desk.file_of(ensemble)
 
     def shards(self, authority: bytes, ensemble: EnsembleConfig) -> tuple[Shard, ...]:
-        """Return the teachers' shards, true labels and canaries, for the pool that trains them.
-
-        Raises:
-            ValueError: The token is not the owner's; more teachers than labels.
-        """
+        """Return the teachers' shards of labels, canaries among them; it takes the token."""
         self._check(authority)
         return self._desk.shards(ensemble)
 
@@ -291,7 +280,11 @@ class LabelHome:
         keys: Sequence[str],
         delta: float,
     ) -> None:
-        """Audit a trial's model once by its confidences on the canaries [M, K]; return nothing."""
+        """Audit a trial's model once by its confidences on the canaries [M, K]; return nothing.
+
+        A trial that the driver has not begun is refused, and one that was audited with other
+        confidences since it began.
+        """
         page = self._page_of(trial)
         rows = np.ascontiguousarray(confidences)
         asked = repr((rows.shape, rows.dtype.str, (confidence, sorted(keys), delta)))
@@ -314,10 +307,7 @@ class LabelHome:
     def begin(self, authority: bytes, trial: str) -> None:
         """Open a page for a trial that starts, and forget the findings of its earlier start.
 
-        Those were reported to nobody. A trial without a page is not audited.
-
-        Raises:
-            ValueError: The token is not the owner's.
+        Those were reported to nobody. A trial without a page is not audited. It takes the token.
         """
         self._check(authority)
         self._write(trial, {})
@@ -325,16 +315,10 @@ class LabelHome:
     def figures(
         self, authority: bytes, trial: str, release_keys: Sequence[str]
     ) -> dict[str, float]:
-        """Return all figures of a trial that has ended.
+        """Return all figures of a trial that has ended; it takes the token.
 
-        Args:
-            authority: The owner's token.
-            trial: Its hash.
-            release_keys: Every release that it read. Where some hold no answers, prices of the
-                answers alone are left out.
-
-        Raises:
-            ValueError: The token is not the owner's, or the trial was not audited.
+        Of the releases that it read, where some hold no answers, prices of the answers alone are
+        left out.
         """
         self._check(authority)
         page = self._read(trial) or {}
@@ -358,18 +342,10 @@ class LabelHome:
         keys: Sequence[str],
         delta: float,
     ) -> dict[str, float]:
-        """Return the owner's figures of a model of their own; nothing of it is kept.
+        """Return the owner's figures of a model of their own, of which nothing is kept.
 
-        Args:
-            authority: The owner's token.
-            guesses: The model's predictions for the training examples [N].
-            confidences: Its probabilities on the canaries [M, K].
-            confidence: Of every bound, each by itself.
-            keys: The releases that it is made of.
-            delta: At which epsilon is stated.
-
-        Raises:
-            ValueError: The token is not the owner's; confidences that are not probabilities.
+        From its predictions for the training examples [N], its probabilities on the canaries [M,
+        K], and the releases that it is made of. It takes the token.
         """
         self._check(authority)
         found = {"private/training_accuracy": float((guesses == self._truth).mean())}

@@ -102,17 +102,10 @@ class SharedVault:
     def __init__(
         self, folder: str | os.PathLike[str] | None = None, *, moved: bool = False
     ) -> None:
-        """Open it.
+        """Open it, in a folder for its owner alone, or in memory for this process only.
 
-        Args:
-            folder: A folder for its owner alone, permanent and open to several processes; in
-                memory, for this process only, if not given.
-            moved: You confirm that the folder was moved or restored, and that no other copy of it
-                will be used.
-
-        Raises:
-            NotOurs: The folder belongs to another user.
-            ValueError: There is a file in its place.
+        Several processes may share a folder. `moved` confirms that it was moved or restored, and
+        that no other copy of it will be used.
         """
         self.folder = None if folder is None else Path(folder).expanduser().absolute()
         self._memory: dict[str, _Place] = {}
@@ -128,7 +121,6 @@ class SharedVault:
         inner_folder(self.folder / "fits")
 
     def __repr__(self) -> str:
-        """Say where it is."""
         return "SharedVault()" if self.folder is None else f"SharedVault({str(self.folder)!r})"
 
     def __deepcopy__(self, memo: Any) -> "SharedVault":
@@ -150,11 +142,7 @@ class SharedVault:
         return None if self.folder is None else self.folder / "votes"
 
     def lock_away(self, side: PublicSide, lock: Callable[[ReleaseStore], Made]) -> Made:
-        """Return the home of a fit's labels, on the store that is there or a new one.
-
-        Args:
-            side: Public facts about the fit.
-            lock: Makes the home, with a vault on that store.
+        """Return the home of a fit's labels, which `lock` makes on the store of the fit.
 
         Raises:
             OtherLabels: An earlier fit on these rows had other labels, and nobody called `relabel`.
@@ -317,16 +305,7 @@ class FitLabels(TrialLabels):
         audit: AuditSettings | None = None,
         fingerprint: str = "",
     ) -> None:
-        """Lock the labels away.
-
-        Args:
-            labels: True ones.
-            side: Public facts about them.
-            shared: Where releases and charges are kept.
-            noise: Where noise comes from.
-            audit: How many canaries of which kind are planted; None for none.
-            fingerprint: Of the public features.
-        """
+        """Lock the labels away, with the canaries of an `audit` among them, if there is one."""
         seed = noise.seed if isinstance(noise, SeededNoise) else None
         if audit is not None:  # equal labels differ by it, which is public
             side = replace(side, planted=f"{audit}, seed {seed}")
@@ -349,7 +328,6 @@ class FitLabels(TrialLabels):
         self._charged_before = {charge.key for charge in home.ledger()}
 
     def __repr__(self) -> str:
-        """Never show a label."""
         return f"FitLabels({self.home!r})"
 
     def teach(
@@ -386,15 +364,10 @@ class FitLabels(TrialLabels):
     def figures(
         self, probabilities: Callable[[NDArray[np.intp]], NDArray[np.float32]], *, delta: float
     ) -> Mapping[str, float]:
-        """Return figures for the labels' owner alone, among them accuracy on their labels.
+        """Return figures for the labels' owner alone, given positions [M] -> probabilities [M, K].
 
-        Args:
-            probabilities: Positions of training examples [M] -> the model's [M, K].
-            delta: At which epsilon is stated.
-
-        Returns:
-            `private/training_accuracy` against the true labels; with canaries also the figures of a
-            sweep's audits.
+        `private/training_accuracy` against the true labels; with canaries also the figures of a
+        sweep's audits.
         """
         guesses: NDArray[Any] = probabilities(np.arange(self.home.num_labels())).argmax(1)
         positions = self.canary_positions()

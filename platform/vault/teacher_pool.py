@@ -59,19 +59,12 @@ class EnsembleIncomplete(Unfinished):
 
 @dataclass(frozen=True, kw_only=True)
 class TeacherWork:
-    """The teachers of an ensemble.
+    """The teachers of an ensemble."""
 
-    Attributes:
-        vote: Trains a batch and returns its votes.
-        data: Reference to what `vote` gets as data; each actor fetches it once.
-        shards: Of every teacher [T].
-        batch: Teachers trained together.
-    """
-
-    vote: VoteFunction
-    data: Any
-    shards: Sequence[Shard] = field(repr=False)
-    batch: int
+    vote: VoteFunction  # trains a batch and returns its votes
+    data: Any  # reference to what `vote` gets as data; each actor fetches it once
+    shards: Sequence[Shard] = field(repr=False)  # of every teacher [T]
+    batch: int  # teachers trained together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,19 +98,12 @@ def train_missing(
 ) -> PoolOutcome:
     """Train what is missing of every ensemble of the trials that are going to run.
 
-    Args:
-        trials: Those that are going to run.
-        home: Of the labels.
-        authority: The driver's token, which the home requires for shards.
-        data: Reference to the public data.
-        each: Resources of one actor; the driver has checked that it fits.
-        available: What the cluster has.
-        progress: Gets a line now and then.
+    The home requires the driver's token, `authority`, for shards. `data` refers to the public data,
+    and `each` are the resources of one actor, which the driver has found to fit.
 
     Raises:
         CannotFit: The cluster is too full to start one actor.
         EnsembleIncomplete: Teachers that failed again and again.
-        ValueError: An ensemble that does not fit the data, or votes that can't be kept.
     """
     trained, reused, seconds = 0, 0, 0.0
     for ensemble, performance in ensembles_of(trials).items():
@@ -352,10 +338,6 @@ class _Pool:
 
         All that have come back meanwhile are returned with it: with a thousand actors, one question
         for each would be a thousand questions about all.
-
-        Raises:
-            CannotFit: No actor starts.
-            EnsembleIncomplete: Actors die as they start, again and again.
         """
         # An actor at work may be silent: one batch may take hours.
         limit = None if self._tasks else START_SECONDS

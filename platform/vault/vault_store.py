@@ -71,11 +71,9 @@ class SqliteStore:
     def __init__(self, path: Path, *, salt: bytes | None = None, moved: bool = False) -> None:
         """Open the store, or create it.
 
-        Args:
-            path: The file.
-            salt: 32 secret bytes for a new store; random ones if not given. Stores of one salt
-                plant the same coin canaries among the same labels.
-            moved: The user says that the store was moved, and that no other copy is in use.
+        A new one gets random secret bytes, if no `salt` of 32 is given; stores of one salt plant
+        the same coin canaries among the same labels. `moved` is the user's word that the store was
+        moved, and that no other copy is in use.
         """
         self.path = path
         self._charges: list[Charge] = []
@@ -148,11 +146,7 @@ class SqliteStore:
         return bytes(self._salt)
 
     def bind(self, labels_digest: str) -> None:
-        """Tie a new store to the labels of this digest.
-
-        Raises:
-            StoreOfOtherLabels: The store holds releases of other labels.
-        """
+        """Tie a new store to the labels of this digest; refuse one with releases of others."""
         with self._reporting_damage(), self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("UPDATE vault SET labels = ? WHERE labels IS NULL", (labels_digest,))

@@ -61,9 +61,8 @@ class VoteStore:
     def key(self, *, labels: NDArray[np.int64], facts: Mapping[str, Any]) -> str:
         """Return the address of an ensemble's votes.
 
-        Args:
-            labels: True labels with canaries [N]; they enter through a secret of this folder only.
-            facts: All else that decides the votes; plain values.
+        True labels with canaries [N] enter through a secret of this folder only; `facts` are all
+        else that decides the votes, plain values.
         """
         keyed = hashlib.blake2b(labels.tobytes(), key=self.salt, digest_size=16)
         keyed.update(json.dumps(facts, sort_keys=True, default=str).encode())
