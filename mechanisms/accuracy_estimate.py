@@ -24,7 +24,7 @@ Held-out labels have no other use, so that in a ledger they pay for their estima
 >>> round(estimate.accuracy, 2), round(estimate.error, 2)
 (0.83, 0.02)
 >>> CorrectCount(epsilon=2.0).release(labels, predictions, generator=np.random.default_rng(7))
-array([4000])
+array([3999])
 """
 
 import math
