@@ -90,7 +90,6 @@ NO_MECHANISMS = {
     "mechanisms.pate.releases._NoisyCounts": "the published price of what `PateAnswers` releases",
     "mechanisms.accuracy_estimate._OfPredictions": "what two mechanisms have in common",
     "mechanisms.label_channels.PurePerLabel": "what three mechanisms have in common",
-    "mechanisms.selection.Selection": "prices a choice among trials; the vault draws none of it",
 }
 
 
