@@ -4,7 +4,7 @@
 |---|---|
 | Where do labels live, what leaves? | `vault`, `release_store`, `release_address`, `ledger` |
 | Where does noise come from? | `randomness`, `secure_noise` |
-| What is done to each label? | `additive_noise`, `randomized_response`, `bit_flip`, |
+| What is done to each label? | `additive_noise`, `randomized_response`, `channels`, `bit_flip`, |
 | | `rr_with_prior`, `cluster_prior`, `label_moments`, `label_channels` |
 | How is a noisy label read? | `posterior` |
 | How accurate, without test labels? | `accuracy_estimate` |
@@ -41,6 +41,7 @@ from labeldp.mechanisms.accuracy_estimate import (
 )
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection, optimal_channel
 from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger
@@ -98,9 +99,12 @@ __all__ = [
     "SanitizedEpsilon",
     "SecureEntropy",
     "SeededNoise",
+    "StaircaseChannel",
+    "SubsetSelection",
     "debiased_loss",
     "epsilon_from_rdp",
     "epsilon_of",
+    "optimal_channel",
     "posterior",
     "prior_from_histograms",
     "project_to_simplex",

@@ -150,9 +150,13 @@ def labels(
 
 
 def probabilities(
-    values: Array | Any, *, name: str, num_classes: int | None = None
+    values: Array | Any, *, name: str, num_classes: int | None = None, tolerance: float = 1e-4
 ) -> NDArray[np.float64]:
-    """Return rows of probabilities as float64 [N, K], or name the first row that is not one."""
+    """Return rows of probabilities as float64 [N, K], or name the first row that is not one.
+
+    A sum may miss 1 by `tolerance` (single precision leaves 1e-6), an entry may be a hundredth of
+    it below 0.
+    """
     given = as_numpy(values)
     if np.iscomplexobj(given):
         raise ValueError(f"{name} holds complex numbers; every row must hold probabilities")
@@ -162,9 +166,8 @@ def probabilities(
         raise ValueError(f"{name} has shape {array.shape}; it must be {wanted}")
     if array.shape[0] == 0:
         raise ValueError(f"{name} is empty; at least one row is needed")
-    # Single precision leaves sums that miss 1 by 1e-6.
-    valid = np.isfinite(array).all(1) & (array >= -1e-6).all(1)
-    valid &= np.abs(array.sum(1) - 1) <= 1e-4
+    valid = np.isfinite(array).all(1) & (array >= -tolerance / 100).all(1)
+    valid &= np.abs(array.sum(1) - 1) <= tolerance
     if not valid.all():
         row = int(np.flatnonzero(~valid)[0])
         raise ValueError(
