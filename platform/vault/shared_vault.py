@@ -339,7 +339,7 @@ class FitLabels(TrialLabels):
         tell: Callable[[str], None],
     ) -> None:
         """Train an ensemble's teachers here, as far as their votes are missing."""
-        from labeldp.trainers.methods.pate.teachers import TeacherVotes
+        from labeldp.trainers.methods.teachers import TeacherVotes
 
         journal = self.home.ensemble_file(ensemble).journal()
         missing = [one for one in range(ensemble.teachers) if one not in journal.finished]
