@@ -31,7 +31,6 @@ from labeldp.platform.records.results import ResultsFolderError, write_text
 from labeldp.platform.report.ledger import (
     Account,
     Audience,
-    FolderLedger,
     LedgerLine,
     account_of,
     read_folder,
@@ -308,13 +307,15 @@ def in_words(account: Account) -> list[str]:
     """Return all of an account as paragraphs and items."""
     words = []
     for folder in account.folders:
-        words.append(_heading(folder))
+        on = "" if folder.num_labels is None else f" on {folder.num_labels:,} labels"
+        number = counted(len(folder.lines), "release")
+        words.append(f"{folder.path}, sweep {folder.results.sweep}: {number}{on}")
         words += [
             f"- {text}" for text in sentences(each for each in folder.lines if not each.repeats)
         ]
     words.append(_sum(account))
-    if number := account.together.handed_out:
-        copies = counted(number, "release has", "releases have").capitalize()
+    if handed_out := account.together.handed_out:
+        copies = counted(handed_out, "release has", "releases have").capitalize()
         words.append(
             f"{copies} no noise at all, so nothing bounds what all of it together reveals: keep "
             "what was made of it (models, predictions, accuracy) to yourself; the sum above holds "
@@ -325,12 +326,6 @@ def in_words(account: Account) -> list[str]:
         words.append("THIS LEDGER IS NOT WHOLE, and its sums are too low:")
         words += [f"- {problem}" for problem in account.problems]
     return words
-
-
-def _heading(folder: FolderLedger) -> str:
-    on = "" if folder.num_labels is None else f" on {folder.num_labels:,} labels"
-    releases = counted(len(folder.lines), "release")
-    return f"{folder.path}, sweep {folder.results.sweep}: {releases}{on}"
 
 
 def _sum(account: Account) -> str:
