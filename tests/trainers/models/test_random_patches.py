@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.data.preprocessing import Preprocessing
-from labeldp.trainers.methods.pate.closed_forms import train_probes, vote
+from labeldp.trainers.methods.closed_forms import train_probes, vote
 from labeldp.trainers.models import patches as module
 from labeldp.trainers.models.features import described_by_features, label_free_features
 from labeldp.trainers.models.patches import RandomPatchEncoder, RandomPatchFeatures
