@@ -18,6 +18,7 @@ from typing import Any
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
 from labeldp.mechanisms.descriptions import is_of
@@ -42,6 +43,8 @@ _WHAT: dict[type, str] = {
     GaussianNoise: "release[|s] of Gaussian noise",
     RandomizedResponse: "release[|s] of labels by randomized response",
     RRWithPrior: "release[|s] of labels by randomized response under a prior",
+    SubsetSelection: "release[|s] of subsets of the classes",
+    StaircaseChannel: "release[|s] of labels by the best channel under a prior",
     BitFlip: "release[|s] of flipped bits",
     ClusterHistograms: "release[|s] of noisy counts of classes in clusters",
     LabelMoments: "release[|s] of noisy sums of labels",
@@ -58,7 +61,7 @@ _NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".s
 _PARAMETERS = (
     *("epsilon", "num_classes", "noise_std", "scale"),
     *("queries", "max_answers", "threshold", "sigma1", "sigma2", "confidence"),
-    *("order", "delta", "tail"),
+    *("order", "delta", "tail", "subset_size", "prototypes"),
 )
 _COLUMNS = (
     *("folder", "sweep", "line", "release", "made", "what", "noise", "epsilon", "delta"),
