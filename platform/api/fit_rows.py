@@ -58,7 +58,7 @@ def public_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> "Pu
     from labeldp.trainers.data.own_data import read_arrays
     from labeldp.trainers.data.preprocessing import Preprocessing
     from labeldp.trainers.models.features import described_by_features
-    from labeldp.trainers.models.mapped_features import as_tensor
+    from labeldp.trainers.models.shared_arrays import as_tensor
 
     # The reader wants labels beside; none of the true ones has a part in preparing rows.
     nobodys = np.zeros(np.shape(rows)[0], dtype=np.int64)

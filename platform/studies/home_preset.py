@@ -10,7 +10,7 @@ from typing import Any
 
 from labeldp.platform.sweep.space import Axis
 from labeldp.platform.sweep.sweep import Preset, Variant
-from labeldp.trainers.models.recipe import LABEL_SMOOTHING, as_changes, fast_training
+from labeldp.trainers.models.schedules import LABEL_SMOOTHING, as_changes, fast_training
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.ensemble import TeacherKind
 from labeldp.trainers.settings.fixmatch import WeakBranch

@@ -18,7 +18,7 @@ from labeldp.platform.sweep.configuration import FeatureSet
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Preset, Variant
 from labeldp.trainers.methods.priors import PriorSource
-from labeldp.trainers.models.recipe import FULL_WIDTH, LABEL_SMOOTHING
+from labeldp.trainers.models.schedules import FULL_WIDTH, LABEL_SMOOTHING
 from labeldp.trainers.settings.noise import Noise
 
 #: Repetitions of moment labels in stages.

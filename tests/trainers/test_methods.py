@@ -18,8 +18,7 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, MemoryStore, Release
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.models.recipe import Recipe
-from labeldp.trainers.models.schedules import TrainingDiverged
+from labeldp.trainers.models.schedules import Recipe, TrainingDiverged
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.alibi import AlibiConfig
 from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig

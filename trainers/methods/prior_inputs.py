@@ -32,7 +32,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.label_moments import rows_too_long
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.priors import check_clusters
-from labeldp.trainers.models.made_once import Place, made_once
+from labeldp.trainers.models.shared_arrays import Place, made_once
 from labeldp.trainers.settings.feature_set import FeatureSet
 
 #: Counted up when the same features and settings give other directions, if only in a last digit, so

@@ -40,16 +40,10 @@ class RobustLoss(StrEnum):
 def evidence_of(
     noisy: NDArray[np.int64], prior: NDArray[Any], mechanism: RRWithPrior, loss: RobustLoss
 ) -> NDArray[np.float32]:
-    """Turn released labels into what `robust_loss` compares predictions with.
+    """Turn released labels [M] into the targets of `robust_loss` [M, K].
 
-    Args:
-        noisy: Released labels [M].
-        prior: What they were released under [M, K]; uniform for plain randomized response.
-        mechanism: What made them.
-        loss: Which loss they are for.
-
-    Returns:
-        [M, K]: weights of the classes, or their log-likelihood for FORWARD.
+    They are weights of the classes, or their log-likelihood for FORWARD. The prior [M, K] is that
+    of the release, uniform for plain randomized response.
     """
     if loss is RobustLoss.FORWARD:
         return mechanism.log_likelihood(noisy, prior).astype(np.float32)
@@ -74,13 +68,7 @@ def evidence_of(
 
 
 def robust_loss(loss: RobustLoss, logits: "Tensor", evidence: "Tensor") -> "Tensor":
-    """Mean loss of a batch.
-
-    Args:
-        loss: Which one.
-        logits: [B, K].
-        evidence: Rows [B, K] of what `evidence_of` returned.
-    """
+    """Mean loss of a batch of logits [B, K]; `evidence` are its rows of `evidence_of`."""
     log_probabilities = logits.log_softmax(1)
     if loss is RobustLoss.FORWARD:
         return -(log_probabilities + evidence).logsumexp(1).mean()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.models.recipe import Recipe
+from labeldp.trainers.models.schedules import Recipe
 from labeldp.trainers.settings.fixmatch import FixMatchConfig
 from labeldp.trainers.settings.forest import ForestSettings
 from labeldp.trainers.settings.learner import LearnerConfig

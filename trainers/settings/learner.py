@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.models.own_models import OwnModel, chosen_model
-from labeldp.trainers.models.recipe import Recipe
-from labeldp.trainers.models.schedules import WARMUP_FRACTION, Schedule
+from labeldp.trainers.models.schedules import WARMUP_FRACTION, Recipe, Schedule
 from labeldp.trainers.settings.model_name import ModelName
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one

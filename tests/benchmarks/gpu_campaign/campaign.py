@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.models.recipe import LABEL_SMOOTHING, fast_training
-from labeldp.trainers.models.schedules import Schedule
+from labeldp.trainers.models.schedules import LABEL_SMOOTHING, Schedule, fast_training
 from labeldp.trainers.settings.alibi import AlibiConfig, Noise
 from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
 from labeldp.trainers.settings.feature_set import FeatureSet

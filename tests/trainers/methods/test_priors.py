@@ -14,8 +14,7 @@ from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.data.preprocessing import NOTHING
 from labeldp.trainers.methods import prior_inputs
 from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.models.features import described_by_features
-from labeldp.trainers.models.patches import PatchFeatures
+from labeldp.trainers.models.features import PatchFeatures, described_by_features
 from labeldp.trainers.settings.feature_set import FeatureSet
 from tests.trainers.tiny_data import digits, table
 

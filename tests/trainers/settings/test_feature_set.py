@@ -1,8 +1,7 @@
 """FeatureSet: one list of features for data and for priors, under the names that people write."""
 
 from labeldp.platform.sweep import data_settings
-from labeldp.trainers.models.features import image_features
-from labeldp.trainers.models.patches import PatchFeatures, RandomPatchFeatures
+from labeldp.trainers.models.features import PatchFeatures, RandomPatchFeatures, image_features
 from labeldp.trainers.settings.feature_set import FeatureSet
 
 

@@ -35,8 +35,8 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment, Views
-from labeldp.trainers.models.augmentation import CropAndFlip
 from labeldp.trainers.models.evaluation import Evaluation, logits_of
+from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.optimization import sgd
 from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels
 from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged

@@ -25,7 +25,8 @@ from torch import Tensor
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.methods.fixmatch.image_operations import Operation, apply
-from labeldp.trainers.models.augmentation import CropAndFlip, normalize
+from labeldp.trainers.models.learner import CropAndFlip
+from labeldp.trainers.models.predictors import normalize
 from labeldp.trainers.settings.fixmatch import FixMatchConfig, check_table_views
 
 _OPERATIONS = tuple(Operation)

@@ -25,12 +25,10 @@ from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.pate.closed_forms import fit_forest, train_probes, vote
-from labeldp.trainers.models.augmentation import normalize
 from labeldp.trainers.models.learner import Learner, seeds_of
 from labeldp.trainers.models.optimization import ParameterGroup, Sgd
-from labeldp.trainers.models.predictors import NetworkSettings
-from labeldp.trainers.models.recipe import Recipe
-from labeldp.trainers.models.schedules import TrainingDiverged, batches, rate_factor
+from labeldp.trainers.models.predictors import NetworkSettings, normalize
+from labeldp.trainers.models.schedules import Recipe, TrainingDiverged, batches, rate_factor
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
 from labeldp.trainers.settings.learner import LearnerConfig

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment, TableViews
-from labeldp.trainers.models.augmentation import CropAndFlip, normalize
+from labeldp.trainers.models.learner import CropAndFlip
+from labeldp.trainers.models.predictors import normalize
 
 
 def test_image_views_are_standardized_augmentations() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.pate.teachers import TeacherVotes
-from labeldp.trainers.models.recipe import Recipe
+from labeldp.trainers.models.schedules import Recipe
 from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
 from labeldp.trainers.settings.fixmatch import FixMatchConfig
 from labeldp.trainers.settings.forest import ForestSettings
