@@ -12,12 +12,12 @@ import numpy as np
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import Conversion
 from labeldp.mechanisms.ledger import epsilon_of_prices
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.aggregators import Answers, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.calibration import (
     PatePrice,
     calibrate_confident_gnmax,
+    price_for_any_votes,
     price_of_answers,
-    price_of_given_answers,
 )
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.published_cost import ConditionsFailed
@@ -52,33 +52,28 @@ def epsilon(options: argparse.Namespace) -> dict[str, Any]:
     aggregator = _aggregator(options)
     accounting = Accounting(options.accounting)
     generator = OsEntropy().generator("") if options.seed is None else _seeded(options.seed)
-    price = price_of_answers(
-        aggregator,
-        votes,
-        delta=options.delta,
-        generator=generator,
-        max_answers=options.answer,
-        conversion=Conversion(options.conversion),
-        accounting=accounting,
+    answers = aggregator.respond(votes, generator=generator, max_answers=options.answer)
+    other = next(each for each in Accounting if each is not accounting)
+    price, beside = (
+        price_of_answers(
+            aggregator,
+            votes,
+            answers,
+            delta=options.delta,
+            max_answers=options.answer,
+            conversion=Conversion(options.conversion),
+            accounting=each,
+        )
+        for each in (accounting, other)
     )
     seed = options.seed
     noise = "fresh noise" if seed is None else f"noise of --seed {seed}, which its knower can undo"
-    other = next(each for each in Accounting if each is not accounting)
-    beside = price_of_given_answers(
-        aggregator,
-        votes,
-        price.answers,
-        delta=options.delta,
-        max_answers=options.answer,
-        conversion=Conversion(options.conversion),
-        accounting=other,
-    )
     return {
         "accounting": accounting.value,
         **_prices(price),
         **(_note(price, beside) if accounting is Accounting.DECISION else {}),
         f"by_{other.value}": _prices(beside),
-        **_sanitized(aggregator, votes, price, options, generator),
+        **_sanitized(aggregator, votes, answers, options, generator),
         "note": (
             f"what is marked simulated is about answers drawn here with {noise}, and not about any "
             "that were given; expected and realised are made of the votes, and not for publication"
@@ -166,23 +161,31 @@ def calibrate(options: argparse.Namespace) -> dict[str, Any]:
             "votes; leave --votes out"
         )
     votes = checked_votes(read_array(options.votes, what="--votes"), name="--votes")
+    accounting = Accounting(options.accounting)
     found = calibrate_confident_gnmax(
         votes,
         epsilon=options.epsilon,
         delta=options.delta,
         max_answers=options.answer,
-        accounting=Accounting(options.accounting),
+        accounting=accounting,
+    )
+    price = price_for_any_votes(
+        found,
+        checked=len(votes),
+        answered=options.answer,
+        delta=options.delta,
+        accounting=accounting,
     )
     return {
         "aggregator": "confident",
-        "accounting": options.accounting,
-        "threshold": found.aggregator.threshold,
-        "sigma1": found.aggregator.sigma1,
-        "sigma2": found.aggregator.sigma2,
+        "accounting": accounting.value,
+        "threshold": found.threshold,
+        "sigma1": found.sigma1,
+        "sigma2": found.sigma2,
         "answer": options.answer,
-        "epsilon": found.epsilon,
+        "epsilon": price.epsilon,
         "delta": options.delta,
-        "chosen_from_votes": found.chosen_from_votes,
+        "chosen_from_votes": True,
     }
 
 
@@ -245,7 +248,7 @@ def _seeded(seed: int) -> np.random.Generator:
 def _sanitized(
     aggregator: LNMax | GNMax | ConfidentGNMax,
     votes: Any,
-    price: PatePrice,
+    answers: Answers,
     options: argparse.Namespace,
     generator: np.random.Generator,
 ) -> dict[str, Any]:
@@ -263,7 +266,7 @@ def _sanitized(
     try:
         found = published.sanitize(
             votes,
-            released_of(price.answers),
+            released_of(answers),
             generator=generator,
             conversion=Conversion(options.conversion),
         )
