@@ -21,8 +21,8 @@ from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, Tr
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Resources, Smoke, Sweep, Variant
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import AlibiConfig
 
 
 def level(name: str, *, epsilon: float, learning_rate: float, weight_decay: float) -> Variant:

@@ -26,9 +26,8 @@ from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, Tr
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Resources, Smoke, Sweep, Variant
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.noise import Noise
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 FACTORS = (0.5, 1.0, 2.0)
 AT_HOME = (Noise.RANDOMIZED_RESPONSE, Noise.LAPLACE)

@@ -15,8 +15,8 @@ from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, Tr
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
 from labeldp.trainers.models.schedules import Schedule
-from labeldp.trainers.settings.alibi import AlibiConfig, Noise
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 SWEEP = Sweep(
     name="alibi_fashion_mnist",

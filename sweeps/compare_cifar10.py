@@ -25,7 +25,7 @@ the network.
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.studies.comparison import LARGER_EPSILONS, comparison
 from labeldp.platform.studies.network_comparison import network_comparison
-from labeldp.platform.sweep.configuration import FeatureSet
+from labeldp.trainers.settings.base import FeatureSet
 
 SWEEP = comparison(
     "compare_cifar10",

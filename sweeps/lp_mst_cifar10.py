@@ -24,8 +24,8 @@ from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, Tr
 from labeldp.platform.sweep.sweep import Resources, Smoke, Sweep, Variant
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import LpMstConfig
 
 REPETITIONS = 3
 EPOCHS_PER_STAGE = 200

@@ -22,8 +22,8 @@ from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, Tr
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
 from labeldp.trainers.models.schedules import Schedule
-from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import LpMstConfig
 
 REPETITIONS = 3
 #: Two stages as published and in halves; one with the mixup of the second, to see what that does.

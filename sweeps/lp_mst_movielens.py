@@ -26,8 +26,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.models.losses import RobustLoss
-from labeldp.trainers.settings.recommender import RecommenderConfig
+from labeldp.trainers.settings.methods import RecommenderConfig, RobustLoss
 
 REPETITIONS = 3
 AS_PUBLISHED = {"trainer.loss": RobustLoss.CROSS_ENTROPY}

@@ -19,12 +19,12 @@ from labeldp.platform.cli.sweep_command import run
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.settings.alibi import AlibiConfig, Noise
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 if TYPE_CHECKING:
     from labeldp.platform.studies.block_check import BlockOutcome
-    from labeldp.platform.sweep.sweep_options import SweepOptions
+    from labeldp.platform.sweep.sweep import SweepOptions
 
 BLOCKS = 10
 

@@ -17,9 +17,8 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.models.schedules import Schedule
-from labeldp.trainers.settings.alibi_prior import PriorLabelsConfig
+from labeldp.trainers.settings.methods import PriorLabelsConfig, PriorSettings, PriorSource
 
 SWEEP = Sweep(
     name="moments_on_embeddings",

@@ -18,9 +18,13 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Smoke, Sweep
-from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.pate import PateConfig
-from labeldp.trainers.settings.student import StudentConfig, StudentKind
+from labeldp.trainers.settings.pate import (
+    EnsembleConfig,
+    PateConfig,
+    StudentConfig,
+    StudentKind,
+    TeacherKind,
+)
 
 SWEEP = Sweep(
     name="pate_adult",

@@ -10,17 +10,11 @@ Hardware: two cores, three minutes.
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.studies.pate_probe_grids import VARIANTS, smoke
-from labeldp.platform.sweep.configuration import (
-    AuditSettings,
-    DataSettings,
-    FeatureSet,
-    TrialConfig,
-)
+from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from labeldp.trainers.settings.pate import PateConfig
-from labeldp.trainers.settings.student import StudentConfig, StudentKind
+from labeldp.trainers.settings.base import FeatureSet
+from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig, StudentConfig, StudentKind
 
 SWEEP = Sweep(
     name="pate_fashion_mnist",

@@ -25,10 +25,14 @@ from labeldp.platform.studies.pate_fm_levels import SMOKE, level
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.sweep import Resources, Sweep
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.fixmatch import FixMatchConfig
-from labeldp.trainers.settings.pate import PateConfig
-from labeldp.trainers.settings.student import StudentConfig, StudentKind
+from labeldp.trainers.settings.pate import (
+    EnsembleConfig,
+    PateConfig,
+    StudentConfig,
+    StudentKind,
+    TeacherKind,
+)
+from labeldp.trainers.settings.training import FixMatchConfig
 
 SWEEP = Sweep(
     name="pate_fm_cifar10",

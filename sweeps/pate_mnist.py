@@ -16,16 +16,10 @@ Hardware: two cores, three minutes, most of them for the features.
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.studies.pate_probe_grids import VARIANTS, smoke
-from labeldp.platform.sweep.configuration import (
-    AuditSettings,
-    DataSettings,
-    FeatureSet,
-    TrialConfig,
-)
+from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.sweep import Sweep
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from labeldp.trainers.settings.pate import PateConfig
-from labeldp.trainers.settings.student import StudentConfig, StudentKind
+from labeldp.trainers.settings.base import FeatureSet
+from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig, StudentConfig, StudentKind
 
 SWEEP = Sweep(
     name="pate_mnist",

@@ -21,7 +21,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.settings.alibi import AlibiConfig, Noise
+from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 EPSILONS = {"trainer.epsilon": Grid(0.5, 1.0, 2.0, 4.0, 8.0)}
 

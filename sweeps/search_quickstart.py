@@ -19,12 +19,12 @@ from labeldp.platform.sweep.configuration import (
     AuditSettings,
     DataSettings,
     EvaluationSettings,
+    OptunaSearch,
     TrialConfig,
 )
-from labeldp.platform.sweep.search_settings import OptunaSearch
 from labeldp.platform.sweep.space import Choice, LogUniform
 from labeldp.platform.sweep.sweep import Smoke, Sweep
-from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.methods import AlibiConfig
 
 SWEEP = Sweep(
     name="search_quickstart",

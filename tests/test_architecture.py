@@ -17,7 +17,7 @@ import pytest
 
 from tests.source_tree import ROOT, sources
 
-HEAVY = {"matplotlib", "mlflow", "omegaconf", "pandas", "ray", "sklearn", "torch", "torchvision"}
+HEAVY = {"matplotlib", "mlflow", "pandas", "ray", "sklearn", "torch", "torchvision"}
 #: Of `labeldp --help`, on a machine that other work keeps busy; issue and README promise 1 s.
 HELP_SECONDS = 1.0
 

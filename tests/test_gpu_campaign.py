@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BARE = """
 import runpy, sys
 for absent in (
-    "ray", "mlflow", "sklearn", "pandas", "matplotlib", "randomgen", "safetensors", "omegaconf",
+    "ray", "mlflow", "sklearn", "pandas", "matplotlib", "randomgen", "safetensors",
     "rich", "pyarrow",
 ):
     sys.modules[absent] = None

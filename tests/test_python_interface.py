@@ -10,7 +10,7 @@ import pytest
 import labeldp
 
 PROMISED = {"LabelPrivateClassifier", "run", "load", "plan", "epsilon", "SharedVault", "Result"}
-HEAVY = {"matplotlib", "mlflow", "numpy", "omegaconf", "pandas", "ray", "sklearn", "torch"}
+HEAVY = {"matplotlib", "mlflow", "numpy", "pandas", "ray", "sklearn", "torch"}
 #: Of processor time, which other work on the machine does not add to.
 IMPORT_SECONDS = 0.3
 

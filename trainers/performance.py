@@ -12,12 +12,11 @@ import shutil
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from labeldp.mechanisms import _validate
+from labeldp.trainers.settings.base import Count, Flag, key, settings
 
 if TYPE_CHECKING:  # settings are read without it
     import torch
@@ -85,30 +84,26 @@ def _has_compiler() -> bool:
     return any(map(shutil.which, [named] if named else ["g++", "clang++"]))
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Performance:
-    """Settings that can't change privacy.
+    """Settings that cannot change privacy."""
 
-    Attributes:
-        device: Where to compute.
-        precision: BF16 is two to four times as fast on devices with matrix units for it.
-        channels_last: Keep images as [B, H, W, C] in memory; convolutions in BF16 want that.
-        compile: Compile the network first; pays off after a minute or so of training on a GPU, and
-            not at all on the CPUs that were measured (docs/fast_network.md).
-        threads: Threads of this process on the CPU; None leaves them as they are.
-    """
-
-    device: Device = Device.AUTO
-    precision: Precision = Precision.FP32
-    channels_last: bool = False
-    compile: bool = False
-    threads: int | None = None
-
-    def __post_init__(self) -> None:
-        """Check every field."""
-        _validate.members(self)
-        if self.threads is not None:
-            _validate.whole(threads=self.threads, minimum=1)
+    device: Device = key(Device.AUTO, "Where to compute.")
+    precision: Precision = key(
+        Precision.FP32,
+        "BF16 is two to four times as fast on devices with matrix units for it.",
+    )
+    channels_last: Flag = key(
+        False, "Keep images as [B, H, W, C] in memory; convolutions in BF16 want that."
+    )
+    compile: Flag = key(
+        False,
+        "Compile the network first; pays off after a minute or so of training on a GPU, and not "
+        "at all on the CPUs that were measured (docs/fast_network.md).",
+    )
+    threads: Count | None = key(
+        None, "Threads of this process on the CPU; null leaves them as they are."
+    )
 
     def limit_threads(self) -> None:
         """Have this process compute in as many threads on the CPU as was asked for."""

@@ -5,9 +5,9 @@ of releases; true labels it never sees.
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,13 @@ from labeldp.mechanisms.accounting import Event
 from labeldp.mechanisms.vault import Mechanism, Release
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.base import fields_of, is_settings
 
 if TYPE_CHECKING:  # torch, which plans and prices have no use for
     from torch import Tensor
 
     from labeldp.trainers.data.labelled_data import PublicData
-    from labeldp.trainers.methods.priors import PriorSettings
     from labeldp.trainers.models.predictors import Predictor
-    from labeldp.trainers.settings.ensemble import EnsembleConfig
 
 
 class LabelSource(Protocol):
@@ -126,42 +125,48 @@ class Trainer(Protocol):
 
 
 class TrainerDefaults:
-    """What a trainer's settings say unless they say otherwise: no teachers, no prior, any data.
+    """Members of a method's settings that most methods leave as they are."""
 
-    The two attributes are cached properties and not properties, so that a dataclass may have a
-    field of the same name: its value then lies where the cache would.
-    """
-
-    @cached_property
-    def ensemble(self) -> "EnsembleConfig | None":
-        """The teachers whose votes must be there before it starts."""
-        return None
-
-    @cached_property
-    def prior(self) -> "PriorSettings | None":
-        """The prior that it learns from beside the labels."""
-        return None
+    #: The teachers whose votes must be there before a trial starts.
+    ensemble: Any = None
+    #: The prior that a trial learns from beside the labels.
+    prior: Any = None
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse data that don't fit, before any trial starts; all data fit."""
+        """Refuse data that do not fit, before any trial starts; all data fit."""
+
+
+class StartedMethod(TrainerDefaults):
+    """Settings whose trainer is named by its address, so that no plan loads torch."""
+
+    #: `module:function`, called with these settings and the arguments of `start`.
+    started_by: ClassVar[str]
+
+    def start(
+        self, *, data: "PublicData", labels: LabelSource, seed: int, performance: Performance
+    ) -> Any:
+        """Request the releases that the training needs and return the `Trainer`."""
+        module, _, function = self.started_by.partition(":")
+        started = getattr(import_module(module), function)
+        return started(self, data=data, labels=labels, seed=seed, performance=performance)
 
 
 class TrainerConfig(Protocol):
-    """A trainer's settings: a frozen dataclass of plain fields that validates itself.
+    """A method's settings: made by `settings`, with plain keys.
 
-    `TrainerDefaults` has what most of them say of teachers, priors and data.
+    `TrainerDefaults` has those members that most methods leave as they are.
     """
 
     @property
-    def ensemble(self) -> "EnsembleConfig | None":
-        """The teachers whose votes must be there before it starts; None for none."""
+    def ensemble(self) -> Any:
+        """The `EnsembleConfig` whose votes must be there before it starts; None for none."""
 
     @property
-    def prior(self) -> "PriorSettings | None":
-        """The prior that it learns from beside the labels; None for none."""
+    def prior(self) -> Any:
+        """The `PriorSettings` that it learns from beside the labels; None for none."""
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse data that don't fit, before any trial starts; `prior` is asked beside this.
+        """Refuse data that do not fit, before any trial starts; `prior` is asked beside this.
 
         Raises:
             ValueError: Says what does not fit.
@@ -188,16 +193,18 @@ class TrainerConfig(Protocol):
         """
 
 
-def what_is_missing(settings: type) -> str | None:
-    """Say which members of `TrainerConfig` a dataclass of settings lacks; None where it has all."""
-    has = {*dir(settings), *(each.name for each in fields(settings))}
+def what_is_missing(settings: object) -> str | None:
+    """Say why a thing is not the settings of a method; None where it is."""
+    if not is_settings(settings):
+        return f"{settings!r} is not a class of settings: put `@settings` above it"
+    has = {*dir(settings), *fields_of(cast(type, settings))}
     missing = [name for name in _public(TrainerConfig) if name not in has]
     if not missing:
         return None
     lacks = f"it has no {' and no '.join(missing)}"
-    if issubclass(settings, TrainerDefaults):
+    if issubclass(cast(type, settings), TrainerDefaults):
         return lacks
-    return f"{lacks} (who inherits `TrainerDefaults` has {', '.join(_public(TrainerDefaults))})"
+    return f"{lacks} (`TrainerDefaults` to inherit from has {', '.join(_public(TrainerDefaults))})"
 
 
 def _public(kind: type) -> list[str]:

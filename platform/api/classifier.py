@@ -361,7 +361,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             num_classes=data.num_classes,
         )
         changes = fit_changes(method, size, epsilon=self.epsilon, delta=self.delta)
-        changes["performance.device"] = str(self.device).upper()
+        changes["performance.device"] = str(self.device).lower()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return configured(changes, seed=seed, settings=self.settings or {})
 
@@ -433,7 +433,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         names: NDArray[Any] | None,
         vault: "SharedVault",
     ) -> "FitLabels":
-        from labeldp.platform.sweep.audit_settings import AuditSettings
+        from labeldp.platform.sweep.configuration import AuditSettings
         from labeldp.platform.vault.fit_labels import FitLabels
         from labeldp.platform.vault.label_home import SecretLabels
         from labeldp.platform.vault.shared_vault import PublicSide

@@ -66,9 +66,9 @@ def fit_changes(
     changes |= {key: value for key, value in usual.items() if key in _keys(method.method)}
     if method.method == "consensus":
         changes["trainer.retrain_epochs"] = changes["trainer.epochs"] // 2
-    if changes.get("trainer.prior.source") == "CLUSTERS":
+    if changes.get("trainer.prior.source") == "clusters":
         changes["trainer.prior.clusters"] = max(1, min(200, size.rows // 20))
-    if changes.get("trainer.prior.source") == "MOMENTS":
+    if changes.get("trainer.prior.source") == "moments":
         changes["trainer.prior.landmarks"] = max(300, min(1500, _MOST_KERNEL // size.rows))
     return changes
 
@@ -125,7 +125,7 @@ def _training(size: FitSize) -> dict[str, Any]:
         "trainer.batch_size": batch,
         # Pixels have a mean square of 1 each: what is right for a norm of 1 is too much for them.
         "trainer.learning_rate": 1.0 if len(size.shape) == 1 else 6.0 / math.prod(size.shape),
-        "trainer.schedule": "COSINE",
+        "trainer.schedule": "cosine",
         "trainer.dropout": 0.5,
     }
 
@@ -137,12 +137,12 @@ def _pate(size: FitSize, *, epsilon: float, delta: float) -> dict[str, Any]:
     # A label moves one vote, two counts, as it does in a one-hot label: K answers are K releases.
     noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
     return {
-        "trainer.aggregator": "GNMAX",
+        "trainer.aggregator": "gnmax",
         "trainer.ensemble.teachers": teachers,
         "trainer.ensemble.queries": answers,
         "trainer.answers": answers,
         "trainer.sigma2": noise_std * math.sqrt(answers),
         "trainer.publish_cost": False,
-        "trainer.student.kind": "PROBE",
+        "trainer.student.kind": "probe",
         "trainer.students": 1,
     }

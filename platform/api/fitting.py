@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
 from labeldp.platform.api.ledger_lines import PaidRelease, line_of
 from labeldp.platform.api.private_figures import PrivateFigures
+from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import TrialConfig
-from labeldp.platform.sweep.figure_names import is_owners
 from labeldp.platform.vault.fit_labels import FitLabels
 from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.predictors import Predictor
 from labeldp.trainers.performance import Performance
 
@@ -155,7 +156,7 @@ def _fit(
     settings.check_data(data)
     if settings.prior is not None:
         settings.prior.check_size(examples=len(data.train_features), num_classes=data.num_classes)
-        settings.prior.check_features(data)
+        prior_features(settings.prior, data)
     try:
         if settings.ensemble is not None:
             labels.teach(settings.ensemble, data=data, performance=performance, tell=tell)

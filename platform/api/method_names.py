@@ -4,7 +4,7 @@ A name is a line of docs/reproduction.md: a trainer and what makes it that line.
 as sweeps have them (`platform/configuration.METHODS`), are taken as they are.
 
 >>> named("agibi").method, dict(named("agibi").changes)
-('alibi', {'trainer.noise': 'GAUSSIAN'})
+('alibi', {'trainer.noise': 'gaussian'})
 >>> named("moment labels").name
 'moment_labels'
 >>> named("alibbi")
@@ -44,7 +44,7 @@ _EVERY = (
     NamedMethod(
         name="moment_labels",
         method="prior_labels",
-        changes={"trainer.prior.source": "MOMENTS"},
+        changes={"trainer.prior.source": "moments"},
         says="noisy sums of labels along directions of the features",
         pure=False,
     ),
@@ -57,34 +57,34 @@ _EVERY = (
     NamedMethod(
         name="cluster_labels",
         method="prior_labels",
-        changes={"trainer.prior.source": "CLUSTERS"},
+        changes={"trainer.prior.source": "clusters"},
         says="noisy counts of classes in clusters of the features",
     ),
     NamedMethod(name="alibi", method="alibi", says="Laplace noise on labels, Bayes' rule"),
     NamedMethod(
         name="alibi_randomized_response",
         method="alibi",
-        changes={"trainer.noise": "RANDOMIZED_RESPONSE"},
+        changes={"trainer.noise": "randomized_response"},
         says="each label kept or replaced at random, Bayes' rule",
     ),
     NamedMethod(
         name="agibi",
         method="alibi",
-        changes={"trainer.noise": "GAUSSIAN"},
+        changes={"trainer.noise": "gaussian"},
         says="Gaussian noise on labels, Bayes' rule",
         pure=False,
     ),
     NamedMethod(
         name="alibi_moment_prior",
         method="alibi_prior",
-        changes={"trainer.prior.source": "MOMENTS", "trainer.prior.share": 0.8},
+        changes={"trainer.prior.source": "moments", "trainer.prior.share": 0.8},
         says="ALIBI with a prior from noisy sums",
         pure=False,
     ),
     NamedMethod(
         name="alibi_cluster_prior",
         method="alibi_prior",
-        changes={"trainer.prior.source": "CLUSTERS", "trainer.prior.most_epsilon": 0.3},
+        changes={"trainer.prior.source": "clusters", "trainer.prior.most_epsilon": 0.3},
         says="ALIBI with a prior from noisy counts",
     ),
     NamedMethod(
@@ -116,7 +116,7 @@ _EVERY = (
     NamedMethod(
         name="no_privacy",
         method="alibi",
-        changes={"trainer.noise": "NONE"},
+        changes={"trainer.noise": "none"},
         says="the labels as they are: a baseline that publishes them",
     ),
 )

@@ -32,7 +32,7 @@ def plan(
     """
     from labeldp.platform.api.running import sweep_of
     from labeldp.platform.cli.sweep_plan import plan_of
-    from labeldp.platform.sweep.sweep_options import SweepOptions
+    from labeldp.platform.sweep.sweep import SweepOptions
 
     sweep = sweep_of(what)
     folder = Path(results) if results is not None else Path("results", sweep.name)

@@ -47,7 +47,7 @@ def run(
         CannotFit: The cluster can't hold a trial.
     """
     from labeldp.platform.sweep.driver import run_sweep
-    from labeldp.platform.sweep.sweep_options import SweepOptions
+    from labeldp.platform.sweep.sweep import SweepOptions
 
     sweep = sweep_of(what)
     folder = Path(results) if results is not None else Path("results", sweep.name)

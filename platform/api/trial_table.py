@@ -1,6 +1,6 @@
 """Trials as a DataFrame: one row for each, what it was, how accurate, at what price.
 
-What only the labels' owner may see (`platform/sweep/figure_names.py`) is left out unless requested.
+What only the labels' owner may see (`accuracy_figures.py`) is left out unless requested.
 Only the interval of epsilon_m, which is the owner's too, stands in every row: as in a sweep's
 report, it is one of the three numbers that are shown side by side, and the table is for the owner.
 """
@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeldp.platform.api.method_names import name_of
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by
-from labeldp.platform.sweep.choice_noise import refuse_lottery
-from labeldp.platform.sweep.figure_names import is_owners
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by, is_owners, refuse_lottery
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +76,7 @@ def best_of(records: Iterable[TrialRecord], *, by: ChooseBy | None) -> TrialReco
             "no trial has finished, so that none is the best; wait for the sweep, or start it again"
         )
     found = chosen_by((record.metrics for record in finished), by)
-    refuse_lottery(finished, by=found)
+    refuse_lottery((each.metrics for each in finished), by=found)
     metric = found.metric
     groups = _groups(finished)
     mean = {

@@ -220,7 +220,7 @@ def _check(options: argparse.Namespace) -> "SetCheck | OwnCheck":
 
 
 def _source(options: argparse.Namespace, path: str) -> "OwnSource":
-    from labeldp.platform.sweep.data_settings import DataSettings
+    from labeldp.platform.sweep.configuration import DataSettings
     from labeldp.trainers.data.own_files import HoldOut
 
     return DataSettings(

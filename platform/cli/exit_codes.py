@@ -42,7 +42,7 @@ def exit_code(error: BaseException) -> ExitCode | None:
 
 def _ours() -> Mapping[type[BaseException], ExitCode]:
     from labeldp.mechanisms.ledger import BudgetExceeded
-    from labeldp.platform.sweep.endings import CannotFit, Unfinished
+    from labeldp.platform.sweep.sweep import CannotFit, Unfinished
 
     return {
         BudgetExceeded: ExitCode.OVER_BUDGET,

@@ -30,8 +30,7 @@ from labeldp.mechanisms.pate.releases import (
 from labeldp.mechanisms.pate.votes import checked_votes
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform.cli.array_files import read_array
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
+from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
 
 
 def epsilon(options: argparse.Namespace) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def _told(metrics: "PretrainingMetrics") -> None:
 
 
 def _self_supervise(options: argparse.Namespace) -> Any:
-    from labeldp.platform.sweep.endings import Unfinished
+    from labeldp.platform.sweep.sweep import Unfinished
     from labeldp.trainers.encoders.pretraining import (
         PretrainRequest,
         pretrain,
@@ -59,8 +59,8 @@ def _self_supervise(options: argparse.Namespace) -> Any:
     )
     from labeldp.trainers.models.schedules import TrainingDiverged
     from labeldp.trainers.performance import Device, Performance, Precision
-    from labeldp.trainers.settings.model_name import ModelName
-    from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
+    from labeldp.trainers.settings.base import ModelName
+    from labeldp.trainers.settings.training import SelfSupervisedConfig
 
     own = {} if options.learning_rate is None else {"learning_rate": options.learning_rate}
     config = SelfSupervisedConfig(

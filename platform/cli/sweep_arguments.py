@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
-    from labeldp.platform.sweep.sweep import Sweep
-    from labeldp.platform.sweep.sweep_options import SweepOptions
+    from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
+    from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 
 
 def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +70,7 @@ def plan_options(sweep: "Sweep", options: argparse.Namespace, *, results: Path) 
     """
     from labeldp.platform.sweep.accuracy_figures import ChooseBy
     from labeldp.platform.sweep.overrides import parse_overrides
-    from labeldp.platform.sweep.sweep_options import SweepOptions
+    from labeldp.platform.sweep.sweep import SweepOptions
 
     return SweepOptions(
         smoke=options.smoke,
@@ -92,7 +91,7 @@ def _search(sweep: "Sweep", options: argparse.Namespace) -> "OptunaSearch | None
     """The search that is asked for, on top of the sweep's own."""
     from dataclasses import replace
 
-    from labeldp.platform.sweep.search_settings import OptunaSearch
+    from labeldp.platform.sweep.configuration import OptunaSearch
 
     asked = {"trials": options.trials, "seed": options.search_seed}
     changes = {name: value for name, value in asked.items() if value is not None}
@@ -109,6 +108,6 @@ def _search(sweep: "Sweep", options: argparse.Namespace) -> "OptunaSearch | None
 
 
 def _stop(sweep: "Sweep", options: argparse.Namespace) -> "AshaStop | None":
-    from labeldp.platform.sweep.search_settings import AshaStop
+    from labeldp.platform.sweep.configuration import AshaStop
 
     return sweep.stop or AshaStop() if options.stop else None

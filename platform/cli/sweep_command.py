@@ -21,8 +21,7 @@ from labeldp.platform.cli.verb import Verb, explained
 from labeldp.trainers.data.regular_files import FileRefused, read_bytes
 
 if TYPE_CHECKING:
-    from labeldp.platform.sweep.sweep import Sweep
-    from labeldp.platform.sweep.sweep_options import SweepOptions
+    from labeldp.platform.sweep.sweep import Sweep, SweepOptions
     from labeldp.platform.sweep.sweep_report import SweepOutcome
 
     Runner = Callable[[Sweep, SweepOptions], SweepOutcome]
@@ -82,7 +81,7 @@ def results_of(
 
 
 def _sweep_options(sweep: "Sweep", options: argparse.Namespace, *, results: Path) -> "SweepOptions":
-    from labeldp.platform.sweep.sweep_options import Resume
+    from labeldp.platform.sweep.sweep import Resume
 
     return replace(
         plan_options(sweep, options, results=results),

@@ -15,8 +15,7 @@ from labeldp.platform.sweep.overrides import parse_overrides, read_yaml
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
 from labeldp.platform.sweep.planned_minutes import planned_minutes
 from labeldp.platform.sweep.search import Search
-from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, ensembles_of
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, ensembles_of
 from labeldp.trainers.performance import Device
 
 

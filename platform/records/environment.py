@@ -10,7 +10,7 @@ from pathlib import Path
 
 import labeldp
 
-_PACKAGES = ("labeldp", "ray", "torch", "torchvision", "numpy", "scipy", "mlflow", "omegaconf")
+_PACKAGES = ("labeldp", "ray", "torch", "torchvision", "numpy", "scipy", "mlflow", "pydantic")
 #: An image has no `.git`; this variable names the commit that it was built from.
 COMMIT_VARIABLE = "LABELDP_GIT_COMMIT"
 

@@ -26,7 +26,7 @@ from labeldp.platform.sweep.accuracy_figures import (
     estimate_of,
     majority_text,
 )
-from labeldp.platform.sweep.audit_settings import spoiled_text
+from labeldp.platform.sweep.configuration import spoiled_text
 
 #: Beside bounds that are proven at delta 0, of models whose epsilon holds at a larger one.
 DAGGER = "†"
@@ -296,7 +296,7 @@ def _about_the_attack(record: TrialRecord) -> str:
 
 def _method(record: TrialRecord) -> str:
     """Return the method in words, as reports call it."""
-    if str(record.config.get("trainer.noise")) == "RANDOMIZED_RESPONSE":
+    if str(record.config.get("trainer.noise")) == "randomized_response":
         return "randomized response"
     words = name_of(record.config).replace("_", " ")
     return words.upper() if words in ("alibi", "agibi", "pate", "lp 2st", "lp 3st") else words

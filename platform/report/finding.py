@@ -15,9 +15,13 @@ from typing import Any
 
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.pareto import Point, points, same_epsilon
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, estimated_text, majority_text
-from labeldp.platform.sweep.audit_settings import spoiled_text
-from labeldp.platform.sweep.choice_noise import ChoiceNoise
+from labeldp.platform.sweep.accuracy_figures import (
+    ChoiceNoise,
+    ChooseBy,
+    estimated_text,
+    majority_text,
+)
+from labeldp.platform.sweep.configuration import spoiled_text
 
 #: The second sentence is about the private trials nearest to this epsilon, at which a guess at a
 #: label between two that are equally likely is right at most 73 times of a hundred.

@@ -44,12 +44,12 @@ from labeldp.platform.report.pareto import (
 )
 from labeldp.platform.report.wording import counted, leading_number, number, percent, short_key
 from labeldp.platform.sweep.accuracy_figures import (
+    ChoiceNoise,
     ChooseBy,
     beyond_text,
     estimate_of,
     estimated_text,
 )
-from labeldp.platform.sweep.choice_noise import ChoiceNoise
 
 #: Widths of the view of the main figure: at a desk, and on a telephone.
 _WIDE, _NARROW = 720.0, 352.0

@@ -1,7 +1,7 @@
 """The parts of a trial that anybody may see: named values, rebuilt one by one, and nothing else.
 
 A value is public because it is named, never because it was forgotten: metrics one by one in
-`platform/sweep/figure_names.py`, settings here. Settings of a method are those that its own class
+`accuracy_figures.py`, settings here. Settings of a method are those that its own class
 declares, and of them numbers, truth values and words of an enumeration: text is typed by people,
 and may be a path, a person's name or a password.
 
@@ -26,11 +26,12 @@ from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import Total
 from labeldp.platform.report.selection import NotPublishable
-from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings, FeatureSet
-from labeldp.platform.sweep.figure_names import PUBLIC
+from labeldp.platform.sweep.accuracy_figures import PUBLIC
+from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.models.trained_model import DESCRIPTION, load_model
+from labeldp.trainers.settings.base import FeatureSet
 
 #: A finished record must have the attack's interval, which is the owner's: one that says nothing.
 _NOTHING = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf}
@@ -126,7 +127,7 @@ def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that anybody may see.
 
     Args:
-        config: Dotted key -> plain value, as records keep it; enumerations by the members' names.
+        config: Dotted key -> plain value, as records keep it; enumerations by their values.
     """
     found: dict[str, Any] = {}
     if config.get("method") in METHODS:
@@ -172,7 +173,7 @@ def _checked(value: Any, kind: Any) -> Any:
     elif kind in (int, float):
         fits = isinstance(value, int | float) and not isinstance(value, bool)
     elif isinstance(kind, type) and issubclass(kind, Enum):
-        fits = isinstance(value, str) and value in kind.__members__
+        fits = value in [each.value for each in kind]
     else:
         fits = False
     return value if fits else _NOT_PUBLIC

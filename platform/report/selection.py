@@ -13,8 +13,7 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import FolderLedger, Total, plan_of, total_of
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by
-from labeldp.platform.sweep.choice_noise import doubt_of, refuse_lottery
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by, doubt_of, refuse_lottery
 
 #: Stands for the most accurate trial, in place of a hash.
 BEST = "best"
@@ -107,9 +106,9 @@ def selected(
         if not rivals:
             _refuse_none(folder, at_epsilon)
         accuracy = chosen_by(metrics, choose_by or folder.results.identity.choose_by)
-        refuse_lottery(rivals, by=accuracy)
+        refuse_lottery(metrics, by=accuracy)
         chosen = max(rivals, key=lambda x: (x.metrics[accuracy.metric], -x.metrics["epsilon"]))
-        by, doubt = _BY[accuracy], doubt_of(rivals, by=accuracy)
+        by, doubt = _BY[accuracy], doubt_of(metrics, by=accuracy)
     elif at_epsilon is not None or choose_by is not None:
         raise ValueError(
             f"--at-epsilon and --choose-by go with --trial {BEST} only; leave them out to publish "

@@ -25,8 +25,7 @@ from labeldp.platform.sweep.cluster import connected
 from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import prepare
-from labeldp.platform.sweep.sweep import Sweep
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 

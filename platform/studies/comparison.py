@@ -4,7 +4,7 @@ Features are of patches, and no label goes into them: k-means features, or, of p
 patches. The model is an MLP on them: minutes on a CPU, and differences that come from the methods
 alone. Settings were looked at on one
 seed of one data set, coarsely, and are the same for every method and epsilon. So were, among three
-values each, two constants in `prior_inputs`, by accuracy on true training labels: no epsilon pays
+values each, two constants in `priors`, by accuracy on true training labels: no epsilon pays
 for that. PATE has teachers and a student of its own: ridge regressions on the same features.
 
 A repetition draws noise and initial weights anew. Partitions into stages, clusters and landmarks
@@ -15,20 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from labeldp.platform.sweep.configuration import (
-    AuditSettings,
-    DataSettings,
-    FeatureSet,
-    TrialConfig,
-)
+from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Preset, Smoke, Sweep, Variant
-from labeldp.trainers.methods.priors import PriorSource
 from labeldp.trainers.models.schedules import Schedule
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.noise import Noise
-from labeldp.trainers.settings.pate import AggregatorKind
-from labeldp.trainers.settings.student import StudentKind
+from labeldp.trainers.settings.base import FeatureSet
+from labeldp.trainers.settings.methods import AlibiConfig, Noise, PriorSource
+from labeldp.trainers.settings.pate import AggregatorKind, StudentKind
 
 EPSILONS = (0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 #: For photographs, which need more.

@@ -12,10 +12,9 @@ from labeldp.platform.sweep.space import Axis
 from labeldp.platform.sweep.sweep import Preset, Variant
 from labeldp.trainers.models.schedules import LABEL_SMOOTHING, as_changes, fast_training
 from labeldp.trainers.performance import Precision
-from labeldp.trainers.settings.ensemble import TeacherKind
-from labeldp.trainers.settings.fixmatch import WeakBranch
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.student import StudentKind
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.pate import StudentKind, TeacherKind
+from labeldp.trainers.settings.training import WeakBranch
 
 #: Passes over the training examples, in each stage of methods that have some.
 EPOCHS = 10

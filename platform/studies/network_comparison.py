@@ -14,12 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 from labeldp.platform.studies.home_preset import EPOCHS, network_preset
-from labeldp.platform.sweep.configuration import FeatureSet
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Preset, Variant
-from labeldp.trainers.methods.priors import PriorSource
 from labeldp.trainers.models.schedules import FULL_WIDTH, LABEL_SMOOTHING
-from labeldp.trainers.settings.noise import Noise
+from labeldp.trainers.settings.base import FeatureSet
+from labeldp.trainers.settings.methods import Noise, PriorSource
 
 #: Repetitions of moment labels in stages.
 REPETITIONS = 3

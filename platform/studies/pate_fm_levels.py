@@ -8,7 +8,7 @@ from typing import Any
 
 from labeldp.platform.sweep.sweep import Smoke, Variant
 from labeldp.trainers.performance import Precision
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
 
 
 def level(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from labeldp.trainers.performance import Precision
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
 
 #: 2,000 images, two epochs of a small CNN in single precision; its rate is the sweep's to say.
 SMALL_CNN: Mapping[str, Any] = {

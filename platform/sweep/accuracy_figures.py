@@ -1,29 +1,88 @@
-"""Accuracy among a trial's figures: measured on a public test split, estimated on held-out labels.
+"""A trial's figures by name: who may see them, its accuracy, and a choice among trials by it.
 
->>> figures = figures_of(AccuracyEstimate(accuracy=0.8, sampling_error=0.01))
->>> figures["accuracy_estimated"], figures["accuracy_estimated_error"]
-(0.8, 0.01)
->>> accuracy_text(figures)
+An estimate of accuracy is unbiased, but the best of k equally good trials looks better than it is
+by the largest of k draws of noise. Where that is much, the choice is a lottery, and is refused.
+
+>>> is_owners("private/epsilon_one_run"), is_owners("epsilon_m_low"), is_owners("epsilon")
+(True, True, False)
+>>> accuracy_text(figures_of(AccuracyEstimate(accuracy=0.8, sampling_error=0.01)))
 'about 80.0% +- 1.0 (estimated)'
+>>> swamped = ChoiceNoise(candidates=9, noise=0.28)
+>>> swamped.swamps, round(swamped.luck, 2)
+(True, 0.42)
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.sweep.configuration import two_digits
 
+#: Figures whose names begin so are for the owner of the labels alone: they are made of true labels,
+#: or of which labels the audits spoiled, outside of every guarantee.
+PRIVATE_PREFIX = "private/"
+#: The owner's by names that the contract gives them.
+OWNERS = (
+    "ensemble_accuracy",
+    "vote_label_accuracy",
+    "epsilon_m_low",
+    "epsilon_m_high",
+    "epsilon_m_ceiling",
+    "epsilon_m_paper_low",
+    "epsilon_m_paper_high",
+)
+#: May be published: measured on public test labels, or part of releases that are paid for.
+PUBLIC = (
+    "accuracy",
+    "accuracy_estimated",
+    "accuracy_estimated_error",
+    "accuracy_estimated_low",
+    "accuracy_estimated_high",
+    "accuracy_estimated_sampling_error",
+    "accuracy_estimated_count_scale",
+    "majority_share",
+    "majority_share_by_model",
+    "epsilon",
+    "delta",
+    "epsilon_sanitized",
+)
+#: Betray no label, but are not published: times, ceilings of proofs, prices of answers for any
+#: votes. A trainer's own figures (`Trainer.figures`) are open too and need no line here.
+OPEN = (
+    "train_seconds",
+    "audit_seconds",
+    "processor_seconds",
+    "label_inference_bound",
+    "epsilon_one_run_ceiling",
+    "epsilon_f_dp_ceiling",
+    "epsilon_tight_ceiling",
+    "epsilon_release_ceiling",
+    "epsilon_realised",
+    "epsilon_of_counts",
+    "answered_by_teachers",
+)
 _ESTIMATED = "accuracy_estimated"
+#: The most noise, and luck of the best, that a choice may rest on, as shares of the labels.
+MOST_NOISE = 0.1
+
+
+def is_owners(name: str) -> bool:
+    """Whether a figure is for the owner of the labels alone."""
+    return name in OWNERS or name.startswith((PRIVATE_PREFIX, "epsilon_m_"))
 
 
 class ChooseBy(StrEnum):
     """Which accuracy trials are compared by.
 
-    TEST is that on the public test split; who picks by it tunes on those labels. ESTIMATED is that
-    on held-out labels, which is paid for, and leaves a test split to the very end.
+    TEST is measured on the public test split, so that a choice by it tunes on those labels.
+    ESTIMATED is a paid estimate on held-out labels, and leaves the test split untouched.
     """
 
     TEST = "test"
@@ -31,24 +90,24 @@ class ChooseBy(StrEnum):
 
     @property
     def metric(self) -> str:
-        """What tracking calls it."""
+        """Its name among a trial's figures."""
         return "accuracy" if self is ChooseBy.TEST else _ESTIMATED
 
 
 def resolve(
     asked: ChooseBy | None, *, has_test_split: bool, has_held_out: bool, learns: bool = False
 ) -> ChooseBy:
-    """Return what trials are compared by: what was asked, or TEST where that is possible.
+    """Return `asked`, or the default: TEST where test labels are public.
 
     Args:
-        asked: By the user or the sweep, if they did.
+        asked: The user's or the sweep's choice, if any.
         has_test_split: Whether test labels are public.
         has_held_out: Whether labels are held out of training.
-        learns: Whether the sweep decides by it what to run: that tunes on the labels it looks at,
-            so that test labels are looked at only where somebody asks.
+        learns: Whether results decide which trials run. That tunes on the labels that it reads, so
+            that test labels serve for it only on request.
 
     Raises:
-        ValueError: There is nothing to compare by as asked.
+        ValueError: The labels that it needs are missing.
     """
     if asked is None and learns:
         if has_held_out:
@@ -69,13 +128,11 @@ def resolve(
             "trials can't be chosen by estimated accuracy: no labels are held out; set "
             "evaluation.held_out_share=0.1, or choose by test accuracy (--choose-by test)"
         )
-    if asked is not None:
-        return asked
-    return ChooseBy.TEST if has_test_split else ChooseBy.ESTIMATED
+    return asked or (ChooseBy.TEST if has_test_split else ChooseBy.ESTIMATED)
 
 
 def chosen_by(figures: Iterable[Mapping[str, float]], asked: ChooseBy | None = None) -> ChooseBy:
-    """Return what these finished trials [T] can all be compared by, `asked` if it is given.
+    """Return the accuracy that all of these finished trials [T] have; `asked` if it is given.
 
     Raises:
         ValueError: Some of them lack it.
@@ -89,7 +146,7 @@ def chosen_by(figures: Iterable[Mapping[str, float]], asked: ChooseBy | None = N
 
 
 def figures_of(found: AccuracyEstimate | None) -> dict[str, float]:
-    """Return an estimate as figures of a trial: itself, its standard error, its 95% interval."""
+    """Return an estimate as figures of a trial: value, standard error and 95% interval."""
     if found is None:
         return {}
     low, high = found.interval()
@@ -104,7 +161,7 @@ def figures_of(found: AccuracyEstimate | None) -> dict[str, float]:
 
 
 def estimate_of(figures: Mapping[str, float]) -> AccuracyEstimate | None:
-    """Return the estimate that a trial's figures hold, if there is one."""
+    """Return the estimate among a trial's figures, if there is one."""
     if _ESTIMATED not in figures:
         return None
     return AccuracyEstimate(
@@ -117,11 +174,10 @@ def estimate_of(figures: Mapping[str, float]) -> AccuracyEstimate | None:
 def majority_figures(
     test_labels: NDArray[np.integer[Any]], probabilities: NDArray[np.floating[Any]] | None
 ) -> dict[str, float]:
-    """Return the share of the largest class, from public labels or from what a model says.
+    """Return the share of the largest class, from public labels or from a model's output.
 
-    The share among the secret labels is private itself. So it is that of a public test split; where
-    there is none, the mean probability that the trained model gives its likeliest class, which is
-    made of releases that are paid for and of public features.
+    The share among the secret labels is private. A public test split shows it; otherwise the mean
+    probability of the model's likeliest class does, which is post-processing of paid releases.
 
     Args:
         test_labels: Public ones [M]; none where there is no test split.
@@ -135,9 +191,9 @@ def majority_figures(
 
 
 def majority_text(figures: Mapping[str, float]) -> str:
-    """Say that an accuracy is no better than always answering the largest class, or nearly so.
+    """Report an accuracy that hardly beats the answer "largest class"; empty if it does.
 
-    Empty where it is better: by more than a point, and by more than twice its standard error.
+    It does by more than a point and more than twice its standard error.
 
     >>> majority_text({"accuracy": 0.728, "majority_share": 0.771})
     'no better than always answering the largest class (77.1% of the public test split)'
@@ -145,14 +201,14 @@ def majority_text(figures: Mapping[str, float]) -> str:
     ''
     """
     found = estimate_of(figures)
+    accuracy = figures.get("accuracy", None if found is None else found.accuracy)
+    error = 0.0 if found is None or "accuracy" in figures else found.error
     for name, where in (
         ("majority_share", "of the public test split"),
         ("majority_share_by_model", "by the model's own probabilities"),
     ):
-        accuracy = figures.get("accuracy", None if found is None else found.accuracy)
         if name not in figures or accuracy is None:
             continue
-        error = 0.0 if found is None or "accuracy" in figures else found.error
         if accuracy <= figures[name] + max(0.01, 2 * error):
             return (
                 "no better than always answering the largest class "
@@ -168,15 +224,14 @@ def accuracy_text(figures: Mapping[str, float]) -> str:
         parts.append(f"{100 * figures['accuracy']:.1f}%")
     found = estimate_of(figures)
     if found is not None:
-        about = f"{estimated_text(found.accuracy)} +- {100 * found.error:.1f}"
-        parts.append(f"{about} (estimated)")
+        parts.append(f"{estimated_text(found.accuracy)} +- {100 * found.error:.1f} (estimated)")
     return ", ".join(parts)
 
 
 def estimated_text(accuracy: float) -> str:
-    """Return an estimated accuracy in words; noise may have taken it out of 0 to 100%.
+    """Return an estimated accuracy in words; noise may take it outside of 0 to 100%.
 
-    It stays as it is in records and tables: cut off, estimates would be biased.
+    Records and tables keep it as it is: clipped estimates would be biased.
 
     >>> estimated_text(0.81), estimated_text(1.06)
     ('about 81.0%', 'about 100% (106.0% with its noise)')
@@ -188,7 +243,122 @@ def estimated_text(accuracy: float) -> str:
 
 
 def beyond_text(accuracy: float) -> str:
-    """Return what to say beside an estimate that no accuracy can be; empty for one that may be."""
+    """Return a remark for an estimate outside of 0 to 100%; empty for any other."""
     if 0 <= accuracy <= 1:
         return ""
     return f"its noise took it {'above 100%' if accuracy > 1 else 'below 0%'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceNoise:
+    """How noise affects a choice among trials by their estimated accuracy.
+
+    Attributes:
+        candidates: Number of trials that are compared.
+        noise: Standard deviation of the noise of the noisiest estimate. The choice of held-out
+            labels is chance as well, but one that all trials share.
+        spread: Range of the estimates; None for a plan.
+        lead: Distance of the best from the next; None for a plan, and for one alone.
+        epsilon: Of the cheapest count; None where it is not known, or nothing is counted.
+    """
+
+    candidates: int
+    noise: float
+    spread: float | None = None
+    lead: float | None = None
+    epsilon: float | None = None
+
+    @classmethod
+    def among(cls, estimates: Sequence[AccuracyEstimate]) -> "ChoiceNoise":
+        """Measure it among the estimates of finished trials, at least one."""
+        found = sorted(each.accuracy for each in estimates)
+        return cls(
+            candidates=len(estimates),
+            # Of a release all noise is in the sampling error; trials share an unknown part of it.
+            noise=max(math.sqrt(2) * each.count_scale or each.sampling_error for each in estimates),
+            spread=found[-1] - found[0],
+            lead=found[-1] - found[-2] if len(found) > 1 else None,
+        )
+
+    @property
+    def luck(self) -> float:
+        """Mean excess of the best of equally good trials: of the largest of k normal draws.
+
+        By Blom (1958): within 0.03 standard deviations.
+        """
+        if self.candidates < 2:
+            return 0.0
+        share = (self.candidates - 0.375) / (self.candidates + 0.25)
+        return NormalDist().inv_cdf(share) * self.noise
+
+    @property
+    def swamps(self) -> bool:
+        """Whether noise would decide the choice, and could cost much."""
+        return self.candidates > 1 and max(self.noise, self.luck) > MOST_NOISE
+
+    @property
+    def within_noise(self) -> bool:
+        """Whether noise alone explains the lead of the best."""
+        return self.lead is not None and self.lead <= math.sqrt(2) * self.noise
+
+    @property
+    def text(self) -> str:
+        """The noise in words."""
+        words = f"an estimate's noise has a standard deviation of {_points(self.noise)}"
+        if self.candidates > 1:
+            words += (
+                f", so that the luckiest of {self.candidates} equally good trials looks "
+                f"{_points(self.luck)} better than it is"
+            )
+        if self.spread is not None and self.candidates > 1:
+            words += f"; their estimates differ by {_points(self.spread)} at most"
+        return words
+
+    def refuse(self, *, instead: str) -> None:
+        """Raise a ValueError where noise would decide.
+
+        Args:
+            instead: A way to choose without the estimates, for the end of the message.
+        """
+        if not self.swamps:
+            return
+        enough = ""
+        if self.epsilon is not None:
+            needed = self.epsilon * max(self.noise, self.luck) / MOST_NOISE
+            enough = f"; {two_digits(needed, math.ceil):g} would do"
+        raise ValueError(
+            f"noise is too large to choose by estimated accuracy: {self.text}, and more than "
+            f"{_points(MOST_NOISE)} of noise or luck is refused. A count's noise is 1.4 / "
+            "(evaluation.epsilon x held-out labels): hold more labels out "
+            f"(evaluation.held_out_share), or ask for dearer counts "
+            f"(evaluation.epsilon{enough}), which only those labels pay; or {instead}"
+        )
+
+
+def refuse_lottery(figures: Iterable[Mapping[str, float]], *, by: ChooseBy) -> None:
+    """Raise a ValueError where noise would decide which of these finished trials is the best."""
+    noise = _among(figures, by=by)
+    if noise is not None:
+        noise.refuse(
+            instead="name a trial yourself, or an epsilon that leaves fewer to choose from"
+        )
+
+
+def doubt_of(figures: Iterable[Mapping[str, float]], *, by: ChooseBy) -> str:
+    """Report that the best of finished trials may be so by noise alone; empty if unlikely."""
+    noise = _among(figures, by=by)
+    if noise is None or not noise.within_noise:
+        return ""
+    return (
+        "another of them may well be as good or better: the next is "
+        f"{_points(noise.lead or 0.0)} behind, and {noise.text}"
+    )
+
+
+def _among(figures: Iterable[Mapping[str, float]], *, by: ChooseBy) -> ChoiceNoise | None:
+    found = [each for each in map(estimate_of, figures) if each]
+    return ChoiceNoise.among(found) if by is ChooseBy.ESTIMATED and found else None
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.1f} points"

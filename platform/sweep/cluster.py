@@ -1,18 +1,27 @@
-"""Ray: which cluster, and whether it can hold what a trial needs.
+"""Ray: a private cluster on this machine, or a shared one by its address; what its nodes can hold.
 
-On one machine a private cluster is started and ended with the sweep. A cluster that is already
-there is used only if an address names it.
+A private cluster ends with the sweep and is closed to other machines, and to other users of this
+one. Left to itself, Ray 2.60 gives a node that requests 127.0.0.1 the machine's own address, so
+that its processes listen on all interfaces. It also leaves its token readable by all, and its
+session's folders writable by all.
 """
 
+import contextlib
 import json
 import logging
 import os
 import signal
 import socket
+import stat
+import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 # Tune reads these when it is imported. Its own loggers would write what the tracking store has, and
@@ -25,38 +34,52 @@ os.environ.setdefault("RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 import ray
+from ray._common.utils import get_default_system_temp_dir
+from ray._private import parameter, ray_constants, services
 from ray._private.authentication.authentication_token_setup import AUTH_MODE_ENV_VAR
 
 # A compiled module: type checkers see nothing of what is in it.
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 
-from labeldp.platform.sweep import private_cluster
-from labeldp.platform.sweep.endings import CannotFit as CannotFit
-from labeldp.platform.sweep.sweep import Resources
+from labeldp.platform.sweep.sweep import CannotFit, Resources
 
 # It looks for the files of its own loggers, and complains once per trial that there are none.
 logging.getLogger("ray.tune").setLevel(logging.ERROR)
-# That a private cluster is closed to others by a token is as it should be, and no warning.
+# It warns that a private cluster is closed by a token, as it should be.
 logging.getLogger("ray._private.authentication.authentication_token_setup").setLevel(logging.ERROR)
 
-#: How long the machine that an address names may take to take a connection.
+#: How long the machine that an address names may take to accept a connection.
 CONNECT_SECONDS = 20.0
-#: How often Ray asks a port that takes connections and does not answer: 45 seconds each.
+#: Attempts at a port that accepts connections and does not answer, 45 seconds each. Ray makes 20.
 CONNECT_TRIES = 2
+#: How long a private cluster may take to start. Ray gives its own node 30 seconds, too few for a
+#: machine with other work or a cold disk.
+START_SECONDS = 180.0
+_ASK_AGAIN_SECONDS = 0.2
+#: A start that failed after so long failed for want of time.
+_SLOW_SECONDS = 20.0
+_PORT_WAIT = "RAY_gcs_server_port_wait_time_s"
+#: Smaller objects travel within the request. The vault's home is made from labels, a byte each: by
+#: Ray's own bound, 100 KB, those of 100,000 rows would lie in its object store instead, where they
+#: can be lost.
+INLINED_BYTES = 4 * 2**20
+#: The exporters of the autoscaler's monitor and of the dashboard's process have no switch. With a
+#: port that does not exist they write an error to their log and continue.
+_NO_PORT = {"AUTOSCALER_METRIC_PORT": "-1", "DASHBOARD_METRIC_PORT": "-1"}
 
 
 class ClusterUnusable(ValueError):
-    """A cluster that can't be reached or used; the message says why and what to do."""
+    """A cluster can't be reached or used; the message names the cause and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """What the nodes of a cluster have.
+    """The nodes of a cluster.
 
     Attributes:
-        nodes: How many are alive.
-        cpus: In all.
-        gpus: In all.
+        nodes: Number of nodes that are alive.
+        cpus: Total.
+        gpus: Total.
         largest: CPUs and GPUs of each node.
         grows: Whether an autoscaler may add nodes.
     """
@@ -77,7 +100,7 @@ class Capacity:
 def connected(address: str | None) -> Iterator[Capacity]:
     """Start a private cluster, or connect to the one at `address` (or in RAY_ADDRESS).
 
-    Who is connected already, to run several sweeps, stays connected.
+    A connection that exists already, for several sweeps, is used and kept.
 
     Raises:
         ClusterUnusable: No cluster answers there, or it runs another version of Ray or Python.
@@ -85,44 +108,41 @@ def connected(address: str | None) -> Iterator[Capacity]:
     if ray.is_initialized():
         yield capacity()
         return
-    with _authentication_kept():
-        yield from _connection(address or os.environ.get("RAY_ADDRESS"))
-
-
-def _connection(named: str | None) -> Iterator[Capacity]:
+    named = address or os.environ.get("RAY_ADDRESS") or "local"
     on_termination = signal.getsignal(signal.SIGTERM)
-    try:
-        if named in (None, "", "local"):
-            private_cluster.start()
-        else:
-            _check_address(named)
-            with _impatient():
-                ray.init(address=named, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
-        # Which versions differ stands in the lines after the first.
-        lines = [line.strip() for line in str(error).strip().splitlines()[:6]]
-        why = " ".join(lines)[:400] or type(error).__name__
-        if named in (None, "", "local"):
-            raise ClusterUnusable(f"Ray can't be started on this machine: {why}") from error
-        raise ClusterUnusable(
-            f"the Ray cluster at {named} can't be used ({why}); check the address and "
-            "that it runs the same versions of Ray and Python, or leave --address and RAY_ADDRESS "
-            "out for a private one"
-        ) from error
-    if callable(on_termination) and threading.current_thread() is threading.main_thread():
-        # Ray's own would print its stack and abort.
-        signal.signal(signal.SIGTERM, on_termination)
-    try:
-        yield capacity(private=named in (None, "", "local"))
-    finally:
-        ray.shutdown()
+    with _authentication_kept():
+        try:
+            if named == "local":
+                start_private()
+            else:
+                _check_address(named)
+                with _environment({_PORT_WAIT: os.environ.get(_PORT_WAIT, str(CONNECT_TRIES))}):
+                    ray.init(address=named, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
+            # Which versions differ stands in the lines after the first.
+            lines = [line.strip() for line in str(error).strip().splitlines()[:6]]
+            why = " ".join(lines)[:400] or type(error).__name__
+            if named == "local":
+                raise ClusterUnusable(f"Ray can't be started on this machine: {why}") from error
+            raise ClusterUnusable(
+                f"the Ray cluster at {named} can't be used ({why}); check the address and that it "
+                "runs the same versions of Ray and Python, or leave --address and RAY_ADDRESS out "
+                "for a private one"
+            ) from error
+        if callable(on_termination) and threading.current_thread() is threading.main_thread():
+            # Ray's own would print its stack and abort.
+            signal.signal(signal.SIGTERM, on_termination)
+        try:
+            yield capacity(private=named == "local")
+        finally:
+            ray.shutdown()
 
 
 @contextmanager
 def _authentication_kept() -> Iterator[None]:
-    """Undo what a private cluster does to this process: Ray closes it by a token, for good.
+    """Undo what a private cluster does to this process: Ray demands a token from then on.
 
-    A cluster without a token that is named next would find its driver asking for one.
+    The driver would demand one of a later cluster that has none.
     """
     before = os.environ.get(AUTH_MODE_ENV_VAR)
     try:
@@ -143,21 +163,8 @@ def _check_address(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
 
 
-@contextmanager
-def _impatient() -> Iterator[None]:
-    """Have Ray ask a few times only; it would ask 20 times, for a quarter of an hour."""
-    name = "RAY_gcs_server_port_wait_time_s"
-    own = name not in os.environ
-    os.environ.setdefault(name, str(CONNECT_TRIES))
-    try:
-        yield
-    finally:
-        if own:
-            del os.environ[name]
-
-
 def capacity(*, private: bool = False) -> Capacity:
-    """Return what the connected cluster has; a private one never grows."""
+    """Return the connected cluster's nodes; a private one never grows."""
     nodes = [node["Resources"] for node in known_nodes() if node["Alive"]]
     sizes = tuple((node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes)
     return Capacity(
@@ -175,10 +182,10 @@ def place(
     """Return what a trial, or an actor, will occupy on this cluster.
 
     Args:
-        resources: What the sweep asks for; its share of a GPU is dropped where there is none.
-        available: What the cluster has.
-        gpu_required: Whether the configuration insists on a GPU.
-        what: What it is that must fit.
+        resources: Requested by the sweep; its share of a GPU is dropped where there is none.
+        available: The cluster.
+        gpu_required: Whether the configuration demands a GPU.
+        what: Its name in the message.
 
     Raises:
         CannotFit: No node can ever hold one.
@@ -199,13 +206,13 @@ def place(
 
 
 def known_nodes() -> list[dict[str, Any]]:
-    """Return what Ray knows of every machine that is or was part of the cluster."""
+    """Return Ray's facts about every machine that is or was part of the cluster."""
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Ray gives it no types
     return nodes
 
 
 def _has_autoscaler() -> bool:
-    """Whether an autoscaler may add nodes that aren't there; not said outright by Ray.
+    """Whether an autoscaler may add nodes; Ray does not report it outright.
 
     Every head reports as if it had one. Where it has none, it calls each node a type of its own.
     """
@@ -220,3 +227,156 @@ def _has_autoscaler() -> bool:
     except Exception:  # internals of Ray: without them, only what is there counts
         return False
     return any(not name.startswith(("node_", "local.node")) for name in types)
+
+
+# --- a private cluster ----------------------------------------------------------------------------
+
+
+def start_private() -> None:
+    """Start a cluster that only this user's processes on this machine can reach.
+
+    Raises:
+        RuntimeError: This version of Ray listens beyond loopback all the same, or it did not start.
+    """
+    tighten_token()
+    with (
+        _ray_settings(),
+        _environment(_NO_PORT),
+        _files_for_the_owner(),
+        _patient(),
+    ):
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            configure_logging=False,
+            _system_config={
+                "enable_metrics_collection": False,
+                "max_direct_call_object_size": INLINED_BYTES,
+            },
+            _temp_dir=str(_closed_folder() / "ray"),
+        )
+    node: Any = ray._private.worker._global_node
+    if not ip_address(node.node_ip_address).is_loopback:
+        ray.shutdown()
+        raise RuntimeError(
+            f"Ray {ray.__version__} starts a private cluster on {node.node_ip_address}, where "
+            "other machines reach it; install the version that constraints.txt names"
+        )
+
+
+def tighten_token() -> None:
+    """Make the token file that an earlier Ray left, if any, the owner's alone.
+
+    A link, or another user's file, is left as it is.
+    """
+    path = Path.home() / ".ray" / "auth_token"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return  # not there, a link, or closed to us: Ray makes one, or reports the fault
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+def _closed_folder() -> Path:
+    """Return a folder that only this user can enter; its path is short, for sockets lie in it.
+
+    Ray opens its own to all, and each worker that starts opens them again.
+    """
+    base: str = get_default_system_temp_dir()  # type: ignore[no-untyped-call]
+    folder = Path(base, f"labeldp-{os.geteuid()}")
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+    found = folder.lstat()
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    if ours and not found.st_mode & 0o077:
+        return folder
+    # Another user made it first, or it was opened to others.
+    return Path(tempfile.mkdtemp(prefix="labeldp-", dir=folder.parent))
+
+
+@contextmanager
+def _ray_settings() -> Iterator[None]:
+    """Set two things that `ray.init` has no parameter for.
+
+    The node's address: `_node_ip_address="127.0.0.1"` is turned into the machine's own address,
+    unless Ray is set up as on macOS and Windows. The agent's port: it takes 52365, so that a later
+    head of `ray start` has no agent, and `ray job submit` fails with "No available agent to submit
+    job"; 0 is any free port.
+    """
+    parameters: Any = parameter
+    enabled, usual = ray_constants.ENABLE_RAY_CLUSTER, parameters.RayParams
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    parameters.RayParams = partial(usual, dashboard_agent_listen_port=0)
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER, parameters.RayParams = enabled, usual
+
+
+@contextmanager
+def _patient() -> Iterator[None]:
+    """Have Ray ask for its own node again and again; after half a minute it would give up.
+
+    Raises:
+        RuntimeError: It did not come up in `START_SECONDS`.
+    """
+    ask: Any = services.get_node
+    started = time.monotonic()
+
+    def ask_until(gcs_address: str, node_id: str) -> Any:
+        while True:
+            try:
+                return ask(gcs_address, node_id)
+            except RuntimeError:
+                if time.monotonic() - started > START_SECONDS:
+                    raise
+                time.sleep(_ASK_AGAIN_SECONDS)
+
+    services.get_node = ask_until
+    try:
+        with _environment({_PORT_WAIT: os.environ.get(_PORT_WAIT) or f"{START_SECONDS:.0f}"}):
+            yield
+    except Exception as error:
+        if time.monotonic() - started < _SLOW_SECONDS or isinstance(error, ValueError):
+            raise
+        load, _, _ = os.getloadavg()
+        raise RuntimeError(
+            f"Ray did not start within {time.monotonic() - started:.0f} s: the load of this "
+            f"machine is {load:.0f} on {os.cpu_count()} cores; wait until it has less to do, or "
+            f"look into {_closed_folder()}/ray/session_latest/logs"
+        ) from error
+    finally:
+        services.get_node = ask
+
+
+@contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+@contextmanager
+def _files_for_the_owner() -> Iterator[None]:
+    """Close new files to others: the token, logs, and spilled objects that may hold true labels.
+
+    Processes that are started meanwhile inherit it.
+    """
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)

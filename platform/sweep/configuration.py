@@ -1,46 +1,61 @@
-"""What a trial is, as one frozen configuration: a dataclass, then YAML, then `key=value`.
+"""Everything that decides a trial's numbers: one frozen configuration, changed by `key=value`.
 
-Keys are typed and checked by OmegaConf; every section validates its own values. A trainer is added
-by a line in `_OWN_METHODS`, or by another package (`trainers.extensions`).
+A method is added by a line in `_OWN_METHODS`, or by another package (`trainers.extensions`).
 """
 
-import copy
-import difflib
 import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from enum import Enum
-from functools import lru_cache, reduce
+from dataclasses import fields, is_dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+import yaml
 
-from labeldp.mechanisms import _validate
-from labeldp.platform.sweep.audit_settings import AuditSettings as AuditSettings
-from labeldp.platform.sweep.data_settings import DataSettings as DataSettings
-from labeldp.platform.sweep.data_settings import FeatureSet as FeatureSet
-from labeldp.platform.sweep.evaluation_settings import EvaluationSettings as EvaluationSettings
-from labeldp.platform.sweep.model_settings import ModelSettings
-from labeldp.platform.sweep.noise_settings import NoiseSettings as NoiseSettings
-from labeldp.platform.sweep.typed_values import ValueRefused, as_typed
+from labeldp.mechanisms.auditing.one_run import FRACTIONS, canaries_needed, check_enough_canaries
+from labeldp.mechanisms.randomness import (
+    NoiseKind,
+    NoiseSource,
+    OsEntropy,
+    SecureEntropy,
+    SeededNoise,
+)
+from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
 from labeldp.trainers.extensions import Registry
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
-from labeldp.trainers.settings.bit_flip import BitFlipConfig
-from labeldp.trainers.settings.consensus import ConsensusConfig
-from labeldp.trainers.settings.convex import ConvexConfig
-from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.settings.noise import Noise
+from labeldp.trainers.settings.base import (
+    Count,
+    FeatureSet,
+    Flag,
+    KeyRefused,
+    Positive,
+    Share,
+    Text,
+    Two,
+    Whole,
+    fields_of,
+    key,
+    near_miss,
+    settings,
+)
+from labeldp.trainers.settings.methods import (
+    AlibiConfig,
+    AlibiPriorConfig,
+    BitFlipConfig,
+    ConsensusConfig,
+    ConvexConfig,
+    LpMstConfig,
+    Noise,
+    PriorLabelsConfig,
+    RecommenderConfig,
+    StagedMomentsConfig,
+)
 from labeldp.trainers.settings.pate import PateConfig
-from labeldp.trainers.settings.recommender import RecommenderConfig
-from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
 from labeldp.trainers.trainer import what_is_missing
 
-#: Name of a method -> the settings of its trainer, those that come with labeldp.
+#: Name of a method -> its settings, of those that come with labeldp.
 _OWN_METHODS: dict[str, type] = {
     "alibi": AlibiConfig,
     "alibi_prior": AlibiPriorConfig,
@@ -54,131 +69,464 @@ _OWN_METHODS: dict[str, type] = {
     "recommender": RecommenderConfig,
 }
 
-
-def _wrong(name: str, thing: object) -> str | None:
-    """What is wrong with the settings of another package's trainer."""
-    del name  # a method has no other
-    if not isinstance(thing, type) or not is_dataclass(thing):
-        return f"it is a {type(thing).__name__} and no dataclass of settings"
-    return what_is_missing(thing)
-
-
 #: Name -> settings; other packages add theirs by entry points of the group `labeldp.methods`.
 METHODS: Registry[type] = Registry(
-    _OWN_METHODS, group="labeldp.methods", kind="method", wrong=_wrong
+    _OWN_METHODS,
+    group="labeldp.methods",
+    kind="method",
+    wrong=lambda _, thing: what_is_missing(thing),
 )
-
-#: Pieces of training that came with the fast network, as they are where nobody sets them.
-_NO_RECIPE: dict[str, Any] = {
-    "flip": "RANDOM",
-    "crop": 4,
-    "bias_rate": 1.0,
-    "decoupled_decay": False,
-    "label_smoothing": 0.0,
-    "average_decay": 0.0,
-    "mirrored": False,
-}
-
-#: Keys that came after trials had been recorded: at these values they are left out of the hash, so
-#: that the older trials stay what they were.
-_LATER_KEYS: dict[str, Any] = {
-    "data.hold_out": None,
-    "data.classes": None,
-    "data.labels": None,
-    "data.split_column": None,
-    "data.drop": None,
-    "data.keep": None,
-    "data.test_path": None,
-    "data.test_labels": None,
-    "data.hold_out_seed": 0,
-    "data.embeddings": None,
-    "evaluation.held_out_share": None,
-    "evaluation.held_out_seed": 0,
-    "evaluation.estimate": "COUNT",
-    "evaluation.epsilon": 0.05,
-    "noise.secure": False,
-    "trainer.prior.features": "AS_THEY_ARE",
-    **{
-        f"{section}.recipe.{name}": value
-        for section in ("trainer", "trainer.ensemble.network", "trainer.student.network")
-        for name, value in _NO_RECIPE.items()
-    },
-}
-
-#: Keys whose default came to depend on the data: where nobody states a value, a
-#: configuration keeps the hash that it had. Trials are hashed with the value that it comes to.
-_FORMER_DEFAULTS: dict[str, Any] = {
-    "noise.secure": False,
-    "audit.canaries": 100,
-    "audit.coin_canaries": 100,
-    "evaluation.epsilon": 0.05,
-}
 
 #: Scale of ALIBI's Laplace noise, as the paper states it: another way to set `trainer.epsilon`.
 LAMBDA = "trainer.lambda"
-#: What ALIBI without noise does not look at.
+#: Keys that ALIBI without noise does not use.
 _OF_NOISE = ("trainer.epsilon", "trainer.delta", "trainer.post_processing")
 
-#: What papers call a setting, by the end of a key: where it is here.
+#: Names of papers, by the end of a key -> the setting here.
 _OTHER_NAMES = {
     "lambda": "Laplace noise of scale lambda has epsilon = 2 / lambda: set trainer.epsilon, or "
     "trainer.lambda of method alibi",
     "lr": "the learning rate is learning_rate: set trainer.learning_rate",
     "sigma": "Gaussian noise follows from its price: set trainer.noise=gaussian, trainer.epsilon "
-    "and trainer.delta (`labeldp epsilon gaussian --noise-std S --delta D` says what S costs)",
+    "and trainer.delta (`labeldp epsilon gaussian --noise-std S --delta D` prints the price of S)",
 }
 
-#: What is plain already; nearly all values are, and a large plan asks about a million of them.
-_PLAIN_TYPES = frozenset({bool, float, int, str, type(None)})
-
-#: Keys that say where things lie on one machine, or what is kept, and not what is computed.
+#: Keys that name places on one machine, or files to keep, and change no number.
 _LOCAL_KEYS = ("data.root", "models.keep")
+
+#: One label in so many is spoiled by default, for both audits together.
+LABELS_PER_CANARY = 100
+#: Canaries of each kind at most by default: more cost labels and prove little more.
+MOST_BY_DEFAULT = 1000
+#: Epsilon that canaries must be able to prove, if everything leaks, to be planted by default.
+WORTHWHILE_EPSILON = 1.0
+
+#: Share of the training examples that is held out by default without a public test split.
+DEFAULT_SHARE = 0.1
+#: Epsilon of each count by default: at least so much,
+LEAST_EPSILON = 0.05
+#: at most so much,
+MOST_EPSILON = 1.0
+#: and between them what makes the standard deviation of the count's noise this share of the
+#: held-out labels. With that of sampling, 3 points at 90% of a hundred labels, that is 5 points.
+AIMED_NOISE = 0.04
 
 
 class ConfigurationError(ValueError):
-    """A key or value that can't be used; the message names it and the nearest one that can."""
+    """A key or value that cannot be used; the message names it and the nearest one that can."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrialConfig:
-    """Everything that decides a trial's numbers.
+@settings
+class DataSettings:
+    """Which data set.
 
-    Attributes:
-        method: A key of `METHODS`; it decides what `trainer` holds.
-        seed: Of training: initialization, order of batches, augmentation.
-        data: Which data set.
-        audit: How privacy is attacked.
-        noise: Where the labels' noise comes from.
-        trainer: The method's settings, epsilon among them: a `TrainerConfig`.
-        performance: Device and precision; they can't change privacy.
-        evaluation: How accurate it is where labels are held out.
-        models: Whether the trained model is kept.
+    >>> DataSettings(name="own", path="mine.csv", classes="no, yes", drop="id").own_source.classes
+    ('no', 'yes')
     """
 
-    method: str = "alibi"
-    seed: int = 0
-    data: DataSettings = field(default_factory=DataSettings)
-    audit: AuditSettings = field(default_factory=AuditSettings)
-    noise: NoiseSettings = field(default_factory=NoiseSettings)
-    # Not `TrainerConfig`: OmegaConf takes no protocol, and who names a method knows its own fields.
-    trainer: Any = field(default_factory=AlibiConfig)
-    performance: Performance = field(default_factory=Performance)
-    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
-    models: ModelSettings = field(default_factory=ModelSettings)
+    name: Text = key(
+        "digits",
+        "A name of `labeldp data list`; `own` for the user's own features and labels.",
+    )
+    root: Text | None = key(
+        None, "Folder that holds the sets; the environment's LABELDP_DATA if not given."
+    )
+    path: Text | None = key(
+        None, "The user's own file, for `own`: `.csv`, `.parquet`, `.npz` or `.npy`."
+    )
+    labels: Text | None = key(None, "The file of labels that goes with an `.npy` of features.")
+    label_column: Text | None = key(None, "The column of labels of a table; `label` if not given.")
+    split_column: Text | None = key(
+        None,
+        "The column, or array of an `.npz`, that holds `train` or `test`; `split` if not given.",
+    )
+    drop: Text | None = key(None, "Columns of a table that are left out, separated by commas.")
+    keep: Text | None = key(
+        None,
+        "Columns of a table that are features although they look like identifiers, which are left "
+        "out otherwise; separated by commas.",
+    )
+    test_path: Text | None = key(
+        None,
+        "A second file of the user's own whose rows are for testing: their labels are public.",
+    )
+    test_labels: Text | None = key(
+        None, "The file of labels that goes with it, where it is an `.npy`."
+    )
+    limit: Count | None = key(
+        None, "Use that many training examples only, chosen at random once and for all."
+    )
+    features: FeatureSet = key(FeatureSet.AS_THEY_ARE, "What models see of the set.")
+    hold_out: HoldOut | None = key(
+        None,
+        "What becomes of labels for testing where the user's own file brings no split: PUBLIC "
+        "**publishes** one in five of them, NONE publishes none. If not given, such a file is "
+        "refused.",
+    )
+    hold_out_seed: Whole = key(0, "Which of them PUBLIC takes; public.")
+    classes: Text | None = key(
+        None,
+        "How many classes the user's own file has, or their names in order, separated by commas; "
+        "not needed where the file contains them.",
+    )
+    embeddings: Text | None = key(
+        None,
+        "An `.npy` that `labeldp embed NAME` has made of the set's images, which models see in "
+        "their place; not for `own`, whose embeddings are its features.",
+    )
+
+    @property
+    def own_source(self) -> OwnSource:
+        """What these settings say of the user's own files.
+
+        Raises:
+            ValueError: They do not go together.
+        """
+        own = {name: getattr(self, name) for name in OWN_KEYS}
+        lists = {"drop": _names(self.drop), "keep": _names(self.keep)}
+        return OwnSource(**{**own, **lists, "classes": self.stated_classes})
+
+    @property
+    def stated_classes(self) -> StatedClasses | None:
+        """The number of classes, or their names; None where they are not stated."""
+        if self.classes is None:
+            return None
+        return int(self.classes) if self.classes.isdecimal() else _names(self.classes)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return () if text is None else tuple(name.strip() for name in text.split(","))
+
+
+#: The settings that are for data of the user's own.
+OWN_KEYS = tuple(entry.name for entry in fields(OwnSource))
+
+
+@settings
+class AuditSettings:
+    """How privacy is attacked, by labels that are wrong on purpose (canaries).
+
+    By default they are so few that they cost less than half a point of accuracy (docs/audits.md has
+    the measurements), and none where so few could prove nothing.
+
+    >>> AuditSettings().settled(num_labels=60_000, num_classes=10).spoiled
+    600
+    >>> AuditSettings().settled(num_labels=500, num_classes=10).spoiled
+    0
+    >>> AuditSettings(canaries=50).settled(num_labels=500, num_classes=10).spoiled
+    50
+    """
+
+    canaries: Whole | None = key(
+        None,
+        "How many training labels are replaced by wrong ones that the attack looks for; 0 for no "
+        "attack. Not given: a share of the labels.",
+    )
+    canary_seed: Whole = key(
+        11337,
+        "Which ones; 11337 gives the positions and labels of the published attack.",
+    )
+    canary_block: Whole | None = key(
+        None,
+        "Which of several sets of canaries that share no example; the first and only one if not "
+        "given.",
+    )
+    coin_canaries: Whole | None = key(
+        None,
+        "How many labels more are chosen by coins, for the one-run audit; 0 for none. Not given: "
+        "what is left of the share; none beside `canaries=0`.",
+    )
+    confidence: Share = key(0.95, "Of every bound, each by itself.")
+
+    def __post_init__(self) -> None:
+        """Refuse canaries that are too few to prove anything."""
+        if self.canaries:
+            check_enough_canaries(self.canaries, self.confidence)
+        needed = self.coins_for(0.0)
+        if self.coin_canaries is not None and 0 < self.coin_canaries < needed:
+            raise ValueError(
+                f"coin_canaries is {self.coin_canaries}; at confidence {self.confidence} so few "
+                f"prove nothing: it takes {needed}, or 0 to go without the one-run audit"
+            )
+
+    @property
+    def spoiled(self) -> int:
+        """How many labels are wrong on purpose, both kinds together, as far as it is stated."""
+        return (self.canaries or 0) + (self.coin_canaries or 0)
+
+    def settled(self, *, num_labels: int, num_classes: int) -> "AuditSettings":
+        """Return these settings with both numbers in them, as they are hashed and recorded.
+
+        Both kinds share what may be spoiled, half of it each; where that is too little for both,
+        the memorization attack has all of it. It gets nothing where there are two classes, of which
+        it could tell nothing.
+
+        Args:
+            num_labels: N, labels to train on.
+            num_classes: K.
+        """
+        canaries, coins = self.canaries, self.coin_canaries
+        left = num_labels // LABELS_PER_CANARY - self.spoiled
+        for_attack = canaries_needed(epsilon=WORTHWHILE_EPSILON, confidence=self.confidence)
+        for_coins = self.coins_for(WORTHWHILE_EPSILON)
+        if canaries is None:
+            both = coins is None and left // 2 >= max(for_attack, for_coins)
+            canaries = min(left // 2 if both else left, MOST_BY_DEFAULT)
+            canaries = canaries if num_classes > 2 and canaries >= for_attack else 0
+            left -= canaries
+        if coins is None:
+            coins = min(left, MOST_BY_DEFAULT)
+            coins = coins if coins >= for_coins and self.canaries != 0 else 0
+        return replace(self, canaries=canaries, coin_canaries=coins)
+
+    def coins_for(self, epsilon: float) -> int:
+        """Return how few coins could prove `epsilon`."""
+        # The best of several numbers of guesses is shown, and each of them pays for the choice.
+        each = 1 - (1 - self.confidence) / len(FRACTIONS)
+        return canaries_needed(epsilon=epsilon, confidence=each)
+
+
+def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = None) -> str:
+    """Return how many labels were spoiled for audits, or why there is no epsilon_m.
+
+    Args:
+        canaries: For the memorization attack, as settled.
+        coin_canaries: For the one-run audit, as settled.
+        num_labels: N, labels that were trained on; left out where it is not known.
+    """
+    spoiled = canaries + coin_canaries
+    of_all = "" if num_labels is None else f" of {num_labels:,} labels"
+    if spoiled:
+        share = "" if num_labels is None else f" ({100 * spoiled / num_labels:.2g}%)"
+        return (
+            f"{spoiled:,}{of_all} were made wrong on purpose for the audits{share}: {canaries:,} "
+            f"for the memorization attack, {coin_canaries:,} for the one-run audit"
+        )
+    attack = canaries_needed(epsilon=WORTHWHILE_EPSILON) * LABELS_PER_CANARY
+    coins = AuditSettings().coins_for(WORTHWHILE_EPSILON) * LABELS_PER_CANARY
+    return (
+        f"none{of_all} was made wrong for audits, so there is no epsilon_m: by default one label "
+        f"in {LABELS_PER_CANARY} is, from {attack:,} labels on, and of two classes, of which the "
+        f"memorization attack can tell nothing, from {coins:,} on; below that so few would prove "
+        "nothing, and more would cost accuracy (audit.coin_canaries=100 spoils 100 all the same)"
+    )
+
+
+def refuse_useless(audit: AuditSettings, *, num_classes: int) -> None:
+    """Refuse canaries that can prove nothing.
+
+    Args:
+        audit: As asked for.
+        num_classes: K.
+
+    Raises:
+        ValueError: There are two classes, and wrong labels for the memorization attack.
+    """
+    if audit.canaries and num_classes == 2:
+        raise ValueError(
+            f"audit.canaries is {audit.canaries}, and there are 2 classes: the memorization attack "
+            "compares a wrong label with other wrong ones, and of 2 classes only one is wrong, so "
+            "that labels would be spoiled for nothing; leave it out or set audit.canaries=0 (the "
+            "one-run audit takes any classes: audit.coin_canaries)"
+        )
+
+
+@settings
+class NoiseSettings:
+    """Where the labels' noise comes from; never the seed that training uses."""
+
+    seed: Whole | None = key(
+        None,
+        "Makes the noise repeatable, and void as a guarantee for whoever knows the seed. Not "
+        "given: the operating system's entropy.",
+    )
+    draw: Whole = key(0, "Numbers independent releases; each is charged.")
+    secure: Flag | None = key(
+        None,
+        "Noise that an attack on floating-point numbers cannot read: exact, and on a lattice. Not "
+        "given: yes for labels of the user's own (`data.name=own`) without a `seed`, which is for "
+        "experiments.",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse secure noise with a seed."""
+        if self.seed is not None and self.secure:
+            raise ValueError(
+                f"noise.secure is true and noise.seed is {self.seed}; with the seed anyone can "
+                "take the noise off, however it was drawn: leave noise.seed out, or noise.secure"
+            )
+
+    @property
+    def kind(self) -> NoiseKind:
+        """What tables say of it."""
+        return self.source().kind
+
+    def source(self) -> NoiseSource:
+        """Return the source of noise that these settings ask for."""
+        if self.secure:
+            return SecureEntropy(draw=self.draw)
+        if self.seed is None:
+            return OsEntropy(draw=self.draw)
+        return SeededNoise(seed=self.seed, draw=self.draw)
+
+
+class Estimate(StrEnum):
+    """Where an estimate of accuracy comes from.
+
+    COUNT asks the vault for a noisy number of right answers: charged for each trial. RELEASE reads
+    it off a release of the held-out labels by the trial's own mechanism: one for all trials that
+    share their noise, but hundreds of times as noisy.
+    """
+
+    COUNT = "count"
+    RELEASE = "release"
+
+
+@settings
+class EvaluationSettings:
+    """Which labels are held out, and how accuracy is estimated on them."""
+
+    held_out_share: Share | None = key(
+        None,
+        "Share of the training examples that no trial trains on; null for a tenth where there is "
+        "no public test split, and for none where there is one.",
+    )
+    held_out_seed: Whole = key(0, "Which ones; public.")
+    estimate: Estimate = key(Estimate.COUNT, "Where the estimate comes from.")
+    epsilon: Positive | None = key(
+        None,
+        "Of each trial's COUNT. Only held-out labels pay it, which pay for nothing else: a trial "
+        "costs the larger of it and the training's epsilon, not the sum. Not given: by their "
+        "number, from 0.05 to 1, and no more than makes neither a trial nor the sweep dearer than "
+        "its training is (docs/epsilon.md).",
+    )
+
+    @property
+    def count_epsilon(self) -> float:
+        """What a COUNT costs; the least where nothing is stated or settled."""
+        return LEAST_EPSILON if self.epsilon is None else self.epsilon
+
+    def share(self, *, has_test_split: bool) -> float | None:
+        """Return the share of training examples to hold out; None for none."""
+        if self.held_out_share is None and not has_test_split:
+            return DEFAULT_SHARE
+        return self.held_out_share
+
+
+def default_epsilon(*, held_out: int, free: float) -> float:
+    """Return what a count costs by default: enough to be of use, if that is free.
+
+    Args:
+        held_out: H, labels that are counted.
+        free: The most that makes neither a trial nor the sweep dearer.
+
+    >>> default_epsilon(held_out=6000, free=1.0), default_epsilon(held_out=100, free=2.0)
+    (0.05, 0.36)
+    >>> default_epsilon(held_out=100, free=0.1), default_epsilon(held_out=10, free=2.0)
+    (0.1, 1.0)
+    """
+    aimed = two_digits(math.sqrt(2) / (AIMED_NOISE * held_out), math.ceil)
+    most = MOST_EPSILON if free >= MOST_EPSILON else two_digits(free, math.floor)
+    return max(LEAST_EPSILON, min(aimed, most))
+
+
+def two_digits(value: float, rounding: Callable[[float], int]) -> float:
+    """A number with two significant digits, rounded up or down."""
+    if value <= 0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    # The tolerance keeps 0.1 / 0.01 at ten.
+    return float(f"{rounding(round(value / unit, 6)) * unit:.2g}")
+
+
+@settings
+class ModelSettings:
+    """What becomes of trained models; it changes no number of a trial, and not its hash."""
+
+    keep: Flag = key(
+        True, "Keep each trial's model in `models/HASH` of the results folder, and in tracking."
+    )
+
+
+class SearchName(StrEnum):
+    """What `--search` takes."""
+
+    OPTUNA = "optuna"
+
+
+class StopName(StrEnum):
+    """What `--stop` takes."""
+
+    ASHA = "asha"
+
+
+@settings
+class OptunaSearch:
+    """Random axes are searched: each trial's values follow from what earlier trials found.
+
+    By tree-structured Parzen estimators (Bergstra et al. 2011), of Optuna through Ray Tune. The
+    first ten trials are random draws. Axes that are grids stay grids: there is one search at each
+    of their points and for each variant.
+    """
+
+    trials: Count = key(40, "Of each search; all of them are run.")
+    # Trials that run side by side end in an order of their own, and what is suggested depends on
+    # what has ended.
+    seed: Whole = key(0, "Of what is suggested.")
+
+
+@settings
+class AshaStop:
+    """Trials that fall behind are stopped (ASHA; Li et al. 2020), by Ray Tune's scheduler.
+
+    Each trial is compared at its rungs, epochs `grace_epochs * keep_one_in**k`, with all that got
+    there before it. One that is not among the best there ends as every trial does: it is
+    evaluated, audited and recorded, after fewer epochs.
+
+    >>> AshaStop(grace_epochs=2, keep_one_in=3).rungs(30)
+    (2, 6, 18)
+    """
+
+    grace_epochs: Count = key(1, "The first rung; no trial stops before.")
+    keep_one_in: Two = key(4, "Of so many trials at a rung one goes on.")
+
+    def rungs(self, epochs: int) -> tuple[int, ...]:
+        """Return after which epochs a trial of so many is compared; its last is none of them."""
+        found = []
+        rung = self.grace_epochs
+        while rung < epochs:
+            found.append(rung)
+            rung *= self.keep_one_in
+        return tuple(found)
+
+
+@settings
+class TrialConfig:
+    """Everything that decides a trial's numbers."""
+
+    method: Text = key("alibi", "It decides which keys `trainer` has.")
+    seed: Whole = key(0, "Of training: initialization, order of batches, augmentation.")
+    data: DataSettings = key(DataSettings(), "Which data set.")
+    audit: AuditSettings = key(AuditSettings(), "How privacy is attacked.")
+    noise: NoiseSettings = key(NoiseSettings(), "Where the labels' noise comes from.")
+    trainer: Any = key(AlibiConfig(), "The method's settings: a `TrainerConfig`.")
+    performance: Performance = key(Performance(), "Device and precision.")
+    evaluation: EvaluationSettings = key(EvaluationSettings(), "How accuracy is estimated.")
+    models: ModelSettings = key(ModelSettings(), "Whether the trained model is kept.")
 
     def __post_init__(self) -> None:
         """Check that the trainer's settings belong to the method."""
-        _validate.whole(seed=self.seed)
-        kind = METHODS.get(self.method)
-        if kind is None:
-            raise ConfigurationError(
-                f"method is {self.method!r}; {near_miss(self.method, METHODS)}"
-            )
+        kind = _method(self.method)
         if not isinstance(self.trainer, kind):
             raise ConfigurationError(
                 f"method {self.method!r} takes {kind.__name__}, not {type(self.trainer).__name__}"
             )
-        refuse_interpolations(flatten(self))
+
+
+def _method(name: Any) -> type:
+    if not isinstance(name, str) or name not in METHODS:
+        raise ConfigurationError(f"method is {name!r}; {near_miss(str(name), METHODS)}")
+    return METHODS[name]
 
 
 def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
@@ -189,30 +537,61 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
         changes: Dotted key -> value; `method` is applied first and brings its own defaults.
 
     Raises:
-        ConfigurationError: An unknown key (with the near miss), a wrong type, an interpolation, or
-            a value that the section refuses.
+        ConfigurationError: An unknown key (with the near miss), a wrong type, or a value that the
+            section refuses.
     """
-    refuse_interpolations(changes)
-    base = _of_method(_settled(config), changes)
-    known = _known(base)
-    changes = _with_epsilon_of_lambda(base, changes)
-    values: dict[str, Any] = {}
-    for key, value in changes.items():
-        if key not in known and not any(each.startswith(f"{key}.") for each in known):
-            raise ConfigurationError(f"there is no key {key!r}; {near_miss(key, known)}")
-        if isinstance(value, Mapping) or key not in known:
+    base = _of_method(config, changes)
+    changed = _with_values(base, _with_epsilon_of_lambda(base, changes), root=base)
+    assert isinstance(changed, TrialConfig)
+    return changed
+
+
+def _with_values(section: Any, values: Mapping[str, Any], *, root: Any, prefix: str = "") -> Any:
+    """Return a section with dotted keys set, all of a section at once, the innermost first."""
+    own: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {}
+    known = fields_of(type(section))
+    for name, value in values.items():
+        head, dot, rest = name.partition(".")
+        below = is_dataclass(getattr(section, head, None))
+        if head not in known or (dot and not below):
+            raise ConfigurationError(f"there is no key {prefix + name!r}; {_hint(name, root)}")
+        if dot:
+            inner.setdefault(head, {})[rest] = value
+        elif below:
+            keys = [key for key in flatten(root) if key.startswith(f"{prefix}{head}.")]
             raise ConfigurationError(
-                f"{key} is a section, not a value; set one of its keys: "
-                f"{', '.join(k for k in known if k.startswith(key + '.'))}"
+                f"{prefix}{head} is a section, not a value; set one of its keys: {', '.join(keys)}"
             )
-        values[key] = _typed(base, key, _in_plain_text(value))
+        else:
+            own[head] = value
+    for head, some in inner.items():
+        at = f"{prefix}{head}."
+        own[head] = _with_values(getattr(section, head), some, root=root, prefix=at)
     try:
-        changed: TrialConfig = _with_values(base, values)
+        return replace(section, **own)
+    except KeyRefused as error:
+        raise ConfigurationError(f"{prefix}{error}") from error
     except ConfigurationError:
         raise
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
-    return changed
+
+
+def _hint(name: str, root: TrialConfig) -> str:
+    known = flatten(root)
+    last = name.rpartition(".")[2]
+    if last in _OTHER_NAMES and last not in {each.rpartition(".")[2] for each in known}:
+        return _OTHER_NAMES[last]
+    return near_miss(name, known)
+
+
+def _of_method(base: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
+    """Return the configuration with the method that the changes name, and its defaults."""
+    method = changes.get("method", base.method)
+    if method == base.method:
+        return base
+    return replace(base, method=method, trainer=_method(method)())
 
 
 def with_calibration(config: TrialConfig) -> TrialConfig:
@@ -231,37 +610,19 @@ def with_calibration(config: TrialConfig) -> TrialConfig:
 
 
 def takes(config: TrialConfig, changes: Mapping[str, Any], key: str) -> bool:
-    """Whether `key` means something to a configuration with these changes; sections do."""
-    base = _of_method(_settled(config), changes)
+    """Return whether `key` means something to a configuration with these changes; sections do."""
+    base = _of_method(config, changes)
     noise = changes.get("trainer.noise", getattr(base.trainer, "noise", None))
-    is_noise = {each: str(getattr(noise, "value", noise)).lower() == each for each in Noise}
+    alibi = isinstance(base.trainer, AlibiConfig)
     if key == LAMBDA:
-        return isinstance(base.trainer, AlibiConfig) and is_noise[Noise.LAPLACE]
-    if isinstance(base.trainer, AlibiConfig) and is_noise[Noise.NONE] and key in _OF_NOISE:
+        return alibi and noise == Noise.LAPLACE
+    if alibi and noise == Noise.NONE and key in _OF_NOISE:
         return False
-    known = _known(base)
-    return key in known or any(each.startswith(f"{key}.") for each in known)
-
-
-def _of_method(base: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
-    """The configuration with the method that the changes name, and that method's defaults."""
-    method = changes.get("method", base.method)
-    if method == base.method:
-        return base
-    if not isinstance(method, str) or method not in METHODS:
-        raise ConfigurationError(f"method is {method!r}; {near_miss(str(method), METHODS)}")
-    return _settled(replace(base, method=method, trainer=METHODS[method]()))
-
-
-def _known(config: TrialConfig) -> Mapping[str, Any]:
-    try:
-        return _known_once(config)
-    except TypeError:  # as of `_settled`
-        return flatten(config)
+    return any(each == key or each.startswith(f"{key}.") for each in _known(base))
 
 
 def _with_epsilon_of_lambda(base: TrialConfig, changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Changes with `trainer.epsilon` in place of `trainer.lambda`, of which it is 2 / lambda."""
+    """Return changes with `trainer.epsilon`, which is 2 / lambda, in place of `trainer.lambda`."""
     if LAMBDA not in changes or not isinstance(base.trainer, AlibiConfig):
         return changes
     value, rest = changes[LAMBDA], {k: v for k, v in changes.items() if k != LAMBDA}
@@ -280,186 +641,45 @@ def _with_epsilon_of_lambda(base: TrialConfig, changes: Mapping[str, Any]) -> Ma
     return {**rest, "trainer.epsilon": 2 / value}
 
 
-def _typed(config: TrialConfig, key: str, value: Any) -> Any:
-    """A value as the type of its field has it."""
-    *path, name = key.split(".")
-    section = reduce(getattr, path, config)
-    try:
-        return as_typed(type(section), name, value)
-    except ValueRefused as error:
-        raise ConfigurationError(f"{key} is {value!r}{error}") from error
+def nested(section: Any) -> Any:
+    """Return settings as plain values: sections as mappings, enums as their texts."""
+    if is_dataclass(section):
+        return {each.name: nested(getattr(section, each.name)) for each in fields(section)}
+    if isinstance(section, tuple):
+        return [nested(item) for item in section]
+    return str(section) if isinstance(section, str) else section
 
 
-def _with_values(section: Any, values: Mapping[str, Any]) -> Any:
-    """Return a section with dotted keys set, all of a section at once, the innermost first."""
-    own: dict[str, Any] = {}
-    inner: dict[str, dict[str, Any]] = {}
-    for key, value in values.items():
-        head, _, rest = key.partition(".")
-        if rest:
-            inner.setdefault(head, {})[rest] = value
-        else:
-            own[head] = value
-    for head, below in inner.items():
-        own[head] = _with_values(getattr(section, head), below)
-    return replace(section, **own)
-
-
-def _settled(config: TrialConfig) -> TrialConfig:
-    """Return the configuration with every value as its field's type has it: 4 as 4.0."""
-    try:
-        return _settled_once(config)
-    except TypeError:  # another package's settings with a list among them can't be remembered
-        return _settled_once.__wrapped__(config)
-
-
-@lru_cache(maxsize=64)
-def _settled_once(config: TrialConfig) -> TrialConfig:
-    try:
-        result = OmegaConf.to_object(_tree(config))
-    except OmegaConfBaseException as error:
-        raise ConfigurationError(str(error).splitlines()[0]) from error
-    assert isinstance(result, TrialConfig)
-    return result
-
-
-def refuse_interpolations(values: Mapping[str, Any]) -> None:
-    """Refuse `${...}` wherever it stands, also in keys, in lists and in sections.
-
-    OmegaConf would put an environment variable or another file's content there, and what may be a
-    password would be in records, in tracking and on cards.
-
-    Args:
-        values: Key -> value, neither of them resolved.
-
-    Raises:
-        ConfigurationError: One has it; the message names the key and never the value.
-    """
-    for key, value in values.items():
-        if _has_interpolation(key) or _has_interpolation(value):
-            named = "a key" if _has_interpolation(key) else key
-            raise ConfigurationError(
-                f"{named} holds ${{...}}, which is not looked up here: settings are kept in "
-                "records and in tracking, where a secret of the environment has no place; write "
-                "the value itself, or have the shell put it there if it is not a secret"
-            )
-
-
-def _has_interpolation(value: Any) -> bool:
-    if type(value) in _PLAIN_TYPES:
-        return type(value) is str and "${" in value
-    if isinstance(value, Mapping):
-        return any(_has_interpolation(part) for entry in value.items() for part in entry)
-    if isinstance(value, (list, tuple)):
-        return any(map(_has_interpolation, value))
-    return isinstance(value, str) and "${" in value
-
-
-def flatten(config: TrialConfig | DictConfig) -> dict[str, Any]:
-    """Return dotted key -> plain value, enums by name, in the order of the sections."""
+def flatten(values: TrialConfig | Mapping[str, Any]) -> dict[str, Any]:
+    """Return dotted key -> plain value, in the order of the sections."""
     flat: dict[str, Any] = {}
 
     def walk(prefix: str, values: Mapping[str, Any]) -> None:
-        for key, value in values.items():
-            if type(value) not in _PLAIN_TYPES and isinstance(value, Mapping):
-                walk(f"{prefix}{key}.", value)
+        for name, value in values.items():
+            if isinstance(value, Mapping):
+                walk(f"{prefix}{name}.", value)
             else:
-                flat[f"{prefix}{key}"] = value
+                flat[f"{prefix}{name}"] = value
 
-    walk("", _plain(config))
+    walk("", nested(values) if isinstance(values, TrialConfig) else values)
     return flat
 
 
-_known_once = lru_cache(maxsize=64)(flatten)
-
-
-def _plain(value: Any) -> Any:
-    """Return sections as mappings; OmegaConf takes 15 ms, and sweeps have thousands."""
-    if type(value) in _PLAIN_TYPES:
-        return value
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, DictConfig):
-        return OmegaConf.to_container(value, resolve=False, enum_to_str=True)
-    if (entries := _entries_of(value.__class__)) is not None:
-        # A whole number in a field of floats is the same setting, and so the same trial.
-        return {name: as_plain(getattr(value, name)) for name, as_plain in entries}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-@lru_cache(maxsize=256)
-def _entries_of(section: type) -> tuple[tuple[str, Callable[[Any], Any]], ...] | None:
-    """Name of each field of settings, and what makes its value plain; None for all else."""
-    if not is_dataclass(section):
-        return None
-    return tuple((each.name, float if each.type is float else _plain) for each in fields(section))
+_known = lru_cache(maxsize=64)(flatten)
 
 
 def to_yaml(config: TrialConfig) -> str:
     """Return the resolved configuration as YAML."""
-    return OmegaConf.to_yaml(_tree(config))
+    return str(yaml.safe_dump(nested(config), sort_keys=False, allow_unicode=True))
 
 
 def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:
-    """Hash of what decides a trial's numbers, but for the noise: 16 hexadecimal digits.
+    """Return a hash of what decides a trial's numbers, but for the noise: 16 hexadecimal digits.
 
     Args:
         config: The resolved configuration; where the data lie does not count.
         data_fingerprint: Of the public features, so that other data make another trial.
     """
-    stated = {
-        key: _FORMER_DEFAULTS.get(key) if value is None else value
-        for key, value in flatten(config).items()
-    }
-    flat = {
-        key: value
-        for key, value in stated.items()
-        if key not in _LOCAL_KEYS and (key, value) not in _LATER_KEYS.items()
-    }
+    flat = {name: value for name, value in flatten(config).items() if name not in _LOCAL_KEYS}
     text = json.dumps({**flat, "fingerprint": data_fingerprint}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _tree(config: TrialConfig) -> DictConfig:
-    tree: DictConfig = OmegaConf.structured(_in_plain_text(config))
-    _unlock(tree)
-    return tree
-
-
-def _in_plain_text(value: Any) -> Any:
-    """Return settings with texts of a kind of their own (`OwnModel`) as texts and no more.
-
-    OmegaConf takes no other; what is made of its tree checks them anew.
-    """
-    if is_dataclass(value) and not isinstance(value, type):
-        same = copy.copy(value)
-        for entry in fields(value):
-            object.__setattr__(same, entry.name, _in_plain_text(getattr(value, entry.name)))
-        return same
-    return str(value) if isinstance(value, str) and not isinstance(value, Enum) else value
-
-
-def _unlock(node: Any) -> None:
-    """Frozen dataclasses become read-only nodes; this copy of them is ours to change."""
-    OmegaConf.set_readonly(node, None)
-    if not isinstance(node, DictConfig) or node._is_none():
-        return  # a list has nothing inside to unlock
-    for key in node:
-        child = node._get_node(key)
-        if OmegaConf.is_config(child):
-            _unlock(child)
-
-
-def near_miss(given: str, known: Mapping[str, Any]) -> str:
-    """Return a hint at the names of `known` that may have been meant."""
-    names = list(known)
-    last = given.rpartition(".")[2]
-    if last in _OTHER_NAMES and last not in {name.rpartition(".")[2] for name in names}:
-        return _OTHER_NAMES[last]
-    # The right name in the wrong section comes before a name that only looks alike.
-    same = [name for name in names if name.rpartition(".")[2] == last]
-    close = difflib.get_close_matches(given, names, n=2, cutoff=0.5)
-    meant = list(dict.fromkeys([*same, *close]))[:4]
-    if meant:
-        return f"did you mean {' or '.join(meant)}?"
-    return f"known are {', '.join(names)}"

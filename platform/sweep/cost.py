@@ -22,8 +22,7 @@ from labeldp.mechanisms.ledger import (
 )
 from labeldp.mechanisms.release_address import describe
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig
-from labeldp.platform.sweep.evaluation_settings import Estimate
+from labeldp.platform.sweep.configuration import ConfigurationError, Estimate, TrialConfig
 from labeldp.platform.sweep.sweep import PlannedTrial
 from labeldp.trainers.trainer import PlannedCharge
 

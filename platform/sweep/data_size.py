@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from labeldp.platform.sweep.data_settings import OWN_KEYS, DataSettings
-from labeldp.platform.sweep.evaluation_settings import EvaluationSettings
+from labeldp.platform.sweep.configuration import OWN_KEYS, DataSettings, EvaluationSettings
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import Splits, data_root, held_out_count
 from labeldp.trainers.data.own_data import read_own, with_embeddings

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from labeldp.platform.records.private_files import owner_only
 from labeldp.platform.records.progress import Steps
-from labeldp.platform.sweep.sweep import Sweep
+from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_check import check
-from labeldp.platform.sweep.sweep_options import SweepOptions
 
 if TYPE_CHECKING:
     from labeldp.platform.sweep.open_sweep import OpenSweep

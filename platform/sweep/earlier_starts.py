@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, TrialRecord
-from labeldp.platform.sweep.sweep_options import Resume
+from labeldp.platform.sweep.sweep import Resume
 from labeldp.platform.vault.vault_identity import refuse_if_gone
 from labeldp.platform.vault.vault_store import SqliteStore
 

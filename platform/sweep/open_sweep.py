@@ -19,8 +19,8 @@ from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import Steps, SweepProgress
 from labeldp.platform.records.results import SweepIdentity, TrialRecord
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, shown
-from labeldp.platform.sweep.audit_settings import spoiled_text
 from labeldp.platform.sweep.cluster import Capacity, connected, place
+from labeldp.platform.sweep.configuration import spoiled_text
 from labeldp.platform.sweep.cost import budget_of, check_what_is_left, cost_of, delta_with_earlier
 from labeldp.platform.sweep.earlier_starts import finished_before, known_ledger, other_code
 from labeldp.platform.sweep.plan import Plan

@@ -1,13 +1,13 @@
-"""Settings as people give them: `key=value` on the command line, and YAML files."""
+"""Settings as people write them: `key=value` on the command line, and YAML files."""
 
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+import yaml
 
-from labeldp.platform.sweep.configuration import ConfigurationError, flatten, refuse_interpolations
+from labeldp.platform.sweep.configuration import ConfigurationError, flatten
 from labeldp.platform.sweep.space import Choice, LogUniform, RandomAxis, Uniform
 from labeldp.trainers.data.regular_files import FileRefused, read_bytes
 
@@ -20,66 +20,76 @@ _KINDS: Mapping[str, Callable[..., RandomAxis]] = {
 _AXIS = re.compile(rf"({'|'.join(_KINDS)})\((.*)\)")
 
 
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """YAML in which 1e-3 is a number, a date is a text, and a key stands once."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: [each for each in found if each[0] != "tag:yaml.org,2002:timestamp"]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        names = [self.construct_object(name, deep=True) for name, _ in node.value]
+        twice = [name for place, name in enumerate(names) if name in names[:place]]
+        if twice:
+            raise yaml.YAMLError(f"key {twice[0]!r} is there twice")
+        return super().construct_mapping(node, deep=deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
 def parse_overrides(arguments: list[str]) -> dict[str, Any]:
     """Return `key=value` arguments as a mapping; values are typed as in YAML.
 
     `key=loguniform(low, high)`, `key=uniform(low, high)` and `key=choice(a, b)` are axes.
 
     Raises:
-        ConfigurationError: An argument without `=`, an empty key, a value that YAML can't read, or
-            an interpolation.
+        ConfigurationError: An argument without `=`, an empty key, or a value that YAML cannot read.
     """
     changes: dict[str, Any] = {}
     for argument in arguments:
         key, equals, text = argument.partition("=")
         if not equals or not key:
             raise ConfigurationError(f"{argument!r} is not of the form key=value")
-        refuse_interpolations({key: text})
         drawn = _AXIS.fullmatch(text.strip())
-        if drawn:
-            changes[key] = _axis(argument, *drawn.groups())
+        if not drawn:
+            changes[key] = _value(text, argument)
             continue
+        kind, inside = drawn.groups()
         try:
-            node = OmegaConf.from_dotlist([f"value={text}"])
-            value = OmegaConf.to_container(node, resolve=False)["value"]  # type: ignore[index, call-overload]
-        except Exception as error:  # PyYAML and OmegaConf raise many kinds here
-            raise ConfigurationError(f"{argument!r} has a value that can't be read") from error
-        refuse_interpolations({key: value})
-        changes[key] = value
+            changes[key] = _KINDS[kind](*_value(f"[{inside}]", argument))
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"{argument!r} is not an axis: {error}; loguniform and uniform take two numbers, "
+                "choice any values"
+            ) from error
     return changes
 
 
-def _axis(argument: str, kind: str, inside: str) -> RandomAxis:
-    """The axis that `key=kind(values)` names."""
-    values = OmegaConf.to_container(OmegaConf.from_dotlist([f"value=[{inside}]"]), resolve=False)
-    refuse_interpolations({argument: values})
+def _value(text: str, argument: str) -> Any:
     try:
-        # OmegaConf may return a text or nothing; of a list with a key it is a mapping.
-        return _KINDS[kind](*values["value"])  # type: ignore[index, call-overload]
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f"{argument!r} is no axis: {error}; loguniform and uniform take two numbers, choice "
-            "any values"
-        ) from error
+        return yaml.load(text, _Loader)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        raise ConfigurationError(f"{argument!r} has a value that cannot be read") from error
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return a YAML file of nested or dotted keys as a flat mapping.
 
     Raises:
-        ConfigurationError: The file is not there, is no YAML, holds no mapping, or an
-            interpolation.
+        ConfigurationError: The file is not there, is not YAML, or holds no mapping.
     """
     try:
-        loaded = OmegaConf.create(read_bytes(path).decode() or "{}")
+        loaded = yaml.load(read_bytes(path).decode() or "{}", _Loader)
     except OSError as error:
-        raise ConfigurationError(f"{path} can't be read: {error.strerror}") from error
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
     except FileRefused as error:
         raise ConfigurationError(str(error)) from error
-    except Exception as error:  # PyYAML's and OmegaConf's own kinds
-        raise ConfigurationError(f"{path} is no YAML that can be read: {error}") from error
-    if not isinstance(loaded, DictConfig):
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        raise ConfigurationError(f"{path} is not YAML that can be read: {error}") from error
+    if not isinstance(loaded, Mapping):
         raise ConfigurationError(f"{path} holds no mapping of keys to values")
-    changes = flatten(loaded)
-    refuse_interpolations(changes)
-    return changes
+    return flatten({str(name): value for name, value in loaded.items()})

@@ -26,10 +26,15 @@ from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.ledger import Budget, all_pure, failure_of
 from labeldp.platform.records.private_files import NotOurs, refuse_link
 from labeldp.platform.records.results import ResultsFolderError, TrialRecord, identity_of
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, resolve
-from labeldp.platform.sweep.audit_settings import AuditSettings, refuse_useless
-from labeldp.platform.sweep.choice_noise import ChoiceNoise
-from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig
+from labeldp.platform.sweep.accuracy_figures import ChoiceNoise, ChooseBy, resolve
+from labeldp.platform.sweep.configuration import (
+    AuditSettings,
+    ConfigurationError,
+    Estimate,
+    TrialConfig,
+    default_epsilon,
+    refuse_useless,
+)
 from labeldp.platform.sweep.cost import (
     SweepCost,
     budget_of,
@@ -39,26 +44,27 @@ from labeldp.platform.sweep.cost import (
     releases_of,
 )
 from labeldp.platform.sweep.data_size import DataSize
-from labeldp.platform.sweep.evaluation_settings import Estimate, default_epsilon
 from labeldp.platform.sweep.search import Numbers, Search, check_installed, searches_of
 from labeldp.platform.sweep.sweep import (
     PlannedTrial,
     Sweep,
+    SweepOptions,
+    canaries_left_out,
     ensembles_of,
     plan_trials,
+    sized_sweep,
     unfit_notes,
     variants_of,
-    with_canaries,
 )
-from labeldp.platform.sweep.sweep_options import SweepOptions, canaries_left_out, sized_sweep
 from labeldp.platform.vault.audits import check_room
 from labeldp.trainers.performance import Device, Precision, lacks_bf16_units
-from labeldp.trainers.settings.feature_set import FeatureSet
+from labeldp.trainers.settings.base import FeatureSet
 
 #: What a trial asks of the vault, but for counts of right answers, which all trials ask anew.
 Asked = frozenset[Hashable]
 #: How many estimates a trial asks for before its last epoch.
 RungsOf = Callable[[PlannedTrial], int]
+_CANARIES = ("canaries", "coin_canaries")
 #: In place of data that can't be read: the least that trials may ask of.
 _UNKNOWN = DataSize(num_classes=2, num_labels=0, held_out=0, has_test_split=True, shape=())
 
@@ -209,7 +215,7 @@ def plan_sweep(
     refusals += _refused(lambda: check_budget(cost, budget, trials=trials))
     notes = (
         *unfit_notes(variants_of(sized_sweep(sweep, options), options.overrides)),
-        canaries_left_out(sweep, options.overrides),
+        canaries_left_out(sweep, options),
         count_note(trials, held_out=known.held_out),
         _precision_note(trials, options),
     )
@@ -253,17 +259,35 @@ def _with_canaries(
     # A sweep may plant what it likes in its own data set.
     if config.data.name == "own" or "audit.canaries" in options.overrides:
         refuse_useless(config.audit, num_classes=size.num_classes)
-    trials = with_canaries(
-        trials,
-        num_labels=size.num_labels,
-        num_classes=size.num_classes,
-        before=_canaries_before(options.results),
-    )
+    trials = with_canaries(trials, size, before=_canaries_before(options.results))
     audit = trials[0].config.audit
     check_room(audit, num_labels=size.num_labels)
-    numbers = {name: getattr(audit, name) for name in ("canaries", "coin_canaries")}
+    numbers = {name: getattr(audit, name) for name in _CANARIES}
     base = replace(sized.base, audit=replace(sized.base.audit, **numbers))
     return replace(sized, base=base), trials
+
+
+def with_canaries(
+    trials: Sequence[PlannedTrial], size: DataSize, *, before: AuditSettings | None = None
+) -> list[PlannedTrial]:
+    """Return trials with the default numbers of canaries in their settings, as they are hashed.
+
+    Args:
+        trials: Of one sweep.
+        size: Of the data.
+        before: Of trials in the results folder: its labels are spoiled already, and stay so unless
+            the settings state another number.
+    """
+
+    def settled(audit: AuditSettings) -> AuditSettings:
+        unstated = [name for name in _CANARIES if before and getattr(audit, name) is None]
+        audit = replace(audit, **{name: getattr(before, name) for name in unstated})
+        return audit.settled(num_labels=size.num_labels, num_classes=size.num_classes)
+
+    return [
+        replace(trial, config=replace(trial.config, audit=settled(trial.config.audit)))
+        for trial in trials
+    ]
 
 
 def check_priors(trials: Sequence[PlannedTrial], *, examples: int, num_classes: int) -> None:

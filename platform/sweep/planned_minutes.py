@@ -18,13 +18,10 @@ from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.configuration import TrialConfig, flatten
 from labeldp.platform.sweep.data_size import DataSize
 from labeldp.platform.sweep.sweep import PlannedTrial
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.feature_set import FeatureSet
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.pate import PateConfig
-from labeldp.trainers.settings.student import StudentKind
+from labeldp.trainers.settings.base import FeatureSet, ModelName
+from labeldp.trainers.settings.methods import PriorSettings, PriorSource
+from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig, StudentKind, TeacherKind
+from labeldp.trainers.settings.training import LearnerConfig
 
 #: Where the constants below were measured.
 REFERENCE = "one core of an Intel Xeon with AMX"

@@ -11,7 +11,7 @@ import json
 import math
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +138,16 @@ class Search:
     def rest(self, number: int) -> list[PlannedTrial]:
         """Return what prices the trials that come after the first `number` of them."""
         left = self.size - number
-        return [trial.standing_for(left) for trial in self.priced_as if left]
+        return [
+            replace(
+                trial,
+                stands_for=left if trial.stands_for else 0,
+                own_releases=left if trial.own_releases else 0,
+                estimates=left * trial.estimates_each,
+            )
+            for trial in self.priced_as
+            if left
+        ]
 
 
 def searches_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> tuple[Search, ...]:

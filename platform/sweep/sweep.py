@@ -1,36 +1,48 @@
-"""What a sweep is: a base configuration, variants of it, a search space, and a smoke-test size.
+"""A sweep as files in `sweeps/` describe it, the options of a run, and the trials that they make.
 
-Files in `sweeps/` build one `Sweep` each and hand it to `sweep_command.main`. Nothing here starts
+Files in `sweeps/` build one `Sweep` each and pass it to `sweep_command.main`. Nothing here starts
 anything.
 """
 
+import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.audit_settings import AuditSettings
 from labeldp.platform.sweep.configuration import (
     LAMBDA,
+    AshaStop,
     ConfigurationError,
+    OptunaSearch,
     TrialConfig,
     config_hash,
     flatten,
-    near_miss,
     takes,
     with_calibration,
     with_changes,
 )
-from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform, points
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.base import near_miss
+from labeldp.trainers.settings.pate import EnsembleConfig
 
-#: One sweep asks one vault: what decides its labels is the same in every trial.
+#: All trials of a sweep share one vault, so that the settings that decide its labels are equal.
 FIXED_SECTIONS = ("data.", "audit.canar", "audit.coin", "evaluation.held_out")
+_CANARIES = ("audit.canaries", "audit.coin_canaries")
+
+
+class CannotFit(RuntimeError):
+    """The cluster can never hold a trial or an actor; the message names the missing resource."""
+
+
+class Unfinished(RuntimeError):
+    """A run ended early; finished work is kept, and the next run continues from there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +65,7 @@ class Variant:
         """Return the configuration at a point of the axes.
 
         Raises:
-            ConfigurationError: A key or value that can't be used.
+            ConfigurationError: An unknown key or a bad value.
         """
         try:
             config = with_calibration(with_changes(base, {**self.changes, **point}))
@@ -62,12 +74,12 @@ class Variant:
         noise = config.noise
         if config.data.name != "own" or noise.seed is not None or noise.secure is not None:
             return config
-        return replace(config, noise=replace(noise, secure=True))  # labels of the user's own
+        return replace(config, noise=replace(noise, secure=True))  # the labels are the user's own
 
 
 @dataclass(frozen=True, kw_only=True)
 class Smoke:
-    """What makes a sweep small enough to try: minutes on two cores.
+    """Changes that make a sweep small enough to try: minutes on two cores.
 
     Attributes:
         changes: Dotted key -> value.
@@ -82,7 +94,7 @@ class Smoke:
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What one trial occupies."""
+    """Cores and GPUs of one trial or actor."""
 
     cpus: float = 1.0
     gpus: float = 0.0
@@ -97,12 +109,12 @@ class Preset:
     """A size of a sweep that is neither its full one nor a smoke test, such as `home`.
 
     Attributes:
-        changes: Dotted key -> value, in every trial; over what lines of the comparison say.
+        changes: Dotted key -> value, in every trial; they replace those of the sweep's lines.
         space: Axes that replace those of the same key.
-        variants: In place of the sweep's own lines; none for these.
-        samples: Draws of the random axes; None for as many as the sweep has.
-        resources: What one trial occupies.
-        teacher: What one actor occupies that trains teachers.
+        variants: In place of the sweep's own lines, if any are given.
+        samples: Draws of the random axes; the sweep's number if not given.
+        resources: Of one trial.
+        teacher: Of one actor that trains teachers.
     """
 
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -118,7 +130,7 @@ class Sweep:
     """A claim and the trials that test it.
 
     Attributes:
-        name: Also the tracking experiment's, and the results folder's.
+        name: Also of the tracking experiment and the results folder.
         base: The configuration that every trial starts from.
         variants: Lines of a comparison; a single one named after the sweep if not given.
         space: Axes shared by all variants.
@@ -126,13 +138,12 @@ class Sweep:
         sample_seed: Of those draws.
         smoke: The small size.
         presets: Other sizes, by the name that `--preset` takes.
-        resources: What one trial occupies.
-        teacher: What one actor occupies that trains teachers.
+        resources: Of one trial.
+        teacher: Of one actor that trains teachers.
         budget: The most that any label may pay in the whole sweep.
         gpu_hours_per_trial: An estimate for the full size; 0 where a CPU does.
-        choose_by: Which accuracy trials are compared by; that on the public test split, where there
-            is one, if not given. A search asks for one that needs no test labels, unless it is
-            told to look at them.
+        choose_by: The accuracy that trials are compared by. Default: on the public test split,
+            where there is one; a search takes an estimate without test labels.
         search: Learns where to draw the random axes next, in place of `samples`.
         stop: Ends trials early that fall behind others on the same releases.
     """
@@ -163,7 +174,7 @@ class Sweep:
 
     @property
     def learns(self) -> bool:
-        """Whether what trials find decides what is run."""
+        """Whether results of trials decide which trials run, or for how long."""
         return self.search is not None or self.stop is not None
 
 
@@ -175,11 +186,11 @@ class PlannedTrial:
         variant: Name of its line in the comparison.
         config: Everything that decides its numbers.
         point: The values of the axes, by dotted key.
-        stands_for: How many trials are priced by this one, where they are not known yet; 0 for
-            another price that those of the one before may have.
-        own_releases: How many trials may ask for such releases of their own; 0 where all share
-            them.
-        estimates: How often trials ask how accurate they are, all together.
+        stands_for: Number of trials of a search that are priced as this one; 0 for another price
+            that those of the one before may have.
+        own_releases: Number of trials that may request such releases of their own; 0 where all
+            share them.
+        estimates: Number of estimates of accuracy of all these trials together.
     """
 
     variant: str
@@ -191,17 +202,8 @@ class PlannedTrial:
 
     @property
     def estimates_each(self) -> int:
-        """How often one trial asks how accurate it is."""
+        """Number of estimates of accuracy of one trial."""
         return self.estimates // (self.own_releases or self.stands_for)
-
-    def standing_for(self, number: int) -> "PlannedTrial":
-        """Return the same price for `number` trials."""
-        return replace(
-            self,
-            stands_for=number if self.stands_for else 0,
-            own_releases=number if self.own_releases else 0,
-            estimates=number * self.estimates_each,
-        )
 
     def hash(self, data_fingerprint: str) -> str:
         """Return the trial's identity."""
@@ -209,13 +211,98 @@ class PlannedTrial:
 
 
 def ensembles_of(trials: Sequence[PlannedTrial]) -> dict[EnsembleConfig, Performance]:
-    """Return the different ensembles that trials ask, and how fast to train them."""
+    """Return the different ensembles that trials read, and how fast to train them."""
     found: dict[EnsembleConfig, Performance] = {}
     for trial in trials:
         ensemble = trial.config.trainer.ensemble
         if ensemble is not None:
             found.setdefault(ensemble, trial.config.performance)
     return found
+
+
+class Resume(Enum):
+    """Whether to continue from trials that an earlier start left in the results folder."""
+
+    AUTO = "auto"
+    MUST = "must"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions:
+    """How to run a sweep; nothing here changes a trial's numbers.
+
+    Attributes:
+        smoke: Run the small size.
+        preset: Run the size of this name; the sweep's full one if not given.
+        resume: Whether to continue from an earlier start.
+        results: The results folder.
+        address: Of a Ray cluster; a private one is started if not given.
+        tracking_uri: Of a tracking store; SQLite beside the results if not given.
+        overrides: Dotted key -> value.
+        max_epsilon_total: The most that any label may pay in the whole sweep.
+        max_trials: Refuse a sweep of more trials.
+        max_minutes: Stop after so long; the next run continues trials in training.
+        moved: The results folder was moved to another disk or restored from a copy, and no other
+            copy of it will be used any more. (A renamed one is recognized.)
+        choose_by: The accuracy that trials are compared by, in place of the sweep's choice.
+        search: In place of the sweep's own.
+        stop: In place of the sweep's own.
+        only: Run these variants alone, by name or its beginning; all if none is named.
+        without: Leave out these variants.
+        quiet: Print no progress.
+    """
+
+    smoke: bool = False
+    preset: str | None = None
+    resume: Resume = Resume.AUTO
+    results: Path
+    address: str | None = None
+    tracking_uri: str | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    max_epsilon_total: float | None = None
+    max_trials: int | None = None
+    max_minutes: float | None = None
+    moved: bool = False
+    choose_by: ChooseBy | None = None
+    search: OptunaSearch | None = None
+    stop: AshaStop | None = None
+    only: Sequence[str] = ()
+    without: Sequence[str] = ()
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the limits; that of epsilon is checked as a budget."""
+        if self.max_trials is not None:
+            _validate.whole(minimum=1, max_trials=self.max_trials)
+        if self.max_minutes is not None:
+            _validate.positive(max_minutes=self.max_minutes)
+
+    @property
+    def own_file(self) -> bool:
+        """Whether a file of the user's replaces the sweep's data set."""
+        return bool(self.overrides.get("data.name") == "own")
+
+
+# --- sizes and lines ------------------------------------------------------------------------------
+
+
+def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
+    """Return the sweep at the requested size, with the chosen lines.
+
+    Raises:
+        ConfigurationError: An unknown preset or line.
+    """
+    sized = sweep if options.preset is None else preset_sized(sweep, options.preset)
+    sized = smoke_sized(sized) if options.smoke else sized
+    if options.own_file:
+        sized = _without_canaries(sized)
+    return replace(
+        sized,
+        variants=_chosen(sized, options),
+        search=options.search or sized.search,
+        stop=options.stop or sized.stop,
+    )
 
 
 def smoke_sized(sweep: Sweep) -> Sweep:
@@ -229,16 +316,16 @@ def smoke_sized(sweep: Sweep) -> Sweep:
 
 
 def preset_sized(sweep: Sweep, name: str) -> Sweep:
-    """Return the sweep at a size that it has a name for.
+    """Return the sweep at the size of this name.
 
     Raises:
-        ConfigurationError: It has none of that name; the message says which come near.
+        ConfigurationError: An unknown name; the message has the nearest.
     """
     if name not in sweep.presets:
         hint = near_miss(name, sweep.presets) if sweep.presets else "it has none: leave it out"
         raise ConfigurationError(f"sweep {sweep.name!r} has no preset {name!r}; {hint}")
     preset = sweep.presets[name]
-    # Lines of the preset's own know its size: what they say for themselves stands.
+    # Lines of the preset's own are made for its size: their settings stand.
     own = tuple(
         replace(variant, changes={**preset.changes, **variant.changes})
         for variant in preset.variants
@@ -274,16 +361,99 @@ def _resized(sweep: Sweep, changes: Mapping[str, Any], space: Mapping[str, Axis]
     )
 
 
+def _chosen(sweep: Sweep, options: SweepOptions) -> Sequence[Variant]:
+    """The chosen variants in the sweep's order."""
+    if not options.only and not options.without:
+        return sweep.variants
+    wanted = {_full_name(name, sweep) for name in options.only}
+    unwanted = {_full_name(name, sweep) for name in options.without}
+    chosen = [
+        each
+        for each in sweep.variants
+        if each.name not in unwanted and (not wanted or each.name in wanted)
+    ]
+    if not chosen:
+        raise ConfigurationError(
+            f"--only and --without leave nothing of sweep {sweep.name!r}; its lines are "
+            f"{_names(each.name for each in sweep.variants)}"
+        )
+    return chosen
+
+
+def _full_name(name: str, sweep: Sweep) -> str:
+    """The name of the variant that `name` begins, regardless of case."""
+    by_lower = {variant.name.lower(): variant.name for variant in sweep.variants}
+    if name.lower() in by_lower:
+        return by_lower[name.lower()]
+    begun = [full for lower, full in by_lower.items() if name and lower.startswith(name.lower())]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise ConfigurationError(
+            f"{name!r} begins several lines of sweep {sweep.name!r}: {_names(begun)}; write one of "
+            "them in full"
+        )
+    if not by_lower:
+        raise ConfigurationError(
+            f"sweep {sweep.name!r} has one line only, so that {name!r} can't be chosen or dropped"
+        )
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+    hint = f"did you mean {by_lower[close[0]]!r}? " if close else ""
+    raise ConfigurationError(
+        f"sweep {sweep.name!r} has no line {name!r}; {hint}its lines are "
+        f"{_names(by_lower.values())}"
+    )
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, dict.fromkeys(names)))
+
+
+def _without_canaries(sweep: Sweep) -> Sweep:
+    """Return a sweep that leaves the number of canaries to their default share.
+
+    A sweep's numbers were chosen for its own data set: a hundred wrong labels that show something
+    among its 1,438 would spoil a ninth of a user's 900. A sweep that spoils no label of its own set
+    spoils none of another file's.
+    """
+    own = sweep.base.audit
+    if own.spoiled or None in (own.canaries, own.coin_canaries):
+        own = replace(own, canaries=None, coin_canaries=None)
+    variants = [
+        replace(
+            variant,
+            changes={key: each for key, each in variant.changes.items() if key not in _CANARIES},
+        )
+        for variant in sweep.variants
+    ]
+    return replace(sweep, base=replace(sweep.base, audit=own), variants=variants)
+
+
+def canaries_left_out(sweep: Sweep, options: SweepOptions) -> str:
+    """Report that a sweep's own numbers of canaries do not apply; empty where they do."""
+    audit, own = sweep.base.audit, sweep.base.data.name
+    stated = any(key in options.overrides for key in _CANARIES)
+    if stated or not audit.spoiled or own == "own" or not options.own_file:
+        return ""
+    return (
+        f"the {audit.spoiled:,} wrong labels that sweep {sweep.name!r} plants for its audits are "
+        f"for {own}; of a file of your own it takes the default share (audit.canaries=N and "
+        "audit.coin_canaries=N say another number)"
+    )
+
+
+# --- trials ---------------------------------------------------------------------------------------
+
+
 def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Variant]:
-    """Return a sweep's variants as overrides leave them, each with all its axes.
+    """Return a sweep's variants after overrides, each with all its axes.
 
     Args:
-        sweep: What to run.
-        overrides: Dotted key -> value. A single value fixes the key, also where the sweep has an
-            axis for it; a list makes it an axis, and an axis takes its place. `method` chooses the
-            lines of that method; if there are none, the method runs on the sweep's axes that it
-            has, otherwise with its own defaults. A key that means something to some lines only is
-            left out of the others.
+        sweep: At its final size.
+        overrides: Dotted key -> value. A single value fixes the key, and replaces an axis of the
+            sweep; a list or an axis makes it an axis. `method` chooses the lines of that method; if
+            there are none, the method runs on those of the sweep's axes that it has, otherwise with
+            its own defaults. A key that applies to some lines only is left out of the others.
 
     Raises:
         ConfigurationError: An axis that no sweep can have.
@@ -304,8 +474,8 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     variants = sweep.variants or (Variant(name=sweep.name),)
     spaces = [{**sweep.space, **variant.space} for variant in variants]
     taken = {key for space in spaces for key in space}
-    told = [{**variant.changes, **fixed} for variant in variants]
-    fits = [{key for key in overrides if takes(sweep.base, its, key)} for its in told]
+    changed = [{**variant.changes, **fixed} for variant in variants]
+    fits = [{key for key in overrides if takes(sweep.base, its, key)} for its in changed]
     of_some = set().union(*fits)
     found = []
     for variant, space, fit in zip(variants, spaces, fits, strict=True):
@@ -334,11 +504,6 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
 
 
 def _with_method(sweep: Sweep, method: str) -> Sweep:
-    """Return a sweep of one method.
-
-    Raises:
-        ConfigurationError: No method has this name.
-    """
     variants = sweep.variants or (Variant(name=sweep.name),)
     own = sweep.base.method
     chosen = [each for each in variants if each.changes.get("method", own) == method]
@@ -361,23 +526,20 @@ def unfit_notes(found: Sequence[Variant]) -> list[str]:
         for key in variant.unfit:
             of_key.setdefault(key, {})[variant.name] = None
     return [
-        f"{key} does not apply to {', '.join(map(repr, names))}, which run as they are without it"
+        f"{key} does not apply to {_names(names)}, which run as they are without it"
         for key, names in of_key.items()
     ]
 
 
 def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[PlannedTrial]:
-    """List a sweep's trials, each with its resolved and checked configuration.
+    """List a sweep's trials in order and without repetitions, each checked.
 
     Args:
-        sweep: What to run; a search that it names is not asked.
+        sweep: At its final size; its search, if any, plays no part.
         overrides: As for `variants_of`.
 
-    Returns:
-        The trials in order, without repetitions.
-
     Raises:
-        ConfigurationError: A key or value that can't be used.
+        ConfigurationError: An unknown key or a bad value.
     """
     trials: dict[str, PlannedTrial] = {}
     for variant in variants_of(sweep, overrides):
@@ -389,38 +551,8 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     return list(trials.values())
 
 
-def with_canaries(
-    trials: Sequence[PlannedTrial],
-    *,
-    num_labels: int,
-    num_classes: int,
-    before: AuditSettings | None = None,
-) -> list[PlannedTrial]:
-    """Return trials with the numbers of canaries that nobody stated, as they are hashed.
-
-    Args:
-        trials: Planned trials of one sweep.
-        num_labels: N, labels to train on.
-        num_classes: K.
-        before: Of trials that the results folder holds: its labels are spoiled already, and stay
-            as they are where nobody states another number.
-    """
-
-    def settled(config: TrialConfig) -> TrialConfig:
-        audit = config.audit
-        if before is not None:
-            kept = {name: getattr(before, name) for name in ("canaries", "coin_canaries")}
-            audit = replace(
-                audit, **{name: n for name, n in kept.items() if getattr(audit, name) is None}
-            )
-        audit = audit.settled(num_labels=num_labels, num_classes=num_classes)
-        return replace(config, audit=audit)
-
-    return [replace(trial, config=settled(trial.config)) for trial in trials]
-
-
 def check_one_vault(trials: Sequence[PlannedTrial]) -> None:
-    """Refuse trials that are of different labels.
+    """Refuse trials on different labels.
 
     Raises:
         ConfigurationError: Names the key and the variant.
@@ -434,7 +566,7 @@ def check_one_vault(trials: Sequence[PlannedTrial]) -> None:
     for trial in trials[1:]:
         config = trial.config
         if (config.data, config.audit, config.evaluation) == (one.data, one.audit, one.evaluation):
-            continue  # as nearly always: most of a large plan's time would go to spelling it out
+            continue  # as nearly always: flattening takes most of a large plan's time
         for key, value in vault_of(trial).items():
             if value != first[key]:
                 raise ConfigurationError(

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.records.tracking_address import check_file, default_uri
-from labeldp.platform.sweep.configuration import DataSettings, EvaluationSettings, FeatureSet
+from labeldp.platform.sweep.configuration import DataSettings, EvaluationSettings
 from labeldp.platform.sweep.data_size import DataSize, as_on_disk
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
-from labeldp.platform.sweep.sweep import PlannedTrial, Sweep
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, set_aside
+from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import described_by_features, image_features
+from labeldp.trainers.settings.base import FeatureSet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +68,7 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
         raise refusal
     for prior in {trial.config.trainer.prior for trial in trials}:
         if prior is not None:
-            prior.check_features(public)
+            prior_features(prior, public)
     return CheckedSweep(
         plan=plan, data=loaded, folder=ResultsFolder(options.results, sweep=sweep.name)
     )

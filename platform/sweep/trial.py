@@ -26,10 +26,9 @@ from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.platform.records.checkpoints import Checkpoints, KeeperHandle, ModelShelf
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of, majority_figures
-from labeldp.platform.sweep.configuration import TrialConfig
+from labeldp.platform.sweep.configuration import AshaStop, TrialConfig
 from labeldp.platform.sweep.cost import held_out_mechanism
 from labeldp.platform.sweep.search import Search
-from labeldp.platform.sweep.search_settings import AshaStop
 from labeldp.platform.sweep.sweep import PlannedTrial
 from labeldp.platform.vault.label_home import LabelHome
 from labeldp.platform.vault.trial_labels import TrialLabels

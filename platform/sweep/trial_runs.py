@@ -19,12 +19,11 @@ from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.records.results import ResultsFolderError, TrialRecord
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.cluster import capacity
+from labeldp.platform.sweep.configuration import AshaStop
 from labeldp.platform.sweep.cost import releases_of
-from labeldp.platform.sweep.endings import CannotFit
 from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.search_book import SearchBook
-from labeldp.platform.sweep.search_settings import AshaStop
-from labeldp.platform.sweep.sweep import Resources
+from labeldp.platform.sweep.sweep import CannotFit, Resources
 from labeldp.platform.sweep.trial import (
     BoardHandle,
     Plans,

@@ -32,7 +32,7 @@ from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.platform.records.results import VoteConsensus
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStore
 from labeldp.trainers.methods.pate import teachers
-from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.pate import EnsembleConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ class DeskAnswers:
     Attributes:
         values: Answers [Q, 2], see `PateAnswers.release`.
         keys: The releases that were read.
-        figures: Name -> number; `platform/sweep/figure_names.py` tells those of the owner alone.
+        figures: Name -> number; `accuracy_figures.py` tells those of the owner alone.
         consensus: How far teachers agreed; for the owner alone.
     """
 

@@ -3,7 +3,7 @@
 Two kinds of canaries are planted before labels are locked away: wrong labels for the memorization
 attack, and labels chosen by coins for the one-run audit. A model's confidences on both come in;
 figures go out. Figures that depend on the canaries' labels are the owner's alone and begin with
-`private/`, except the `epsilon_m_*`, which the contract names (`platform/sweep/figure_names.py`).
+`private/`, except the `epsilon_m_*`, which the contract names (`accuracy_figures.py`).
 
 >>> labels = np.arange(600) % 10
 >>> settings = AuditSettings(canaries=100, coin_canaries=100)
@@ -44,7 +44,7 @@ from labeldp.mechanisms.auditing.one_run_curves import Curve
 from labeldp.mechanisms.ledger import all_pure
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.private_files import inner_folder, replacing
-from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.release_figures import ReleasedByItself
 
 

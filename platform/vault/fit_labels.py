@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.randomness import NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge
-from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.platform.vault.trial_labels import TrialLabels
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig
+from labeldp.trainers.settings.pate import EnsembleConfig
 
 #: A home of one fit has one trial.
 _TRIAL = "0"

@@ -6,8 +6,8 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from labeldp.mechanisms.ledger import Budget
-from labeldp.platform.sweep.audit_settings import AuditSettings
-from labeldp.platform.sweep.endings import Unfinished
+from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.sweep.sweep import Unfinished
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 
 #: A release of 50,000 labels takes well under a second; this is for machines that are swamped.

@@ -38,8 +38,8 @@ from labeldp.mechanisms.vault import (
 )
 from labeldp.platform.records.private_files import inner_folder
 from labeldp.platform.records.results import consensus_path, write_json
-from labeldp.platform.sweep.audit_settings import AuditSettings
-from labeldp.platform.sweep.figure_names import PRIVATE_PREFIX
+from labeldp.platform.sweep.accuracy_figures import PRIVATE_PREFIX
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.audits import AuditFindings, PlantedCanaries, curve_of, evidence_path
 from labeldp.platform.vault.release_figures import ReleasedByItself
 from labeldp.platform.vault.vault_store import SqliteStore
@@ -47,7 +47,7 @@ from labeldp.platform.vault.vote_store import VoteStore
 
 if TYPE_CHECKING:
     from labeldp.platform.vault.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
-    from labeldp.trainers.settings.ensemble import EnsembleConfig
+    from labeldp.trainers.settings.pate import EnsembleConfig
 
 _HASH = re.compile(r"[0-9a-f]{1,64}")
 #: Names of what answers alone have cost; they would pass for the trial's where it paid for more.

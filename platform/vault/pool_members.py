@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Shard
 from labeldp.platform.sweep.cluster import known_nodes
-from labeldp.platform.sweep.endings import CannotFit, Unfinished
-from labeldp.platform.sweep.sweep import Resources
+from labeldp.platform.sweep.sweep import CannotFit, Resources, Unfinished
 from labeldp.platform.vault.teacher_actor import TeacherActor, VoteFunction
 
 #: A batch that has failed so often is given up; the others go on.

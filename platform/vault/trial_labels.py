@@ -16,7 +16,7 @@ from labeldp.mechanisms.vault import Charge, Mechanism, Release
 from labeldp.platform.vault.label_home import LabelHome
 
 if TYPE_CHECKING:
-    from labeldp.trainers.settings.ensemble import EnsembleConfig
+    from labeldp.trainers.settings.pate import EnsembleConfig
 
 
 @dataclass(kw_only=True)

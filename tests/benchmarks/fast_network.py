@@ -28,8 +28,8 @@ from labeldp.trainers.models.schedules import (
     fast_training,
 )
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.training import LearnerConfig
 from tests.benchmarks.data_at_hand import load_or_refuse
 from tests.benchmarks.interruption import ended
 

@@ -39,12 +39,10 @@ from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.models.schedules import fast_training
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.fixmatch import FixMatchConfig
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import AlibiConfig
+from labeldp.trainers.settings.pate import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, SelfSupervisedConfig
 from tests.benchmarks.interruption import ended
 
 _BF16 = Performance(precision=Precision.BF16, channels_last=True)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from labeldp.trainers.encoders.pretraining import Pretraining
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 from tests.benchmarks.data_at_hand import load_or_refuse
 from tests.benchmarks.interruption import ended
 

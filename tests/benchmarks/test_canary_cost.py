@@ -18,10 +18,10 @@ from sklearn.datasets import make_classification
 from labeldp.mechanisms.auditing import Canaries
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Release
-from labeldp.platform.sweep.audit_settings import LABELS_PER_CANARY
+from labeldp.platform.sweep.configuration import LABELS_PER_CANARY
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.alibi import AlibiConfig, Noise
+from labeldp.trainers.settings.methods import AlibiConfig, Noise
 from tests.real_data import real_data_root
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]
@@ -81,7 +81,7 @@ def accuracy(data: LabelledData, config: AlibiConfig, *, one_in: int | None, see
     model = config.start(data=data.public, labels=source, seed=seed, performance=Performance())
     for _ in range(config.epochs):
         model.epoch()
-    return 100 * model.evaluate()
+    return float(100 * model.evaluate())
 
 
 @pytest.mark.parametrize("noise", [Noise.NONE, Noise.LAPLACE])

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from labeldp.trainers.methods.convex import label_variance
-from labeldp.trainers.settings.convex import ConvexConfig, Iterate
-from labeldp.trainers.settings.noise import Noise
+from labeldp.trainers.settings.methods import ConvexConfig, Iterate, Noise
 from tests.benchmarks.interruption import ended
 from tests.trainers.logistic import CLASSES, excess_risk, slope
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf
 from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.sweep.evaluation_settings import DEFAULT_SHARE, LEAST_EPSILON
+from labeldp.platform.sweep.configuration import DEFAULT_SHARE, LEAST_EPSILON
 from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.methods import AlibiConfig
 from tests.real_data import real_data_root
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]

@@ -4,7 +4,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep
-from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.methods import AlibiConfig
 
 TRIALS = 200
 

@@ -88,7 +88,7 @@ def main() -> None:
     )
     from labeldp.platform.sweep.space import Grid
     from labeldp.platform.sweep.sweep import Sweep
-    from labeldp.trainers.settings.alibi import AlibiConfig
+    from labeldp.trainers.settings.methods import AlibiConfig
 
     sweep = Sweep(
         name="ending",

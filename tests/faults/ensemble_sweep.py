@@ -13,10 +13,14 @@ from labeldp.platform.sweep.configuration import (
 )
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep
-from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.pate import PateConfig
-from labeldp.trainers.settings.student import StudentConfig, StudentKind
+from labeldp.trainers.settings.pate import (
+    EnsembleConfig,
+    PateConfig,
+    StudentConfig,
+    StudentKind,
+    TeacherKind,
+)
+from labeldp.trainers.settings.training import LearnerConfig
 
 TEACHERS, TRIALS = 24, 2
 

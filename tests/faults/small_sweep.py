@@ -8,7 +8,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.sweep.configuration import AuditSettings, NoiseSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.settings.alibi import AlibiConfig, Noise
+from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 TRIALS, RELEASES, EPOCHS = 6, 3, 20
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.platform.sweep import private_cluster
+from labeldp.platform.sweep import cluster
 from tests.faults.listening import Listening, is_loopback, listening
 from tests.faults.processes import Process, family
 from tests.faults.sweep_runs import Driver
@@ -71,28 +71,28 @@ def test_token_and_session_are_their_owners(running: tuple[Path, Driver]) -> Non
 def test_a_folder_that_others_can_enter_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(private_cluster, "get_default_system_temp_dir", lambda: str(tmp_path))
-    usual = private_cluster._closed_folder()
-    assert usual == private_cluster._closed_folder() and stat.S_IMODE(usual.stat().st_mode) == 0o700
+    monkeypatch.setattr(cluster, "get_default_system_temp_dir", lambda: str(tmp_path))
+    usual = cluster._closed_folder()
+    assert usual == cluster._closed_folder() and stat.S_IMODE(usual.stat().st_mode) == 0o700
     usual.chmod(0o755)
-    opened = private_cluster._closed_folder()
+    opened = cluster._closed_folder()
     assert opened != usual and stat.S_IMODE(opened.stat().st_mode) == 0o700
     usual.rmdir()
     usual.symlink_to(opened)
-    assert private_cluster._closed_folder() not in (usual, opened)
+    assert cluster._closed_folder() not in (usual, opened)
 
 
 def test_an_earlier_token_is_tightened_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    private_cluster.tighten_token()  # nothing there, nothing made
+    cluster.tighten_token()  # nothing there, nothing made
     assert list(tmp_path.iterdir()) == []
     token = tmp_path / ".ray" / "auth_token"
     token.parent.mkdir()
     token.write_text("secret")
     token.chmod(0o644)
-    private_cluster.tighten_token()
+    cluster.tighten_token()
     assert stat.S_IMODE(token.stat().st_mode) == 0o600 and token.read_text() == "secret"
 
 
@@ -105,7 +105,7 @@ def test_what_a_token_links_to_is_left_as_it_is(
     elsewhere.chmod(0o644)
     (tmp_path / ".ray").mkdir()
     (tmp_path / ".ray" / "auth_token").symlink_to(elsewhere)
-    private_cluster.tighten_token()
+    cluster.tighten_token()
     assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o644
 
 

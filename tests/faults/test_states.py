@@ -13,7 +13,9 @@ import torch
 from labeldp.platform.records.checkpoints import Checkpoints, Keeper, start_keeper
 from labeldp.platform.records.private_files import NotOurs
 from labeldp.platform.sweep.cluster import connected
-from labeldp.platform.sweep.sweep import plan_trials, with_canaries
+from labeldp.platform.sweep.data_size import DataSize
+from labeldp.platform.sweep.plan import with_canaries
+from labeldp.platform.sweep.sweep import plan_trials
 from labeldp.platform.sweep.sweep_check import load_data
 from labeldp.platform.sweep.trial import TrialOutcome, run_trial
 from labeldp.platform.vault import home_proxy
@@ -39,9 +41,14 @@ class Bench:
         trials = plan_trials(SWEEP)
         loaded = load_data(trials[0].config.data)
         self._data = loaded.public
-        (self.planned, *_) = with_canaries(
-            trials, num_labels=len(loaded.train_labels), num_classes=self._data.num_classes
+        size = DataSize(
+            num_classes=self._data.num_classes,
+            num_labels=len(loaded.train_labels),
+            held_out=0,
+            has_test_split=True,
+            shape=(),
         )
+        (self.planned, *_) = with_canaries(trials, size)
         self.digest = self.planned.hash(self._data.fingerprint)
         self.states = folder / "states"
         self.keeper = start_keeper(self.states, self.states / "models")

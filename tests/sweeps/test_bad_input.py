@@ -14,8 +14,7 @@ from labeldp.platform.sweep import open_sweep
 from labeldp.platform.sweep.configuration import DataSettings, TrialConfig
 from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import Sweep, plan_trials
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.settings.alibi_prior import PriorLabelsConfig
+from labeldp.trainers.settings.methods import PriorLabelsConfig, PriorSettings, PriorSource
 from tests.sweeps.front_door import Door
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
+from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
 from labeldp.platform.sweep.driver import run_sweep
-from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import SweepOptions
 from tests.faults.without_cluster import without_cluster
 
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(600)]

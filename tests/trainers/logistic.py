@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.convex import ConvexConfig
+from labeldp.trainers.settings.methods import ConvexConfig
 from tests.trainers.tiny_data import SeededSource
 
 CLASSES = 4

@@ -5,28 +5,27 @@ from pathlib import Path
 NEAREST_MEAN = '''\
 """A method and a data set of one's own."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from labeldp.trainers.methods.alibi import AlibiConfig
+from labeldp.trainers.settings.methods import AlibiConfig
 from labeldp.trainers.data.data_set import DataSet, Layout
 from labeldp.trainers.data.files import Splits
+from labeldp.trainers.settings.base import Count, settings
 from labeldp.trainers.trainer import TrainerDefaults
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class LouderConfig(AlibiConfig):
     """ALIBI, but louder."""
 
-    loudness: int = 3
+    loudness: Count = 3
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class QuietConfig:
     """Settings that say half of what is asked of them."""
 
-    epochs: int = 1
+    epochs: Count = 1
 
     def planned_charge(self, *, num_classes, seed):
         return None
@@ -35,7 +34,7 @@ class QuietConfig:
         raise AssertionError("nobody starts it")
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class InheritingConfig(TrainerDefaults, QuietConfig):
     """The same, with the defaults."""
 

@@ -13,9 +13,8 @@ from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.alibi import Alibi
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.noise import Noise
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import AlibiConfig, Noise
 from tests.trainers.tiny_data import SeededSource, digits, table
 
 ON_CPU = Performance(device=Device.CPU)
@@ -30,7 +29,8 @@ def started(
     performance: Performance = ON_CPU,
 ) -> Alibi:
     data, labels = digits() if given is None else given
-    return config.start(data=data, labels=labels, seed=seed, performance=performance)
+    trainer: Alibi = config.start(data=data, labels=labels, seed=seed, performance=performance)
+    return trainer
 
 
 def trained(config: AlibiConfig, **how: Any) -> Alibi:

@@ -10,13 +10,17 @@ from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.methods.alibi import AlibiPrior, weight_of_prior
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
-from labeldp.trainers.settings.feature_set import FeatureSet
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.noise import Noise, label_mechanism
+from labeldp.trainers.settings.base import FeatureSet, ModelName
+from labeldp.trainers.settings.methods import (
+    AlibiConfig,
+    AlibiPriorConfig,
+    Noise,
+    PriorLabelsConfig,
+    PriorSettings,
+    PriorSource,
+    label_mechanism,
+)
 from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 
@@ -31,7 +35,9 @@ def trained(
     config: AlibiPriorConfig | PriorLabelsConfig, labels: LabelSource | None = None
 ) -> AlibiPrior:
     data, seeded = digits()
-    trainer = config.start(data=data, labels=labels or seeded, seed=0, performance=ON_CPU)
+    trainer: AlibiPrior = config.start(
+        data=data, labels=labels or seeded, seed=0, performance=ON_CPU
+    )
     for _ in range(config.epochs):
         trainer.epoch()
     return trainer

@@ -7,7 +7,7 @@ import torch
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.trainers.methods.bit_flip import BitFlipTrainer
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.bit_flip import BitFlipConfig
+from labeldp.trainers.settings.methods import BitFlipConfig
 from tests.trainers.tiny_data import digits
 
 ON_CPU = Performance(device=Device.CPU)
@@ -16,7 +16,8 @@ QUICK = BitFlipConfig(epochs=30, width=32, epsilon=4.0, learning_rate=0.1)
 
 def started(config: BitFlipConfig = QUICK) -> BitFlipTrainer:
     data, labels = digits()
-    return config.start(data=data, labels=labels, seed=0, performance=ON_CPU)
+    trainer: BitFlipTrainer = config.start(data=data, labels=labels, seed=0, performance=ON_CPU)
+    return trainer
 
 
 def test_the_loss_is_the_cross_entropy_of_every_bit() -> None:

@@ -10,9 +10,7 @@ import torch
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.methods.consensus import Consensus
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.consensus import ConsensusConfig
-from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.settings.noise import Noise
+from labeldp.trainers.settings.methods import ConsensusConfig, LpMstConfig, Noise
 from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 

@@ -17,8 +17,7 @@ from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.convex import Convex, label_variance, unbiased_labels
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.convex import ConvexConfig, Iterate
-from labeldp.trainers.settings.noise import Noise
+from labeldp.trainers.settings.methods import ConvexConfig, Iterate, Noise
 from tests.trainers.logistic import excess_risk, slope
 from tests.trainers.tiny_data import SeededSource, digits
 
@@ -29,7 +28,8 @@ DRAWS = 100_000
 
 def started(config: ConvexConfig, given: tuple[PublicData, SeededSource], seed: int = 0) -> Convex:
     data, labels = given
-    return config.start(data=data, labels=labels, seed=seed, performance=ON_CPU)
+    trainer: Convex = config.start(data=data, labels=labels, seed=seed, performance=ON_CPU)
+    return trainer
 
 
 def gradients(weights: NDArray[Any], features: NDArray[Any]) -> NDArray[np.float64]:

@@ -27,7 +27,7 @@ from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
 from labeldp.trainers.data.catalog import DATASETS, find
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.extensions import ExtensionError
-from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.methods import AlibiConfig
 from tests.trainers.other_package import install
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,6 +68,8 @@ def test_a_method_of_another_package(installed: Path) -> None:
     assert config_hash(config, data_fingerprint="f") != config_hash(
         with_changes(config, {"trainer.loudness": 6}), data_fingerprint="f"
     )
+    with pytest.raises(ConfigurationError, match=r"trainer\.loudness is 0; .* at least 1"):
+        with_changes(config, {"trainer.loudness": 0})
     with pytest.raises(ConfigurationError, match="did you mean louder"):
         with_changes(TrialConfig(), {"method": "loude"})
     with pytest.raises(ConfigurationError, match="takes LouderConfig, not AlibiConfig"):
@@ -77,9 +79,9 @@ def test_a_method_of_another_package(installed: Path) -> None:
 def test_settings_that_lack_what_a_trial_asks_for_are_refused_at_once(installed: Path) -> None:
     with pytest.raises(ExtensionError) as caught:
         METHODS["quiet"]
-    missing = "it has no ensemble and no prior and no check_data and no delta (who inherits"
+    missing = "it has no ensemble and no prior and no check_data and no delta (`Trainer"
     assert missing in str(caught.value)
-    assert "`TrainerDefaults` has ensemble, prior, check_data)" in str(caught.value)
+    assert "has ensemble, prior, check_data)" in str(caught.value)
     with pytest.raises(ExtensionError, match="but it has no delta; see docs"):
         METHODS["inheriting"]
 
@@ -108,7 +110,9 @@ def test_what_is_broken_is_named_and_breaks_nothing_else(
         with_changes(TrialConfig(), {"method": "nowhere"})
     with pytest.raises(ExtensionError, match=broken.format("sunken")):
         find("sunken")
-    with pytest.raises(ExtensionError, match="it is a int and no dataclass of settings"):
+    with pytest.raises(
+        ExtensionError, match="3 is not a class of settings: put `@settings` above it"
+    ):
         METHODS["nothing"]
     with pytest.raises(ExtensionError, match="it is a int and no DataSet"):
         DATASETS["nothing"]
@@ -180,7 +184,7 @@ def test_the_pages_own_package(tmp_path: Path) -> None:
 def test_a_method_that_a_sweep_does_not_have_runs_on_the_axes_that_it_has() -> None:
     variants = [
         Variant(name="flips", changes={"method": "bit_flip"}),
-        Variant(name="no privacy", changes={"trainer.noise": "NONE"}),
+        Variant(name="no privacy", changes={"trainer.noise": "none"}),
     ]
     space = {"trainer.epsilon": Grid(1.0, 2.0), "trainer.width": Grid(8, 16)}
     sweep = Sweep(name="s", base=TrialConfig(), variants=variants, space=space)

@@ -12,9 +12,8 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.methods.lp_mst import LpMst
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.methods import LpMstConfig, PriorSettings, PriorSource
 from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 

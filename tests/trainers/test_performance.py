@@ -14,7 +14,7 @@ from labeldp.trainers.performance import (
     bf16_units,
     lacks_bf16_units,
 )
-from labeldp.trainers.settings.alibi import AlibiConfig
+from labeldp.trainers.settings.methods import AlibiConfig
 
 
 def test_settings_reach_torch() -> None:
@@ -106,8 +106,8 @@ def test_cuda_is_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_bad_settings_are_named() -> None:
-    name: Any = "bf16"
-    with pytest.raises(ValueError, match=r"precision is 'bf16'.*one of fp32, bf16"):
+    name: Any = "bf8"
+    with pytest.raises(ValueError, match=r"precision is 'bf8'.*one of fp32, bf16"):
         Performance(precision=name)
     with pytest.raises(ValueError, match="threads is 0"):
         Performance(threads=0)

@@ -8,15 +8,18 @@ import torch
 
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.methods.recommender import Recommender, rmse, stars_of
 from labeldp.trainers.models.features import label_free_features
 from labeldp.trainers.models.networks import TwoBranch, build_model
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.convex import ConvexConfig
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.recommender import RecommenderConfig
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import (
+    AlibiConfig,
+    ConvexConfig,
+    PriorSettings,
+    PriorSource,
+    RecommenderConfig,
+)
 from labeldp.trainers.trainer import LabelSource, TrainerConfig
 from tests.trainers.ratings import write_ratings
 from tests.trainers.tiny_data import SeededSource, digits
@@ -36,7 +39,8 @@ def started(
     config: RecommenderConfig, data: LabelledData, labels: LabelSource | None = None
 ) -> Recommender:
     source = labels or SeededSource(labels=data.train_labels, num_classes=5)
-    return config.start(data=data.public, labels=source, seed=0, performance=ON_CPU)
+    trainer: Recommender = config.start(data=data.public, labels=source, seed=0, performance=ON_CPU)
+    return trainer
 
 
 def trained(

@@ -11,10 +11,9 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.methods.staged_moments import StagedMoments
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
+from labeldp.trainers.settings.methods import PriorSettings, PriorSource, StagedMomentsConfig
 from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 

@@ -11,13 +11,15 @@ import torch
 from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig
-from labeldp.trainers.settings.convex import ConvexConfig
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from labeldp.trainers.settings.pate import PateConfig
+from labeldp.trainers.settings.methods import (
+    AlibiConfig,
+    AlibiPriorConfig,
+    ConvexConfig,
+    PriorSettings,
+    PriorSource,
+)
+from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig
 from labeldp.trainers.trainer import PlannedCharge, TrainerDefaults
 from tests.trainers.tiny_data import digits
 

@@ -15,24 +15,31 @@ from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.trainers.data.columns import Columns
 from labeldp.trainers.data.files import Splits
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, labelled, load
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.models.features import PatchFeatures, described_by_features
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
-from labeldp.trainers.settings.bit_flip import BitFlipConfig
-from labeldp.trainers.settings.consensus import ConsensusConfig
-from labeldp.trainers.settings.convex import ConvexConfig
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from labeldp.trainers.settings.fixmatch import FixMatchConfig
-from labeldp.trainers.settings.forest import ForestSettings
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
-from labeldp.trainers.settings.recommender import RecommenderConfig
-from labeldp.trainers.settings.student import StudentConfig, StudentKind
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import (
+    AlibiConfig,
+    AlibiPriorConfig,
+    BitFlipConfig,
+    ConsensusConfig,
+    ConvexConfig,
+    LpMstConfig,
+    PriorLabelsConfig,
+    PriorSettings,
+    PriorSource,
+    RecommenderConfig,
+)
+from labeldp.trainers.settings.pate import (
+    AggregatorKind,
+    EnsembleConfig,
+    ForestSettings,
+    PateConfig,
+    StudentConfig,
+    StudentKind,
+)
+from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from labeldp.trainers.trainer import Trainer
 from tests.trainers.ratings import write_ratings
 from tests.trainers.small_data import small_images
@@ -240,9 +247,8 @@ def small_model() -> tuple[TrainedModel, pd.DataFrame]:
     trainer = AlibiConfig(**QUICK).start(
         data=data.public, labels=Desk(data), seed=0, performance=ON_CPU
     )
-    predictor = trainer.predictor()
     model = TrainedModel(
-        predictor=predictor,
+        predictor=trainer.predictor(),
         preprocessing=data.public.preprocessing,
         origin=an_origin(data.public),
     )

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from labeldp.trainers.data.regular_files import open_regular, whole_file
 from labeldp.trainers.models.networks import FittedFirst, build_model
 from labeldp.trainers.models.predictors import Pixels, fitting_images, normalize
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
 
 #: Of the file.
 FORMAT = 1

@@ -38,7 +38,7 @@ from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.models.predictors import NetworkSettings
 from labeldp.trainers.models.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.training import LearnerConfig
 
 #: Share of the images that may be in both sets. Collections from the web have a few images twice.
 _MOST_SHARED = 0.01

@@ -49,7 +49,7 @@ from labeldp.trainers.models.optimization import sgd
 from labeldp.trainers.models.predictors import Pixels
 from labeldp.trainers.models.schedules import Schedule, TrainingDiverged, batches, rate_factor
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 #: Images that are described at once when nothing is learned.
 _AT_ONCE = 1024

@@ -32,12 +32,18 @@ from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.one_network import OneNetwork
+from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import soft_cross_entropy
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.noise import LabelMechanism
+from labeldp.trainers.settings.methods import (
+    AlibiConfig,
+    AlibiPriorConfig,
+    LabelMechanism,
+    PriorLabelsConfig,
+)
+from labeldp.trainers.settings.training import LearnerConfig
+from labeldp.trainers.trainer import LabelSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,3 +256,62 @@ def _information(rows: NDArray[np.float64]) -> float:
     """Mean divergence of rows of probabilities [N, K] from uniform, in nats."""
     terms = rows * np.log(np.maximum(rows, 1e-300))
     return max(0.0, float(terms.sum(1).mean()) + float(np.log(rows.shape[1])))
+
+
+def start(
+    config: AlibiConfig,
+    *,
+    data: PublicData,
+    labels: LabelSource,
+    seed: int,
+    performance: Performance,
+) -> Alibi:
+    """Request the release and set the network up."""
+    release = labels.release(config.mechanism(data.num_classes))
+    return Alibi(config, data=data, release=release, seed=seed, performance=performance)
+
+
+def start_with_prior(
+    config: AlibiPriorConfig,
+    *,
+    data: PublicData,
+    labels: LabelSource,
+    seed: int,
+    performance: Performance,
+) -> AlibiPrior:
+    """Request the prior, then the noisy labels, and set the network up."""
+    spent, _ = config.prior.split(config.epsilon)
+    prior = learned_prior(config.prior, data, labels, epsilon=spent, delta=config.delta)
+    mechanism = config.mechanism(data.num_classes)
+    release = labels.release(mechanism)
+    targets = targets_of(release.values, mechanism, PostProcessing.MAP_WITH_PRIOR)
+    assert isinstance(targets, BayesTargets), "noise is not NONE"
+    return AlibiPrior(
+        config,
+        data=data,
+        prior=prior,
+        log_likelihood=targets.log_likelihood,
+        weight=config.prior_weight,
+        seed=seed,
+        performance=performance,
+    )
+
+
+def start_of_prior(
+    config: PriorLabelsConfig,
+    *,
+    data: PublicData,
+    labels: LabelSource,
+    seed: int,
+    performance: Performance,
+) -> AlibiPrior:
+    """Request the prior and set the network up."""
+    return AlibiPrior(
+        config,
+        data=data,
+        prior=learned_prior(config.prior, data, labels, epsilon=config.epsilon, delta=config.delta),
+        log_likelihood=None,
+        weight=config.prior_weight,
+        seed=seed,
+        performance=performance,
+    )

@@ -10,11 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.bit_flip import BitFlipConfig
+from labeldp.trainers.settings.methods import BitFlipConfig
+from labeldp.trainers.trainer import LabelSource
 
 
 class BitFlipTrainer(OneNetwork):
@@ -45,3 +47,17 @@ class BitFlipTrainer(OneNetwork):
         bits = self._bits[rows].float()
         summed = functional.binary_cross_entropy_with_logits(logits, bits, reduction="none").sum(1)
         return summed.mean()
+
+
+def start(
+    config: BitFlipConfig,
+    *,
+    data: PublicData,
+    labels: LabelSource,
+    seed: int,
+    performance: Performance,
+) -> BitFlipTrainer:
+    """Request the bits and set the network up."""
+    mechanism = BitFlip(epsilon=config.epsilon, num_classes=data.num_classes)
+    bits = labels.release(mechanism).values
+    return BitFlipTrainer(config, data=data, bits=bits, seed=seed, performance=performance)

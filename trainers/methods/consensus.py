@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.alibi import Alibi
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.predictors import Predictor
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.trainer import Trainer
+from labeldp.trainers.settings.methods import ConsensusConfig
+from labeldp.trainers.settings.training import LearnerConfig
+from labeldp.trainers.trainer import LabelSource, Trainer
 
 #: Returns the examples that are in use [M] and their noisy labels [M].
 NoisyLabels = Callable[[], tuple[NDArray[np.intp], NDArray[np.int64]]]
@@ -129,3 +131,28 @@ class Consensus(Trainer):
 
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         return functional.cross_entropy(logits, self._labels[rows])
+
+
+def start(
+    config: ConsensusConfig,
+    *,
+    data: PublicData,
+    labels: LabelSource,
+    seed: int,
+    performance: Performance,
+) -> Consensus:
+    """Request the release and set the first round up."""
+    first = config.first()
+    release = labels.release(first.mechanism(data.num_classes))
+    # A noisy vector's largest entry is its likeliest class, by all mechanisms there are.
+    noisy = release.values if release.values.ndim == 1 else release.values.argmax(1)
+    rows = np.arange(len(noisy))
+    return Consensus(
+        Alibi(first, data=data, release=release, seed=seed, performance=performance),
+        noisy=lambda: (rows, noisy),
+        first_epochs=first.epochs,
+        second=config.learner(epochs=config.retrain_epochs),
+        data=data,
+        seed=seed,
+        performance=performance,
+    )

@@ -38,9 +38,9 @@ from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.predictors import LinearPredictor, Pixels, with_constant
 from labeldp.trainers.models.schedules import EpochMetrics
-from labeldp.trainers.settings.convex import ConvexConfig, Iterate
-from labeldp.trainers.settings.noise import LabelMechanism
-from labeldp.trainers.trainer import Trainer
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.methods import ConvexConfig, Iterate, LabelMechanism
+from labeldp.trainers.trainer import LabelSource, Trainer
 
 #: Of the gradient at the true label: |p - e_y|^2 is 2 at most.
 _TRUE_GRADIENT = 2.0
@@ -178,3 +178,17 @@ class Convex(Trainer):
         if norm > self.config.diameter / 2:
             self._weights *= self.config.diameter / 2 / norm
         self._average += (self._weights - self._average) / self._steps
+
+
+def start(
+    config: ConvexConfig,
+    *,
+    data: PublicData,
+    labels: LabelSource,
+    seed: int,
+    performance: Performance,
+) -> Convex:
+    """Request the release; training runs on the CPU whatever `performance` says of devices."""
+    performance.limit_threads()
+    release = labels.release(config.mechanism(data.num_classes))
+    return Convex(config, data=data, release=release, seed=seed)

@@ -6,6 +6,16 @@ labels are released by randomized response; a model learns from them; its predic
 a temperature, are the prior under which `RRWithPrior` releases the next part; and so on. A label is
 asked for once, so that all stages together cost what one of them costs. One stage (LP-1ST) is
 randomized response.
+
+A network learns from a released label y~ of a true label y in one of three ways. CROSS_ENTROPY
+takes y~ for y. DEBIASED is, on average over the noise, the cross-entropy of the true label (Ghazi
+et al., appendices F and G). FORWARD sends the prediction through the mechanism and scores what
+comes out, -log sum_c p_c Pr[y~ | c] (Patrini et al., CVPR 2017); its gradient is that of ALIBI, the
+posterior under the model's own prediction.
+
+>>> mechanism, uniform = RRWithPrior(epsilon=1.0), np.full((1, 3), 1 / 3)
+>>> evidence_of(np.array([1]), uniform, mechanism, RobustLoss.DEBIASED).round(3)
+array([[-0.582,  2.164, -0.582]], dtype=float32)
 """
 
 from collections.abc import Mapping
@@ -16,16 +26,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.debiased_loss import debiased_loss_weights
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.data.partition import partition
+from labeldp.trainers.methods.consensus import Consensus
 from labeldp.trainers.methods.one_network import OneNetwork
+from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.learner import Learner
-from labeldp.trainers.models.losses import evidence_of, robust_loss
-from labeldp.trainers.models.schedules import EpochMetrics
+from labeldp.trainers.models.schedules import EpochMetrics, soft_cross_entropy
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.trainer import LabelSource
+from labeldp.trainers.settings.methods import LpMstConfig, PriorSource, RobustLoss
+from labeldp.trainers.trainer import LabelSource, Trainer
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -219,3 +231,88 @@ class LpMst(OneNetwork):
 
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         return robust_loss(self.config.loss, logits, self._evidence[rows])
+
+
+def evidence_of(
+    noisy: NDArray[np.int64], prior: NDArray[Any], mechanism: RRWithPrior, loss: RobustLoss
+) -> NDArray[np.float32]:
+    """Turn released labels into what `robust_loss` compares predictions with.
+
+    Args:
+        noisy: Released labels [M].
+        prior: What they were released under [M, K]; uniform for plain randomized response.
+        mechanism: What made them.
+        loss: Which loss they are for.
+
+    Returns:
+        [M, K]: weights of the classes, or their log-likelihood for FORWARD.
+    """
+    if loss is RobustLoss.FORWARD:
+        return mechanism.log_likelihood(noisy, prior).astype(np.float32)
+    index = np.arange(len(noisy))
+    weights = np.zeros(prior.shape)
+    if loss is RobustLoss.CROSS_ENTROPY:
+        weights[index, noisy] = 1
+        return weights.astype(np.float32)
+    possible = mechanism.outputs(prior)
+    counts = possible.sum(1)
+    for k in np.unique(counts).tolist():
+        rows = index[counts == k]
+        # One possible output says nothing about the label, and there is nothing to take back.
+        own, shared = (
+            (1.0, 0.0)
+            if k == 1
+            else debiased_loss_weights(epsilon=mechanism.epsilon, num_classes=k)
+        )
+        weights[rows] = -shared * possible[rows]
+        weights[rows, noisy[rows]] += own
+    return weights.astype(np.float32)
+
+
+def robust_loss(loss: RobustLoss, logits: torch.Tensor, evidence: torch.Tensor) -> torch.Tensor:
+    """Mean loss of a batch.
+
+    Args:
+        loss: Which one.
+        logits: [B, K].
+        evidence: Rows [B, K] of what `evidence_of` returned.
+    """
+    log_probabilities = logits.log_softmax(1)
+    if loss is RobustLoss.FORWARD:
+        return -(log_probabilities + evidence).logsumexp(1).mean()
+    return soft_cross_entropy(log_probabilities, evidence)
+
+
+def start(
+    config: LpMstConfig,
+    *,
+    data: PublicData,
+    labels: LabelSource,
+    seed: int,
+    performance: Performance,
+) -> Trainer:
+    """Request the prior, if it costs something, and the first part's labels."""
+    spent, left = config.prior.split(config.epsilon)
+    prior = None
+    if config.prior.source is not PriorSource.UNIFORM:
+        prior = learned_prior(config.prior, data, labels, epsilon=spent, delta=config.delta)
+    trainer = LpMst(
+        config,
+        data=data,
+        labels=labels,
+        seed=seed,
+        performance=performance,
+        first_prior=prior,
+        epsilon=left,
+    )
+    if not config.retrain_epochs:
+        return trainer
+    return Consensus(
+        trainer,
+        noisy=trainer.noisy_labels,
+        first_epochs=config.epochs - config.retrain_epochs,
+        second=config.learner(epochs=config.retrain_epochs),
+        data=data,
+        seed=seed,
+        performance=performance,
+    )

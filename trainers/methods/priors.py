@@ -2,300 +2,422 @@
 
 Three sources beside the uniform one. CLUSTERS: features that no label went into are grouped by
 k-means, and the classes of each group counted with noise (`ClusterHistograms`; Algorithm 4 of Ghazi
-et al., NeurIPS 2021). MOMENTS: a smooth function of the features, fitted to noisy sums of labels
-(`prior_inputs`). FILE: the user's own, made without the labels. What a prior costs is a share of
-the budget; whoever uses it has the rest.
+et al., NeurIPS 2021). MOMENTS: a smooth function of the features, fitted to noisy sums of labels.
+FILE: the user's own, made without the labels.
 
 CLUSTERS and MOMENTS may be learned of features of images that the network itself does not see:
-pixels make a poor prior, and a network of convolutions wants pixels.
+pixels make a poor prior, and a network of convolutions wants pixels. These features, groups and
+directions are public, and the same for every epsilon and every repetition. A process remembers the
+last of each; groups and directions are also kept in files beside the results (`made_once`), so that
+one worker of a sweep computes them for all.
+
+Kernel ridge regression needs of the labels only their sums along directions of the features
+(`LabelMoments`): everything else in it is public. So the features may be as many and as curved as
+one likes, and noise goes into a few hundred sums over all examples. How many directions are asked
+about, and how far each answer is trusted, follows from the noise and the features by Bayes' rule
+under the kernel's own (Gaussian process) prior; labels have no say in it.
+
+Least squares from noisy sums is older: Mehta et al. ("Differentially Private Image Classification
+from Features", TMLR 2023) have it on features of a public encoder, under full differential privacy,
+where the products of features need noise as well; Cond-DP (arXiv:2606.18773) makes the conditioner
+public.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.calibration import calibrate_gaussian
-from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
-from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.cluster_prior import prior_from_histograms
+from labeldp.mechanisms.label_moments import LabelMoments, rows_too_long
 from labeldp.mechanisms.posterior import project_to_simplex
-from labeldp.trainers.data.regular_files import FileRefused, open_regular
-from labeldp.trainers.settings.feature_set import FeatureSet
-from labeldp.trainers.trainer import LabelSource, PlannedCharge
+from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
+from labeldp.trainers.models.features import image_features, label_free_features
+from labeldp.trainers.models.shared_arrays import Place, made_once
+from labeldp.trainers.settings.base import FeatureSet
+from labeldp.trainers.settings.methods import PriorSettings, PriorSource
+from labeldp.trainers.trainer import LabelSource
 
-if TYPE_CHECKING:  # torch, which settings and prices have no use for
-    from torch import Tensor
+#: Counted up when the same features and settings give other directions, if only in a last digit, so
+#: that stale files are not read.
+DIRECTIONS_VERSION = 1
+_ROWS_AT_ONCE = 4096
+_DIRECTIONS_AT_ONCE = 10
+#: Landmarks between which the width of the kernel is measured.
+_MEASURED = 1000
+#: Squared width of the kernel in units of the median squared distance. Like `_SMOOTHNESS` it was
+#: chosen once, among three values, by accuracy on the true training labels of MNIST and
+#: Fashion-MNIST, which no epsilon pays for: say so beside numbers on these two. Both are the same
+#: for all data sets.
+_WIDTH = 1.5
+#: Rows with more leverage than this share of all rows have are shortened: a few odd examples would
+#: otherwise decide how much noise all need.
+_KEPT_WHOLE = 0.9
+#: How much more of the labels lies along the directions that are asked about than along the average
+#: direction of the features: labels vary more smoothly than features do.
+_SMOOTHNESS = 10.0
+#: Directions that hold less than this share of the strongest one are numerical noise.
+_LEAST_SHARE = 1e-7
 
-    from labeldp.trainers.data.labelled_data import PublicData
-    from labeldp.trainers.methods.prior_inputs import Directions, Rows
+
+def learned_prior(
+    settings: PriorSettings,
+    data: PublicData,
+    labels: LabelSource,
+    *,
+    epsilon: float,
+    delta: float,
+) -> NDArray[np.float64]:
+    """Return the prior of every training example [N, K].
+
+    Args:
+        settings: Of the prior.
+        data: Public features.
+        labels: Where labels are asked for.
+        epsilon: What the prior may cost, all of it.
+        delta: At which epsilon holds; MOMENTS alone needs it.
+    """
+    count, classes = len(data.train_features), data.num_classes
+    if settings.source is PriorSource.UNIFORM:
+        return _smooth(np.full((count, classes), 1 / classes), settings)
+    if settings.source is PriorSource.FILE:
+        return _smooth(settings.read(examples=count, num_classes=classes), settings)
+    mechanism = settings.mechanism(epsilon=epsilon, delta=delta, num_classes=classes)
+    if isinstance(mechanism, LabelMoments):
+        return learned_moments(settings, data, labels, mechanism=mechanism)
+    data.require_numbers(user=f"a prior from {settings.source}")
+    rows = prior_features(settings, data)
+    groups = remembered_clusters(rows, clusters=settings.clusters, seed=settings.seed)
+    counts = labels.release(mechanism, groups).values
+    return _smooth(np.asarray(prior_from_histograms(counts, groups)), settings)
 
 
-class PriorSource(StrEnum):
-    """Where a prior comes from; the module's first lines say what each is."""
+def learned_moments(
+    settings: PriorSettings,
+    data: PublicData,
+    labels: LabelSource,
+    *,
+    mechanism: LabelMoments,
+    beside: Sequence[Tensor] = (),
+) -> NDArray[np.float64]:
+    """Return the prior of MOMENTS of every training example [N, K], by a mechanism of its own.
 
-    UNIFORM = "uniform"
-    CLUSTERS = "clusters"
-    MOMENTS = "moments"
-    FILE = "file"
+    Args:
+        settings: Of the prior.
+        data: Public features.
+        labels: Where labels are asked for.
+        mechanism: With what noise.
+        beside: More features, several kinds of them, each [N, ...]; of labels only what was
+            released may have gone into them.
+    """
+    data.require_numbers(user=f"a prior from {settings.source}")
+    rows = prior_features(settings, data)
+    landmarks = min(settings.landmarks, max(2, len(rows.features) // 2))
+    if beside:
+        all_kinds = side_by_side(rows.features, *beside)
+        directions = kernel_directions(all_kinds, landmarks=landmarks, seed=settings.seed)
+    else:
+        directions = remembered_directions(rows, landmarks=landmarks, seed=settings.seed)
+    query = moment_query(
+        directions, noise_std=mechanism.noise_std, tolerated=settings.tolerated_noise
+    )
+    moments = labels.release(mechanism, query.weights).values
+    scores = query.scores(moments, noise_std=mechanism.noise_std)
+    return _smooth(project_to_simplex(scores.astype(np.float64)), settings)
 
-    @property
-    def asks_labels(self) -> bool:
-        """Whether it costs something."""
-        return self in (PriorSource.CLUSTERS, PriorSource.MOMENTS)
+
+def _smooth(prior: NDArray[np.float64], settings: PriorSettings) -> NDArray[np.float64]:
+    share = settings.smoothing
+    smooth: NDArray[np.float64] = (1 - share) * prior + share / prior.shape[1]
+    return smooth
 
 
-@dataclass(frozen=True, kw_only=True)
-class PriorSettings:
-    """A prior and its share of the budget.
+def prior_features(settings: PriorSettings, data: PublicData) -> "Rows":
+    """Return the training examples as the prior sees them, or refuse data without such features.
+
+    Computed features are kept (`PublicData.features_folder`): trials that start at once all find
+    them, and ask for the same release.
+    """
+    if settings.features is FeatureSet.AS_THEY_ARE:
+        return Rows(data.fingerprint, data.train_features, data.features_folder)
+    if data.kind is not FeatureKind.IMAGE:
+        raise ValueError(
+            f"prior.features is {settings.features}, which are features of images, but {data.name} "
+            f"is {data.kind.value} here; set data.features=as_they_are if these are features of "
+            "images, or leave prior.features out: the prior then sees what the model sees"
+        )
+    return remembered_features(PriorImages(data.fingerprint, data), settings.features)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Directions:
+    """Orthonormal functions on the examples, the smoothest first.
 
     Attributes:
-        source: Where it comes from.
-        share: Part of epsilon that the prior gets, in (0, 1); sources that do not ask for labels
-            take nothing.
-        most_epsilon: The most that the prior gets, however large its share is: single labels gain
-            more from a large budget than a prior does.
-        clusters: Groups of k-means.
-        landmarks: Examples that stand for all in the kernel of MOMENTS, and the most directions
-            that are asked about; there are never more than half the examples.
-        tolerated_noise: Standard deviation of the noise in a prediction by MOMENTS, which lies
-            between 0 and 1: less noise allows fewer directions.
-        smoothing: Share of the uniform distribution in every row, so that no class is ruled out.
-        path: The user's own prior for FILE, an `.npy` of probabilities [N, K].
-        seed: Of k-means and landmarks; public.
-        features: What a prior that asks for labels is learned of: the trial's features
-            AS_THEY_ARE, or others that are computed of its images and that no label goes into.
+        values: Single precision [N, M], columns of norm 1.
+        strengths: Eigenvalues of the kernel [M], descending.
     """
 
-    source: PriorSource = PriorSource.UNIFORM
-    share: float = 0.5
-    most_epsilon: float = 1.0
-    clusters: int = 800
-    landmarks: int = 1500
-    tolerated_noise: float = 0.1
-    smoothing: float = 0.01
-    path: str | None = None
-    seed: int = 0
-    features: FeatureSet = FeatureSet.AS_THEY_ARE
-
-    def __post_init__(self) -> None:
-        """Check every field."""
-        _validate.members(self)
-        _validate.between(0, 1, share=self.share, smoothing=self.smoothing)
-        _validate.whole(minimum=1, clusters=self.clusters)
-        _validate.whole(minimum=2, landmarks=self.landmarks)
-        _validate.positive(most_epsilon=self.most_epsilon, tolerated_noise=self.tolerated_noise)
-        _validate.whole(seed=self.seed)
-        if (self.path is None) is (self.source is PriorSource.FILE):
-            raise ValueError(
-                f"path is {self.path!r} for source {self.source}; FILE needs a path to an .npy of "
-                "probabilities [N, K], and no other source takes one"
-            )
-        if self.features is not FeatureSet.AS_THEY_ARE and not self.source.asks_labels:
-            raise ValueError(
-                f"prior.features is {self.features}, but a prior from {self.source} is learned of "
-                "no features; set prior.source to clusters or moments, or leave features out"
-            )
-
-    def split(self, epsilon: float) -> tuple[float, float]:
-        """Return what the prior gets of epsilon, and what is left."""
-        if not self.source.asks_labels:
-            return 0.0, epsilon
-        spent = min(self.share * epsilon, self.most_epsilon)
-        return spent, epsilon - spent
-
-    def check_size(self, *, examples: int, num_classes: int) -> None:
-        """Refuse data that the prior can't be made of, before anything is asked or paid for.
-
-        Args:
-            examples: N, to train on.
-            num_classes: K.
-        """
-        if self.source is PriorSource.CLUSTERS:
-            check_clusters(self.clusters, examples=examples)
-        if self.path is not None:
-            _read(Path(self.path), examples=examples, num_classes=num_classes)
-
-    def check_features(self, data: "PublicData") -> None:
-        """Refuse features that the prior can't be learned of, likewise; computes what it needs.
-
-        What is computed is kept (`PublicData.features_folder`): trials that start at once all find
-        it, and ask for the same release.
-
-        Args:
-            data: Public features.
-        """
-        if self.source.asks_labels:
-            self._features_of(data)
-
-    def mechanism(
-        self, *, epsilon: float, delta: float, num_classes: int
-    ) -> ClusterHistograms | LabelMoments:
-        """Return what asks for the labels at a cost of `epsilon`, all of it the prior's."""
-        match self.source:
-            case PriorSource.CLUSTERS:
-                return ClusterHistograms(epsilon=epsilon, num_classes=num_classes)
-            case PriorSource.MOMENTS:
-                # As for Gaussian noise on one-hot labels: the same sensitivity, the same noise.
-                noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
-                return LabelMoments(noise_std=noise_std, num_classes=num_classes)
-            case _:
-                raise ValueError(f"source is {self.source}, which asks for no labels")
-
-    def planned_charge(
-        self, *, epsilon: float, delta: float, num_classes: int
-    ) -> PlannedCharge | None:
-        """Return what the prior will pay, `epsilon` being the prior's own; None if nothing."""
-        if not self.source.asks_labels:
-            return None
-        return self.planned_release(
-            self.mechanism(epsilon=epsilon, delta=delta, num_classes=num_classes)
-        )
-
-    def planned_release(self, mechanism: ClusterHistograms | LabelMoments) -> PlannedCharge:
-        """Return what one release by this mechanism pays, of the prior's own features."""
-        asked: tuple[float | str, ...] = (self.clusters, self.seed)
-        if self.source is PriorSource.MOMENTS:
-            asked = (self.landmarks, self.tolerated_noise, self.seed)
-        if self.features is not FeatureSet.AS_THEY_ARE:
-            asked = (*asked, self.features.value)
-        return PlannedCharge.of(mechanism, release=(mechanism, asked))
-
-    def learn(
-        self, data: "PublicData", labels: LabelSource, *, epsilon: float, delta: float
-    ) -> NDArray[np.float64]:
-        """Return the prior of every training example [N, K].
-
-        Args:
-            data: Public features.
-            labels: Where labels are asked for.
-            epsilon: What the prior may cost, all of it.
-            delta: At which epsilon holds; MOMENTS alone needs it.
-        """
-        return self._smooth(self._learned(data, labels, epsilon, delta))
-
-    def learn_moments(
-        self,
-        data: "PublicData",
-        labels: LabelSource,
-        *,
-        mechanism: LabelMoments,
-        beside: "Sequence[Tensor]" = (),
-    ) -> NDArray[np.float64]:
-        """Return the prior of MOMENTS of every training example [N, K], by a mechanism of its own.
-
-        Args:
-            data: Public features.
-            labels: Where labels are asked for.
-            mechanism: With what noise.
-            beside: More features, several kinds of them, each [N, ...]; of labels only what was
-                released may have gone into them.
-        """
-        data.require_numbers(user=f"a prior from {self.source}")
-        rows = self._features_of(data)
-        if not beside:
-            directions = self._directions(rows)
-        else:
-            from labeldp.trainers.methods.prior_inputs import kernel_directions, side_by_side
-
-            all_kinds = side_by_side(rows.features, *beside)
-            directions = kernel_directions(
-                all_kinds, landmarks=self._landmarks(rows), seed=self.seed
-            )
-        return self._smooth(self._read_out(directions, labels, mechanism))
-
-    def _learned(
-        self, data: "PublicData", labels: LabelSource, epsilon: float, delta: float
-    ) -> NDArray[np.float64]:
-        features, classes = data.train_features, data.num_classes
-        match self.source:
-            case PriorSource.UNIFORM:
-                return np.full((len(features), classes), 1 / classes)
-            case PriorSource.FILE:
-                assert self.path is not None
-                return _read(Path(self.path), examples=len(features), num_classes=classes)
-        data.require_numbers(user=f"a prior from {self.source}")
-        from labeldp.trainers.methods.prior_inputs import remembered_clusters
-
-        mechanism = self.mechanism(epsilon=epsilon, delta=delta, num_classes=classes)
-        rows = self._features_of(data)
-        if isinstance(mechanism, ClusterHistograms):
-            groups = remembered_clusters(rows, clusters=self.clusters, seed=self.seed)
-            counts = labels.release(mechanism, groups).values
-            return np.asarray(prior_from_histograms(counts, groups))
-        return self._read_out(self._directions(rows), labels, mechanism)
-
-    def _directions(self, rows: "Rows") -> "Directions":
-        from labeldp.trainers.methods.prior_inputs import remembered_directions
-
-        return remembered_directions(rows, landmarks=self._landmarks(rows), seed=self.seed)
-
-    def _landmarks(self, rows: "Rows") -> int:
-        return min(self.landmarks, max(2, len(rows.features) // 2))
-
-    def _read_out(
-        self, directions: "Directions", labels: LabelSource, mechanism: LabelMoments
-    ) -> NDArray[np.float64]:
-        """Ask for moments along the directions, and return what they say of every example."""
-        from labeldp.trainers.methods.prior_inputs import moment_query
-
-        query = moment_query(
-            directions, noise_std=mechanism.noise_std, tolerated=self.tolerated_noise
-        )
-        moments = labels.release(mechanism, query.weights).values
-        scores = query.scores(moments, noise_std=mechanism.noise_std)
-        return project_to_simplex(scores.astype(np.float64))
-
-    def _smooth(self, prior: NDArray[np.float64]) -> NDArray[np.float64]:
-        smooth: NDArray[np.float64] = (1 - self.smoothing) * prior + self.smoothing / prior.shape[1]
-        return smooth
-
-    def _features_of(self, data: "PublicData") -> "Rows":
-        """The training examples as the prior sees them."""
-        from labeldp.trainers.methods.prior_inputs import PriorImages, Rows, remembered_features
-
-        if self.features is FeatureSet.AS_THEY_ARE:
-            return Rows(data.fingerprint, data.train_features, data.features_folder)
-        from labeldp.trainers.data.labelled_data import FeatureKind
-
-        if data.kind is not FeatureKind.IMAGE:
-            raise ValueError(
-                f"prior.features is {self.features}, which are features of images, but {data.name} "
-                f"is {data.kind.value} here; set data.features=as_they_are if these are features "
-                "of images, or leave prior.features out: the prior then sees what the model sees"
-            )
-        return remembered_features(PriorImages(data.fingerprint, data), self.features)
+    values: NDArray[np.float32]
+    strengths: NDArray[np.float64]
 
 
-def check_clusters(clusters: int, *, examples: int) -> None:
-    """Refuse more clusters than examples."""
-    if clusters > examples:
+def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directions:
+    """Find the strongest directions of a Gaussian kernel, by Nystroem's method.
+
+    On one thread, however many there are: sums are split among threads, other splits give other
+    last digits, and a release is addressed by its public inputs to the last bit.
+
+    Args:
+        features: Made without labels [N, ...].
+        landmarks: How many random examples stand for all; at most as many directions are found.
+        seed: Of the landmarks.
+    """
+    rows = features.flatten(1).float().cpu()
+    _validate.whole(minimum=2, landmarks=landmarks)
+    if landmarks > len(rows):
         raise ValueError(
-            f"clusters is {clusters}, but there are {examples} examples; take at most one "
-            "cluster per example, and far fewer for counts that noise does not drown"
+            f"landmarks is {landmarks}, but there are {len(rows)} examples to choose them from"
         )
+    chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:landmarks]
+    with one_thread():
+        return _directions(rows, rows[chosen])
 
 
-def _read(path: Path, *, examples: int, num_classes: int) -> NDArray[np.float64]:
+def side_by_side(*parts: Tensor) -> Tensor:
+    """Return features of several kinds [N, ...] as one [N, D], each kind with an equal say.
+
+    Each is centered and brought to a mean squared norm of 1: what a kernel measures is distances.
+    """
+    shares = []
+    for part in parts:
+        rows = part.flatten(1).float()
+        rows = rows - rows.mean(0)
+        shares.append(rows / rows.square().sum(1).mean().sqrt().clamp(min=1e-12))
+    return torch.cat(shares, 1)
+
+
+def _directions(rows: Tensor, centers: Tensor) -> Directions:
+    """Directions of the kernel on rows [N, D] that centers [L, D] stand for."""
+    measured = centers[:_MEASURED]
+    width = _WIDTH * float(torch.cdist(measured, measured).square().median())
+
+    def kernel(some: Tensor) -> Tensor:
+        return torch.cdist(some, centers).square_().mul_(-1 / max(width, 1e-30)).exp_()
+
+    values, vectors = torch.linalg.eigh(kernel(centers).double())
+    kept = values > _LEAST_SHARE * values[-1]
+    inverse_root = (vectors[:, kept] * values[kept].rsqrt()).float()
+    gram = torch.zeros(len(inverse_root.T), len(inverse_root.T))
+    embedded = torch.empty(len(rows), len(gram))
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        block = kernel(rows[start : start + _ROWS_AT_ONCE]) @ inverse_root
+        embedded[start : start + _ROWS_AT_ONCE] = block
+        gram += block.mT @ block
+    strengths, rotation = (part.flip(-1) for part in torch.linalg.eigh(gram.double()))
+    strong = strengths > _LEAST_SHARE * strengths[0]
+    turned = (rotation[:, strong] * strengths[strong].rsqrt()).float()
+    return Directions(values=(embedded @ turned).numpy(), strengths=strengths[strong].numpy())
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Calculate on one thread inside, and on as many as before afterwards."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     try:
-        with open_regular(path) as file:
-            values: Any = np.load(file, allow_pickle=False)
-    except FileRefused:
-        raise
-    except (OSError, EOFError, ValueError, MemoryError) as error:
-        raise ValueError(
-            f"{path} can't be read as a prior: {error}; write one with numpy.save"
-        ) from error
-    if not isinstance(values, np.ndarray) or not np.issubdtype(values.dtype, np.number):
-        raise ValueError(f"{path} holds no array of numbers; write one with numpy.save")
-    prior = _validate.probabilities(values, name=f"prior in {path}", num_classes=num_classes)
-    if len(prior) != examples:
-        raise ValueError(
-            f"prior in {path} has {len(prior)} rows, but there are {examples} training examples; "
-            "it needs a row for each, in their order"
-        )
-    return prior
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MomentQuery:
+    """What is asked about labels, and how the answer is read.
+
+    Attributes:
+        weights: Rows of length 1 at most [N, M], for `LabelMoments`.
+        directions: The M directions that are asked about.
+        scale: What the sums have to be multiplied by, the length of the longest unscaled row.
+    """
+
+    weights: NDArray[np.float32]
+    directions: Directions
+    scale: float
+
+    def scores(self, moments: NDArray[np.floating], *, noise_std: float) -> NDArray[np.float32]:
+        """Return the posterior mean of the one-hot labels [N, K]: near 0..1, rows near a sum of 1.
+
+        Args:
+            moments: Noisy sums [M, K] of one-hot labels along the weights.
+            noise_std: Of the noise in each sum.
+        """
+        values, strengths = self.directions.values, self.directions.strengths
+        examples, classes = len(values), moments.shape[1]
+        mean = 1 / classes
+        known = mean * self.weights.sum(0, dtype=np.float64)
+        sums = np.asarray(moments, np.float64) - known[:, None]
+        mixing = (self.weights.T @ values).astype(np.float64) * self.scale
+        sums *= self.scale
+        # Each direction carries labels with a variance in proportion to its strength; in all there
+        # is the variance of a one-hot entry, times the number of examples.
+        variance = examples * mean * (1 - mean) * _SMOOTHNESS * strengths / strengths.sum()
+        noise = (self.scale * noise_std) ** 2
+        normal = mixing.T @ mixing + np.diag(noise / variance)
+        coefficients = np.linalg.solve(normal, mixing.T @ sums)
+        scores: NDArray[np.float32] = values @ coefficients.astype(np.float32) + np.float32(mean)
+        return scores
+
+
+def moment_query(directions: Directions, *, noise_std: float, tolerated: float) -> MomentQuery:
+    """Decide how many directions to ask about: as many as leave little noise in a prediction.
+
+    Args:
+        directions: All there are [N, M'].
+        noise_std: Of the noise in each sum, for rows of length 1.
+        tolerated: Standard deviation of the noise that may be in an average prediction; a
+            prediction lies between 0 and 1.
+    """
+    _validate.positive(noise_std=noise_std, tolerated=tolerated)
+    examples, most = directions.values.shape
+    leverage = np.zeros(examples)
+    count = min(most, _DIRECTIONS_AT_ONCE)  # the strongest few always
+    for end in range(count, most + 1, _DIRECTIONS_AT_ONCE):
+        block = directions.values[:, end - _DIRECTIONS_AT_ONCE : end]
+        leverage += np.einsum("ij,ij->i", block, block)
+        longest = float(np.quantile(leverage, _KEPT_WHOLE))
+        if noise_std * math.sqrt(longest * end / examples) > tolerated:
+            break
+        count = end
+    values = directions.values[:, :count]
+    lengths = np.sqrt(np.einsum("ij,ij->i", values, values))
+    scale = float(np.quantile(lengths, _KEPT_WHOLE))
+    weights = values / np.maximum(lengths, scale)[:, None]
+    return MomentQuery(
+        weights=_no_longer_than_allowed(weights),
+        directions=Directions(values=values, strengths=directions.strengths[:count]),
+        scale=scale,
+    )
+
+
+def _no_longer_than_allowed(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Shorten in place those rows [N, M] that a release would refuse; all others keep their bits.
+
+    Lengths were summed in single precision, which errs by more than a release allows where a
+    thousand directions are asked about, and a later stage asks when earlier ones are paid for.
+    Of an exact length, entries that are rounded once are off by 2^-24 each, and so is their length.
+    """
+    longer = rows_too_long(weights)
+    exact = weights[longer].astype(np.float64)
+    weights[longer] = exact / np.linalg.norm(exact, axis=1, keepdims=True)
+    return weights
+
+
+#: Counted up when the same settings give other groups, so that stale files are not read.
+_CLUSTERS_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Features that are told apart by what is in them, or in the images they are of.
+
+    Attributes:
+        fingerprint: Of their content.
+        features: One row for each training example [N, ...].
+        folder: Where what is computed of them is kept; None for nowhere.
+    """
+
+    fingerprint: str
+    features: Tensor = field(compare=False, repr=False)
+    folder: Path | None = None
+
+
+@dataclass(frozen=True)
+class PriorImages:
+    """Images that are told apart likewise."""
+
+    fingerprint: str
+    data: PublicData = field(compare=False, repr=False)
+
+
+@lru_cache(maxsize=1)
+def remembered_features(images: PriorImages, which: FeatureSet) -> Rows:
+    """Features of images, once for all trials that a process runs: minutes on 60,000 of them.
+
+    On one thread, as `kernel_directions`: other last digits would be another release.
+    """
+    data = images.data
+    with one_thread():
+        found = label_free_features(data, image_features(which), folder=data.features_folder)
+    return Rows(f"{images.fingerprint} {which}", found.train, data.features_folder)
+
+
+@lru_cache(maxsize=2)
+def remembered_clusters(rows: Rows, *, clusters: int, seed: int) -> NDArray[np.int64]:
+    """`clusters_of`, once for all trials of a sweep: half a minute on 60,000 rows."""
+    place = Place(
+        folder=rows.folder,
+        name="clusters",
+        key={
+            "version": _CLUSTERS_VERSION,
+            "features": rows.fingerprint,
+            "clusters": clusters,
+            "seed": seed,
+        },
+    )
+    (groups,) = made_once(
+        lambda: (clusters_of(rows.features, clusters=clusters, seed=seed),), place=place
+    )
+    return groups
+
+
+@lru_cache(maxsize=1)
+def remembered_directions(rows: Rows, *, landmarks: int, seed: int) -> Directions:
+    """`kernel_directions`, likewise: the same for every epsilon, and up to a minute's work."""
+
+    def found() -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        directions = kernel_directions(rows.features, landmarks=landmarks, seed=seed)
+        return directions.values, directions.strengths
+
+    place = Place(
+        folder=rows.folder,
+        name="directions",
+        key={
+            "version": DIRECTIONS_VERSION,
+            "features": rows.fingerprint,
+            "landmarks": landmarks,
+            "seed": seed,
+        },
+    )
+    values, strengths = made_once(found, place=place)
+    return Directions(values=values, strengths=strengths)
+
+
+def clusters_of(features: Tensor, *, clusters: int, seed: int) -> NDArray[np.int64]:
+    """Group examples by k-means on their features; labels have no part in it.
+
+    Args:
+        features: [N, ...], made without labels.
+        clusters: How many groups.
+        seed: Of k-means; public.
+
+    Returns:
+        The group of every example [N], numbered from 0 without gaps.
+    """
+    rows = features.flatten(1).float().cpu().numpy()
+    from sklearn.cluster import MiniBatchKMeans  # a second, which most trials have no use for
+
+    means = MiniBatchKMeans(
+        clusters, batch_size=max(4096, 2 * clusters), max_iter=20, n_init=1, random_state=seed
+    )
+    # Clusters may stay empty; numbers without gaps keep the histograms short.
+    _, groups = np.unique(means.fit(rows).predict(rows), return_inverse=True)
+    return groups.astype(np.int64)

@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods import lp_mst
 from labeldp.trainers.models.predictors import Predictor
 from labeldp.trainers.models.schedules import EpochMetrics
-from labeldp.trainers.trainer import Trainer
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.methods import RecommenderConfig
+from labeldp.trainers.trainer import LabelSource, Trainer
 
 
 class Recommender(Trainer):
@@ -92,3 +95,17 @@ def stars_of(data: PublicData) -> NDArray[np.float64]:
             "names that are numbers: take method=lp_mst where classes are no ratings"
         )
     return values
+
+
+def start(
+    config: RecommenderConfig,
+    *,
+    data: PublicData,
+    labels: LabelSource,
+    seed: int,
+    performance: Performance,
+) -> Recommender:
+    """Request the first part's ratings and set the first stage up."""
+    stars_of(data)
+    trainer = lp_mst.start(config, data=data, labels=labels, seed=seed, performance=performance)
+    return Recommender(trainer, data=data)

@@ -1,6 +1,6 @@
 """Moment labels in stages: each stage's network lends its features to the next stage's question.
 
-Moment labels are a smooth function of features, fitted to noisy sums of labels (`prior_inputs`).
+Moment labels are a smooth function of features, fitted to noisy sums of labels (`priors`).
 A network of convolutions that learns from them sees more than these features show, and is right
 where they are wrong. So the budget is divided: the first stage asks about label-free features; a
 network learns from the answer; the next stage asks again, about those features and the network's
@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.one_network import OneNetwork
+from labeldp.trainers.methods.priors import learned_moments
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import EpochMetrics, soft_cross_entropy
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
+from labeldp.trainers.settings.methods import StagedMomentsConfig
 from labeldp.trainers.trainer import LabelSource
 
 
@@ -47,7 +48,7 @@ class StagedMoments(OneNetwork):
         self._mechanism = config.mechanism(data.num_classes)
         self._figures: dict[str, float] = {}
         self.stage = 0
-        self._take(config.prior.learn_moments(data, labels, mechanism=self._mechanism))
+        self._take(learned_moments(config.prior, data, labels, mechanism=self._mechanism))
         super().__init__(self._new_learner())
 
     def epoch(self) -> EpochMetrics:
@@ -85,8 +86,12 @@ class StagedMoments(OneNetwork):
         """Ask again, along features that the network has found, and begin another network."""
         learner = self._learner
         found = learner.described(self._data.train_features)
-        moments = self.config.prior.learn_moments(
-            self._data, self._labels, mechanism=self._mechanism, beside=found
+        moments = learned_moments(
+            self.config.prior,
+            self._data,
+            self._labels,
+            mechanism=self._mechanism,
+            beside=found,
         )
         self.stage += 1
         self._learner = self._new_learner()

@@ -47,7 +47,7 @@ from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.data.preprocessing import Step
 from labeldp.trainers.models.schedules import counted, tell
 from labeldp.trainers.performance import Precision
-from labeldp.trainers.settings.feature_set import FeatureSet
+from labeldp.trainers.settings.base import FeatureSet
 
 #: Counted up when the same settings give other features, so that stale files are not read.
 _VERSION = 1

@@ -37,7 +37,7 @@ from labeldp.trainers.models.schedules import (
     rate_factor,
 )
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.learner import LearnerConfig
+from labeldp.trainers.settings.training import LearnerConfig
 
 #: (logits [B, K] in single precision, places in the release [B]) -> loss.
 BatchLoss = Callable[[Tensor, Tensor], Tensor]

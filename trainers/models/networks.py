@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
 
 #: Below this height or width the small CNN keeps every pixel in its first layer.
 _SMALLEST_STRIDED = 16

@@ -26,7 +26,7 @@ from labeldp.trainers.models.evaluation import batched_logits, probabilities_of
 from labeldp.trainers.models.networks import FittedFirst, build_model
 from labeldp.trainers.models.own_models import OwnModel, chosen_model
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
 
 #: What modules keep beside weights, such as a generator of dropout: nothing that predicts.
 _NO_WEIGHTS = "_extra_state"
@@ -118,12 +118,6 @@ class NetworkSettings:
             width=width,
             cardinalities=data.cardinalities,
         )
-
-    @classmethod
-    def check_own(cls, data: PublicData, *, model: ModelName | str, width: int | None) -> None:
-        """Refuse a network of the user's that can't be built for these data; ours say so later."""
-        if isinstance(model, OwnModel):
-            cls.for_data(data, model=model, width=width).build()
 
     def for_training(self, data: PublicData, seed: int, *, dropout: float = 0.0) -> nn.Module:
         """Return the network that training starts from: seeded, and fitted to public features."""

@@ -26,8 +26,15 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from labeldp.mechanisms import _validate
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import (
+    Flag,
+    Fraction,
+    ModelName,
+    Positive,
+    Whole,
+    key,
+    settings,
+)
 
 if TYPE_CHECKING:  # settings are read without it
     import torch
@@ -164,39 +171,32 @@ class Flip(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class Recipe:
-    """Pieces of training that a network may have; by default none of them.
+    """Pieces of training that a network may have; by default none of them."""
 
-    Attributes:
-        flip: Which images are mirrored, where `augment` is set.
-        crop: Pixels that a random crop may move an image, where `augment` is set.
-        bias_rate: Times the learning rate, for biases and other parameters of one dimension.
-        decoupled_decay: Take weight decay off the weights themselves, rate x weight_decay of them
-            in every step, instead of adding it to the gradient, where momentum multiplies it.
-        label_smoothing: Share of each label that is spread over all classes; for labels that are
-            right, as without noise or of a teacher's shard.
-        average_decay: Of the moving average of weights, which makes the predictions; 0 for the
-            last weights.
-        mirrored: Judge an image by itself and its mirror image, the mean of both logits.
-    """
-
-    flip: Flip = Flip.RANDOM
-    crop: int = 4
-    bias_rate: float = 1.0
-    decoupled_decay: bool = False
-    label_smoothing: float = 0.0
-    average_decay: float = 0.0
-    mirrored: bool = False
-
-    def __post_init__(self) -> None:
-        _validate.members(self)
-        _validate.whole(crop=self.crop)
-        _validate.positive(bias_rate=self.bias_rate)
-        for name in ("label_smoothing", "average_decay"):
-            _validate.non_negative(**{name: getattr(self, name)})
-            if getattr(self, name) >= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be below 1")
+    flip: Flip = key(Flip.RANDOM, "Which images are mirrored, where `augment` is set.")
+    crop: Whole = key(4, "Pixels that a random crop may move an image, where `augment` is set.")
+    bias_rate: Positive = key(
+        1.0, "Times the learning rate, for biases and other parameters of one dimension."
+    )
+    decoupled_decay: Flag = key(
+        False,
+        "Take weight decay off the weights themselves, rate x weight_decay of them in every step, "
+        "instead of adding it to the gradient, where momentum multiplies it.",
+    )
+    label_smoothing: Fraction = key(
+        0.0,
+        "Share of each label that is spread over all classes; for labels that are right, as "
+        "without noise or of a teacher's shard.",
+    )
+    average_decay: Fraction = key(
+        0.0,
+        "Of the moving average of weights, which makes the predictions; 0 for the last weights.",
+    )
+    mirrored: Flag = key(
+        False, "Judge an image by itself and its mirror image, the mean of both logits."
+    )
 
     def refuse_smoothing(self, why: str) -> None:
         """Refuse smoothing of labels that are not right as they are; `why` describes them."""
@@ -247,10 +247,10 @@ def fast_training(
     }
 
 
-def as_changes(section: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def as_changes(section: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings of `fast_training` as dotted keys of a section such as `trainer`."""
-    plain = {name: value for name, value in settings.items() if name != "recipe"}
-    recipe: Recipe = settings["recipe"]
+    plain = {name: value for name, value in chosen.items() if name != "recipe"}
+    recipe: Recipe = chosen["recipe"]
     pieces = {f"recipe.{entry.name}": getattr(recipe, entry.name) for entry in fields(recipe)}
     return {f"{section}.{name}": value for name, value in {**plain, **pieces}.items()}
 

@@ -1,11 +1,13 @@
-"""Settings of PATE-FM (`pate.pate_fm`): who votes, how votes become answers, who learns of them."""
+"""Settings of PATE: teachers who vote, answers made of votes, and students who learn of them."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from labeldp.mechanisms import _validate
+import numpy as np
+from numpy.typing import NDArray
+
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Priced, delta_of_total, epsilon_of_prices, failure_of
 from labeldp.mechanisms.pate.aggregators import (
@@ -17,15 +19,185 @@ from labeldp.mechanisms.pate.aggregators import (
 )
 from labeldp.mechanisms.pate.calibration import MOST_NOISE, least_noise
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, composed
-from labeldp.trainers.methods.priors import PriorSettings
-from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from labeldp.trainers.settings.student import StudentConfig
-from labeldp.trainers.trainer import PlannedCharge, TrainerDefaults
+from labeldp.trainers.models.schedules import Recipe
+from labeldp.trainers.settings.base import (
+    Count,
+    Flag,
+    ModelName,
+    NonNegative,
+    Positive,
+    Share,
+    Weight,
+    Whole,
+    key,
+    settings,
+)
+from labeldp.trainers.settings.methods import PriorSettings
+from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
+from labeldp.trainers.trainer import PlannedCharge, StartedMethod
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.data.labelled_data import PublicData
-    from labeldp.trainers.methods.pate.pate_fm import AnswerSource, Pate
+
+#: A vote is one byte.
+MOST_CLASSES = 256
+
+
+@settings
+class ForestSettings:
+    """Settings of a random forest."""
+
+    trees: Count = key(100, "How many.")
+    min_samples_leaf: Count = key(1, "Examples that a leaf needs at least.")
+
+
+class TeacherKind(StrEnum):
+    """What a teacher is.
+
+    PROBE: a linear probe on frozen label-free features, hundreds at once. FOREST: a random forest,
+    for tables. NETWORK: a network on its shard alone. FIXMATCH: a network on its shard and on all
+    features, PATE-FM's own.
+    """
+
+    PROBE = "probe"
+    FOREST = "forest"
+    NETWORK = "network"
+    FIXMATCH = "fixmatch"
+
+
+class StudentKind(StrEnum):
+    """What a student is: as `TeacherKind`, and SELF_TRAINED, a probe that goes on by itself.
+
+    SELF_TRAINED fits a probe to the answers, takes its own most confident guesses for half of all
+    features as further labels, and fits again; public features are free. Each student of an
+    ensemble draws a half of its own. PROBE has nothing to draw: its students are all the same.
+    """
+
+    PROBE = "probe"
+    SELF_TRAINED = "self_trained"
+    FOREST = "forest"
+    NETWORK = "network"
+    FIXMATCH = "fixmatch"
+
+
+@settings
+class _Models:
+    """Settings of the models that teachers and students can be."""
+
+    ridge: Positive = key(0.1, "Ridge penalty of probes.")
+    forest: ForestSettings = key(ForestSettings(), "Of forests.")
+    network: LearnerConfig = key(LearnerConfig(), "Of networks.")
+    fixmatch: FixMatchConfig = key(FixMatchConfig(), "Of FixMatch.")
+
+    def _check_model(self, data: "PublicData", kind: str, key_of_kind: str) -> None:
+        if kind == "network":
+            self.network.check_data(data)
+        if kind == "fixmatch":
+            self.fixmatch.check_data(data)
+        if kind in ("probe", "self_trained") and data.kind.value == "image":
+            raise ValueError(
+                f"{data.name} holds images, and a probe is linear in its features; set "
+                f"data.features=patches, or another {key_of_kind}"
+            )
+
+
+@settings
+class EnsembleConfig(_Models):
+    """Everything that decides an ensemble's votes, except data and labels."""
+
+    kind: TeacherKind = key(TeacherKind.PROBE, "What a teacher is.")
+    teachers: Count = key(250, "How many teachers (T).")
+    queries: Count = key(3000, "How many training examples the teachers vote on (Q).")
+    seed: Whole = key(0, "Of the shards, the choice of queries and the teachers' training.")
+
+    @property
+    def one_batch(self) -> bool:
+        """Whether the networks can be trained as one: small ones, of the plainest training.
+
+        Batch normalization and dropout keep state of their own, and large networks fill a device
+        alone.
+        """
+        network = self.network
+        return (
+            network.model in (ModelName.MLP, ModelName.SMALL_CNN)
+            and not network.augment
+            and not network.mixup
+            and not network.dropout
+            and not network.schedule.every_step
+            and network.recipe == Recipe()
+        )
+
+    @property
+    def batch(self) -> int:
+        """Teachers that an actor trains together, and that are lost together when it dies."""
+        if self.kind is TeacherKind.NETWORK:
+            return 25 if self.one_batch else 1
+        return {TeacherKind.PROBE: 100, TeacherKind.FOREST: 5, TeacherKind.FIXMATCH: 1}[self.kind]
+
+    def facts(self) -> dict[str, Any]:
+        """Return all that decides the votes, as plain values."""
+        return asdict(self)
+
+    def check_count(self, examples: int) -> None:
+        """Refuse more teachers or queries than training examples."""
+        if self.teachers > examples:
+            raise ValueError(
+                f"ensemble.teachers is {self.teachers}, but there are {examples} labels: some "
+                "teachers would have none; take fewer teachers, or more data"
+            )
+        self.query_positions(examples)
+
+    def check_data(self, data: "PublicData") -> None:
+        """Refuse data that these teachers cannot learn from, before any of them starts.
+
+        Raises:
+            ValueError: More teachers or queries than examples, more classes than a vote can name,
+                or probes of images.
+        """
+        self.check_count(len(data.train_features))
+        if data.num_classes > MOST_CLASSES:
+            raise ValueError(
+                f"{data.name} has {data.num_classes} classes, but a vote is kept in one byte, so "
+                f"that teachers tell {MOST_CLASSES} classes apart at most; take another method"
+            )
+        self._check_model(data, self.kind, "ensemble.kind")
+
+    def query_positions(self, examples: int) -> NDArray[np.intp]:
+        """Return the training examples that are voted on [Q], in the order of asking; public.
+
+        Raises:
+            ValueError: More queries than examples.
+        """
+        if self.queries > examples:
+            raise ValueError(
+                f"ensemble.queries is {self.queries}, but there are {examples} training examples "
+                "to ask about; ask about fewer"
+            )
+        generator = np.random.default_rng([self.seed, 1])
+        return generator.permutation(examples)[: self.queries].astype(np.intp)
+
+
+@settings
+class StudentConfig(_Models):
+    """A student's settings."""
+
+    kind: StudentKind = key(StudentKind.PROBE, "What it is.")
+    rounds: Count = key(5, "Rounds of self-training.")
+    trusted: Share = key(
+        0.8,
+        "Share of the half whose guesses are taken in the last round of self-training.",
+    )
+
+    @property
+    def epochs(self) -> int:
+        """Calls of `epoch` until it is trained."""
+        if self.kind is StudentKind.NETWORK:
+            return self.network.epochs
+        return self.fixmatch.epochs if self.kind is StudentKind.FIXMATCH else 1
+
+    def check_data(self, data: "PublicData") -> None:
+        """Refuse data that this student cannot learn from."""
+        self._check_model(data, self.kind, "student.kind")
 
 
 class AggregatorKind(StrEnum):
@@ -37,69 +209,67 @@ class AggregatorKind(StrEnum):
     INTERACTIVE = "interactive"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PateConfig(TrainerDefaults):
-    """Settings of PATE-FM.
+@settings
+class PateConfig(StartedMethod):
+    """Settings of PATE-FM."""
 
-    Attributes:
-        ensemble: The teachers; everything else here reuses their votes.
-        aggregator: How votes become answers.
-        epsilon: Privacy loss per label of all checks, all answers and the prior together, for any
-            votes. Noise that is not given is calibrated to it. Null where `sigma1` and `sigma2`
-            are both given; 1 if one of them is not.
-        threshold: tau, of CONFIDENT and INTERACTIVE, in votes; 60% of the teachers if not given.
-        sigma1: Standard deviation of the check's noise, in votes; calibrated if not given.
-        sigma2: Standard deviation of the answers' noise, in votes; calibrated if not given. LNMAX
-            takes the Laplace distribution of this standard deviation, of scale sigma2 / sqrt 2
-            (`labeldp epsilon pate --aggregator lnmax` is given that scale).
-        confidence: Of INTERACTIVE: a student surer than this keeps its own label.
-        answers: K, after which no more queries are answered.
-        delta: At which epsilon is stated.
-        publish_cost: Release, beside the answers and with noise of its own, a bound after the fact
-            on what they really cost (`epsilon_sanitized`), where one is proven; charged too. If
-            not given: only where all noise is given, without a prior.
-        student: What learns from the answers.
-        students: How many of them; mean and spread are reported.
-        prior: What students learn from beside the answers; UNIFORM for nothing. It is released by
-            itself, costs `prior_epsilon` whatever its share, and adds to what the answers cost.
-        prior_epsilon: Of that release.
-        prior_trusted: Share of the training examples of each class, the surest first, whose
-            likeliest class under the prior becomes a label.
-    """
+    started_by = "labeldp.trainers.methods.pate.pate_fm:start"
 
-    ensemble: EnsembleConfig = field(default_factory=EnsembleConfig)
-    aggregator: AggregatorKind = AggregatorKind.CONFIDENT
-    epsilon: float | None = None
-    threshold: float | None = None
-    sigma1: float | None = None
-    sigma2: float | None = None
-    confidence: float = 0.95
-    answers: int = 500
-    delta: float = USUAL_DELTA
-    publish_cost: bool | None = None
-    student: StudentConfig = field(default_factory=StudentConfig)
-    students: int = 3
-    prior: PriorSettings = field(default_factory=PriorSettings)
-    prior_epsilon: float = 0.1
-    prior_trusted: float = 0.8
+    ensemble: EnsembleConfig = key(
+        EnsembleConfig(), "The teachers; everything else here reuses their votes."
+    )
+    aggregator: AggregatorKind = key(AggregatorKind.CONFIDENT, "How votes become answers.")
+    epsilon: Positive | None = key(
+        None,
+        "Privacy loss per label of all checks, all answers and the prior together, for any votes. "
+        "Noise that is not given is calibrated to it. Null where `sigma1` and `sigma2` are both "
+        "given; 1 if one of them is not.",
+    )
+    threshold: NonNegative | None = key(
+        None,
+        "tau, of CONFIDENT and INTERACTIVE, in votes; 60% of the teachers if not given.",
+    )
+    sigma1: Positive | None = key(
+        None, "Standard deviation of the check's noise, in votes; calibrated if not given."
+    )
+    sigma2: Positive | None = key(
+        None,
+        "Standard deviation of the answers' noise, in votes; calibrated if not given. LNMAX takes "
+        "the Laplace distribution of this standard deviation, of scale sigma2 / sqrt 2 (`labeldp "
+        "epsilon pate --aggregator lnmax` is given that scale).",
+    )
+    confidence: Weight = key(0.95, "Of INTERACTIVE: a student surer than this keeps its own label.")
+    answers: Count = key(500, "K, after which no more queries are answered.")
+    delta: Share = key(USUAL_DELTA, "At which epsilon is stated.")
+    publish_cost: Flag | None = key(
+        None,
+        "Release, beside the answers and with noise of its own, a bound after the fact on what "
+        "they really cost (`epsilon_sanitized`), where one is proven; charged too. If not given: "
+        "only where all noise is given, without a prior.",
+    )
+    student: StudentConfig = key(StudentConfig(), "What learns from the answers.")
+    students: Count = key(3, "How many of them; mean and spread are reported.")
+    prior: PriorSettings = key(
+        PriorSettings(),
+        "What students learn from beside the answers; UNIFORM for nothing. It is released by "
+        "itself, costs `prior_epsilon` whatever its share, and adds to what the answers cost.",
+    )
+    prior_epsilon: Positive = key(0.1, "Of that release.")
+    prior_trusted: Share = key(
+        0.8,
+        "Share of the training examples of each class, the surest first, whose likeliest class "
+        "under the prior becomes a label.",
+    )
 
     def __post_init__(self) -> None:
         """Check the numbers against each other."""
-        _validate.members(self)
-        _validate.between(0, 1, delta=self.delta, prior_trusted=self.prior_trusted)
-        _validate.positive(prior_epsilon=self.prior_epsilon)
         if self.prior.source.asks_labels and self.publish_cost:
             raise ValueError(
                 f"publish_cost is True, but with prior.source={self.prior.source} the answers are "
                 "not all that is paid for, and the bound speaks of answers only; set "
                 "publish_cost=False"
             )
-        _validate.whole(minimum=1, answers=self.answers, students=self.students)
         teachers = self.ensemble.teachers
-        given = {name: getattr(self, name) for name in ("epsilon", "sigma1", "sigma2")}
-        _validate.positive(**{name: value for name, value in given.items() if value is not None})
-        if self.threshold is not None:
-            _validate.non_negative(threshold=self.threshold)
         # Three standard deviations above what a unanimous vote has, one query in a thousand passes.
         if (
             self._has_check
@@ -108,7 +278,7 @@ class PateConfig(TrainerDefaults):
             and self.threshold > teachers + 3 * self.sigma1
         ):
             raise ValueError(
-                f"threshold is {self.threshold:g}, but {teachers} teachers who all agree reach "
+                f"threshold is {self.threshold:g}, but {teachers} teachers that all agree reach "
                 f"{teachers} votes and with noise of sigma1 {self.sigma1:g} hardly more than "
                 f"{teachers + 3 * self.sigma1:g}: nothing would pass; the papers take 10% to 75% "
                 f"of the teachers, {0.1 * teachers:g} to {0.75 * teachers:g}"
@@ -141,7 +311,7 @@ class PateConfig(TrainerDefaults):
         return replace(self, **{name: getattr(found, name) for name in names})
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse data that don't fit, before any teacher or trial starts.
+        """Refuse data that do not fit, before any teacher or trial starts.
 
         Raises:
             ValueError: More teachers or queries than examples, or models of other features.
@@ -235,19 +405,6 @@ class PateConfig(TrainerDefaults):
                 epsilon=self.prior_epsilon, delta=self.delta, num_classes=num_classes
             ),
         )
-
-    def start(
-        self, *, data: "PublicData", labels: "AnswerSource", seed: int, performance: Performance
-    ) -> "Pate":
-        """Ask for the answers and the prior, and set the students up.
-
-        Raises:
-            BudgetExceeded: A release would take a label over the budget.
-            ValueError: Nothing was answered, or settings that don't fit the data.
-        """
-        from labeldp.trainers.methods.pate.pate_fm import started
-
-        return started(self, data=data, labels=labels, seed=seed, performance=performance)
 
 
 #: Share of epsilon that pays for the checks: among published settings it is 5% to 20%.

@@ -9,15 +9,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.models.schedules import LABEL_SMOOTHING, Schedule, fast_training
-from labeldp.trainers.settings.alibi import AlibiConfig, Noise
-from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
-from labeldp.trainers.settings.feature_set import FeatureSet
-from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
-from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
+from labeldp.trainers.settings.base import FeatureSet, ModelName
+from labeldp.trainers.settings.methods import (
+    AlibiConfig,
+    AlibiPriorConfig,
+    LpMstConfig,
+    Noise,
+    PriorLabelsConfig,
+    PriorSettings,
+    PriorSource,
+    StagedMomentsConfig,
+)
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 from tests.benchmarks.gpu import SMALL
 from tests.benchmarks.gpu_campaign.steps import (
     EncoderStep,

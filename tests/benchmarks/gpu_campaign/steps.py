@@ -22,12 +22,11 @@ from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.encoders.image_encoder import read_encoder
 from labeldp.trainers.encoders.pretraining import PretrainRequest, described, pretrain
 from labeldp.trainers.encoders.provenance import League
-from labeldp.trainers.methods.priors import PriorSettings
+from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import ScaledStep
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
-from labeldp.trainers.settings.staged_moments import StagedMomentsConfig
+from labeldp.trainers.settings.methods import LpMstConfig, PriorSettings, StagedMomentsConfig
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 from labeldp.trainers.trainer import Trainer, TrainerConfig
 from tests.benchmarks.gpu import Sizes, Speed, Stopwatch, planned, yardstick
 from tests.benchmarks.gpu_campaign.place import Place, StepLabels
@@ -289,7 +288,7 @@ class FeaturesStep:
         """Compute and keep them."""
         del clock
         data = place.public(self.dataset)
-        self.prior.check_features(data)
+        prior_features(self.prior, data)
         found = {
             "step": self.name,
             "method": f"features: {self.prior.features}",

@@ -15,8 +15,8 @@ from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment
 from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.fixmatch import FixMatchConfig
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.training import FixMatchConfig
 from tests.benchmarks.benchmark import Benchmark, Work
 from tests.benchmarks.hot_paths.pillow_views import PillowViews, photographs_of
 from tests.trainers.pillow_reference import sample_tiles

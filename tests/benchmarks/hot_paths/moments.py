@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomness import SecureEntropy
-from labeldp.trainers.methods.prior_inputs import kernel_directions, moment_query
+from labeldp.trainers.methods.priors import kernel_directions, moment_query
 from tests.benchmarks.benchmark import Benchmark, Work
 
 _EXAMPLES, _WIDTH, _LANDMARKS, _COMPARED = 10_000, 100, 400, 20

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.sweep_check import check
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import SweepOptions
 sweep = runpy.run_path("sweeps/quickstart.py")["SWEEP"]
 checked = check(sweep, SweepOptions(results=Path(sys.argv[1])))
 print(json.dumps({"trials": len(checked.plan.trials), "heavy": HEAVY}))

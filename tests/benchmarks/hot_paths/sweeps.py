@@ -6,8 +6,7 @@ from labeldp.platform.cli.sweep_plan import plan_of
 from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import PlannedTrial, Sweep
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions
 from tests.benchmarks.benchmark import Benchmark, Work
 
 _TRIALS, _ONE_BY_ONE, _EPSILONS = 20_000, 500, (0.5, 1.0, 2.0, 4.0)

@@ -15,9 +15,9 @@ from labeldp.trainers.methods.pate.closed_forms import train_probes, vote
 from labeldp.trainers.methods.pate.teachers import TeacherVotes
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.pate import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.training import LearnerConfig
 from tests.benchmarks.benchmark import Benchmark, Work
 
 ON_CPU = Performance(device=Device.CPU)

@@ -20,8 +20,8 @@ from labeldp.trainers.methods.alibi import Alibi
 from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import AlibiConfig
 from tests.benchmarks.benchmark import Benchmark, Work
 
 ON_CPU = Performance(device=Device.CPU)

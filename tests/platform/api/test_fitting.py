@@ -20,13 +20,13 @@ def test_a_fit_that_costs_more_than_was_asked_for_is_refused() -> None:
     fitting.check_price(config(), epsilon=2.0, delta=0.0, num_classes=3)
     with pytest.raises(ValueError, match="a fit costs epsilon 2 at delta 0, and epsilon=1"):
         fitting.check_price(config(), epsilon=1.0, delta=1e-5, num_classes=3)
-    gaussian = config(**{"trainer.noise": "GAUSSIAN"})
+    gaussian = config(**{"trainer.noise": "gaussian"})
     fitting.check_price(gaussian, epsilon=2.0, delta=1e-5, num_classes=3)
     with pytest.raises(ValueError, match="at delta 1e-05, and epsilon=2, delta=1e-06"):
         fitting.check_price(gaussian, epsilon=2.0, delta=1e-6, num_classes=3)
     with pytest.raises(ValueError, match="a fit costs epsilon inf"):
         fitting.check_price(
-            config(**{"trainer.noise": "NONE"}), epsilon=2.0, delta=0.0, num_classes=3
+            config(**{"trainer.noise": "none"}), epsilon=2.0, delta=0.0, num_classes=3
         )
 
 

@@ -9,8 +9,7 @@ import labeldp
 from labeldp.platform.api.running import sweep_of
 from labeldp.platform.sweep import driver
 from labeldp.platform.sweep.configuration import TrialConfig
-from labeldp.platform.sweep.sweep import Sweep
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from tests.platform.report.folders import a_folder
 from tests.platform.sweep.examples import a_sweep
 

@@ -28,7 +28,7 @@ RECORDS = [
     trial("b1", 1.0, 0.7, figures={"private/secret": 0.1, "ensemble_accuracy": 0.5}),
     trial("b2", 1.0, 0.75, seed=1),
     a_record(
-        "c1", variant="AGIBI", changes={"trainer.noise": "GAUSSIAN"}, epsilon=1.0, accuracy=0.74
+        "c1", variant="AGIBI", changes={"trainer.noise": "gaussian"}, epsilon=1.0, accuracy=0.74
     ),
     a_record("d1", finished=False, reason="TrainingDiverged: the loss is not finite"),
 ]

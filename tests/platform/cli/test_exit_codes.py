@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from labeldp.platform.cli.exit_codes import ExitCode, exit_code
-from labeldp.platform.sweep.cluster import CannotFit, ClusterUnusable
+from labeldp.platform.sweep.cluster import ClusterUnusable
 from labeldp.platform.sweep.configuration import ConfigurationError
+from labeldp.platform.sweep.sweep import CannotFit
 from labeldp.platform.vault.home_proxy import VaultLost
 from labeldp.platform.vault.teacher_pool import EnsembleIncomplete
 from labeldp.trainers.data.files import DatasetMissing

@@ -14,7 +14,7 @@ def test_what_is_no_sweep_file_is_refused_before_anything_is_loaded() -> None:
     script = (
         "import sys; from labeldp.platform.cli.command_line import main; "
         "code = main(['plan', 'nosuch.py']); "
-        "print(code, sorted({'numpy', 'torch', 'ray', 'sklearn', 'omegaconf'} & set(sys.modules)))"
+        "print(code, sorted({'numpy', 'torch', 'ray', 'sklearn', 'yaml'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout == "2 []\n"

@@ -8,10 +8,9 @@ import pytest
 
 from labeldp.platform.cli.sweep_arguments import add_plan_arguments, plan_options
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
+from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
 from labeldp.platform.sweep.space import Choice, LogUniform, Uniform
-from labeldp.platform.sweep.sweep import Sweep
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from tests.platform.sweep.examples import a_sweep
 
 

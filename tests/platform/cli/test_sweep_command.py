@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from labeldp.platform.cli import sweep_command
-from labeldp.platform.sweep.cluster import CannotFit
-from labeldp.platform.sweep.sweep import Preset, Sweep
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import CannotFit, Preset, Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.home_proxy import VaultLost
 from labeldp.platform.vault.teacher_pool import EnsembleIncomplete

@@ -9,7 +9,7 @@ import pytest
 
 from labeldp.platform.cli.exit_codes import ExitCode
 from labeldp.platform.cli.verb import Verb, plain_text
-from labeldp.platform.sweep.endings import CannotFit
+from labeldp.platform.sweep.sweep import CannotFit
 
 
 @dataclass(frozen=True)

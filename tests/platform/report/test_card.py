@@ -182,7 +182,7 @@ def test_an_ordinary_trial_in_public(tmp_path: Path) -> None:
 
 def test_the_choice_is_priced_and_explained(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "nine", readers=9)
-    config = {**folder.public.config, "trainer.noise": "RANDOMIZED_RESPONSE"}
+    config = {**folder.public.config, "trainer.noise": "randomized_response"}
     dearer = replace(folder.chosen, together=replace(folder.chosen.together, epsilon=3.0))
     card = folder.card(public=replace(folder.public, config=config), chosen=dearer)
     assert card.startswith("# randomized response, trained on digits\n")

@@ -20,7 +20,7 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.records.results import ResultsFolder, write_json
 from labeldp.platform.report.publish import Published, publish
 from labeldp.platform.report.selection import NotPublishable, Reservation
-from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.audits import PlantedCanaries
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.models.trained_model import load_model

@@ -29,8 +29,8 @@ from labeldp.platform.report.public_values import (
     public_record,
 )
 from labeldp.platform.report.selection import NotPublishable
+from labeldp.platform.sweep.accuracy_figures import PUBLIC
 from labeldp.platform.sweep.configuration import METHODS, TrialConfig, flatten, with_changes
-from labeldp.platform.sweep.figure_names import PUBLIC
 from labeldp.trainers.data.columns import Columns, ColumnsIgnored
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
 from tests.platform.report.folders import FINGERPRINT, keep_a_model
@@ -122,11 +122,11 @@ def test_settings_and_figures_that_are_public_come_through() -> None:
         "method": "alibi",
         "data.name": "digits",
         "data.limit": 500,
-        "data.features": "AS_THEY_ARE",
+        "data.features": "as_they_are",
         "seed": 0,
         "noise.secure": None,
         "trainer.epsilon": 2.0,
-        "trainer.noise": "LAPLACE",
+        "trainer.noise": "laplace",
         "trainer.width": None,
         "trainer.nesterov": True,
     }

@@ -213,7 +213,7 @@ def test_a_trial_costs_what_it_does_at_its_own_delta(tmp_path: Path) -> None:
         ("1a", 3, {"epsilon": 0.2, "delta": 0.2, "accuracy": 0.5}),
     ):
         key = vault.release(GaussianNoise(noise_std=times * std, num_classes=10)).key
-        changes = {"trainer.noise": "GAUSSIAN", "trainer.delta": figures["delta"]}
+        changes = {"trainer.noise": "gaussian", "trainer.delta": figures["delta"]}
         folder.keep(a_record(digest, release_keys=(key,), figures=figures, changes=changes))
     found = read_folder(tmp_path)
     cost = selected(found, "0a").cost

@@ -22,8 +22,7 @@ from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.studies import block_check
 from labeldp.platform.studies.block_check import TOGETHER, compare, run_blocks, table
 from labeldp.platform.sweep.configuration import ConfigurationError
-from labeldp.platform.sweep.sweep import Sweep
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 from tests.platform.sweep.examples import a_record, a_sweep

@@ -11,7 +11,7 @@ from labeldp.platform.studies.comparison import (
     SHARED,
     comparison,
 )
-from labeldp.platform.sweep.configuration import ConfigurationError, FeatureSet, flatten
+from labeldp.platform.sweep.configuration import ConfigurationError, flatten
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.sweep import (
     PlannedTrial,
@@ -21,6 +21,7 @@ from labeldp.platform.sweep.sweep import (
     unfit_notes,
     variants_of,
 )
+from labeldp.trainers.settings.base import FeatureSet
 
 PATE = "PATE with probes"
 SWEEP = comparison("compare_digits", dataset="digits")

@@ -10,10 +10,9 @@ from labeldp.platform.sweep.configuration import TrialConfig
 from labeldp.platform.sweep.sweep import plan_trials, preset_sized
 from labeldp.trainers.models.schedules import as_changes, fast_training
 from labeldp.trainers.performance import Precision
-from labeldp.trainers.settings.ensemble import TeacherKind
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.noise import Noise
-from labeldp.trainers.settings.student import StudentKind
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import Noise
+from labeldp.trainers.settings.pate import StudentKind, TeacherKind
 from tests.source_tree import ROOT
 
 

@@ -6,11 +6,10 @@ import pytest
 
 from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.studies.network_comparison import REPETITIONS
-from labeldp.platform.sweep.configuration import FeatureSet
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials, preset_sized
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import FeatureSet, ModelName
 from tests.source_tree import ROOT
 
 

@@ -3,7 +3,7 @@
 from labeldp.platform.studies.pate_fm_levels import SMOKE, level
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.sweep import Sweep, plan_trials, smoke_sized
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import PateConfig
 
 SWEEP = Sweep(

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from labeldp.platform.studies.pate_probe_grids import VARIANTS, smoke
-from labeldp.platform.sweep.configuration import DataSettings, FeatureSet, TrialConfig
+from labeldp.platform.sweep.configuration import DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep, ensembles_of, plan_trials, smoke_sized
+from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.pate import PateConfig
 
 

@@ -5,8 +5,8 @@ import pytest
 from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.sweep.sweep import plan_trials, smoke_sized
 from labeldp.trainers.performance import Precision
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.training import LearnerConfig
 from tests.source_tree import ROOT
 
 

@@ -9,7 +9,7 @@ from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
-from labeldp.trainers.settings.alibi import Noise
+from labeldp.trainers.settings.methods import Noise
 
 METRICS = {
     "accuracy": 0.9,

@@ -1,23 +1,69 @@
-"""accuracy_figures: what trials are compared by, and estimates as figures and back."""
+"""accuracy_figures: classes of figures, accuracies in words, and choices that noise would make."""
+
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 
+from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.sweep.accuracy_figures import (
+    OPEN,
+    OWNERS,
+    PRIVATE_PREFIX,
+    PUBLIC,
+    ChoiceNoise,
     ChooseBy,
     accuracy_text,
     beyond_text,
     chosen_by,
+    doubt_of,
     estimate_of,
     estimated_text,
     figures_of,
+    is_owners,
     majority_figures,
     majority_text,
+    refuse_lottery,
     resolve,
 )
+from tests.platform.api.labelled_rows import rows_and_labels
+from tests.source_tree import ROOT
 
 ESTIMATE = AccuracyEstimate(accuracy=0.81, sampling_error=0.012, count_scale=0.004)
+
+
+def wrongly_classed(names: Iterable[str]) -> dict[str, int]:
+    """Figures of no class, or of several."""
+    classes = {name: is_owners(name) + (name in PUBLIC) + (name in OPEN) for name in names}
+    return {name: number for name, number in classes.items() if number != 1}
+
+
+def test_every_figure_is_of_one_class() -> None:
+    every = [*OWNERS, *PUBLIC, *OPEN]
+    assert not wrongly_classed(every) and len(set(every)) == len(every)
+    assert all(map(is_owners, ["private/of_tomorrow", "epsilon_m_of_tomorrow", *OWNERS]))
+
+
+def test_every_figure_of_an_audited_fit_has_one_class_and_lies_where_it_belongs() -> None:
+    model = LabelPrivateClassifier(
+        "alibi", epsilon=4.0, classes=3, canaries=100, settings={"epochs": 1}
+    ).fit(*rows_and_labels(400))
+    open_ones = {name for name, value in model.audit_.items() if isinstance(value, float)}
+    kept = set(model.private_)
+    assert "private/epsilon_release" in kept and "epsilon_release_ceiling" in open_ones
+    assert "epsilon_m_low" in kept
+    assert not wrongly_classed(open_ones | kept)
+    assert all(map(is_owners, kept)) and not any(map(is_owners, open_ones))
+
+
+def test_docs_name_the_same_figures() -> None:
+    page = (ROOT / "docs" / "sharp_edges.md").read_text()
+    (paragraph,) = (part for part in page.split("\n- ") if part.startswith("**Private numbers.**"))
+    assert f"`{PRIVATE_PREFIX}`" in paragraph and "`epsilon_m_*`" in paragraph
+    for name in OWNERS:
+        assert name.startswith("epsilon_m_") or f"`{name}`" in paragraph
+    assert not [name for name in (*PUBLIC, *OPEN) if f"`{name}`" in paragraph]
 
 
 def test_an_estimate_survives_as_figures() -> None:
@@ -29,15 +75,12 @@ def test_an_estimate_survives_as_figures() -> None:
     assert figures_of(None) == {} and estimate_of({"accuracy": 0.9}) is None
 
 
-def test_what_is_not_asked_is_the_test_split_where_there_is_one() -> None:
+def test_trials_are_compared_by_what_they_all_have() -> None:
     both = {"accuracy": 0.8, **figures_of(ESTIMATE)}
     assert chosen_by([both, both]) is ChooseBy.TEST
     assert chosen_by([both, figures_of(ESTIMATE)]) is ChooseBy.ESTIMATED
     assert chosen_by([both], ChooseBy.ESTIMATED) is ChooseBy.ESTIMATED
     assert chosen_by([]) is ChooseBy.TEST
-
-
-def test_what_is_not_there_is_not_compared_by() -> None:
     with pytest.raises(ValueError, match=r"no public test split; .*--choose-by estimated"):
         resolve(ChooseBy.TEST, has_test_split=False, has_held_out=True)
     with pytest.raises(ValueError, match=r"evaluation\.held_out_share=0\.1"):
@@ -49,12 +92,9 @@ def test_accuracies_in_words() -> None:
     assert accuracy_text(figures_of(ESTIMATE)) == "about 81.0% +- 1.3 (estimated)"
     both = {"accuracy": 0.9, **figures_of(ESTIMATE)}
     assert accuracy_text(both) == "90.0%, about 81.0% +- 1.3 (estimated)"
-
-
-def test_an_estimate_that_no_accuracy_can_be_is_shown_with_a_word() -> None:
     above = AccuracyEstimate(accuracy=1.06, sampling_error=0.01, count_scale=0.2)
-    said = accuracy_text(figures_of(above))
-    assert said == "about 100% (106.0% with its noise) +- 28.3 (estimated)"
+    words = accuracy_text(figures_of(above))
+    assert words == "about 100% (106.0% with its noise) +- 28.3 (estimated)"
     assert estimated_text(-0.03) == "about 0% (-3.0% with its noise)"
     assert estimated_text(1.0) == "about 100.0%" and beyond_text(1.0) == beyond_text(0.0) == ""
     assert "above 100%" in beyond_text(1.01) and "below 0%" in beyond_text(-0.01)
@@ -64,16 +104,78 @@ def test_an_accuracy_near_the_share_of_the_largest_class_says_so() -> None:
     labels = np.repeat([0, 1], [771, 229])
     public = majority_figures(labels, None)
     assert public == {"majority_share": 0.771}
-    for accuracy, said in ((0.728, True), (0.78, True), (0.79, False)):
-        assert bool(majority_text({**public, "accuracy": accuracy})) is said
+    for accuracy, reported in ((0.728, True), (0.78, True), (0.79, False)):
+        assert bool(majority_text({**public, "accuracy": accuracy})) is reported
     # Without public labels the model's own probabilities say it: releases and public features.
     probabilities = np.tile([0.8, 0.2], (50, 1))
     own = majority_figures(labels[:0], probabilities)
     assert own == pytest.approx({"majority_share_by_model": 0.8})
-    for accuracy, said in ((0.728, True), (0.83, True), (0.85, False)):
+    for accuracy, reported in ((0.728, True), (0.83, True), (0.85, False)):
         figures = figures_of(AccuracyEstimate(accuracy=accuracy, sampling_error=0.02))
-        assert bool(majority_text({**own, **figures})) is said
-    assert "by the model's own probabilities" in majority_text(
-        {**own, **figures_of(AccuracyEstimate(accuracy=0.7, sampling_error=0.02))}
-    )
+        text = majority_text({**own, **figures})
+        assert ("by the model's own probabilities" in text) is reported
     assert majority_figures(labels[:0], None) == {} and majority_text({"accuracy": 0.1}) == ""
+
+
+def an_estimate(accuracy: float, noise: float) -> AccuracyEstimate:
+    """From a count whose noise has this standard deviation, per label."""
+    return AccuracyEstimate(accuracy=accuracy, sampling_error=0.03, count_scale=noise / np.sqrt(2))
+
+
+def trials(noise: float, *accuracies: float) -> list[dict[str, float]]:
+    return [figures_of(an_estimate(accuracy, noise)) for accuracy in accuracies]
+
+
+@pytest.mark.parametrize("candidates", [1, 2, 9, 40])
+def test_luck_is_the_largest_draw_of_noise(candidates: int) -> None:
+    draws = np.random.default_rng(0).normal(scale=0.05, size=(20_000, candidates))
+    found = ChoiceNoise(candidates=candidates, noise=0.05).luck
+    assert found == pytest.approx(draws.max(axis=1).mean(), abs=0.002)
+
+
+def test_noise_is_that_of_counts_which_no_two_trials_share() -> None:
+    found = ChoiceNoise.among([an_estimate(0.7, 0.04), an_estimate(0.9, 0.06)])
+    assert found.candidates == 2 and found.noise == pytest.approx(0.06)
+    assert found.spread == found.lead == pytest.approx(0.2)
+    release = AccuracyEstimate(accuracy=0.8, sampling_error=0.2)
+    assert ChoiceNoise.among([release]).noise == 0.2
+
+
+@pytest.mark.parametrize(
+    ("candidates", "noise", "refused"),
+    [(1, 0.9, False), (2, 0.09, False), (2, 0.11, True), (9, 0.06, False), (9, 0.07, True)],
+)
+def test_a_choice_by_noise_is_refused(candidates: int, noise: float, refused: bool) -> None:
+    found = ChoiceNoise(candidates=candidates, noise=noise, epsilon=0.05)
+    assert found.swamps is refused
+    if not refused:
+        found.refuse(instead="-")
+        return
+    with pytest.raises(ValueError, match=r"more than 10\.0 points .*held_out_share") as caught:
+        found.refuse(instead="toss a coin")
+    text = str(caught.value)
+    assert f"{100 * noise:.1f} points" in text and text.endswith("or toss a coin")
+
+
+def test_the_price_that_a_refusal_names_is_enough() -> None:
+    before = ChoiceNoise(candidates=12, noise=0.2, epsilon=0.05)
+    with pytest.raises(ValueError, match=r"evaluation\.epsilon; 0\.17 would do"):
+        before.refuse(instead="-")
+    assert not ChoiceNoise(candidates=12, noise=0.2 * 0.05 / 0.17).swamps
+
+
+def test_finished_trials_are_told_apart_only_beyond_their_noise() -> None:
+    loud, clear, near = (
+        trials(0.28, 0.7, 1.06),
+        trials(0.04, 0.6, 0.75, 0.9),
+        trials(0.04, 0.85, 0.9),
+    )
+    with pytest.raises(ValueError, match=r"differ by 36\.0 points at most.*name a trial"):
+        refuse_lottery(loud, by=ChooseBy.ESTIMATED)
+    refuse_lottery(loud, by=ChooseBy.TEST)
+    refuse_lottery(clear, by=ChooseBy.ESTIMATED)
+    words = doubt_of(near, by=ChooseBy.ESTIMATED)
+    assert "another of them may well be as good" in words and "is 5.0 points behind" in words
+    for certain in (clear, trials(0.04, 0.5, 0.84, 0.9), near[:1]):
+        assert doubt_of(certain, by=ChooseBy.ESTIMATED) == ""
+    assert doubt_of(near, by=ChooseBy.TEST) == ""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.sweep.audit_settings import AuditSettings, refuse_useless, spoiled_text
+from labeldp.platform.sweep.configuration import AuditSettings, refuse_useless, spoiled_text
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,19 @@
-"""cluster: where a trial fits, and that a place which can never come is refused at once."""
+"""cluster: where a trial fits, and a private cluster's start. No Ray is started here.
+
+What a private cluster leaves open to others is seen in tests/faults/test_private_cluster.py.
+"""
+
+import os
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import ray
+from ray._private import parameter, services
 
-from labeldp.platform.records.tracking_address import TrackingUnusable
-from labeldp.platform.sweep.cluster import CannotFit, Capacity, ClusterUnusable, connected, place
-from labeldp.platform.sweep.open_sweep import check_one_writer
-from labeldp.platform.sweep.sweep import Resources
+from labeldp.platform.sweep import cluster
+from labeldp.platform.sweep.cluster import Capacity, ClusterUnusable, connected, place
+from labeldp.platform.sweep.sweep import CannotFit, Resources
 
 
 def capacity(*sizes: tuple[float, float], grows: bool = False) -> Capacity:
@@ -18,15 +26,12 @@ def capacity(*sizes: tuple[float, float], grows: bool = False) -> Capacity:
     )
 
 
-def test_a_share_of_a_gpu_is_dropped_where_there_is_none() -> None:
+def test_a_share_of_a_gpu_is_dropped_where_there_is_none_unless_it_is_required() -> None:
     wanted = Resources(cpus=2, gpus=0.5)
     assert place(wanted, capacity((2, 0)), gpu_required=False) == Resources(cpus=2, gpus=0)
     assert place(wanted, capacity((2, 1)), gpu_required=False) == wanted
     # An autoscaler may bring one: better wait for it than train for days without.
     assert place(wanted, capacity((2, 0), grows=True), gpu_required=False) == wanted
-
-
-def test_a_configuration_that_insists_on_a_gpu_gets_one() -> None:
     placed = place(Resources(cpus=1), capacity((4, 1)), gpu_required=True)
     assert placed == Resources(cpus=1, gpus=1)
 
@@ -50,14 +55,70 @@ def test_what_no_node_can_hold_is_refused(
     place(wanted, capacity(*sizes, grows=True), gpu_required=gpu_required)
 
 
-def test_a_store_in_a_file_serves_one_node() -> None:
-    check_one_writer("sqlite:////x/mlflow.db", capacity((2, 0)))
-    check_one_writer("http://127.0.0.1:5000", capacity((2, 0), (2, 0)))
-    with pytest.raises(TrackingUnusable, match=r"2 nodes; start a server .*MLFLOW_TRACKING_URI"):
-        check_one_writer("sqlite:////x/mlflow.db", capacity((2, 0), (2, 0)))
-
-
 def test_an_address_that_is_none_is_refused() -> None:
     with pytest.raises(ClusterUnusable, match=r"at nonsense can't be used .*--address"):
         with connected("nonsense"):
             pass
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Ray's questions for its node; the third one is answered."""
+    asked: list[str] = []
+
+    def get_node(gcs_address: str, node_id: str) -> dict[str, str]:
+        asked.append(node_id)
+        if len(asked) < 3:
+            raise RuntimeError("no such node yet")
+        return {"node": node_id}
+
+    monkeypatch.setattr(services, "get_node", get_node)
+    monkeypatch.setattr(cluster, "_ASK_AGAIN_SECONDS", 0.0)
+    return asked
+
+
+def _ask() -> Any:
+    untyped: Any = services
+    return untyped.get_node("here", "a")
+
+
+def test_the_options_that_ray_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Ray's own bound labels of 100,000 rows would not travel with the request."""
+    given: dict[str, Any] = {}
+
+    def init(**options: Any) -> None:
+        given.update(options, agent=parameter.RayParams().dashboard_agent_listen_port)
+
+    node = SimpleNamespace(node_ip_address="127.0.0.1")
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray._private.worker, "_global_node", node)
+    cluster.start_private()
+    assert given["_system_config"]["max_direct_call_object_size"] >= 4_000_000
+    assert given["agent"] == 0  # any free port, and not the one that `ray start` needs
+    assert parameter.RayParams().dashboard_agent_listen_port == 52365
+
+
+def test_a_late_node_is_awaited(questions: list[str]) -> None:
+    before = services.get_node
+    with cluster._patient():
+        assert os.environ["RAY_gcs_server_port_wait_time_s"] == "180"
+        assert _ask() == {"node": "a"}
+    assert questions == ["a", "a", "a"]
+    assert services.get_node is before
+    assert "RAY_gcs_server_port_wait_time_s" not in os.environ
+
+
+def test_a_node_that_never_comes_is_explained(
+    questions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "START_SECONDS", 0.0)
+    monkeypatch.setattr(cluster, "_SLOW_SECONDS", 0.0)
+    with pytest.raises(RuntimeError, match=r"Ray did not start within .* cores; wait until it"):
+        with cluster._patient():
+            _ask()
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), RuntimeError("at once")])
+def test_other_errors_pass_unchanged(error: Exception) -> None:
+    with pytest.raises(type(error), match=str(error)), cluster._patient():
+        raise error

@@ -25,10 +25,14 @@ from labeldp.platform.sweep.cost import (
     delta_with_earlier,
 )
 from labeldp.platform.sweep.sweep import plan_trials
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.settings.alibi import Noise
-from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
-from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.methods import (
+    AlibiPriorConfig,
+    LpMstConfig,
+    Noise,
+    PriorLabelsConfig,
+    PriorSettings,
+    PriorSource,
+)
 from labeldp.trainers.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_sweep
 

@@ -5,11 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
-from labeldp.platform.sweep.data_settings import OWN_KEYS, DataSettings, FeatureSet
+from labeldp.platform.sweep.configuration import (
+    OWN_KEYS,
+    DataSettings,
+    TrialConfig,
+    config_hash,
+    with_changes,
+)
 from labeldp.platform.sweep.sweep_check import load_data
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.encoders.provenance import League
+from labeldp.trainers.settings.base import FeatureSet
 
 
 def test_every_key_of_an_own_file_is_a_setting() -> None:

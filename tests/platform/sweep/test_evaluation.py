@@ -14,15 +14,16 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
-from labeldp.platform.sweep.audit_settings import AuditSettings
 from labeldp.platform.sweep.configuration import (
+    DEFAULT_SHARE,
+    AuditSettings,
     ConfigurationError,
+    Estimate,
     EvaluationSettings,
     TrialConfig,
     with_changes,
 )
 from labeldp.platform.sweep.cost import check_what_is_left, cost_of, held_out_mechanism
-from labeldp.platform.sweep.evaluation_settings import DEFAULT_SHARE, Estimate
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, plan_trials
 from labeldp.platform.sweep.trial import run_trial
@@ -30,7 +31,7 @@ from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabel
 from labeldp.platform.vault.trial_labels import TrialLabels
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, set_aside
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.alibi import AlibiConfig, Noise
+from labeldp.trainers.settings.methods import AlibiConfig, Noise
 from tests.trainers.small_data import small_table
 
 BASE = TrialConfig(

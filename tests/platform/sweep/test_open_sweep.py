@@ -12,8 +12,7 @@ from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep.cluster import Capacity
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
 from labeldp.platform.sweep.open_sweep import _coin_seed, _sizes, check_one_writer, load, meanwhile
-from labeldp.platform.sweep.sweep import PlannedTrial
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import PlannedTrial, SweepOptions
 from tests.platform.sweep.examples import a_sweep
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.audits import PlantedCanaries
 
 LABELS = np.random.default_rng(1).integers(10, size=4000)

@@ -16,15 +16,19 @@ from labeldp.platform.cli.folder_report import totals_of
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, TrialRecord
 from labeldp.platform.report.ledger import read_folder
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig, with_changes
+from labeldp.platform.sweep.configuration import (
+    AshaStop,
+    ConfigurationError,
+    OptunaSearch,
+    TrialConfig,
+    with_changes,
+)
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
 from labeldp.platform.sweep.search import Numbers, Search, check_installed, searches_of, suggest
 from labeldp.platform.sweep.search_book import SearchBook
-from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, RandomAxis, Uniform
-from labeldp.platform.sweep.sweep import Sweep
-from labeldp.platform.sweep.sweep_options import SweepOptions
+from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_record, a_sweep

@@ -2,7 +2,7 @@
 
 import pytest
 
-from labeldp.platform.sweep.search_settings import AshaStop, OptunaSearch
+from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
 
 
 @pytest.mark.parametrize(

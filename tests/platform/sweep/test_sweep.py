@@ -1,24 +1,31 @@
-"""sweep: which trials a sweep has, what overrides do to it, and what it refuses."""
+"""sweep and space: which trials a sweep has, what options and overrides do, what is refused."""
 
+import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig
-from labeldp.platform.sweep.space import Grid, Uniform
+from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig, with_changes
+from labeldp.platform.sweep.plan import prepare
+from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform, points
 from labeldp.platform.sweep.sweep import (
     Preset,
     Resources,
     Smoke,
     Sweep,
+    SweepOptions,
     Variant,
+    canaries_left_out,
     ensembles_of,
     plan_trials,
     preset_sized,
+    sized_sweep,
     smoke_sized,
 )
-from labeldp.trainers.settings.alibi import Noise
+from labeldp.trainers.settings.methods import Noise
 from labeldp.trainers.settings.pate import PateConfig
 from tests.platform.sweep.examples import a_sweep
 
@@ -26,6 +33,76 @@ from tests.platform.sweep.examples import a_sweep
 def settings(sweep: Sweep, overrides: dict[str, Any] | None = None) -> list[tuple[str, float, int]]:
     trials = plan_trials(sweep, overrides)
     return [(t.variant, t.config.trainer.epsilon, t.config.trainer.epochs) for t in trials]
+
+
+def options(**given: Any) -> SweepOptions:
+    return SweepOptions(results=Path("nowhere"), **given)
+
+
+# --- axes -----------------------------------------------------------------------------------------
+
+
+def test_a_grid_is_walked_in_full_and_in_order() -> None:
+    found = list(points({"a": Grid(1, 2), "b": Grid("x", "y")}, samples=5, seed=0))
+    assert [(each["a"], each["b"]) for each in found] == [(1, "x"), (1, "y"), (2, "x"), (2, "y")]
+    assert list(points({}, samples=3, seed=0)) == [{}]
+
+
+def test_every_grid_point_gets_the_same_draws_which_repeat_with_the_seed() -> None:
+    space: dict[str, Axis] = {
+        "a": Grid(1, 2),
+        "b": Uniform(0, 1),
+        "c": LogUniform(1e-3, 1),
+        "d": Choice("x", "y"),
+    }
+    found = list(points(space, samples=4, seed=1))
+    draws = [{key: value for key, value in point.items() if key != "a"} for point in found]
+    assert len(found) == 8 and draws[:4] == draws[4:]
+    assert len({point["b"] for point in draws}) == 4
+    assert list(points(space, samples=4, seed=1)) == found
+    assert list(points(space, samples=4, seed=2)) != found
+    # More samples keep those that a smaller sweep had: its trials are not run again.
+    assert list(points({"b": Uniform(0, 1)}, samples=5, seed=1))[:3] == list(
+        points({"b": Uniform(0, 1)}, samples=3, seed=1)
+    )
+
+
+def test_draws_are_distributed_as_they_say() -> None:
+    generator = np.random.default_rng(0)
+    uniform = np.array([Uniform(2.0, 4.0).sample(generator) for _ in range(4000)])
+    assert uniform.min() >= 2 and uniform.max() < 4
+    assert uniform.mean() == pytest.approx(3, abs=5 * 0.577 / math.sqrt(4000))
+    logs = np.log10([LogUniform(1e-4, 1.0).sample(generator) for _ in range(4000)])
+    assert logs.min() >= -4 and logs.max() <= 0
+    assert logs.mean() == pytest.approx(-2, abs=5 * 1.155 / math.sqrt(4000))
+    chosen = [Choice("x", "y", "z").sample(generator) for _ in range(3000)]
+    assert all(abs(chosen.count(value) - 1000) < 5 * math.sqrt(3000 * 2 / 9) for value in "xyz")
+
+
+@pytest.mark.parametrize(
+    ("axis", "bounds"),
+    [
+        (Grid, ()),
+        (Choice, ()),
+        *((Uniform, bounds) for bounds in ((1, 1), (2, 1), (0, math.inf), (math.nan, 1))),
+        *((LogUniform, bounds) for bounds in ((0, 1), (-1, 1), (2, 1), (1, 1), (1, math.inf))),
+    ],
+)
+def test_axes_without_values_or_bounds_in_order_are_refused(
+    axis: type, bounds: tuple[float, ...]
+) -> None:
+    with pytest.raises(
+        ValueError, match=r"low|high" if bounds else "holds no value; name at least"
+    ):
+        axis(*bounds)
+
+
+def test_samples_are_a_whole_number_above_zero() -> None:
+    with pytest.raises(ValueError, match="samples is 0; it must be at least 1"):
+        list(points({"b": Uniform(0, 1)}, samples=0, seed=0))
+
+
+# --- trials and overrides -------------------------------------------------------------------------
 
 
 def test_trials_are_listed_in_order() -> None:
@@ -37,13 +114,10 @@ def test_trials_are_listed_in_order() -> None:
         ("no privacy", 1.0, 2),
     ]
     assert plan_trials(a_sweep())[2].config.trainer.noise is Noise.GAUSSIAN
-
-
-def test_a_sweep_without_variants_is_one_of_its_own_name() -> None:
-    sweep = Sweep(name="alone", base=TrialConfig(), space={"seed": Grid(0, 1, 2)})
-    trials = plan_trials(sweep)
-    assert [trial.variant for trial in trials] == ["alone"] * 3
-    assert [trial.point for trial in trials] == [{"seed": 0}, {"seed": 1}, {"seed": 2}]
+    alone = plan_trials(Sweep(name="alone", base=TrialConfig(), space={"seed": Grid(0, 1, 2)}))
+    assert [(each.variant, each.point) for each in alone] == [
+        ("alone", {"seed": seed}) for seed in (0, 1, 2)
+    ]
 
 
 def test_a_value_fixes_a_key_and_its_axis() -> None:
@@ -56,72 +130,13 @@ def test_a_value_fixes_a_key_and_its_axis() -> None:
     assert all(t.config.trainer.epochs == 7 and t.point == {} for t in trials)
 
 
-def test_a_list_replaces_an_axis_where_it_is_one() -> None:
+def test_a_list_is_an_axis_and_a_trial_is_listed_once() -> None:
     found = settings(a_sweep(), {"trainer.epsilon": [1, 2, 4]})
     assert [epsilon for variant, epsilon, _ in found if variant == "ALIBI"] == [1, 2, 4]
     assert len([1 for variant, *_ in found if variant == "no privacy"]) == 1
-
-
-def test_a_list_makes_a_new_axis_for_all() -> None:
     assert len(plan_trials(a_sweep(), {"seed": [0, 1, 2]})) == 15
-
-
-def test_the_same_trial_is_listed_once() -> None:
     assert len(plan_trials(a_sweep(), {"trainer.epsilon": [1, 1.0, 1]})) == 3
-
-
-def test_smoke_changes_every_variant_and_its_axes() -> None:
-    assert settings(smoke_sized(a_sweep())) == [
-        ("ALIBI", 8.0, 1),
-        ("AGIBI", 8.0, 1),
-        ("no privacy", 1.0, 1),
-    ]
-
-
-def test_a_preset_changes_every_variant_its_axes_and_what_a_trial_occupies() -> None:
-    changes, space = {"trainer.epochs": 9}, {"trainer.epsilon": Grid(3.0)}
-    sweep = replace(
-        a_sweep(),
-        resources=Resources(cpus=1, gpus=1),
-        gpu_hours_per_trial=2.0,
-        presets={"home": Preset(changes=changes, space=space)},
-    )
-    home = preset_sized(sweep, "home")
-    assert settings(home) == [("ALIBI", 3.0, 9), ("AGIBI", 3.0, 9), ("no privacy", 1.0, 9)]
-    assert (home.resources, home.gpu_hours_per_trial) == (Resources(), 0.0)
-    assert settings(smoke_sized(home)) == settings(smoke_sized(sweep)), "smoke has the last word"
-
-
-def test_a_preset_may_bring_lines_of_its_own_which_know_better_than_the_rest_of_it() -> None:
-    own = (Variant(name="one", changes={"trainer.epochs": 4}), Variant(name="other"))
-    preset = Preset(changes={"trainer.epochs": 7}, variants=own)
-    sweep = replace(a_sweep(), space={}, presets={"home": preset})
-    assert [(name, epochs) for name, _, epochs in settings(preset_sized(sweep, "home"))] == [
-        ("one", 4),
-        ("other", 7),
-    ]
-
-
-def test_a_preset_that_there_is_not_is_named_with_what_comes_near() -> None:
-    sweep = replace(a_sweep(), presets={"home": Preset()})
-    with pytest.raises(ConfigurationError, match=r"no preset 'hom'; did you mean home\?"):
-        preset_sized(sweep, "hom")
-    with pytest.raises(ConfigurationError, match=r"no preset 'home'; it has none: leave it out"):
-        preset_sized(a_sweep(), "home")
-
-
-def test_smoke_wins_over_a_variant_and_keeps_other_axes() -> None:
-    sweep = Sweep(
-        name="s",
-        base=TrialConfig(),
-        variants=[Variant(name="long", changes={"trainer.epochs": 50})],
-        space={"seed": Grid(0, 1), "trainer.learning_rate": Uniform(0.1, 0.2)},
-        samples=10,
-        smoke=Smoke(changes={"trainer.epochs": 1}, space={"seed": Grid(5)}, samples=2),
-    )
-    trials = plan_trials(smoke_sized(sweep))
-    assert [(t.config.seed, t.config.trainer.epochs) for t in trials] == [(5, 1)] * 2
-    assert len(plan_trials(sweep)) == 20
+    assert len(plan_trials(a_sweep(), {"audit.confidence": [0.9, 0.95]})) == 10
 
 
 @pytest.mark.parametrize(
@@ -150,22 +165,11 @@ def test_variants_share_one_set_of_labels() -> None:
         plan_trials(a_sweep(variants=variants))
 
 
-def test_confidence_of_the_audit_may_differ() -> None:
-    assert len(plan_trials(a_sweep(), {"audit.confidence": [0.9, 0.95]})) == 10
-
-
 def test_hashes_tell_trials_apart_and_do_not_depend_on_the_sweep() -> None:
-    trials = plan_trials(a_sweep())
-    hashes = [trial.hash("data") for trial in trials]
+    hashes = [trial.hash("data") for trial in plan_trials(a_sweep())]
     assert len(set(hashes)) == 5
     renamed = plan_trials(replace(a_sweep(), name="other"))
     assert [trial.hash("data") for trial in renamed] == hashes
-
-
-@pytest.mark.parametrize("cpus", [-1, float("nan"), float("inf"), "1"])
-def test_resources_are_checked(cpus: Any) -> None:
-    with pytest.raises(ValueError, match="cpus is"):
-        Resources(cpus=cpus)
 
 
 def test_settings_of_the_noise_share_an_ensemble() -> None:
@@ -182,7 +186,152 @@ def test_settings_of_the_noise_share_an_ensemble() -> None:
     trials = plan_trials(sweep)
     assert len(trials) == 16
     assert sorted(each.teachers for each in ensembles_of(trials)) == [100, 250]
-
-
-def test_other_methods_have_no_ensemble() -> None:
     assert ensembles_of(plan_trials(Sweep(name="alibi", base=TrialConfig()))) == {}
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+def test_smoke_and_presets_change_every_variant_its_axes_and_resources() -> None:
+    changes, space = {"trainer.epochs": 9}, {"trainer.epsilon": Grid(3.0)}
+    sweep = replace(
+        a_sweep(),
+        resources=Resources(cpus=1, gpus=1),
+        gpu_hours_per_trial=2.0,
+        presets={"home": Preset(changes=changes, space=space)},
+    )
+    home, smoke = preset_sized(sweep, "home"), smoke_sized(sweep)
+    assert settings(home) == [("ALIBI", 3.0, 9), ("AGIBI", 3.0, 9), ("no privacy", 1.0, 9)]
+    assert (home.resources, home.gpu_hours_per_trial) == (Resources(), 0.0)
+    assert settings(smoke) == [("ALIBI", 8.0, 1), ("AGIBI", 8.0, 1), ("no privacy", 1.0, 1)]
+    assert settings(smoke_sized(home)) == settings(smoke), "smoke has the last word"
+
+
+def test_settings_of_a_presets_own_lines_stand() -> None:
+    own = (Variant(name="one", changes={"trainer.epochs": 4}), Variant(name="other"))
+    preset = Preset(changes={"trainer.epochs": 7}, variants=own)
+    sweep = replace(a_sweep(), space={}, presets={"home": preset})
+    assert [(name, epochs) for name, _, epochs in settings(preset_sized(sweep, "home"))] == [
+        ("one", 4),
+        ("other", 7),
+    ]
+    with pytest.raises(ConfigurationError, match=r"no preset 'hom'; did you mean home\?"):
+        preset_sized(sweep, "hom")
+    with pytest.raises(ConfigurationError, match=r"no preset 'home'; it has none: leave it out"):
+        preset_sized(a_sweep(), "home")
+
+
+def test_smoke_wins_over_a_variant_and_keeps_other_axes() -> None:
+    sweep = Sweep(
+        name="s",
+        base=TrialConfig(),
+        variants=[Variant(name="long", changes={"trainer.epochs": 50})],
+        space={"seed": Grid(0, 1), "trainer.learning_rate": Uniform(0.1, 0.2)},
+        samples=10,
+        smoke=Smoke(changes={"trainer.epochs": 1}, space={"seed": Grid(5)}, samples=2),
+    )
+    trials = plan_trials(smoke_sized(sweep))
+    assert [(t.config.seed, t.config.trainer.epochs) for t in trials] == [(5, 1)] * 2
+    assert len(plan_trials(sweep)) == 20
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"max_trials": 0}, "max_trials"),
+        ({"max_minutes": 0.0}, "max_minutes"),
+        ({"max_minutes": float("nan")}, "max_minutes"),
+    ],
+)
+def test_limits_are_checked(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        options(**given)
+
+
+@pytest.mark.parametrize("cpus", [-1, float("nan"), float("inf"), "1"])
+def test_resources_are_checked(cpus: Any) -> None:
+    with pytest.raises(ValueError, match="cpus is"):
+        Resources(cpus=cpus)
+
+
+def test_more_trials_than_allowed_are_refused() -> None:
+    _, trials = prepare(a_sweep(), options(overrides={"trainer.epochs": 7}))
+    assert {trial.config.trainer.epochs for trial in trials} == {7}
+    assert len(prepare(a_sweep(), options(max_trials=len(trials)))[1]) == len(trials)
+    with pytest.raises(ValueError, match=f"has {len(trials)} trials, more than the 1 that"):
+        prepare(a_sweep(), options(max_trials=1))
+
+
+def chosen(sweep: Sweep | None = None, **choice: tuple[str, ...]) -> list[str]:
+    sized = sized_sweep(a_sweep() if sweep is None else sweep, options(**choice))
+    return [variant.name for variant in sized.variants]
+
+
+def test_lines_are_chosen_by_name_or_its_beginning_in_the_sweeps_order() -> None:
+    assert chosen() == ["ALIBI", "AGIBI", "no privacy"]
+    assert chosen(without=("no privacy",)) == ["ALIBI", "AGIBI"]
+    assert chosen(only=("No Privacy", "alibi")) == ["ALIBI", "no privacy"]
+    assert chosen(only=("ALIBI", "AGIBI"), without=("AGIBI",)) == ["ALIBI"]
+    assert chosen(only=("no",)) == ["no privacy"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ({"only": ("ALIBY",)}, r"no line 'ALIBY'; did you mean 'ALIBI'\?"),
+        ({"without": ("zzzzzzzz",)}, r"lines are 'ALIBI', 'AGIBI', 'no privacy'$"),
+        ({"only": ("ALIBI",), "without": ("ALIBI",)}, "leave nothing"),
+        ({"only": ("A",)}, r"'A' begins several lines .* 'ALIBI', 'AGIBI'"),
+    ],
+)
+def test_other_names_are_refused_with_the_nearest(
+    choice: dict[str, tuple[str, ...]], words: str
+) -> None:
+    twice = replace(a_sweep(), variants=[*a_sweep().variants, *a_sweep().variants])
+    for sweep in (a_sweep(), twice):  # repetitions are named once
+        with pytest.raises(ConfigurationError, match=words):
+            chosen(sweep, **choice)
+    with pytest.raises(ConfigurationError, match="one line only"):
+        chosen(replace(a_sweep(), variants=()), only=("ALIBI",))
+
+
+# --- canaries in a user's own file ----------------------------------------------------------------
+
+
+def stating() -> Sweep:
+    """A sweep with canaries for its own digits, in its base and in a variant."""
+    sweep = a_sweep()
+    variants = [
+        replace(each, changes={**each.changes, "audit.canaries": 60}) for each in sweep.variants
+    ]
+    return replace(
+        sweep, base=with_changes(sweep.base, {"audit.coin_canaries": 40}), variants=variants
+    )
+
+
+def audits(sweep: Sweep, **overrides: Any) -> set[tuple[int | None, int | None]]:
+    named = {key.replace("__", "."): value for key, value in overrides.items()}
+    found = [each.config.audit for each in prepare(sweep, options(overrides=named))[1]]
+    return {(each.canaries, each.coin_canaries) for each in found}
+
+
+def test_a_users_file_is_not_spoiled_by_another_sets_numbers() -> None:
+    assert audits(stating()) == audits(stating(), data__name="mnist") == {(60, 40)}
+    assert audits(stating(), data__name="own") == {(None, None)}
+    assert audits(stating(), data__name="own", audit__canaries=70) == {(70, None)}
+    none = {"audit.canaries": 0, "audit.coin_canaries": 0}
+    sweep = replace(a_sweep(), base=with_changes(a_sweep().base, none))
+    assert audits(sweep, data__name="own") == {(0, 0)}
+
+
+def test_a_note_says_that_a_sweeps_numbers_do_not_apply() -> None:
+    sweep, own = stating(), {"data.name": "own"}
+    note = canaries_left_out(sweep, options(overrides=own))
+    assert "the 60 wrong labels" in note and "are for digits" in note and "audit.canaries=N" in note
+    assert canaries_left_out(sweep, options()) == ""
+    assert canaries_left_out(sweep, options(overrides={**own, "audit.canaries": 0})) == ""
+    owned = replace(sweep, base=with_changes(sweep.base, own))
+    assert canaries_left_out(owned, options(overrides=own)) == ""

@@ -1,7 +1,6 @@
 """trial: one that goes on from a state counts all its releases; what a new trainer has to say."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,8 +30,9 @@ from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.models.trained_model import load_model
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.lp_mst import LpMstConfig
+from labeldp.trainers.settings.base import Share, settings
+from labeldp.trainers.settings.methods import LpMstConfig
+from labeldp.trainers.settings.training import LearnerConfig
 from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 from tests.trainers.tiny_data import digits
 
@@ -253,11 +253,11 @@ def test_the_model_that_was_measured_is_kept_unless_nobody_wants_it(
         assert (model.facts["epsilon"], model.facts["method"]) == (2.0, "lp_mst")
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class MineConfig(LearnerConfig, TrainerDefaults):
     """All that a new trainer's settings have to say."""
 
-    delta: float = 1e-5
+    delta: Share = 1e-5
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
         mechanism = RandomizedResponse(epsilon=1.0, num_classes=num_classes)

@@ -17,10 +17,9 @@ from labeldp.platform.records.results import ResultsFolderError
 from labeldp.platform.sweep import trial_runs
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.cluster import Capacity
-from labeldp.platform.sweep.endings import CannotFit
+from labeldp.platform.sweep.configuration import AshaStop
 from labeldp.platform.sweep.search_book import Suggested
-from labeldp.platform.sweep.search_settings import AshaStop
-from labeldp.platform.sweep.sweep import Resources
+from labeldp.platform.sweep.sweep import CannotFit, Resources
 from labeldp.platform.sweep.trial import BoardHandle, StopBoard, rung_metric
 from labeldp.platform.sweep.trial_runs import AshaByGroup, HandOut, _fit
 from tests.faults.without_cluster import Here

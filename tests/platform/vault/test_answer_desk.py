@@ -29,8 +29,8 @@ from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabel
 from labeldp.platform.vault.vote_store import VoteStoreUnusable
 from labeldp.trainers.methods.pate import teachers
 from labeldp.trainers.methods.pate.teachers import TeacherVotes
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from tests.platform.sweep.test_figure_names import wrongly_classed
+from labeldp.trainers.settings.pate import EnsembleConfig
+from tests.platform.sweep.test_accuracy_figures import wrongly_classed
 from tests.trainers.small_data import small_table
 
 DATA, LABELS = small_table(examples=300)

@@ -39,7 +39,7 @@ from labeldp.platform.vault.audits import (
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.vault_store import StoreUnusable
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.settings.alibi import AlibiConfig, Noise
+from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 DRIVER = b"the driver's token"
 LABELS = np.random.default_rng(1).integers(10, size=4000)

@@ -13,14 +13,13 @@ from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.auditing import GaussianCurve
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
-from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.fit_labels import FitLabels
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
+from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
 
 CLASSES = 3
 LABELS = (np.arange(600) // 7 % CLASSES).astype(np.int64)

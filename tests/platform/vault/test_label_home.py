@@ -12,7 +12,7 @@ from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.release_store import MemoryStore
-from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.audits import PlantedCanaries
 from labeldp.platform.vault.home_proxy import HomeActor
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import ray
 
-from labeldp.platform.sweep.cluster import CannotFit, Capacity, connected
-from labeldp.platform.sweep.sweep import Resources
+from labeldp.platform.sweep.cluster import Capacity, connected
+from labeldp.platform.sweep.sweep import CannotFit, Resources
 from labeldp.platform.vault import pool_members
 from labeldp.platform.vault.pool_members import TRIES
 from labeldp.platform.vault.teacher_actor import VoteFunction

@@ -20,7 +20,7 @@ from labeldp.platform.records.private_files import NotOurs
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.sweep.sweep import plan_trials
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels

@@ -11,7 +11,7 @@ from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform.records.results import SweepIdentity
 from labeldp.platform.report.ledger import sweep_totals
-from labeldp.platform.sweep.audit_settings import AuditSettings
+from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.trial_labels import TrialLabels
 

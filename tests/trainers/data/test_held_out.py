@@ -14,14 +14,16 @@ from labeldp.trainers.data.labelled_data import LabelledData, PublicData, set_as
 from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.pate.pate_fm import Pate, start_student
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.bit_flip import BitFlipConfig
-from labeldp.trainers.settings.consensus import ConsensusConfig
-from labeldp.trainers.settings.convex import ConvexConfig
-from labeldp.trainers.settings.fixmatch import FixMatchConfig
-from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.student import StudentConfig
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import (
+    AlibiConfig,
+    BitFlipConfig,
+    ConsensusConfig,
+    ConvexConfig,
+    LpMstConfig,
+)
+from labeldp.trainers.settings.pate import StudentConfig
+from labeldp.trainers.settings.training import FixMatchConfig
 from tests.trainers.small_data import small_table
 
 CPU = Performance(device=Device.CPU)

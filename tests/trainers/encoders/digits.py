@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 #: Small enough for seconds, large enough to learn.
 DIGITS = SelfSupervisedConfig(

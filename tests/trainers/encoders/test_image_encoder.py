@@ -13,7 +13,7 @@ from labeldp.trainers.encoders.image_encoder import (
     write_encoder,
 )
 from labeldp.trainers.models.predictors import Pixels
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
 
 IMAGES = torch.randint(
     256, (6, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)

@@ -20,7 +20,7 @@ from labeldp.trainers.encoders.pretraining import (
     training_images,
 )
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 IMAGES = torch.randint(
     256, (48, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)

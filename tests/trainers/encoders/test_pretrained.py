@@ -20,17 +20,16 @@ from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.exit_codes import ExitCode
 from labeldp.platform.report.card import run_card
 from labeldp.platform.report.page import page
-from labeldp.platform.sweep.data_settings import DataSettings
+from labeldp.platform.sweep.configuration import DataSettings
 from labeldp.platform.sweep.sweep_check import load_data
 from labeldp.trainers.data.files import fixed_order
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.encoders.encoder import EncoderRequest, Surroundings, load_encoder
 from labeldp.trainers.encoders.image_sources import ArraySource, image_source
 from labeldp.trainers.encoders.pretrained import CACHE, MirroredFeatures, shared_images
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.alibi_prior import PriorLabelsConfig
+from labeldp.trainers.settings.methods import PriorLabelsConfig, PriorSettings, PriorSource
 from tests.platform.cli.asked import refusal
 from tests.platform.sweep.examples import a_record
 from tests.real_data import real_data_root

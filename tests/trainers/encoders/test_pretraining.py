@@ -11,8 +11,8 @@ from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.encoders.pretraining import Pretraining, described
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.self_supervised import SelfSupervisedConfig
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 from tests.trainers.encoders.digits import DIGITS, digits, worth_of_labels
 
 CPU = Performance(device=Device.CPU)

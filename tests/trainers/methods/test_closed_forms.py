@@ -14,7 +14,7 @@ from labeldp.trainers.models.predictors import (
     ProbePredictor,
     restored,
 )
-from labeldp.trainers.settings.forest import ForestSettings
+from labeldp.trainers.settings.pate import ForestSettings
 
 RANDOM = np.random.default_rng(0)
 FEATURES = torch.from_numpy(RANDOM.normal(size=(500, 6)).round(1).astype(np.float32))

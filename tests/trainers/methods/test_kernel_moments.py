@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
-from labeldp.trainers.methods.prior_inputs import Directions, kernel_directions, moment_query
+from labeldp.trainers.methods.priors import Directions, kernel_directions, moment_query
 from tests.trainers.tiny_data import digits
 
 

@@ -1,5 +1,6 @@
-"""Priors: what they cost, what they know, where they may come from, and what is refused."""
+"""Priors: price, knowledge, sources and refusals; groups and directions are computed once."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,19 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.vault import LabelVault, MemoryStore
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.data.preprocessing import NOTHING
-from labeldp.trainers.methods import prior_inputs
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
+from labeldp.trainers.methods import priors
+from labeldp.trainers.methods.priors import (
+    Rows,
+    clusters_of,
+    kernel_directions,
+    learned_prior,
+    moment_query,
+    prior_features,
+    remembered_directions,
+)
 from labeldp.trainers.models.features import PatchFeatures, described_by_features
-from labeldp.trainers.settings.feature_set import FeatureSet
+from labeldp.trainers.settings.base import FeatureSet
+from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from tests.trainers.tiny_data import digits, table
 
 LEARNED = [
@@ -30,7 +40,7 @@ def vault_of_digits() -> LabelVault:
 
 def learned(settings: PriorSettings, *, epsilon: float = 1.0) -> NDArray[np.float64]:
     data, labels = digits()
-    return settings.learn(data, labels, epsilon=epsilon, delta=1e-5)
+    return learned_prior(settings, data, labels, epsilon=epsilon, delta=1e-5)
 
 
 @pytest.mark.parametrize("settings", LEARNED)
@@ -51,7 +61,7 @@ def test_budgets_are_split() -> None:
 
 def test_uniform_asks_nothing() -> None:
     vault, (data, _) = vault_of_digits(), digits()
-    prior = PriorSettings().learn(data, vault, epsilon=0.0, delta=1e-5)
+    prior = learned_prior(PriorSettings(), data, vault, epsilon=0.0, delta=1e-5)
     np.testing.assert_allclose(prior, 0.1)
     assert not vault.charges()
     assert PriorSettings().planned_charge(epsilon=0.0, delta=1e-5, num_classes=10) is None
@@ -100,7 +110,7 @@ def test_what_cannot_be_made_of_these_data_is_refused_before_anything_is_asked(
     size = {"examples": 1438, "num_classes": 10}
     with pytest.raises(ValueError, match="clusters is 1439, but there are 1438 examples"):
         PriorSettings(source=PriorSource.CLUSTERS, clusters=1439).check_size(**size)
-    with pytest.raises(ValueError, match=r"nowhere\.npy can't be read"):
+    with pytest.raises(ValueError, match=r"nowhere\.npy cannot be read"):
         file_prior(tmp_path / "nowhere.npy").check_size(**size)
     PriorSettings(source=PriorSource.CLUSTERS, clusters=1438).check_size(**size)
     PriorSettings(clusters=1439).check_size(**size)  # which a uniform prior does not look at
@@ -119,7 +129,7 @@ def test_what_cannot_be_made_of_these_data_is_refused_before_anything_is_asked(
         ({"source": "cluster"}, "source is 'cluster'"),
         ({"source": PriorSource.FILE}, "FILE needs a path"),
         ({"path": "prior.npy"}, "no other source takes one"),
-        ({"features": "random_patches"}, "features is 'random_patches'"),
+        ({"features": "patchwork"}, "features is 'patchwork'; it must be one of as_they_are"),
         ({"features": FeatureSet.PATCHES}, "a prior from uniform is learned of no features"),
     ],
 )
@@ -143,11 +153,11 @@ def test_a_prior_on_other_features_is_that_of_data_described_so(
 ) -> None:
     """The same query, to the bit: where both are asked for there is one release."""
     vault = vault_of_digits()
-    settings.check_features(images)
-    prior = settings.learn(images, vault, epsilon=2.0, delta=1e-5)
+    prior_features(settings, images)
+    prior = learned_prior(settings, images, vault, epsilon=2.0, delta=1e-5)
     described = described_by_features(images, folder=images.features_folder)
     plain = replace(settings, features=FeatureSet.AS_THEY_ARE)
-    assert np.array_equal(plain.learn(described, vault, epsilon=2.0, delta=1e-5), prior)
+    assert np.array_equal(learned_prior(plain, described, vault, epsilon=2.0, delta=1e-5), prior)
     assert len(vault.charges()) == 1
     assert vault.epsilon(delta=1e-5) == pytest.approx(2.0, rel=1e-9)
 
@@ -159,7 +169,7 @@ def test_other_features_are_another_release_and_planned_as_one(
     vault, plans = vault_of_digits(), []
     plain = replace(settings, features=FeatureSet.AS_THEY_ARE)
     for each in (plain, settings, replace(settings, features=FeatureSet.RANDOM_PATCHES)):
-        each.learn(images, vault, epsilon=1.0, delta=1e-5)
+        learned_prior(each, images, vault, epsilon=1.0, delta=1e-5)
         plans.append(each.planned_charge(epsilon=1.0, delta=1e-5, num_classes=10))
     assert len(vault.charges()) == 3
     assert len({plan.release for plan in plans if plan}) == 3
@@ -181,24 +191,24 @@ def test_features_are_computed_once_and_read_by_the_next_process(
     monkeypatch.setattr(PatchFeatures, "fit", counted)
     learned = []
     for _ in range(2):
-        prior_inputs.remembered_features.cache_clear()  # as in another process
+        priors.remembered_features.cache_clear()  # as in another process
         vault = LabelVault(labels=data.train_labels, num_classes=10, store=MemoryStore(bytes(32)))
-        settings.check_features(public)
-        settings.learn(public, vault, epsilon=1.0, delta=1e-5)
+        prior_features(settings, public)
+        learned_prior(settings, public, vault, epsilon=1.0, delta=1e-5)
         learned += [charge.key for charge in vault.charges()]
     assert found == [1], "once, and on one thread"
     assert learned[0] == learned[1], "the same release, by its query's bits"
     assert torch.get_num_threads() == threads
-    prior_inputs.remembered_features.cache_clear()
+    priors.remembered_features.cache_clear()
 
 
 def test_features_of_images_need_images_that_are_large_enough() -> None:
     settings = replace(ON_PATCHES[1], features=FeatureSet.RANDOM_PATCHES)
     rows, vault = table()
     with pytest.raises(ValueError, match=r"clouds is tabular here; set data\.features=as_they_are"):
-        settings.check_features(rows)
+        prior_features(settings, rows)
     with pytest.raises(ValueError, match="clouds is tabular here"):
-        settings.learn(rows, vault, epsilon=1.0, delta=1e-5)
+        learned_prior(settings, rows, vault, epsilon=1.0, delta=1e-5)
     data, _ = digits(train=200)
     small = replace(
         data,
@@ -207,5 +217,92 @@ def test_features_of_images_need_images_that_are_large_enough() -> None:
         preprocessing=NOTHING,
     )
     with pytest.raises(ValueError, match="8 x 5 pixels"):
-        settings.check_features(small)
-    PriorSettings().check_features(rows)  # which looks at no features
+        prior_features(settings, small)
+    prior_features(PriorSettings(), rows)  # which looks at no features
+
+
+REMEMBERED = (priors.remembered_clusters, priors.remembered_directions)
+
+
+def as_in_another_process() -> None:
+    for remembered in REMEMBERED:
+        remembered.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered() -> Iterator[None]:
+    as_in_another_process()
+    yield
+    as_in_another_process()
+
+
+def test_clusters_follow_from_features_and_seed() -> None:
+    rows = torch.cat((torch.zeros(20, 3), torch.ones(30, 3)))
+    rows += 0.01 * torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
+    groups = clusters_of(rows, clusters=2, seed=0)
+    assert groups[0] != groups[-1]
+    assert len(set(groups[:20])) == len(set(groups[20:])) == 1
+    assert np.array_equal(groups, clusters_of(rows, clusters=2, seed=0))
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (PriorSettings(source=PriorSource.CLUSTERS, clusters=20), "clusters_of"),
+        (PriorSettings(source=PriorSource.MOMENTS, landmarks=60), "kernel_directions"),
+    ],
+)
+def test_another_worker_reads_what_one_has_computed_and_asks_for_the_same_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: PriorSettings, name: str
+) -> None:
+    data, calls, computed = load("digits", limit=300), list[int](), getattr(priors, name)
+
+    def counted(*args: Any, **settings: Any) -> Any:
+        calls.append(1)
+        return computed(*args, **settings)
+
+    monkeypatch.setattr(priors, name, counted)
+    alone = data.public  # which keeps nothing, as it was before there were files
+    shared = replace(data.public, features_folder=tmp_path)
+    store, learned = MemoryStore(bytes(32)), []
+    for public in (alone, shared, shared, replace(shared)):
+        as_in_another_process()
+        vault = LabelVault(labels=data.train_labels, num_classes=10, store=store)
+        learned.append(learned_prior(settings, public, vault, epsilon=1.0, delta=1e-5))
+    assert calls == [1, 1], "once alone, once for all workers"
+    assert len(store.charges()) == 1, "one release, by its query's bits"
+    assert all(np.array_equal(learned[0], each) for each in learned)
+    other = replace(settings, seed=1)
+    as_in_another_process()
+    learned_prior(
+        other, shared, LabelVault(labels=data.train_labels, num_classes=10), epsilon=1.0, delta=1e-5
+    )
+    assert len(calls) == 3 and len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_query_of_directions_from_a_file_is_the_same_to_the_bit(tmp_path: Path) -> None:
+    """Kernels of NumPy may add up otherwise where memory begins elsewhere: here it does not."""
+    rows = torch.randn(1003, 37, generator=torch.Generator().manual_seed(0))
+    plain = kernel_directions(rows, landmarks=201, seed=3)
+    kept = remembered_directions(Rows("these rows", rows, tmp_path), landmarks=201, seed=3)
+    queries = [moment_query(each, noise_std=0.01, tolerated=0.1) for each in (plain, kept)]
+    assert queries[0].weights.tobytes() == queries[1].weights.tobytes()
+    assert queries[0].scale == queries[1].scale
+    moments = np.random.default_rng(0).normal(size=(queries[0].weights.shape[1], 4))
+    scores = [query.scores(moments, noise_std=0.01) for query in queries]
+    assert scores[0].tobytes() == scores[1].tobytes()
+
+
+def test_other_data_other_settings_and_other_code_are_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
+
+    def ask(fingerprint: str = "a", landmarks: int = 9, seed: int = 0) -> int:
+        as_in_another_process()
+        remembered_directions(Rows(fingerprint, rows, tmp_path), landmarks=landmarks, seed=seed)
+        return len(list(tmp_path.iterdir()))
+
+    assert [ask(), ask(), ask("b"), ask(landmarks=8), ask(seed=1)] == [1, 1, 2, 3, 4]
+    monkeypatch.setattr(priors, "DIRECTIONS_VERSION", 2)
+    assert ask() == 5

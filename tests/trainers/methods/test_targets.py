@@ -12,7 +12,7 @@ from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.trainers.methods.alibi import BayesTargets, FixedTargets, targets_of
 from labeldp.trainers.models.schedules import soft_cross_entropy
-from labeldp.trainers.settings.noise import LabelMechanism
+from labeldp.trainers.settings.methods import LabelMechanism
 
 MECHANISMS: list[LabelMechanism] = [
     LaplaceNoise(epsilon=2.0, num_classes=4),

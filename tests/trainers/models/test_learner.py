@@ -15,13 +15,16 @@ from labeldp.trainers.models.learner import CropAndFlip, Learner
 from labeldp.trainers.models.predictors import normalize
 from labeldp.trainers.models.schedules import Flip, Recipe, Schedule
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
-from labeldp.trainers.settings.bit_flip import BitFlipConfig
-from labeldp.trainers.settings.consensus import ConsensusConfig
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import (
+    AlibiConfig,
+    AlibiPriorConfig,
+    BitFlipConfig,
+    ConsensusConfig,
+    LpMstConfig,
+    PriorLabelsConfig,
+)
+from labeldp.trainers.settings.training import LearnerConfig
 from tests.trainers.small_data import small_images, small_table
 
 

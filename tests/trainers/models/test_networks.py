@@ -11,7 +11,7 @@ from labeldp.trainers.models.evaluation import described, features_by, logits_of
 from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels
 from labeldp.trainers.performance import Device, Performance, Precision, _has_compiler
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
 from tests.shared_material import shared_path
 from tests.trainers.small_data import small_images
 

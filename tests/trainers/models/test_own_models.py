@@ -26,15 +26,16 @@ from labeldp.trainers.models.own_models import (
     own_module,
 )
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
-from labeldp.trainers.settings.alibi import AlibiConfig
-from labeldp.trainers.settings.alibi_prior import AlibiPriorConfig, PriorLabelsConfig
-from labeldp.trainers.settings.bit_flip import BitFlipConfig
-from labeldp.trainers.settings.consensus import ConsensusConfig
-from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.fixmatch import FixMatchConfig
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.lp_mst import LpMstConfig
-from labeldp.trainers.settings.student import StudentConfig, StudentKind
+from labeldp.trainers.settings.methods import (
+    AlibiConfig,
+    AlibiPriorConfig,
+    BitFlipConfig,
+    ConsensusConfig,
+    LpMstConfig,
+    PriorLabelsConfig,
+)
+from labeldp.trainers.settings.pate import EnsembleConfig, StudentConfig, StudentKind, TeacherKind
+from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.source_tree import ROOT
 from tests.trainers.small_data import small_images
 from tests.trainers.trained_examples import BY_CLUSTERS, ON_CPU, PATE, Desk, an_origin

@@ -13,7 +13,7 @@ from labeldp.trainers.models.predictors import (
     UnknownArchitecture,
     restored,
 )
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
 from tests.trainers.small_data import small_images
 
 IMAGES = NetworkSettings(model=ModelName.SMALL_CNN, input_shape=(1, 12, 12), num_classes=3, width=4)

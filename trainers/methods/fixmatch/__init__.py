@@ -34,14 +34,14 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment, Views
+from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment, TableViews, Views
 from labeldp.trainers.models.evaluation import Evaluation, logits_of
 from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.optimization import sgd
 from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels
 from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.fixmatch import FixMatchConfig, WeakBranch
+from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
 from labeldp.trainers.trainer import Trainer
 
 
@@ -312,7 +312,11 @@ def moving_average(network: nn.Module, decay: float) -> AveragedModel:
 
 def _views(config: FixMatchConfig, data: PublicData, device: torch.device) -> Views:
     if data.kind is not FeatureKind.IMAGE:
-        return config.table_views()
+        return TableViews(
+            weak_noise_std=config.weak_noise_std,
+            strong_noise_std=config.strong_noise_std,
+            masked_share=config.masked_share,
+        )
     side = min(data.train_features.shape[2:])
     return ImageViews(
         mean=torch.tensor(data.mean, device=device),

@@ -27,7 +27,7 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.methods.fixmatch.image_operations import Operation, apply
 from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.predictors import normalize
-from labeldp.trainers.settings.fixmatch import FixMatchConfig, check_table_views
+from labeldp.trainers.settings.training import FixMatchConfig
 
 _OPERATIONS = tuple(Operation)
 
@@ -233,14 +233,6 @@ class TableViews:
     weak_noise_std: float = FixMatchConfig.weak_noise_std
     strong_noise_std: float = FixMatchConfig.strong_noise_std
     masked_share: float = FixMatchConfig.masked_share
-
-    def __post_init__(self) -> None:
-        """Check every field."""
-        check_table_views(
-            weak_noise_std=self.weak_noise_std,
-            strong_noise_std=self.strong_noise_std,
-            masked_share=self.masked_share,
-        )
 
     def plain(self, examples: Tensor) -> Tensor:
         """As they are."""

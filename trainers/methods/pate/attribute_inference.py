@@ -25,7 +25,7 @@ from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.trainers.data.columns import encode, standardize
 from labeldp.trainers.data.published import read_adult_rows
 from labeldp.trainers.methods.pate.closed_forms import fit_forest
-from labeldp.trainers.settings.forest import ForestSettings
+from labeldp.trainers.settings.pate import ForestSettings
 
 #: Columns that say what the attack is to find out.
 ABOUT_EDUCATION = ("education", "education-num")

@@ -27,13 +27,11 @@ from torch.nn import functional
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.models.predictors import ForestPredictor
-from labeldp.trainers.settings.forest import ForestSettings
+from labeldp.trainers.settings.pate import MOST_CLASSES, ForestSettings
 
 #: Teachers that are trained or asked at once, and queries of one matrix product.
 _TEACHERS_AT_ONCE = 100
 _QUERIES_AT_ONCE = 2000
-#: A vote is stored in one byte.
-MOST_CLASSES = 256
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,15 +24,14 @@ from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.methods.pate.closed_forms import fit_forest, train_probes
-from labeldp.trainers.methods.priors import PriorSource
+from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.predictors import MeanPredictor, Predictor, ProbePredictor
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.pate import PateConfig
-from labeldp.trainers.settings.student import StudentConfig, StudentKind
+from labeldp.trainers.settings.methods import PriorSource
+from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig, StudentConfig, StudentKind
+from labeldp.trainers.settings.training import LearnerConfig
 from labeldp.trainers.trainer import LabelSource, Trainer
 
 
@@ -254,7 +253,7 @@ class AnswerSource(LabelSource, Protocol):
         """
 
 
-def started(
+def start(
     config: PateConfig,
     *,
     data: PublicData,
@@ -275,7 +274,9 @@ def started(
     rounds = config.rounds
     prior = None
     if config.prior.source is not PriorSource.UNIFORM:
-        prior = config.prior.learn(data, labels, epsilon=config.prior_epsilon, delta=config.delta)
+        prior = learned_prior(
+            config.prior, data, labels, epsilon=config.prior_epsilon, delta=config.delta
+        )
 
     def ask(count: int, scores: NDArray[np.float32] | None = None) -> NDArray[np.int64]:
         publish = config.publishes

@@ -28,29 +28,13 @@ from labeldp.trainers.methods.pate.closed_forms import fit_forest, train_probes,
 from labeldp.trainers.models.learner import Learner, seeds_of
 from labeldp.trainers.models.optimization import ParameterGroup, Sgd
 from labeldp.trainers.models.predictors import NetworkSettings, normalize
-from labeldp.trainers.models.schedules import Recipe, TrainingDiverged, batches, rate_factor
+from labeldp.trainers.models.schedules import TrainingDiverged, batches, rate_factor
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.pate import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.training import LearnerConfig
 
 #: Examples, over all networks, in one forward pass when nothing is learned from it.
 _EVALUATION_BATCH = 8192
-
-
-def fits_one_batch(config: LearnerConfig) -> bool:
-    """Whether such networks can be trained as one: small ones, of the plainest training.
-
-    Batch normalization and dropout keep state of their own, and large networks fill a device alone.
-    """
-    return (
-        config.model in (ModelName.MLP, ModelName.SMALL_CNN)
-        and not config.augment
-        and not config.mixup
-        and not config.dropout
-        and not config.schedule.every_step
-        and config.recipe == Recipe()
-    )
 
 
 def train_and_vote(
@@ -65,7 +49,7 @@ def train_and_vote(
     """Train a network on each shard and let it vote.
 
     Args:
-        config: How to train, see `fits_one_batch`.
+        config: How to train, small networks, see `EnsembleConfig.one_batch`.
         data: Public features.
         shards: Of each network [n].
         seeds: Of each network [n].
@@ -228,7 +212,7 @@ class TeacherVotes:
         if self.config.kind is TeacherKind.PROBE:
             return self._probes(shards, data, queries)
         seeds = [self.seed_of(teacher) for teacher in teachers]
-        if self.config.kind is TeacherKind.NETWORK and fits_one_batch(self.config.network):
+        if self.config.kind is TeacherKind.NETWORK and self.config.one_batch:
             return train_and_vote(
                 self.config.network,
                 data=data,

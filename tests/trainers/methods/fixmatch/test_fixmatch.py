@@ -10,8 +10,8 @@ import torch
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.methods.fixmatch import FixMatch, cosine_factor
 from labeldp.trainers.models.schedules import TrainingDiverged
-from labeldp.trainers.settings.fixmatch import FixMatchConfig, WeakBranch
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
 from tests.trainers.small_data import small_images, small_table
 
 QUICK = FixMatchConfig(

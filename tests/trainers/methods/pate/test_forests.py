@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 from labeldp.trainers.methods.pate.closed_forms import fit_forest
-from labeldp.trainers.settings.forest import ForestSettings
+from labeldp.trainers.settings.pate import ForestSettings
 from tests.trainers.small_data import small_table
 
 SETTINGS = ForestSettings(trees=10, min_samples_leaf=2)

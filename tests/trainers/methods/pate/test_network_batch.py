@@ -10,12 +10,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.methods.pate.teachers import fits_one_batch, train_and_vote
+from labeldp.trainers.methods.pate.teachers import train_and_vote
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.pate import EnsembleConfig
+from labeldp.trainers.settings.training import LearnerConfig
 from tests.trainers.small_data import small_images, small_table
 
 ON_CPU = Performance(device=Device.CPU)
@@ -61,8 +62,8 @@ def test_batched_networks_are_learners(config: LearnerConfig) -> None:
     ],
 )
 def test_what_keeps_a_state_of_its_own_is_trained_alone(changes: dict[str, object]) -> None:
-    assert fits_one_batch(MLP) and fits_one_batch(CNN)
-    assert not fits_one_batch(replace(MLP, **changes))  # type: ignore[arg-type]
+    assert EnsembleConfig(network=MLP).one_batch and EnsembleConfig(network=CNN).one_batch
+    assert not EnsembleConfig(network=replace(MLP, **changes)).one_batch  # type: ignore[arg-type]
 
 
 def test_divergence_is_named() -> None:

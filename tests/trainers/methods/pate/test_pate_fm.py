@@ -15,12 +15,16 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.pate.pate_fm import further_labels
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
-from labeldp.trainers.settings.student import StudentConfig, StudentKind
+from labeldp.trainers.settings.methods import PriorSettings, PriorSource
+from labeldp.trainers.settings.pate import (
+    AggregatorKind,
+    EnsembleConfig,
+    PateConfig,
+    StudentConfig,
+    StudentKind,
+)
+from labeldp.trainers.settings.training import LearnerConfig
 from tests.trainers.small_data import small_table
 
 CONFIG = PateConfig(
@@ -163,7 +167,10 @@ def test_both_rounds_of_an_interactive_run_are_planned() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"threshold": 71.0}, r"threshold is 71, but 40 teachers who all agree reach 40 votes.*70"),
+        (
+            {"threshold": 71.0},
+            r"threshold is 71, but 40 teachers that all agree reach 40 votes.*70",
+        ),
         ({"answers": 101}, "answers is 101, but ensemble.queries is 100"),
         ({"answers": 0}, "answers is 0"),
         ({"students": 0}, "students is 0"),

@@ -9,11 +9,9 @@ import torch
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.pate.pate_fm import start_student
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.fixmatch import FixMatchConfig
-from labeldp.trainers.settings.forest import ForestSettings
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.model_name import ModelName
-from labeldp.trainers.settings.student import StudentConfig, StudentKind
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.pate import ForestSettings, StudentConfig, StudentKind
+from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from labeldp.trainers.trainer import Trainer
 from tests.trainers.small_data import small_images, small_table
 

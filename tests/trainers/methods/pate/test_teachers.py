@@ -11,11 +11,9 @@ from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.pate.teachers import TeacherVotes
 from labeldp.trainers.models.schedules import Recipe
-from labeldp.trainers.settings.ensemble import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.fixmatch import FixMatchConfig
-from labeldp.trainers.settings.forest import ForestSettings
-from labeldp.trainers.settings.learner import LearnerConfig
-from labeldp.trainers.settings.model_name import ModelName
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.pate import EnsembleConfig, ForestSettings, TeacherKind
+from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.trainers.small_data import small_images, small_table
 
 NETWORK = LearnerConfig(width=16, epochs=20, batch_size=16, learning_rate=0.1)

@@ -12,9 +12,8 @@ from labeldp.platform.sweep.configuration import (
     with_calibration,
     with_changes,
 )
-from labeldp.trainers.methods.priors import PriorSettings, PriorSource
-from labeldp.trainers.settings.ensemble import EnsembleConfig
-from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
+from labeldp.trainers.settings.methods import PriorSettings, PriorSource
+from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
 
 BASE = PateConfig(ensemble=EnsembleConfig(teachers=800, queries=1000), answers=300)
 

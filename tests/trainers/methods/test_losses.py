@@ -6,7 +6,8 @@ import torch
 from torch.nn import functional
 
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
-from labeldp.trainers.models.losses import RobustLoss, evidence_of, robust_loss
+from labeldp.trainers.methods.lp_mst import evidence_of, robust_loss
+from labeldp.trainers.settings.methods import RobustLoss
 
 LOGITS = torch.tensor([[0.3, -1.0, 2.0, 0.5]], dtype=torch.float64)
 

@@ -1,0 +1,586 @@
+"""Settings of every method but PATE, and prices that follow from them before a trial runs."""
+
+import math
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import USUAL_DELTA
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.posterior import PostProcessing
+from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.trainers.data.partition import checked_shares
+from labeldp.trainers.data.regular_files import FileRefused, open_regular
+from labeldp.trainers.models.schedules import Schedule
+from labeldp.trainers.settings.base import (
+    Count,
+    FeatureSet,
+    Flag,
+    ModelName,
+    NonNegative,
+    Positive,
+    Share,
+    Text,
+    Two,
+    Weight,
+    Whole,
+    key,
+    settings,
+)
+from labeldp.trainers.settings.training import LearnerConfig, Model
+from labeldp.trainers.trainer import PlannedCharge, StartedMethod
+
+LabelMechanism = LaplaceNoise | GaussianNoise | RandomizedResponse | NoNoise
+_EPSILON = "Privacy loss per label."
+_DELTA = "At which epsilon holds; used by Gaussian noise and other releases that are not pure."
+
+
+class Noise(StrEnum):
+    """What is done to each label. NONE is the baseline without any privacy."""
+
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+    RANDOMIZED_RESPONSE = "randomized_response"
+    NONE = "none"
+
+
+def label_mechanism(
+    noise: Noise, *, epsilon: float, delta: float, num_classes: int
+) -> LabelMechanism:
+    """Return the mechanism of a target epsilon.
+
+    >>> label_mechanism(Noise.LAPLACE, epsilon=2.0, delta=1e-5, num_classes=3)
+    LaplaceNoise(epsilon=2.0, num_classes=3)
+    """
+    match noise:
+        case Noise.LAPLACE:
+            return LaplaceNoise(epsilon=epsilon, num_classes=num_classes)
+        case Noise.GAUSSIAN:
+            noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
+            return GaussianNoise(noise_std=noise_std, num_classes=num_classes)
+        case Noise.RANDOMIZED_RESPONSE:
+            return RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
+        case Noise.NONE:
+            return NoNoise(num_classes=num_classes)
+
+
+class PriorSource(StrEnum):
+    """Where a prior comes from; `methods.priors` says what each is."""
+
+    UNIFORM = "uniform"
+    CLUSTERS = "clusters"
+    MOMENTS = "moments"
+    FILE = "file"
+
+    @property
+    def asks_labels(self) -> bool:
+        """Whether it costs something."""
+        return self in (PriorSource.CLUSTERS, PriorSource.MOMENTS)
+
+
+@settings
+class PriorSettings:
+    """A prior over the classes of every example, and its share of the budget."""
+
+    source: PriorSource = key(PriorSource.UNIFORM, "Where it comes from.")
+    share: Share = key(
+        0.5,
+        "Part of epsilon that the prior gets; sources that do not ask for labels take nothing.",
+    )
+    most_epsilon: Positive = key(
+        1.0,
+        "The most that the prior gets, however large its share is: single labels gain more from a "
+        "large budget than a prior does.",
+    )
+    clusters: Count = key(800, "Groups of k-means.")
+    landmarks: Two = key(
+        1500,
+        "Examples that stand for all in the kernel of MOMENTS, and the most directions that are "
+        "asked about; there are never more than half the examples.",
+    )
+    tolerated_noise: Positive = key(
+        0.1,
+        "Standard deviation of the noise in a prediction by MOMENTS, which lies between 0 and 1: "
+        "less noise allows fewer directions.",
+    )
+    smoothing: Share = key(
+        0.01, "Share of the uniform distribution in every row, so that no class is ruled out."
+    )
+    path: Text | None = key(
+        None, "The user's own prior for FILE, an `.npy` of probabilities [N, K]."
+    )
+    seed: Whole = key(0, "Of k-means and landmarks; public.")
+    features: FeatureSet = key(
+        FeatureSet.AS_THEY_ARE,
+        "Features that a prior is learned of, if it asks for labels: the trial's, or others that "
+        "are computed of its images and that no label goes into.",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse a file without a path, a path without its use, and features without theirs."""
+        if (self.path is None) is (self.source is PriorSource.FILE):
+            raise ValueError(
+                f"path is {self.path!r} for source {self.source}; FILE needs a path to an .npy of "
+                "probabilities [N, K], and no other source takes one"
+            )
+        if self.features is not FeatureSet.AS_THEY_ARE and not self.source.asks_labels:
+            raise ValueError(
+                f"prior.features is {self.features}, but a prior from {self.source} is learned of "
+                "no features; set prior.source to clusters or moments, or leave features out"
+            )
+
+    def split(self, epsilon: float) -> tuple[float, float]:
+        """Return the prior's part of epsilon, and the rest."""
+        if not self.source.asks_labels:
+            return 0.0, epsilon
+        spent = min(self.share * epsilon, self.most_epsilon)
+        return spent, epsilon - spent
+
+    def check_size(self, *, examples: int, num_classes: int) -> None:
+        """Refuse data that the prior cannot be made of, before anything is asked or paid for."""
+        if self.source is PriorSource.CLUSTERS and self.clusters > examples:
+            raise ValueError(
+                f"clusters is {self.clusters}, but there are {examples} examples; take at most one "
+                "cluster per example, and far fewer for counts that noise does not drown"
+            )
+        if self.path is not None:
+            self.read(examples=examples, num_classes=num_classes)
+
+    def read(self, *, examples: int, num_classes: int) -> NDArray[np.float64]:
+        """Return the user's own prior [N, K], or say why the file does not hold it."""
+        path = self.path
+        assert path is not None
+        try:
+            with open_regular(path) as file:
+                values: Any = np.load(file, allow_pickle=False)
+        except FileRefused:
+            raise
+        except (OSError, EOFError, ValueError, MemoryError) as error:
+            raise ValueError(
+                f"{path} cannot be read as a prior: {error}; write one with numpy.save"
+            ) from error
+        if not isinstance(values, np.ndarray) or not np.issubdtype(values.dtype, np.number):
+            raise ValueError(f"{path} holds no array of numbers; write one with numpy.save")
+        prior = _validate.probabilities(values, name=f"prior in {path}", num_classes=num_classes)
+        if len(prior) != examples:
+            raise ValueError(
+                f"prior in {path} has {len(prior)} rows, but there are {examples} training "
+                "examples; it needs a row for each, in their order"
+            )
+        return prior
+
+    def mechanism(
+        self, *, epsilon: float, delta: float, num_classes: int
+    ) -> ClusterHistograms | LabelMoments:
+        """Return what asks for the labels at a cost of `epsilon`, all of it the prior's."""
+        match self.source:
+            case PriorSource.CLUSTERS:
+                return ClusterHistograms(epsilon=epsilon, num_classes=num_classes)
+            case PriorSource.MOMENTS:
+                # As for Gaussian noise on one-hot labels: the same sensitivity, the same noise.
+                noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
+                return LabelMoments(noise_std=noise_std, num_classes=num_classes)
+            case _:
+                raise ValueError(f"source is {self.source}, which asks for no labels")
+
+    def planned_charge(
+        self, *, epsilon: float, delta: float, num_classes: int
+    ) -> PlannedCharge | None:
+        """Return what the prior will pay, `epsilon` being the prior's own; None if nothing."""
+        if not self.source.asks_labels:
+            return None
+        return self.planned_release(
+            self.mechanism(epsilon=epsilon, delta=delta, num_classes=num_classes)
+        )
+
+    def planned_release(self, mechanism: ClusterHistograms | LabelMoments) -> PlannedCharge:
+        """Return what one release by this mechanism pays, of the prior's own features."""
+        moments = self.source is PriorSource.MOMENTS
+        size = (self.landmarks, self.tolerated_noise) if moments else (self.clusters,)
+        return PlannedCharge.of(mechanism, release=(mechanism, *size, self.seed, self.features))
+
+
+@settings
+class AlibiConfig(LearnerConfig, StartedMethod):
+    """Settings of ALIBI, and of the simpler methods that it is compared with."""
+
+    started_by = "labeldp.trainers.methods.alibi:start"
+
+    noise: Noise = key(
+        Noise.LAPLACE, "What is done to the labels; NONE trains on them as they are."
+    )
+    epsilon: Positive = key(
+        1.0,
+        "Privacy loss per label; NONE does not use it. With LAPLACE it is 2 / lambda, of the "
+        "paper's scale lambda, and `trainer.lambda=X` sets it so.",
+    )
+    delta: Share = key(USUAL_DELTA, _DELTA)
+    post_processing: PostProcessing = key(
+        PostProcessing.MAP_WITH_PRIOR,
+        "How the release becomes soft labels; NONE does not use it.",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse label smoothing of noisy labels."""
+        if self.noise is not Noise.NONE:
+            self.recipe.refuse_smoothing(f"noise is {self.noise}")
+
+    def mechanism(self, num_classes: int) -> LabelMechanism:
+        """Return what is done to the labels of K classes."""
+        return label_mechanism(
+            self.noise, epsilon=self.epsilon, delta=self.delta, num_classes=num_classes
+        )
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        """Return what a trial will pay: one release, shared by all who ask for the same noise."""
+        return PlannedCharge.of(self.mechanism(num_classes))
+
+
+@settings
+class AlibiPriorConfig(LearnerConfig, StartedMethod):
+    """Settings of ALIBI with a prior."""
+
+    started_by = "labeldp.trainers.methods.alibi:start_with_prior"
+
+    noise: Noise = key(
+        Noise.LAPLACE, "What is done to the labels; NONE would leave nothing for a prior to do."
+    )
+    epsilon: Positive = key(1.0, "Privacy loss per label, of prior and noisy labels together.")
+    delta: Share = key(USUAL_DELTA, _DELTA)
+    prior: PriorSettings = key(
+        PriorSettings(source=PriorSource.CLUSTERS), "The prior and its share of epsilon."
+    )
+    prior_weight: Weight | None = key(
+        None, "Weight that w falls to; null for the one that information decides."
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse label smoothing, and labels without noise."""
+        self.recipe.refuse_smoothing("labels are noisy, and a prior stands beside them")
+        if self.noise is Noise.NONE:
+            raise ValueError("noise is none; a prior has a place beside noisy labels only")
+
+    def mechanism(self, num_classes: int) -> LabelMechanism:
+        """Return what is done to the labels with the part of epsilon that the prior leaves."""
+        _, left = self.prior.split(self.epsilon)
+        return label_mechanism(self.noise, epsilon=left, delta=self.delta, num_classes=num_classes)
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        """Return what a trial will pay: for the noisy labels, and before that for the prior."""
+        spent, _ = self.prior.split(self.epsilon)
+        before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
+        return PlannedCharge.of(self.mechanism(num_classes), before=before)
+
+
+@settings
+class PriorLabelsConfig(LearnerConfig, StartedMethod):
+    """Settings of learning from a prior alone."""
+
+    started_by = "labeldp.trainers.methods.alibi:start_of_prior"
+
+    epsilon: Positive = key(1.0, _EPSILON)
+    delta: Share = key(USUAL_DELTA, _DELTA)
+    prior: PriorSettings = key(
+        PriorSettings(source=PriorSource.CLUSTERS),
+        "The prior; it gets all of epsilon, whatever its share.",
+    )
+    prior_weight: Weight = key(
+        1.0, "Weight that w falls to; below 1 the model's own predictions join in."
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse label smoothing, and a prior that says nothing."""
+        self.recipe.refuse_smoothing("a prior is learned from, which is soft by itself")
+        if self.prior.source is PriorSource.UNIFORM:
+            raise ValueError("prior.source is uniform; there is nothing to learn from it")
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
+        """Return what a trial will pay: one release, shared by all who ask for the same prior.
+
+        None for the user's own, which was made without the labels.
+        """
+        return self.prior.planned_charge(
+            epsilon=self.epsilon, delta=self.delta, num_classes=num_classes
+        )
+
+
+@settings
+class BitFlipConfig(LearnerConfig, StartedMethod):
+    """Settings of learning from flipped bits; the release is pure."""
+
+    started_by = "labeldp.trainers.methods.bit_flip:start"
+    delta = 0.0
+
+    epsilon: Positive = key(1.0, _EPSILON)
+
+    def __post_init__(self) -> None:
+        """Refuse label smoothing."""
+        self.recipe.refuse_smoothing("bits of the labels are flipped")
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        """Return what a trial will pay: one release, shared by all who ask for the same flips."""
+        return PlannedCharge.of(BitFlip(epsilon=self.epsilon, num_classes=num_classes))
+
+
+@settings
+class ConsensusConfig(LearnerConfig, StartedMethod):
+    """Settings of consensus retraining on ALIBI or randomized response."""
+
+    started_by = "labeldp.trainers.methods.consensus:start"
+
+    noise: Noise = key(
+        Noise.LAPLACE,
+        "What is done to the labels: RANDOMIZED_RESPONSE, or LAPLACE and GAUSSIAN for ALIBI.",
+    )
+    epsilon: Positive = key(1.0, "Privacy loss per label; retraining adds nothing.")
+    delta: Share = key(USUAL_DELTA, _DELTA)
+    retrain_epochs: Count = key(15, "How many of the epochs belong to the second round.")
+
+    def __post_init__(self) -> None:
+        """Refuse labels without noise, and rounds without epochs."""
+        if self.noise is Noise.NONE:
+            raise ValueError("noise is none; labels without noise need no consensus")
+        if self.retrain_epochs >= self.epochs:
+            raise ValueError(
+                f"retrain_epochs is {self.retrain_epochs} of {self.epochs} epochs; both rounds "
+                "need at least one"
+            )
+        self.first()
+
+    def first(self) -> AlibiConfig:
+        """Return the settings of the first round."""
+        own = vars(self.learner(epochs=self.epochs - self.retrain_epochs))
+        return AlibiConfig(**own, noise=self.noise, epsilon=self.epsilon, delta=self.delta)
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        """Return what a trial will pay: that of the first round, and its release."""
+        return self.first().planned_charge(num_classes=num_classes, seed=seed)
+
+
+class Iterate(StrEnum):
+    """Which weights the method returns: the LAST, as in the paper, or the AVERAGE of all steps."""
+
+    LAST = "last"
+    AVERAGE = "average"
+
+
+@settings
+class ConvexConfig(StartedMethod):
+    """Settings of projected SGD for logistic regression."""
+
+    started_by = "labeldp.trainers.methods.convex:start"
+
+    noise: Noise = key(
+        Noise.RANDOMIZED_RESPONSE,
+        "RANDOMIZED_RESPONSE is LP-RR-SGD, GAUSSIAN LP-Normal-SGD, LAPLACE the latter's pure "
+        "sibling, NONE plain SGD.",
+    )
+    epsilon: Positive = key(1.0, "Privacy loss per label; NONE does not use it.")
+    delta: Share = key(USUAL_DELTA, _DELTA)
+    diameter: Positive = key(
+        50.0,
+        "D of the ball around 0 that weights are projected to, for features of mean squared norm "
+        "1.",
+    )
+    step_factor: Positive = key(
+        1.0, "What the steps D / (G sqrt(t)) of the theorems are multiplied by."
+    )
+    batch_size: Count = key(16, "Examples in a step; 1 in the paper.")
+    epochs: Count = key(
+        1, "Passes; the theorems speak of one. More cost no privacy, for no noise is new."
+    )
+    iterate: Iterate = key(Iterate.AVERAGE, "Which weights predict.")
+
+    def mechanism(self, num_classes: int) -> LabelMechanism:
+        """Return what is done to the labels of K classes."""
+        return label_mechanism(
+            self.noise, epsilon=self.epsilon, delta=self.delta, num_classes=num_classes
+        )
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        """Return what a trial will pay: one release, shared by all who ask for the same noise."""
+        return PlannedCharge.of(self.mechanism(num_classes))
+
+
+class RobustLoss(StrEnum):
+    """How noisy labels are learned from; `methods.lp_mst` says what each does.
+
+    FORWARD uses most of what is known. DEBIASED has a large variance at a small epsilon, and is
+    not bounded below: it wants few epochs or strong weight decay.
+    """
+
+    CROSS_ENTROPY = "cross_entropy"
+    DEBIASED = "debiased"
+    FORWARD = "forward"
+
+
+@settings
+class LpMstConfig(LearnerConfig, StartedMethod):
+    """Settings of LP-MST; `epochs` are those of all stages together, `mixup` is the first's."""
+
+    started_by = "labeldp.trainers.methods.lp_mst:start"
+
+    epsilon: Positive = key(1.0, "Privacy loss per label, of all stages together.")
+    stages: Count = key(2, "1 to 4 in the paper; more hardly help.")
+    splits: tuple[Positive, ...] | None = key(
+        None,
+        "Share of the labels that each stage releases; null for 65% and 35% of two stages, and "
+        "equal shares of any other number.",
+    )
+    temperature: Positive = key(
+        0.5, "Of the prior: below 1 it sharpens the last stage's predictions."
+    )
+    later_mixup: NonNegative | None = key(
+        None, "Alpha of mixup after the first stage, which needs less; null for the same."
+    )
+    warm_start: Flag = key(True, "Start a stage from the weights of the last one.")
+    filter_earlier: Flag = key(
+        True,
+        "Drop earlier labels that the last model does not find among the k likeliest classes, k "
+        "being the mean k* of the new part, rounded down.",
+    )
+    loss: RobustLoss = key(RobustLoss.CROSS_ENTROPY, "How noisy labels are learned from.")
+    partition_seed: Whole = key(0, "Of the cut; public.")
+    prior: PriorSettings = key(
+        PriorSettings(),
+        "Prior of the first stage and its share of epsilon; the stages have the rest.",
+    )
+    delta: Share = key(USUAL_DELTA, _DELTA)
+    retrain_epochs: Whole = key(
+        0,
+        "Epochs of a last round, on the labels that the last stage's model agrees with "
+        "(`consensus`); 0 for none.",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse label smoothing, shares that do not sum to 1, and stages without epochs."""
+        checked_shares(self.splits, stages=self.stages)
+        self.recipe.refuse_smoothing("labels are released with noise")
+        if self.epochs - self.retrain_epochs < self.stages:
+            raise ValueError(
+                f"epochs is {self.epochs}, {self.retrain_epochs} of them to retrain, for "
+                f"{self.stages} stages; epochs are those of all stages together, and each stage "
+                "needs at least one"
+            )
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Share of the labels that each stage releases."""
+        return checked_shares(self.splits, stages=self.stages)
+
+    def stage_epochs(self, stage: int) -> int:
+        """Epochs of a stage, counted from 0; what cannot be divided goes to the first ones."""
+        epochs = self.epochs - self.retrain_epochs
+        return epochs // self.stages + (stage < epochs % self.stages)
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        """Return what a trial will pay: epsilon per label, however many stages there are.
+
+        What a later stage asks follows from the model of the one before, hence from everything
+        that went into that: trials share their releases only if they are the same throughout. A
+        single stage asks under its first prior alone.
+        """
+        spent, left = self.prior.split(self.epsilon)
+        before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
+        mechanism = RRWithPrior(epsilon=left)
+        if self.stages == 1:
+            alone = self.prior.source is PriorSource.UNIFORM
+            release = None if alone else (mechanism, self.prior, self.epsilon, self.delta)
+            return PlannedCharge.of(mechanism, release=release, before=before)
+        return PlannedCharge.of(
+            mechanism, release=(self, seed), releases=self.stages, before=before
+        )
+
+
+@settings
+class RecommenderConfig(LpMstConfig):
+    """Settings of LP-MST, with defaults for ratings.
+
+    Weight decay pulls at all users in every step, while a user is in one batch of many: what suits
+    other networks would undo what is learned of a user before the next rating comes. And the mean
+    under the softmax is meant to be right, so that the noise in ratings is accounted for in the
+    loss; trained on noisy ratings as if they were true, it would be drawn to the middle.
+    """
+
+    started_by = "labeldp.trainers.methods.recommender:start"
+
+    model: Model = key(ModelName.TWO_BRANCH, "Which network.")
+    epochs: Count = key(20, "Passes over the training examples.")
+    learning_rate: Positive = key(0.1, "Highest rate of SGD.")
+    schedule: Schedule = key(Schedule.COSINE, "How the rate moves after its warm-up.")
+    weight_decay: NonNegative = key(1e-6, "Pull of all parameters to 0.")
+    loss: RobustLoss = key(RobustLoss.FORWARD, "How noisy labels are learned from.")
+
+
+@settings
+class StagedMomentsConfig(LearnerConfig, StartedMethod):
+    """Settings of moment labels in stages; `epochs` are those of all stages together."""
+
+    started_by = "labeldp.trainers.methods.staged_moments:StagedMoments"
+
+    epsilon: Positive = key(1.0, "Privacy loss per label, of all stages together.")
+    delta: Share = key(USUAL_DELTA, _DELTA)
+    stages: Count = key(
+        2,
+        "How often labels are asked for; each time with noise that is larger by the root of their "
+        "number.",
+    )
+    earlier_epochs: Count = key(
+        4,
+        "Epochs of each stage but the last, which has the others: a network soon learns what is in "
+        "moment labels, and is then wanted for its features alone.",
+    )
+    prior: PriorSettings = key(
+        PriorSettings(source=PriorSource.MOMENTS),
+        "How moments are taken, and of which features beside the network's own; it gets all of "
+        "epsilon, whatever its share.",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse label smoothing, other priors, and a last stage without epochs."""
+        self.recipe.refuse_smoothing("moment labels are learned from, which are soft by themselves")
+        if self.prior.source is not PriorSource.MOMENTS:
+            raise ValueError(
+                f"prior.source is {self.prior.source}; the stages are of moments: leave it out, or "
+                "take method prior_labels for another prior"
+            )
+        if self.stage_epochs(self.stages - 1) < 1:
+            raise ValueError(
+                f"epochs is {self.epochs} for {self.stages} stages, of which each but the last has "
+                f"{self.earlier_epochs} (earlier_epochs); the last one needs an epoch too"
+            )
+
+    def stage_epochs(self, stage: int) -> int:
+        """Epochs of a stage, counted from 0."""
+        last = stage == self.stages - 1
+        return self.epochs - stage * self.earlier_epochs if last else self.earlier_epochs
+
+    def mechanism(self, num_classes: int) -> LabelMoments:
+        """Return what asks for the labels, in every stage.
+
+        Gaussian noise adds up in squares: S releases whose noise is larger by the root of S cost
+        what one release costs (Dong, Roth, Su, "Gaussian differential privacy", Corollary 3.3),
+        whatever a later question owes to earlier answers.
+        """
+        once = calibrate_gaussian(epsilon=self.epsilon, delta=self.delta).noise_std
+        return LabelMoments(noise_std=once * math.sqrt(self.stages), num_classes=num_classes)
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        """Return what a trial will pay: every label pays for as many releases as there are stages.
+
+        The first is that of the prior's own features, which others may share. What a later stage
+        asks follows from the network of the one before, hence from everything that went into that.
+        """
+        mechanism = self.mechanism(num_classes)
+        charge = self.prior.planned_release(mechanism)
+        for stage in range(1, self.stages):
+            charge = PlannedCharge.of(mechanism, release=(self, seed, stage), before=charge)
+        return charge
