@@ -5,18 +5,17 @@ What the code says of itself is said nowhere else: a key without a meaning, or a
 example, fails the build.
 """
 
-import argparse
 import inspect
 import re
 from importlib import import_module
 from typing import Any
 
+import click
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 import labeldp
-from labeldp.platform.cli.command_line import all_verbs
-from labeldp.platform.cli.verb import Verb
+from labeldp.platform.cli.command_line import VERBS, Verb
 from labeldp.platform.sweep.key_reference import KeyFacts, all_keys
 
 #: Headings of a docstring.
@@ -83,22 +82,18 @@ def _cell(text: Any) -> str:
 
 def _command_line() -> str:
     parts = ["# Command line", "", "Every verb takes `--json`, which prints one JSON object.", ""]
-    for verb in all_verbs():
-        if not verb.example:
-            raise ValueError(f"labeldp {' '.join(verb.words)} has no example; give its Verb one")
-        parts += [f"## labeldp {' '.join(verb.words)}", "", _sentence(verb.summary), ""]
+    for verb in VERBS:
+        parts += [f"## labeldp {verb.words}", "", _sentence(verb.summary), ""]
         parts += ["```", f"$ {verb.example}", "```", "", "```", _usage(verb).rstrip(), "```", ""]
     return "\n".join(parts)
 
 
 def _usage(verb: Verb) -> str:
-    parser = argparse.ArgumentParser(
-        prog=f"labeldp {' '.join(verb.words)}",
-        add_help=False,
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=88),
-    )
-    verb.arguments(parser)
-    return parser.format_help()
+    context = click.Context(verb, info_name=f"labeldp {verb.words}", terminal_width=88)
+    formatter = context.make_formatter()
+    verb.format_usage(context, formatter)
+    verb.format_options(context, formatter)
+    return formatter.getvalue()
 
 
 def _python() -> str:

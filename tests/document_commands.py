@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from labeldp.mechanisms.additive_noise import LaplaceNoise
-from labeldp.platform.cli.command_line import all_verbs
+from labeldp.platform.cli.command_line import VERBS
 from labeldp.platform.records.results import ResultsFolder
 from tests.platform.report.folders import a_folder, keep_a_model
 from tests.platform.sweep.examples import a_record
@@ -85,7 +85,7 @@ def commands() -> list[Command]:
 
 def examples() -> list[Command]:
     """Return the verbs' own examples, which the reference shows."""
-    return [Command(page="reference", line=verb.example) for verb in all_verbs()]
+    return [Command(page="reference", line=verb.example) for verb in VERBS]
 
 
 def inline_commands() -> list[tuple[str, str]]:

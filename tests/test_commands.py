@@ -11,12 +11,12 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 
-from labeldp.platform.cli.command_line import all_verbs, main, parser
-from labeldp.platform.cli.exit_codes import ExitCode
-from labeldp.platform.cli.sweep_arguments import plan_options
-from labeldp.platform.cli.sweep_command import parser_of
+from labeldp.platform.cli.command import ExitCode
+from labeldp.platform.cli.command_line import VERBS, main
+from labeldp.platform.cli.sweep_command import command_of, plan_options
 from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.studies import leakage_study
 from labeldp.platform.sweep.plan import prepare
@@ -88,7 +88,12 @@ def test_commands_of_the_pages_do_what_they_are_shown_for(
 ) -> None:
     words = command.words[1:]
     if begins(command.line, PARSED_ONLY):
-        assert parser().parse_args(words).verb is not None
+        # Files that a page makes step by step are not there.
+        monkeypatch.setattr(click.Path, "convert", lambda self, value, param, ctx: value)
+        (verb,) = (
+            each for each in VERBS if f"{command.line} ".startswith(f"labeldp {each.words} ")
+        )
+        assert verb.make_context("labeldp", words[len(verb.words.split()) :])
         return
     monkeypatch.chdir(bench)
     monkeypatch.setenv("LABELDP_DATA", str(bench / "empty"))
@@ -124,8 +129,8 @@ def test_sweeps_of_the_pages_can_be_planned(
         assert ended == ExitCode.BAD_INPUT
         return
     sweep = load_sweep(str(path))
-    options = parser_of(sweep).parse_intermixed_args(words[1:])
-    asked = plan_options(sweep, options, results=Path())
+    given = command_of(sweep).make_context("sweep", words[1:]).params
+    asked = plan_options(sweep, given, results=Path())
     # Without a key that could be wrong the small size says as much, in a tenth of the time.
     assert prepare(sweep, replace(asked, smoke=asked.smoke or not asked.overrides))[1]
 
@@ -170,7 +175,7 @@ def test_commands_within_sentences_are_there(page: str, line: str) -> None:
         there = ROOT / words[0] if words[0] != "-m" else importlib.util.find_spec(words[1])
         assert there is not None and (not isinstance(there, Path) or there.exists())
         return
-    verbs = {" ".join(verb.words) for verb in all_verbs()}
+    verbs = {verb.words for verb in VERBS}
     if words[0] in ("VERB", "--help"):
         return
     group = any(verb.startswith(f"{words[0]} ") for verb in verbs)
@@ -179,17 +184,14 @@ def test_commands_within_sentences_are_there(page: str, line: str) -> None:
         named = [f"{words[0]} {each}" for each in words[1].split("|")]
     for each in named:
         assert each in verbs or (group and len(words) == 1), each
-        help_text = help_of(each.split())
+        help_text = help_of(each)
         assert [word for word in words if word.startswith("--") and word not in help_text] == []
 
 
-def help_of(words: list[str]) -> str:
+def help_of(words: str) -> str:
     """Return the help of a verb or a group of verbs."""
-    own = parser()
-    for word in words:
-        (names,) = [action.choices for action in own._actions if isinstance(action.choices, dict)]
-        own = names[word]
-    return own.format_help()
+    verbs = [verb for verb in VERBS if verb.words == words]
+    return verbs[0].get_help(click.Context(verbs[0])) if verbs else ""
 
 
 def test_what_is_not_run_has_a_reason_and_every_reason_a_command() -> None:

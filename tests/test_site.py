@@ -9,7 +9,7 @@ import nbformat
 from nbclient import NotebookClient
 
 import labeldp
-from labeldp.platform.cli.command_line import all_verbs
+from labeldp.platform.cli.command_line import VERBS
 from labeldp.platform.sweep.configuration import METHODS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,8 +28,8 @@ def test_the_site_is_built_and_nothing_is_missing(tmp_path: Path) -> None:
     pages = {path.stem: path.read_text() for path in (tmp_path / "site").rglob("*.html")}
     for method in METHODS:
         assert f"method={method}" in pages["configuration"]
-    for verb in all_verbs():
-        assert f"labeldp {' '.join(verb.words)}" in pages["command_line"]
+    for verb in VERBS:
+        assert f"labeldp {verb.words}" in pages["command_line"]
     for name in labeldp.__all__:
         assert name.startswith("_") or f"labeldp.{name}" in pages["python"]
     # It works from the file system, and nothing is fetched from elsewhere.

@@ -28,52 +28,55 @@ def read_array(address: str, *, what: str) -> NDArray[Any]:
     """
     path, _, key = address.partition(":") if ".npz:" in address else (address, "", "")
     try:
-        if path.endswith(".csv"):
-            with warnings.catch_warnings(), TextIOWrapper(open_regular(path)) as text:
-                warnings.simplefilter("ignore")  # of an empty file, which is refused below
-                array: Any = np.loadtxt(text, delimiter=",", ndmin=1, dtype=float)
-            whole = array.astype(np.int64) if np.isfinite(array).all() else array
-            array = whole if np.array_equal(whole, array) else array
-        else:
-            # Opened here, since np.load leaves a damaged archive open.
-            with open_regular(path) as file:
-                loaded = np.load(file, allow_pickle=False)
-                array = loaded if isinstance(loaded, np.ndarray) else _member(loaded, path, key)
+        array = _csv_numbers(path) if path.endswith(".csv") else _numpy_array(path, key)
     except OSError as error:
-        reason = error.strerror or str(error) or "it can't be read"
-        raise ArrayFileError(f"{what}: {path} can't be read: {reason}") from error
+        raise ArrayFileError(f"{what}: {unreadable(path, error)}") from error
     except (ArrayFileError, FileRefused) as error:
         raise ArrayFileError(f"{what}: {error}") from error
     except Exception as error:  # NumPy and zipfile raise many kinds on damaged files
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ArrayFileError(
-            f"{what}: {path} holds no array that can be read ({first}); save it with numpy.save or "
-            "numpy.savez, without Python objects"
+            f"{what}: {path} holds no array that can be read ({first_line(error)}); save it with "
+            "numpy.save or numpy.savez, without Python objects"
         ) from error
     real = np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)
     if not (real or array.dtype == bool):
         raise ArrayFileError(f"{what}: {path} holds {array.dtype} values; real numbers are needed")
     if array.size == 0:
         raise ArrayFileError(f"{what}: {path} is empty; it must hold at least one number")
-    result: NDArray[Any] = array
-    return result
+    return array
 
 
-def _member(archive: Any, path: str, key: str) -> NDArray[Any]:
-    with archive:
-        check_unpacked(path, sum(member.file_size for member in archive.zip.infolist()))
-        if key:
-            if key not in archive.files:
-                raise ArrayFileError(f"{path} holds no {key!r}; it holds {_names(archive.files)}")
-            named: NDArray[Any] = archive[key]
-            return named
-        if len(archive.files) != 1:
-            raise ArrayFileError(
-                f"{path} holds {_names(archive.files)}; name one as {Path(path).name}:KEY"
-            )
-        only: NDArray[Any] = archive[archive.files[0]]
-        return only
+def _csv_numbers(path: str) -> NDArray[Any]:
+    """Whole numbers as integers, so that labels can stand in a `.csv`."""
+    with warnings.catch_warnings(), TextIOWrapper(open_regular(path)) as text:
+        warnings.simplefilter("ignore")  # of an empty file, which is refused later
+        array: NDArray[Any] = np.loadtxt(text, delimiter=",", ndmin=1, dtype=float)
+    whole = array.astype(np.int64) if np.isfinite(array).all() else array
+    return whole if np.array_equal(whole, array) else array
 
 
-def _names(files: list[str]) -> str:
-    return ", ".join(files) or "nothing"
+def _numpy_array(path: str, key: str) -> NDArray[Any]:
+    # Opened here, since np.load leaves a damaged archive open.
+    with open_regular(path) as file:
+        loaded: Any = np.load(file, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded as archive:
+            check_unpacked(path, sum(member.file_size for member in archive.zip.infolist()))
+            names = ", ".join(archive.files) or "nothing"
+            if key and key not in archive.files:
+                raise ArrayFileError(f"{path} holds no {key!r}; it holds {names}")
+            if not key and len(archive.files) != 1:
+                raise ArrayFileError(f"{path} holds {names}; name one as {Path(path).name}:KEY")
+            array: NDArray[Any] = archive[key or archive.files[0]]
+            return array
+
+
+def unreadable(path: str | Path, error: OSError) -> str:
+    """Return a file that the system does not open in words."""
+    return f"{path} can't be read: {error.strerror or str(error) or 'unknown reason'}"
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error, or its kind."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -4,101 +4,153 @@ Exit codes are those of `labeldp`: 0 every trial finished, 1 some failed, 2 bad 
 4 over budget, 130 interrupted.
 """
 
-import argparse
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from labeldp.platform.cli.exit_codes import ExitCode
-from labeldp.platform.cli.sweep_arguments import add_plan_arguments, plan_options
-from labeldp.platform.cli.verb import Verb, explained
-from labeldp.trainers.data.regular_files import FileRefused, read_bytes
+import click
 
-if TYPE_CHECKING:
-    from labeldp.platform.sweep.sweep import Sweep, SweepOptions
+from labeldp.platform.cli.command import ExitCode, explained, interrupt, perform, run_command
+from labeldp.platform.cli.command_line import JSON, PLAN_OPTIONS, choice, flag, number, option
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
+from labeldp.platform.sweep.overrides import parse_overrides
+from labeldp.platform.sweep.sweep import Resume, Sweep, SweepOptions
+
+if TYPE_CHECKING:  # it loads torch
     from labeldp.platform.sweep.sweep_report import SweepOutcome
 
     Runner = Callable[[Sweep, SweepOptions], SweepOutcome]
 
+_OPTIONS = (
+    *PLAN_OPTIONS,
+    choice(
+        "--resume",
+        ("auto", "must", "never"),
+        "continue the trials that are in the results folder if there are any, only if there are "
+        "some, or refuse a folder that has some",
+        default="auto",
+    ),
+    flag("--moved", "the results folder was moved to another disk or restored; no copy is in use"),
+    option("--address", "Ray cluster; a private one by default", metavar="ADDR"),
+    flag("--quiet", "print nothing until the end but errors and warnings"),
+    number("--max-minutes", "stop after so long", metavar="M"),
+    JSON,
+)
 
-def main(sweep: "Sweep", arguments: list[str] | None = None) -> NoReturn:
-    """Run `sweep` as the command line asks, and exit."""
+
+def main(sweep: Sweep, arguments: list[str] | None = None) -> NoReturn:
+    """Run `sweep` as the command line requests, and exit."""
     sys.exit(run(sweep, sys.argv[1:] if arguments is None else arguments))
 
 
-def run(sweep: "Sweep", arguments: list[str], *, runner: "Runner | None" = None) -> int:
+def run(sweep: Sweep, arguments: list[str], *, runner: "Runner | None" = None) -> int:
     """Run `sweep` and return the exit code.
 
     Args:
-        sweep: What to run.
+        sweep: The sweep.
         arguments: Of the command line.
-        runner: What runs it, where that is more than one sweep.
+        runner: Runs it in place of the driver, for studies of more than one sweep.
     """
-    options = parser_of(sweep).parse_intermixed_args(arguments)
-    # `ray job stop` and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
-    signal.signal(signal.SIGTERM, _interrupt)
-    results = results_of(sweep, named=options.results, preset=options.preset, smoke=options.smoke)
 
-    def carry_out(options: argparse.Namespace) -> "SweepOutcome":
-        from labeldp.platform.sweep.driver import run_sweep
+    def carry_out(json: bool, **given: Any) -> ExitCode:
+        # `ray job stop` and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
+        signal.signal(signal.SIGTERM, interrupt)
+        results = results_of(sweep, **{key: given[key] for key in ("results", "preset", "smoke")})
 
-        return (runner or run_sweep)(sweep, _sweep_options(sweep, options, results=results))
+        def outcome() -> "SweepOutcome":
+            # Ray, torch and MLflow take seconds, which `--help` and a refusal do without.
+            from labeldp.platform.sweep.driver import run_sweep
 
-    return Verb(
-        name=sweep.name,
-        summary=f"Run sweep {sweep.name!r}.",
-        run=carry_out,
-        explain=lambda error: _explained(error, results=results, arguments=arguments),
-        text=summary,
-        code=_code,
-    ).perform(options)
+            options = replace(
+                plan_options(sweep, given, results=results),
+                resume=Resume(given["resume"]),
+                tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
+                **{key: given[key] for key in ("address", "max_minutes", "moved", "quiet")},
+            )
+            return (runner or run_sweep)(sweep, options)
+
+        return perform(
+            outcome,
+            json=json,
+            text=summary,
+            code=_code,
+            explain=lambda error: _explained(error, results=results, arguments=arguments),
+        )
+
+    command = command_of(sweep)
+    command.callback = carry_out
+    return run_command(command, arguments, program=os.path.relpath(sys.argv[0]))
+
+
+def command_of(sweep: Sweep) -> click.Command:
+    """Return the command line of a sweep, which only reads its arguments."""
+    return click.Command(
+        sweep.name,
+        params=list(_OPTIONS),
+        help=f"Run sweep {sweep.name!r}.",
+        epilog="key=value fixes a setting (trainer.epochs=5); key=[a,b] makes it an axis. "
+        "`labeldp plan FILE` lists trials and costs without starting anything, `labeldp config` "
+        "every setting; docs/glossary.md explains the words.",
+        context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    )
+
+
+def plan_options(sweep: Sweep, given: Mapping[str, Any], *, results: Path) -> SweepOptions:
+    """Return the options of a sweep that PLAN_OPTIONS stand for; the others have their defaults.
+
+    Raises:
+        ValueError: An argument that can't be used.
+    """
+    searched = {"trials": given["trials"], "seed": given["search_seed"]}
+    changes = {name: value for name, value in searched.items() if value is not None}
+    if changes and sweep.search is None and given["search"] is None:
+        raise ValueError(
+            f"--trials and --search-seed are of a search, and sweep {sweep.name!r} has none; "
+            "request one with --search optuna"
+        )
+    search = None
+    if changes or given["search"] is not None:
+        search = replace(sweep.search or OptunaSearch(), **changes)
+    return SweepOptions(
+        results=results,
+        overrides=parse_overrides(list(given["overrides"])),
+        choose_by=ChooseBy(given["choose_by"]) if given["choose_by"] else None,
+        search=search,
+        stop=sweep.stop or AshaStop() if given["stop"] else None,
+        only=given["only"],
+        without=given["without"],
+        **{key: given[key] for key in ("smoke", "preset", "max_epsilon_total", "max_trials")},
+    )
 
 
 def results_of(
-    sweep: "Sweep", *, named: str | None = None, preset: str | None = None, smoke: bool = False
+    sweep: Sweep, *, results: str | None = None, preset: str | None = None, smoke: bool = False
 ) -> Path:
-    """Return where a sweep of this size is run, and where its plan finds what it goes on from.
+    """Return the folder where a sweep of this size runs, and where its plan looks for a start.
 
-    Args:
-        sweep: Which one.
-        named: Folder that somebody asked for.
-        preset: Name of its size.
-        smoke: Whether it is the small one.
+    It is `results/NAME` unless one is named. Inside a Ray job it is in the home folder, since a
+    job's working folder is a copy that Ray deletes when the job ends.
     """
-    if named:
-        return Path(named)
-    folder = default_results(sweep.name)
-    size = (preset, "smoke" if smoke else None)
-    # No folder of a name that the sweep does not know: it is about to say so.
-    known = [part for part in size if part in (*sweep.presets, "smoke")]
-    return folder.with_name("-".join([folder.name, *known]))
-
-
-def _sweep_options(sweep: "Sweep", options: argparse.Namespace, *, results: Path) -> "SweepOptions":
-    from labeldp.platform.sweep.sweep import Resume
-
-    return replace(
-        plan_options(sweep, options, results=results),
-        resume=Resume(options.resume),
-        address=options.address,
-        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
-        max_minutes=options.max_minutes,
-        moved=options.moved,
-        quiet=options.quiet,
-    )
+    if results:
+        return Path(results)
+    here = Path.cwd()
+    root = Path.home() / "labeldp" if "working_dir_files" in here.parts else here
+    # An unknown preset names no folder: it is refused a moment later.
+    known = [preset] if preset in sweep.presets else []
+    return root / "results" / "-".join([sweep.name, *filter(None, known), *["smoke"] * smoke])
 
 
 def _explained(error: BaseException, *, results: Path, arguments: list[str]) -> str:
     if isinstance(error, KeyboardInterrupt):
         again = shlex.join(["python", os.path.relpath(sys.argv[0]), *arguments])
         return (
-            f"interrupted; what has finished is kept in {results}, run the same command again to "
+            f"interrupted; finished trials are kept in {results}, run the same command again to "
             f"finish the rest: {again}"
         )
     if isinstance(error, OSError) and not isinstance(error, ValueError | FileNotFoundError):
@@ -136,66 +188,3 @@ def summary(outcome: "SweepOutcome") -> str:
     if outcome.left:
         lines.insert(1, f"{outcome.left} trials are left; run the same command again to run them")
     return "\n".join(lines)
-
-
-def sweep_file(path: str) -> Path:
-    """Return the file of a sweep, which is there and can be read; nothing is imported for that.
-
-    Raises:
-        ValueError: It is not, or is no Python file.
-    """
-    file = Path(path)
-    try:
-        if file.suffix == ".py":
-            read_bytes(file)
-            return file
-        why = "its name does not end in .py"
-    except FileRefused as error:
-        raise ValueError(f"{error}, one of sweeps/*.py") from error
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-    raise ValueError(f"{path} is no sweep file ({why}); name one of sweeps/*.py")
-
-
-def default_results(name: str) -> Path:
-    """Return where results go if nobody says: `results/NAME`, or the home folder inside a Ray job.
-
-    A job's working folder is a copy that Ray deletes when the job ends.
-    """
-    here = Path.cwd()
-    root = Path.home() / "labeldp" if "working_dir_files" in here.parts else here
-    return root / "results" / name
-
-
-def parser_of(sweep: "Sweep") -> argparse.ArgumentParser:
-    """Return the command line of a sweep."""
-    parser = argparse.ArgumentParser(
-        allow_abbrev=False,
-        description=f"Run sweep {sweep.name!r}.",
-        epilog="key=value fixes a setting (trainer.epochs=5); key=[a,b] makes it an axis. "
-        "`labeldp plan FILE` lists trials and costs without starting anything, `labeldp config` "
-        "every setting; docs/glossary.md explains the words.",
-    )
-    add_plan_arguments(parser)
-    parser.add_argument(
-        "--resume",
-        choices=("auto", "must", "never"),
-        default="auto",
-        help="what to do about trials that are in the results folder (default: auto)",
-    )
-    parser.add_argument(
-        "--moved",
-        action="store_true",
-        help="the results folder was moved to another disk or restored, and no copy is in use",
-    )
-    parser.add_argument("--address", metavar="ADDR", help="Ray cluster (default: a private one)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, last")
-    parser.add_argument(
-        "--quiet", action="store_true", help="say nothing until the end but what goes wrong"
-    )
-    parser.add_argument("--max-minutes", type=float, metavar="M", help="stop after so long")
-    return parser
-
-
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt

@@ -1,21 +1,24 @@
-"""What a sweep would run and cost, of which nothing is started: what `labeldp plan` does."""
+"""`labeldp plan SWEEP.py`: a sweep's trials and cost; nothing is started or released."""
 
 import importlib.util
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
-from labeldp.platform.cli.sweep_command import results_of, sweep_file
+from labeldp.platform.cli.command import ExitCode, Table
+from labeldp.platform.cli.sweep_command import plan_options, results_of
 from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.cost import releases_of
 from labeldp.platform.sweep.data_size import size_of_data
-from labeldp.platform.sweep.overrides import parse_overrides, read_yaml
+from labeldp.platform.sweep.overrides import read_yaml
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
 from labeldp.platform.sweep.planned_minutes import planned_minutes
 from labeldp.platform.sweep.search import Search
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, ensembles_of
+from labeldp.trainers.data.regular_files import FileRefused, read_bytes
 from labeldp.trainers.performance import Device
 
 
@@ -55,7 +58,7 @@ class PlanResult:
     problems: list[str]
     labels: int
     spoiled_labels: int
-    configurations: list[dict[str, object]]
+    configurations: list[dict[str, Any]]
     minutes: float | None = None
     shared_minutes: float | None = None
     minutes_source: str = ""
@@ -69,7 +72,20 @@ def load_sweep(path: str) -> Sweep:
     Raises:
         ValueError: No such file, it can't be run, or it has no `SWEEP`.
     """
-    file = sweep_file(path)
+    file = Path(path)
+    try:
+        read_bytes(file)
+    except FileRefused as error:
+        raise ConfigurationError(f"{error}, one of sweeps/*.py") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(
+            f"{path} is not a sweep file ({why}); name one of sweeps/*.py"
+        ) from error
+    if file.suffix != ".py":
+        raise ConfigurationError(
+            f"{path} is not a sweep file: its name does not end in .py; name one of sweeps/*.py"
+        )
     spec = importlib.util.spec_from_file_location(f"labeldp_sweep_{file.stem}", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -78,34 +94,32 @@ def load_sweep(path: str) -> Sweep:
     except (Exception, SystemExit) as error:
         raise ConfigurationError(f"{path} can't be run: {type(error).__name__}: {error}") from error
     sweep = getattr(module, "SWEEP", None)
-    if not isinstance(sweep, Sweep):
-        if hasattr(module, "STUDY"):
-            raise ConfigurationError(
-                f"{path} is a study of its own and no sweep: it trains no trials that could be "
-                f"planned; `python {path} --smoke` runs it at its small size, --help has the rest"
-            )
-        raise ConfigurationError(f"{path} defines no SWEEP; see sweeps/quickstart.py for one")
-    return sweep
+    if isinstance(sweep, Sweep):
+        return sweep
+    if hasattr(module, "STUDY"):
+        raise ConfigurationError(
+            f"{path} is a study, not a sweep: it has no trials to plan; `python {path} --smoke` "
+            "runs it at its small size, --help shows the rest"
+        )
+    raise ConfigurationError(f"{path} defines no SWEEP; see sweeps/quickstart.py for one")
 
 
-def plan(
-    path: str, *, overrides: Sequence[str] = (), smoke: bool = False, config: str | None = None
-) -> PlanResult:
-    """List a sweep's trials and their cost.
+def plan(*, sweep: str, config: str | None, **given: Any) -> PlanResult:
+    """List a sweep's trials and their cost: `labeldp plan`.
 
     Args:
-        path: The sweep file.
-        overrides: `key=value` arguments.
-        smoke: Plan the small size.
-        config: YAML file of settings that `overrides` come on top of.
+        sweep: The sweep file.
+        config: YAML file of settings, below `key=value`.
+        **given: Values of PLAN_OPTIONS.
 
     Raises:
         ConfigurationError: A key or value that can't be used.
     """
-    changes = {**(read_yaml(Path(config)) if config else {}), **parse_overrides(list(overrides))}
-    sweep = load_sweep(path)
-    results = results_of(sweep, smoke=smoke)
-    return plan_of(sweep, SweepOptions(smoke=smoke, results=results, overrides=changes))
+    loaded = load_sweep(sweep)
+    results = results_of(loaded, **{key: given[key] for key in ("results", "preset", "smoke")})
+    options = plan_options(loaded, given, results=results)
+    below = read_yaml(Path(config)) if config else {}
+    return plan_of(loaded, replace(options, overrides={**below, **options.overrides}))
 
 
 def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
@@ -146,80 +160,53 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Costs:
-    """What one trial costs."""
-
-    trial: PlannedTrial
-    epsilon: float
-    releases: int
-    minutes: float | None
-
-    def row(self) -> dict[str, object]:
-        return {
-            "epsilon": float(f"{self.epsilon:.12g}"),
-            "releases": self.releases,
-            "minutes": self.minutes,
-        }
+#: What a trial costs: epsilon, releases, processor minutes.
+_Cost = dict[str, Any]
 
 
-def _costs(plan: Plan, minutes: Sequence[float | None]) -> list[_Costs]:
+def _costs(plan: Plan, minutes: Sequence[float | None]) -> list[tuple[PlannedTrial, _Cost]]:
     found = []
     for trial, epsilon, each in zip(plan.trials, plan.cost.epsilons, minutes, strict=True):
-        asked = releases_of(trial, num_classes=plan.size.num_classes).values()
-        releases = sum(part.releases for part in asked)
+        requests = releases_of(trial, num_classes=plan.size.num_classes).values()
+        releases = sum(part.releases for part in requests)
         if plan.size.held_out:
             releases += trial.estimates_each
-        found.append(_Costs(trial=trial, epsilon=epsilon, releases=releases, minutes=each))
+        cost = {"epsilon": float(f"{epsilon:.12g}"), "releases": releases, "minutes": each}
+        found.append((trial, cost))
     return found
 
 
-def _configurations(costs: Sequence[_Costs], searches: Sequence[Search]) -> list[dict[str, object]]:
-    """A row for trials that differ in seeds alone, or for a search."""
+def _configurations(
+    costs: Sequence[tuple[PlannedTrial, _Cost]], searches: Sequence[Search]
+) -> list[dict[str, Any]]:
+    """A row for trials that differ in seeds alone, or for a search with its dearest trial."""
     if not searches:
-        rows: dict[str, list[_Costs]] = {}
-        hidden = _repetition_keys([each.trial for each in costs])
-        for each in costs:
-            own = hidden.get(each.trial.variant, frozenset())
-            point = {key: value for key, value in each.trial.point.items() if key not in own}
-            rows.setdefault(repr((each.trial.variant, point, each.row()["epsilon"])), []).append(
-                each
-            )
-        return [
-            {
-                "variant": row[0].trial.variant,
-                **{
-                    key: value
-                    for key, value in row[0].trial.point.items()
-                    if key not in hidden.get(row[0].trial.variant, ())
-                },
-                "trials": len(row),
-                **row[0].row(),
-            }
-            for row in rows.values()
+        rows: dict[str, dict[str, Any]] = {}
+        hidden = _repetition_keys([trial for trial, _ in costs])
+        for trial, cost in costs:
+            own = hidden.get(trial.variant, frozenset())
+            point = {key: value for key, value in trial.point.items() if key not in own}
+            row = {"variant": trial.variant, **point, "trials": 0, **cost}
+            first = rows.setdefault(repr((trial.variant, point, cost["epsilon"])), row)
+            first["trials"] += 1
+        return list(rows.values())
+    found = []
+    for search in searches:
+        own_costs = [
+            cost
+            for trial, cost in costs
+            if trial.variant == search.variant.name and search.point.items() <= trial.point.items()
         ]
-    return [
-        {
-            "variant": search.variant.name,
-            **search.point,
-            **{key: repr(axis) for key, axis in search.axes.items()},
-            "trials": search.size,
-            **_dearest(costs, search.variant.name, search.point),
-        }
-        for search in searches
-    ]
-
-
-def _dearest(
-    costs: Sequence[_Costs], variant: str, point: Mapping[str, object]
-) -> dict[str, object]:
-    """What the dearest trial of a search costs, of those that it is priced as."""
-    own = [
-        each
-        for each in costs
-        if each.trial.variant == variant and point.items() <= each.trial.point.items()
-    ]
-    return max(own, key=lambda each: each.epsilon).row() if own else {}
+        found.append(
+            {
+                "variant": search.variant.name,
+                **search.point,
+                **{key: repr(axis) for key, axis in search.axes.items()},
+                "trials": search.size,
+                **max(own_costs, key=lambda cost: cost["epsilon"], default={}),
+            }
+        )
+    return found
 
 
 def _repetition_keys(trials: Sequence[PlannedTrial]) -> dict[str, frozenset[str]]:
@@ -243,7 +230,7 @@ def _repetition_keys(trials: Sequence[PlannedTrial]) -> dict[str, frozenset[str]
 
 
 def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
-    """What trials and teachers need and this machine has not."""
+    """Needs of trials and teachers that this machine does not meet."""
     problems = []
     cores = os.cpu_count() or 1
     if ensembles_of(trials) and sized.teacher.cpus > cores:
@@ -256,13 +243,64 @@ def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
             f"a trial takes {sized.resources.cpus:g} cores, but this machine has {cores}; name a "
             "cluster with --address"
         )
-    asked = any(trial.config.performance.device is Device.CUDA for trial in trials)
-    if asked and not _has_gpu():
-        problems.append("performance.device is cuda, but this machine has no GPU")
+    if any(trial.config.performance.device is Device.CUDA for trial in trials):
+        import torch  # more than a second, which plans without a GPU do without
+
+        if not torch.cuda.is_available():
+            problems.append("performance.device is cuda, but this machine has no GPU")
     return problems
 
 
-def _has_gpu() -> bool:
-    import torch  # more than a second, which plans without a GPU have no use for
+def code(found: PlanResult) -> ExitCode:
+    """Return the exit code of a plan."""
+    if found.over_budget:
+        return ExitCode.OVER_BUDGET
+    return ExitCode.DONE if found.fits else ExitCode.CANNOT_FIT
 
-    return torch.cuda.is_available()
+
+def words(plan: PlanResult) -> list[Table | str]:
+    """Return a plan for a person."""
+    facts = (
+        ("trials", str(plan.trials)),
+        ("epsilon of a trial", ", ".join(f"{epsilon:.4g}" for epsilon in plan.epsilons)),
+        ("releases", str(plan.releases)),
+        ("epsilon of all together", f"{plan.epsilon_total:.4g} at delta {plan.delta:g}"),
+        ("processor minutes", _minutes(plan)),
+        ("GPU hours", f"{plan.gpu_hours:g}"),
+        ("fits", "yes" if plan.fits else "NO"),
+    )
+    rows = plan.configurations
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    if all(row.get("trainer.epsilon", row.get("epsilon")) == row.get("epsilon") for row in rows):
+        keys = [key for key in keys if key != "trainer.epsilon"]  # the same number twice
+    last = [key for key in ("trials", "epsilon", "releases", "minutes") if key in keys]
+    keys = [*(key for key in keys if key not in last), *last]
+    cells = [
+        (str(number), *(_cell(row.get(key), key) for key in keys))
+        for number, row in enumerate(rows, start=1)
+    ]
+    return [
+        Table(title="trials", columns=("#", *keys), rows=cells),
+        Table(
+            columns=("sweep", ""),
+            rows=facts,
+            styles={} if plan.fits else {len(facts) - 1: "bold red"},
+        ),
+        *([plan.minutes_source] if plan.minutes_source else []),
+        *plan.notes,
+        *(f"problem: {problem}" for problem in plan.problems),
+    ]
+
+
+def _minutes(plan: PlanResult) -> str:
+    if plan.minutes is None or plan.shared_minutes is None:
+        return "-"
+    return f"{plan.minutes:.1f}, of which {plan.shared_minutes:.1f} for what trials share"
+
+
+def _cell(value: object, key: str) -> str:
+    if value is None:
+        return "-"
+    if key == "minutes" and isinstance(value, float):
+        return f"{value:.1f}" if value >= 0.05 else "< 0.1"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""MLflow's server on a results folder until it is ended: `labeldp ui`."""
+"""`labeldp ui RESULTS`: MLflow's pages on a results folder, on a free port, until Ctrl-C."""
 
 import os
 import signal
@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from mlflow.tracking import MlflowClient
 
+from labeldp.platform.cli.command import interrupt
 from labeldp.platform.records.tracking import TRACKING_ERRORS
 from labeldp.platform.records.tracking_address import (
     TrackingUnusable,
@@ -32,18 +32,13 @@ _PATIENCE_SECONDS = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """What was shown.
-
-    Attributes:
-        address: Of the server, which has ended.
-        experiments: How many there were on its pages.
-    """
+    """The address of the server, which has ended, and the number of experiments on its pages."""
 
     address: str
     experiments: int
 
 
-def serve(results: str, *, port: int | None = None) -> Shown:
+def serve(*, results: str, port: int | None = None) -> Shown:
     """Show a results folder until Ctrl-C or SIGTERM.
 
     Args:
@@ -53,7 +48,7 @@ def serve(results: str, *, port: int | None = None) -> Shown:
     Raises:
         TrackingUnusable: A folder without a store, a port in use, a server that does not start.
     """
-    port = _checked(port) if port is not None else _free()
+    port = _free_port() if port is None else _checked(port)
     uri = _store_in(Path(results))
     lines = _pages(uri, f"http://{_HOST}:{port}")
     with tempfile.TemporaryDirectory(prefix="labeldp-ui-") as scratch:
@@ -79,7 +74,7 @@ def _store_in(folder: Path) -> str:
 
 
 def _pages(uri: str, address: str) -> list[str]:
-    """What to click: three lines for each experiment."""
+    """Links to click: three lines for each experiment."""
     client = MlflowClient(tracking_uri=uri)
     try:
         experiments = client.search_experiments(order_by=["experiment_id ASC"])
@@ -95,11 +90,8 @@ def _pages(uri: str, address: str) -> list[str]:
             order_by=["metrics.epsilon ASC"],
             max_results=10,
         )
-        pages = links(
-            address,
-            experiment=experiment.experiment_id,
-            runs=[run.info.run_id for run in found],
-        )
+        runs = [run.info.run_id for run in found]
+        pages = links(address, experiment=experiment.experiment_id, runs=runs)
         lines += [
             f"{experiment.name}: {pages['table']}",
             f"  charts: {pages['chart']}",
@@ -112,14 +104,12 @@ def _pages(uri: str, address: str) -> list[str]:
     return lines
 
 
-def _free() -> int:
+def _free_port() -> int:
     """Port 5000, or one that the system picks."""
-    for port in (_PORT, 0):
-        try:
-            return _checked(port)
-        except TrackingUnusable:
-            continue
-    raise TrackingUnusable(f"no port of {_HOST} is free")
+    try:
+        return _checked(_PORT)
+    except TrackingUnusable:
+        return _checked(0)
 
 
 def _checked(port: int) -> int:
@@ -148,7 +138,7 @@ def _server(uri: str, *, port: int, folder: Path) -> Iterator[subprocess.Popen[b
     with open(log, "wb") as output:
         server = subprocess.Popen(
             _command(uri, port),
-            # Ctrl-C is for us alone to hear: we end the server when we have told so.
+            # Ctrl-C reaches this process alone, which then ends the server.
             start_new_session=True,
             cwd=folder,
             env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
@@ -159,7 +149,12 @@ def _server(uri: str, *, port: int, folder: Path) -> Iterator[subprocess.Popen[b
         _wait_for_an_answer(server, port, log)
         yield server
     finally:
-        _end(server)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(server.pid, number)
+                server.wait(timeout=10)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                continue
 
 
 def _wait_for_an_answer(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
@@ -168,9 +163,9 @@ def _wait_for_an_answer(server: subprocess.Popen[bytes], port: int, log: Path) -
         try:
             with urllib.request.urlopen(f"http://{_HOST}:{port}/health", timeout=5):
                 return
-        except (urllib.error.URLError, OSError):
+        except OSError:
             time.sleep(0.3)
-    last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it says nothing"]
+    last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["its log is empty"]
     raise TrackingUnusable(
         f"MLflow's server does not answer on port {port} ({last[0]:.300}); try another --port, or "
         "`labeldp doctor`"
@@ -178,26 +173,10 @@ def _wait_for_an_answer(server: subprocess.Popen[bytes], port: int, log: Path) -
 
 
 def _wait_for_the_end(server: subprocess.Popen[bytes]) -> None:
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         server.wait()
     except KeyboardInterrupt:
         print("ended", file=sys.stderr)
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
-
-
-def _end(server: subprocess.Popen[bytes]) -> None:
-    """End the server and the processes that it started."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(server.pid, number)
-            server.wait(timeout=10)
-        except ProcessLookupError:
-            return
-        except subprocess.TimeoutExpired:
-            continue

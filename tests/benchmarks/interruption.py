@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from labeldp.platform.cli.exit_codes import ExitCode
+from labeldp.platform.cli.command import ExitCode
 
 
 def ended(main: Callable[[], int | None]) -> NoReturn:

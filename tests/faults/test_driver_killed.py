@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.cli.exit_codes import ExitCode
+from labeldp.platform.cli.command import ExitCode
 from tests.faults.processes import wait_until
 from tests.faults.small_sweep import EPOCHS, RELEASES, SWEEP, TRIALS
 from tests.faults.sweep_runs import Driver, Ending, check_tracking, records, run_here
@@ -79,7 +79,7 @@ def test_a_driver_that_is_asked_to_end_ends_cleanly(tmp_path: Path) -> None:
             what="all that it started ends",
             seconds=30,
         )
-        assert "interrupted; what has finished is kept" in driver.log
+        assert "interrupted; finished trials are kept" in driver.log
         assert "Traceback" not in driver.log
     assert 1 <= len(records(tmp_path / "results")) < 3 * TRIALS
     identity = json.loads((tmp_path / "results" / "sweep.json").read_text())

@@ -20,11 +20,12 @@ from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.cli.sweep_plan import plan
+from labeldp.platform.cli.sweep_plan import load_sweep, plan_of
 from labeldp.platform.records.kept_models import kept_model
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
-from labeldp.platform.sweep.overrides import read_yaml
+from labeldp.platform.sweep.overrides import parse_overrides, read_yaml
+from labeldp.platform.sweep.sweep import SweepOptions
 
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
 
@@ -171,7 +172,7 @@ def runs(outcome: Start) -> tuple[Run, dict[str, Run], MlflowClient]:
 def test_an_interrupted_sweep_keeps_what_has_finished(interrupted: Start) -> None:
     assert interrupted.code == 130
     assert "Traceback" not in interrupted.err
-    assert "interrupted; what has finished is kept" in interrupted.err
+    assert "interrupted; finished trials are kept" in interrupted.err
     assert interrupted.out == ""
     assert 1 <= len(interrupted.records) < 6
 
@@ -216,7 +217,8 @@ def test_one_release_for_all_learning_rates(completed: Start) -> None:
 
 
 def test_the_plan_said_so_before(completed: Start) -> None:
-    planned = plan(str(QUICKSTART), overrides=SIX)
+    options = SweepOptions(results=Path("nowhere"), overrides=parse_overrides(SIX))
+    planned = plan_of(load_sweep(str(QUICKSTART)), options)
     assert (planned.trials, planned.releases, planned.epsilon_total) == (6, 1, 4.0)
     assert planned.fits, planned.problems
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.cli.data_verbs import list_sets
-from labeldp.platform.cli.doctor_verb import _extensions
+from labeldp.platform.cli.data_sets import entries
+from labeldp.platform.cli.doctor import _extensions
 from labeldp.platform.sweep.configuration import (
     METHODS,
     ConfigurationError,
@@ -96,8 +96,8 @@ def test_a_data_set_of_another_package(installed: Path) -> None:
     text = " ".join(f"{i % 7} {i % 5}" for i in range(40))
     (installed / "corners" / "corners.txt").write_text(text)
     assert load("corners", root=installed).public.train_features.shape == (20, 2)
-    entries = {entry.name: entry for entry in list_sets(installed)}
-    assert entries["corners"].present and entries["digits"].present
+    found = {entry.name: entry for entry in entries(installed)}
+    assert found["corners"].present and found["digits"].present
     with pytest.raises(ValueError, match="did you mean corners"):
         find("corner")
 
@@ -118,11 +118,11 @@ def test_what_is_broken_is_named_and_breaks_nothing_else(
         DATASETS["nothing"]
     with pytest.raises(ExtensionError, match="that is the record of 'corners'"):
         DATASETS["edges"]
-    entries = {entry.name: entry for entry in list_sets(installed)}
-    assert not entries["sunken"].present and "mend or uninstall" in entries["sunken"].description
+    found = {entry.name: entry for entry in entries(installed)}
+    assert not found["sunken"].present and "mend or uninstall" in found["sunken"].description
     checks = {check.name: check for check in _extensions()}
     assert checks["method louder"].ok and checks["data set corners"].ok
-    assert checks["method nowhere"].fix == "mend or uninstall other_package"
+    assert checks["method nowhere"].fix == "repair or uninstall other_package"
     assert {each for facts in all_keys() for each in facts.methods} >= {"louder", "convex"}
     assert main(["data", "check", "sunken"]) == 2
     assert "comes from package other_package" in capsys.readouterr().err
@@ -172,7 +172,7 @@ def test_the_pages_own_package(tmp_path: Path) -> None:
     main = "from labeldp.platform.cli.command_line import main; raise SystemExit(main())"
     labeldp = ("-c", main)
     assert re.search(
-        r"trainer\.epsilon .*1\.0 +Privacy loss", run(*labeldp, "config", "nearest_mean")
+        r"trainer\.epsilon = 1\.0\n.*\n +Privacy loss", run(*labeldp, "config", "nearest_mean")
     )
     quickstart = str(ROOT / "sweeps" / "quickstart.py")
     planned = run(*labeldp, "plan", quickstart, "method=nearest_mean")

@@ -24,7 +24,7 @@ def test_trials_sweeps_and_files_are_sweeps() -> None:
     assert sweep_of(QUICKSTART).name == sweep_of(str(QUICKSTART)).name == "quickstart"
     with pytest.raises(ValueError, match="int can't be run"):
         sweep_of(3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="is no sweep file"):
+    with pytest.raises(ValueError, match="is not a sweep file"):
         sweep_of("nothing.py")
 
 

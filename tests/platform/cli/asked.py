@@ -1,4 +1,4 @@
-"""What a verb of the command line says, for tests."""
+"""Runs commands for tests, and returns what they print."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ OVER_BUDGET = BudgetExceeded(
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
-    """Run a verb and return the JSON object that it printed, and nothing else."""
+    """Run a command and return the JSON object that it printed, and nothing else."""
     assert main([*arguments, "--json"]) == code
     captured = capsys.readouterr()
     assert captured.err == ""
@@ -22,13 +22,15 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
     return found
 
 
+def words(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    """Run a command and return the text that it printed for a person."""
+    assert main(list(arguments)) == code
+    return capsys.readouterr().out
+
+
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Run a verb that must end with code 2 and one line on standard error."""
-    try:
-        code = main([*arguments, "--json"])
-    except SystemExit as end:  # how argparse refuses
-        assert isinstance(end.code, int)
-        code = end.code
+    """Run a command that must end with code 2 and one line on standard error."""
+    code = main([*arguments, "--json"])
     captured = capsys.readouterr()
     assert code == 2 and captured.out == ""
     assert "Traceback" not in captured.err

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from labeldp.platform.cli import sweep_command
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
+from labeldp.platform.sweep.space import Choice, LogUniform, Uniform
 from labeldp.platform.sweep.sweep import CannotFit, Preset, Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
-from labeldp.platform.vault.home_proxy import VaultLost
-from labeldp.platform.vault.teacher_pool import EnsembleIncomplete
-from labeldp.trainers.data.files import DatasetMissing
-from tests.platform.cli.asked import OVER_BUDGET
 from tests.platform.sweep.examples import a_sweep
 
 
@@ -88,14 +87,8 @@ AGAIN = "; free the disk or make the folder writable, and run the same command a
     ("error", "code", "said"),
     [
         (ValueError("no such key"), 2, "error: no such key\n"),
-        (FileNotFoundError("none.npz"), 2, "error: none.npz\n"),
-        (DatasetMissing("mnist is not here"), 2, "error: mnist is not here\n"),
         (OSError("the disk is full"), 2, f"error: the disk is full{AGAIN}\n"),
-        (MemoryError("16 GiB"), 2, "error: this machine has too little memory for that (16 GiB)\n"),
         (CannotFit("a trial needs 64 CPU"), 3, "error: a trial needs 64 CPU\n"),
-        (OVER_BUDGET, 4, f"error: {OVER_BUDGET}\n"),
-        (EnsembleIncomplete("teacher 3"), 1, "error: teacher 3\n"),
-        (VaultLost("its node died"), 1, "error: its node died\n"),
     ],
 )
 def test_errors(capsys: pytest.CaptureFixture[str], error: Exception, code: int, said: str) -> None:
@@ -111,14 +104,9 @@ def test_an_interruption_says_how_to_go_on(
     runner = Runner(KeyboardInterrupt())
     assert sweep_command.run(a_sweep(), ["--results", "here", "a=[1, 2]"], runner=runner) == 130
     assert capsys.readouterr().err == (
-        "interrupted; what has finished is kept in here, run the same command again to finish the "
+        "interrupted; finished trials are kept in here, run the same command again to finish the "
         "rest: python sweeps/small.py --results here 'a=[1, 2]'\n"
     )
-
-
-def test_defects_are_not_put_into_words() -> None:
-    with pytest.raises(ZeroDivisionError):
-        sweep_command.run(a_sweep(), [], runner=Runner(ZeroDivisionError()))
 
 
 @pytest.mark.parametrize(
@@ -148,3 +136,48 @@ def test_settings_and_options_may_stand_in_any_order() -> None:
         9,
         {"trainer.epochs": 3, "seed": 1},
     )
+
+
+def asked(*arguments: str, sweep: Sweep | None = None) -> SweepOptions:
+    sweep = sweep or a_sweep()
+    given = sweep_command.command_of(sweep).make_context("small", list(arguments)).params
+    return sweep_command.plan_options(sweep, given, results=Path("r"))
+
+
+def test_nothing_asked_is_the_sweep_as_it_is() -> None:
+    assert asked() == SweepOptions(results=Path("r"), overrides={})
+
+
+def test_lines_limits_and_axes() -> None:
+    found = asked(
+        *("--only", "ALIBI", "--only", "AGIBI", "--without", "AGIBI", "--choose-by", "test"),
+        *("a=loguniform(0.1, 1)", "--smoke", "b=uniform(0,1)", "c=choice(x, 2)", "d=[1,2]"),
+    )
+    assert (found.only, found.without) == (("ALIBI", "AGIBI"), ("AGIBI",))
+    assert found.smoke and found.choose_by is ChooseBy.TEST
+    drawn = {"a": LogUniform(0.1, 1), "b": Uniform(0, 1), "c": Choice("x", 2)}
+    assert found.overrides == {**drawn, "d": [1, 2]}
+
+
+def test_a_preset_is_passed_on() -> None:
+    assert asked("--preset", "home").preset == "home"
+    assert asked().preset is None
+
+
+def test_a_search_is_asked_for_or_changed() -> None:
+    assert asked("--search", "optuna").search == OptunaSearch()
+    found = asked("--search", "optuna", "--trials", "5", "--search-seed", "2")
+    assert found.search == OptunaSearch(trials=5, seed=2)
+    own = replace(a_sweep(), search=OptunaSearch(trials=9, seed=4), stop=AshaStop(keep_one_in=2))
+    assert asked(sweep=own).search is None
+    assert asked("--trials", "5", sweep=own).search == OptunaSearch(trials=5, seed=4)
+    assert asked("--stop", "asha", sweep=own).stop == AshaStop(keep_one_in=2)
+    assert asked("--stop", "asha").stop == AshaStop()
+    with pytest.raises(ValueError, match="request one with --search optuna"):
+        asked("--trials", "5")
+
+
+@pytest.mark.parametrize("text", ["loguniform(0,1)", "uniform(1)", "choice()", "uniform(a,b)"])
+def test_what_is_no_axis_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no axis"):
+        asked(f"a={text}")

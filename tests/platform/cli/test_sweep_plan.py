@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from labeldp.platform.cli.command import ExitCode, shown
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.cli.exit_codes import ExitCode
+from labeldp.platform.cli.sweep_plan import PlanResult
+from labeldp.platform.cli.sweep_plan import words as plan_words
 from labeldp.platform.records.results import ResultsFolder
 from tests.platform.cli.asked import answer, refusal
 
@@ -92,16 +94,14 @@ def test_a_broken_sweep_file_is_named(capsys: pytest.CaptureFixture[str], tmp_pa
 
 def test_of_a_study_it_is_said_how_to_run_it(capsys: pytest.CaptureFixture[str]) -> None:
     study = str(SWEEPS / "vote_leakage.py")
-    assert f"no sweep: it trains no trials that could be planned; `python {study} --smoke`" in (
-        refusal(capsys, "plan", study)
-    )
+    line = refusal(capsys, "plan", study)
+    assert f"a study, not a sweep: it has no trials to plan; `python {study} --smoke`" in line
 
 
 def test_settings_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("trainer.noise=laplace", "--smoke", "trainer.epsilon=[1,2]")
     found = answer(capsys, "plan", QUICKSTART, *asked)
     assert found["epsilons"] == [1.0, 2.0]
-    assert "unrecognized arguments: --smok" in refusal(capsys, "plan", QUICKSTART, "--smok", "a=1")
 
 
 def test_a_budget_that_all_but_the_baseline_fits(capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,3 +209,32 @@ def test_a_row_has_its_repetitions_epsilon_releases_and_minutes(
     assert all(row["minutes"] > 0 for row in found["configurations"])
     assert found["trials"] == 9 and found["minutes"] > found["shared_minutes"]
     assert "trainer.epsilon does not apply to 'no privacy'" in found["notes"][-1]
+
+
+def test_people_get_tables() -> None:
+    plan = PlanResult(
+        trials=2,
+        epsilons=[0.49999999, 8.0],
+        releases=2,
+        epsilon_total=8.5,
+        delta=1e-5,
+        gpu_hours=0.0,
+        fits=False,
+        problems=["a trial takes 64 cores"],
+        labels=1438,
+        spoiled_labels=14,
+        configurations=[
+            {"variant": "ALIBI", "trainer.epsilon": 0.5, "trials": 1, "epsilon": 0.5, "minutes": 2},
+            {"variant": "none", "trials": 1, "epsilon": math.inf, "minutes": None},
+        ],
+    )
+    lines = shown(plan_words(plan)).splitlines()
+    assert lines[:4] == [
+        "trials",
+        "#  variant  trials  epsilon  minutes",
+        "1  ALIBI    1       0.5      2",
+        "2  none     1       inf      -",
+    ]
+    assert "epsilon of a trial       0.5, 8" in lines
+    assert "fits                     NO" in lines
+    assert lines[-1] == "problem: a trial takes 64 cores"

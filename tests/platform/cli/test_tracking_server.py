@@ -13,6 +13,7 @@ import pytest
 from labeldp.platform.cli import tracking_server
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
+from tests.platform.cli.asked import refusal
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store
 
@@ -74,7 +75,7 @@ def test_it_serves_until_it_is_ended_and_leaves_nothing(
 
     threading.Thread(target=end, daemon=True).start()
     try:
-        shown = tracking_server.serve(str(results))
+        shown = tracking_server.serve(results=str(results))
     finally:
         signal.signal(signal.SIGINT, before)
     said = capsys.readouterr().err
@@ -95,7 +96,7 @@ def test_a_server_that_does_not_start_says_why(
         tracking_server, "_command", lambda uri, port: [sys.executable, "-c", "exit('no disk')"]
     )
     with pytest.raises(TrackingUnusable, match=r"does not answer on port .*no disk"):
-        tracking_server.serve(str(results))
+        tracking_server.serve(results=str(results))
 
 
 def test_a_port_in_use_is_refused_if_it_was_asked_for(results: Path) -> None:
@@ -104,6 +105,13 @@ def test_a_port_in_use_is_refused_if_it_was_asked_for(results: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(TrackingUnusable, match=f"port {port} can't be used"):
-            tracking_server.serve(str(results), port=port)
+            tracking_server.serve(results=str(results), port=port)
     with pytest.raises(TrackingUnusable, match="--port is 70000"):
-        tracking_server.serve(str(results), port=70000)
+        tracking_server.serve(results=str(results), port=70000)
+
+
+def test_a_folder_without_a_store_is_refused_before_a_server_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refusal(capsys, "ui", str(tmp_path))
+    assert "has no tracking store" in line and "starting" not in line

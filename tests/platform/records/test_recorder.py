@@ -11,7 +11,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.cli.tracked_report import _record
+from labeldp.platform.cli.reports import record_of
 from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.recorder import Recorder, run_names
@@ -120,7 +120,7 @@ def test_records_and_tracking_say_what_made_the_features(
     client = MlflowClient(tracking_uri=recorder.tracker.uri)
     run = client.get_run(recorder.tracker.run_id(first))
     assert run.data.tags["features.league"] == "public-encoder"
-    assert _record(run).features_from == MADE
+    assert record_of(run).features_from == MADE
     # What an earlier start found is told as that record has it.
     assert recorder.replay({second: a_record(second)})
     run = client.get_run(recorder.tracker.run_id(second))

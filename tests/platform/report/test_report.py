@@ -13,7 +13,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.platform.cli.tracked_report import report
+from labeldp.platform.cli.reports import report_experiment
 from labeldp.platform.records.results import TrialRecord, VoteConsensus, consensus_path
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
@@ -187,7 +187,7 @@ def tracked(tmp_path: Path) -> str:
 
 def test_the_store_gives_the_same_report(tracked: str, tmp_path: Path) -> None:
     direct = write_report(some_records(), folder=tmp_path, title="small", ledger=LEDGER)
-    found = report("small", tracking_uri=tracked, out=str(tmp_path / "out" / "deep"))
+    found = report_experiment("small", tracking_uri=tracked, out=str(tmp_path / "out" / "deep"))
     assert found.rows == direct.rows
     rebuilt = rows_of(Path(found.html).with_name("pareto.csv"))
     assert [float(row["epsilon"]) for row in rebuilt] == [1, 2, 4, math.inf]
@@ -205,7 +205,7 @@ def test_the_latest_sweep_is_reported(tracked: str, tmp_path: Path) -> None:
     run_id = tracker.open_child("f", name="trial", tags={"variant": "newer", "point": "{}"})
     tracker.close_child(a_record("f"), run_id=run_id, texts={})
     MlflowClient(tracking_uri=tracked).set_terminated(tracker.parent_run_id)
-    assert report("small", tracking_uri=tracked, out=str(tmp_path / "out")).rows == 1
+    assert report_experiment("small", tracking_uri=tracked, out=str(tmp_path / "out")).rows == 1
 
 
 def test_what_cannot_be_reported(
@@ -215,17 +215,17 @@ def test_what_cannot_be_reported(
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     out = str(tmp_path / "out")
     with pytest.raises(TrackingUnusable, match="has no experiment 'smal'; it has small"):
-        report("smal", tracking_uri=tracked, out=out)
+        report_experiment("smal", tracking_uri=tracked, out=out)
     with pytest.raises(TrackingUnusable, match=r"no results/small/mlflow\.db here"):
-        report("small", tracking_uri=None, out=out)
+        report_experiment("small", tracking_uri=None, out=out)
     with pytest.raises(TrackingUnusable, match=r"there is no file .*nowhere"):
-        report("small", tracking_uri=default_uri(tmp_path / "nowhere"), out=out)
+        report_experiment("small", tracking_uri=default_uri(tmp_path / "nowhere"), out=out)
     newer = of_newer_schema(tmp_path / "newer")
     with pytest.raises(TrackingUnusable, match="can't be read"):
-        report("small", tracking_uri=default_uri(newer.parent), out=out)
+        report_experiment("small", tracking_uri=default_uri(newer.parent), out=out)
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"can't be written .*--out DIR"):
-        report("small", tracking_uri=tracked, out=str(tmp_path / "file" / "out"))
+        report_experiment("small", tracking_uri=tracked, out=str(tmp_path / "file" / "out"))
     assert not (tmp_path / "nowhere").exists() and not Path(out).exists()
 
 

@@ -12,7 +12,7 @@ from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, gaussian_eps
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.cli.folder_report import totals_of
+from labeldp.platform.cli.reports import totals_of
 from labeldp.platform.records.results import ResultsFolder, SweepIdentity
 from labeldp.platform.report.ledger import OF_ALL, OF_PRIVATE, read_folder, sweep_totals
 from labeldp.platform.report.ledger_words import ledger_report

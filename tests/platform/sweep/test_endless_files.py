@@ -222,4 +222,4 @@ def test_plan_looks_for_the_file_before_it_imports_anything_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "nosuch.py is no sweep file (No such file or directory); name one of" in done.stderr
+    assert "'nosuch.py' does not exist" in done.stderr

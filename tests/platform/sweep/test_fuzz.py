@@ -81,8 +81,6 @@ class Sandbox:
             self.watching = True
             try:
                 code = call()
-            except SystemExit as error:  # argparse's way to refuse
-                code = int(error.code or 0)
             finally:
                 self.watching = False
         return code, said.getvalue()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from labeldp import load
-from labeldp.platform.cli.folder_report import totals_of
+from labeldp.platform.cli.reports import totals_of
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, TrialRecord
 from labeldp.platform.report.ledger import read_folder
 from labeldp.platform.sweep.accuracy_figures import ChooseBy

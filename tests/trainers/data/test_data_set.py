@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp.platform.cli.data_verbs import list_sets
+from labeldp.platform.cli.data_sets import entries
 from labeldp.trainers.data.catalog import DATASETS, fetch
 from labeldp.trainers.data.data_set import DataSet, Layout
 from labeldp.trainers.data.files import PublishedFile, Splits, held_out, read_lines
@@ -61,7 +61,7 @@ def test_one_record_is_all_that_a_data_set_needs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(DATASETS, "coins", COINS)
-    (entry,) = (entry for entry in list_sets(tmp_path) if entry.name == "coins")
+    (entry,) = (entry for entry in entries(tmp_path) if entry.name == "coins")
     assert not entry.present and entry.command == "labeldp data fetch coins"
     assert fetch("coins", tmp_path) == tmp_path / "coins"
     assert COINS.check(tmp_path) == []

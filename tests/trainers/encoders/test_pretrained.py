@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.cli.command import ExitCode
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.cli.exit_codes import ExitCode
 from labeldp.platform.report.card import run_card
 from labeldp.platform.report.page import page
 from labeldp.platform.sweep.configuration import DataSettings

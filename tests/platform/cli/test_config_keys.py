@@ -1,9 +1,8 @@
-"""config_verb: keys as JSON and as a table."""
+"""config_keys: keys as JSON and as text."""
 
 import pytest
 
-from labeldp.platform.cli.command_line import main
-from tests.platform.cli.asked import answer, refusal
+from tests.platform.cli.asked import answer, refusal, words
 
 
 def test_a_methods_keys_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,20 +20,17 @@ def test_a_methods_keys_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("width", [60, 200])
-def test_a_table_holds_each_key_at_any_width(
+def test_keys_fit_any_width(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    assert main(["config", "--match", "sigma1"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= width
-    text = " ".join(lines)
+    text = words(capsys, "config", "--match", "sigma1")
+    assert max(map(len, text.splitlines())) <= width
     assert "trainer.sigma1" in text and "calibrated" in text and "[0, 1)" not in text
-    main(["config", "alibi"])
-    shown = capsys.readouterr().out
-    assert "trainer.momentum" in shown and "[0, 1)" in shown
+    text = words(capsys, "config", "alibi")
+    assert "trainer.momentum" in text and "[0, 1)" in text
 
 
-def test_what_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_methods_and_keys_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean alibi" in refusal(capsys, "config", "aliby")
     assert "no key and no meaning" in refusal(capsys, "config", "--match", "zzzz")

@@ -1,4 +1,4 @@
-"""`labeldp predict`: raw rows of every kind of file, and what is refused with a kind word."""
+"""models: `labeldp predict` on raw rows of every kind of file, and `labeldp publish`."""
 
 import shutil
 from dataclasses import replace
@@ -7,13 +7,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from pyarrow import parquet
 
-from labeldp.platform.cli.command_line import main
+from labeldp.platform.cli.models import read_rows
 from labeldp.platform.records.kept_models import write_model
 from labeldp.platform.records.results import ResultsFolder
+from labeldp.trainers.data.columns import Numbers
+from labeldp.trainers.data.labelled_data import load_own
+from labeldp.trainers.data.own_files import HoldOut, OwnSource
+from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.models.trained_model import TrainedModel
-from tests.platform.cli.asked import answer, refusal
+from tests.platform.cli.asked import answer, refusal, words
+from tests.platform.report.folders import a_folder
 from tests.platform.sweep.examples import a_record
 from tests.trainers.trained_examples import Example, examples, small_model
 
@@ -122,10 +128,8 @@ def test_a_method_is_called_what_the_report_calls_it(
     write_model(results.models, trial, model.files())
 
     def method(place: Path) -> str:
-        assert main(["predict", str(place), "rows.csv", "-o", "found.csv"]) == 0
-        return next(
-            line for line in capsys.readouterr().out.splitlines() if line.startswith("method: ")
-        )
+        lines = words(capsys, "predict", str(place), "rows.csv", "-o", "found.csv").splitlines()
+        return next(line for line in lines if line.startswith("method: "))
 
     assert method(results.path) == "method: prior_labels", "nothing says more"
     results.keep(a_record(trial, variant="moment labels"))
@@ -169,7 +173,7 @@ def test_bad_input_is_refused_by_name(
         ("empty.csv", "can't be read as CSV"),
         ("a_folder.csv", "a folder"),
         ("nowhere.csv", "nowhere.csv can't be read: No such file"),
-        ("rows.txt", "no .parquet, .csv, .npy or .npz"),
+        ("rows.txt", "not a .parquet, .csv, .npy or .npz"),
     ):
         said = refusal(capsys, "predict", str(folder), name, "-o", "found.csv")
         assert message in said, (name, said)
@@ -198,3 +202,69 @@ def test_a_damaged_or_later_model_is_refused(
         path.write_bytes(path.read_bytes().replace(before.encode(), after.encode()))
         assert message in refusal(capsys, "predict", "changed", "rows.csv", "-o", "found.csv")
         shutil.rmtree("changed")
+
+
+MATRIX = np.array([[1.0, 2.5], [3.0, -4.0]])
+PREPROCESSING = Preprocessing(steps=(Numbers.fit(MATRIX),))
+
+
+@pytest.mark.parametrize("header", ["", "width,height\n"])
+def test_a_matrix_with_and_without_a_header(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{header}1.0,2.5\n3,-4\n")
+    features = PREPROCESSING(read_rows(str(path), PREPROCESSING))
+    assert (features == PREPROCESSING(MATRIX)).all()
+
+
+def test_a_number_that_is_missing_becomes_the_median(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("1.0,2.5\n3,\n")
+    features = PREPROCESSING(read_rows(str(path), PREPROCESSING))
+    assert (features == PREPROCESSING([[1.0, 2.5], [3.0, (2.5 - 4.0) / 2]])).all()
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_a_training_file_read_again_gives_its_features(tmp_path: Path, mark: str) -> None:
+    lines = ["id,size,member,city,when,label"]
+    lines += [
+        f"p{i},{i * i if i != 9 else ''},{i % 3 == 0},{' c' * (i % 4)},2026-01-{11 + i},{i % 2}"
+        for i in range(20)
+    ]
+    path = tmp_path / "mine.csv"
+    path.write_text("\n".join(lines).replace(",", mark).replace("True", "true"))
+    source = OwnSource(path=path, hold_out=HoldOut.NONE, classes=2)
+    public = load_own(source).public
+    again = public.preprocessing(read_rows(str(path), public.preprocessing))
+    assert torch.equal(again, public.train_features)
+    # A number with an indicator, two truth values, four texts of which one is missing, a date.
+    assert again.shape == (20, 2 + 2 + 4 + 1)
+    assert again[:, 2:8].sum() == 20 * 2  # every category is known
+    assert again[:, 1].nonzero().tolist() == [[9]]
+
+
+def test_keys_of_a_published_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    a_folder(tmp_path / "results", epsilon=2.0)
+    asked = ("publish", str(tmp_path / "results"), "--trial", "best", "--to", "out")
+    found = answer(capsys, *asked)
+    assert {"folder", "files", "epsilon", "delta", "left_out"} <= set(found)
+    assert (found["epsilon"], found["delta"]) == (2.0, 0.0)
+    assert sorted(found["files"]) == ["config.json", "ledger.json", "run_card.md"]
+    assert Path(found["folder"], "run_card.md").exists()
+    assert "is not empty" in refusal(capsys, *asked)
+
+
+def test_a_published_folder_in_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    a_folder(tmp_path / "results", epsilon=2.0, readers=3)
+    results = str(tmp_path / "results")
+    said = words(capsys, "publish", results, "--trial=best", "--at-epsilon", "2", "--to", "out")
+    for phrase in ("can be published: config.json", "epsilon 2 at delta 0", "among 3 trials"):
+        assert phrase in said
+    assert "left out: " in said and "figure epsilon_m_low" in said
+
+
+def test_a_second_word(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    a_folder(tmp_path / "results", epsilon=2.0, changes={"noise.seed": 5})
+    asked = ("publish", str(tmp_path / "results"), "--trial", "00", "--to", "out")
+    assert "--accept seeded" in refusal(capsys, *asked)
+    assert answer(capsys, *asked, "--accept", "seeded")["epsilon"] == 2.0
+    assert "not one of" in refusal(capsys, *asked, "--accept", "everything")

@@ -1,17 +1,19 @@
-"""folder_report: a results folder in any state has a report, and a running one is left alone."""
+"""reports: of folders in any state, of experiments, for the public; and the ledger of folders."""
 
 from pathlib import Path
 
 import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.platform.cli.command_line import main
+from labeldp.platform.cli.command import shown
+from labeldp.platform.cli.reports import ReportFiles, is_results, report_words
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
-from tests.platform.cli.asked import answer, refusal
+from tests.platform.cli.asked import answer, refusal, words
 from tests.platform.report.folders import a_folder, keep
 from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.stores import new_store
 
 
 def test_a_folder_is_reported_where_it_lies(
@@ -77,7 +79,64 @@ def test_what_holds_no_results_is_named(
     assert "can't be written" in line and "--out DIR" in line
 
 
-def test_a_person_is_told_where_it_lies(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_experiment_that_is_not_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    uri = new_store(tmp_path)
+    line = refusal(capsys, "report", "quickstart", "--tracking-uri", uri)
+    assert "has no experiment 'quickstart'" in line
+
+
+def test_the_public_edition_has_a_folder_of_its_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    a_folder(tmp_path / "results", epsilon=2.0)
+    asked = ("report", str(tmp_path / "results"), "--edition", "public")
+    assert "--edition public --out DIR" in refusal(capsys, *asked)
+    found = answer(capsys, *asked, "--out", "out")
+    assert (found["trials"], found["epsilon"]) == (1, 2.0)
+    assert "public edition" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_names_of_experiments_are_no_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quickstart").mkdir()
+    assert not is_results("quickstart")
+    (tmp_path / "quickstart" / "trials").mkdir()
+    assert is_results("quickstart") and is_results("./quickstart") and is_results(".")
+    with pytest.raises(ValueError, match="there is no folder nowhere/at/all"):
+        is_results("nowhere/at/all")
+
+
+def test_people_get_the_table_beside_the_names_of_files(tmp_path: Path) -> None:
+    (tmp_path / "pareto.csv").write_text("variant,accuracy\nALIBI,0.14763231197771587\n")
+    files = ReportFiles(
+        html=str(tmp_path / "report.html"), pareto_png=str(tmp_path / "pareto.png"), rows=1
+    )
+    lines = shown(report_words(files)).splitlines()
+    assert lines[:3] == ["accuracy against epsilon", "variant  accuracy", "ALIBI    0.1476"]
+    assert lines[3:] == [
+        f"1 rows in the page {tmp_path}/report.html",
+        f"figure: {tmp_path}/pareto.png",
+    ]
+
+
+def test_a_ledger_has_words_and_keys(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    a_folder(tmp_path / "results", readers=2)
+    said = words(capsys, "ledger", str(tmp_path / "results"), "--csv", "table.csv")
+    assert "one release of Laplace noise, epsilon 2, read by two trials, paid once" in said
+    assert (tmp_path / "table.csv").exists()
+    found = answer(capsys, "ledger", str(tmp_path / "results"))
+    assert found["ok"] and (found["epsilon"], found["delta"], found["releases"]) == (2.0, 0.0, 1)
+    assert found["lines"][0]["who_may_see_it"] == "anybody"
+
+
+def test_a_ledger_with_holes_is_not_ok(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     a_folder(tmp_path / "results")
-    assert main(["report", str(tmp_path / "results")]) == 0
-    assert "report.html" in capsys.readouterr().out
+    (tmp_path / "results" / "vault.db").unlink()
+    found = answer(capsys, "ledger", str(tmp_path / "results"), code=1)
+    assert not found["ok"] and "is gone" in found["problems"][0]
+    (tmp_path / "empty").mkdir()
+    assert "holds no results" in refusal(capsys, "ledger", str(tmp_path / "empty"))

@@ -1,6 +1,5 @@
-"""own_check: what is seen in a user's file, and the keys that are missing; never a label."""
+"""data_sets: list, check and fetch; what is seen in a user's own file, and never a label."""
 
-import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -8,12 +7,80 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.platform.cli.command_line import main
-from labeldp.platform.cli.own_check import check_own, text_of
+from labeldp.platform.cli import data_sets
+from labeldp.platform.cli.data_sets import check_own, check_words
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
 from labeldp.platform.sweep.overrides import parse_overrides
-from labeldp.trainers.data.labelled_data import load_own
+from labeldp.trainers.data.catalog import DATASETS
+from labeldp.trainers.data.labelled_data import load, load_own
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
+from tests.platform.cli.asked import answer, refusal, words
+from tests.real_data import real_data_root
+from tests.trainers.data_samples import write_mnist
+
+
+def test_the_list_says_what_is_there_and_how_to_get_the_rest(tmp_path: Path) -> None:
+    write_mnist(tmp_path)
+    found = {entry.name: entry for entry in data_sets.entries(tmp_path)}
+    assert list(found) == list(DATASETS)
+    assert [name for name, entry in found.items() if entry.present] == ["digits", "mnist"]
+    assert found["mnist"].path == str(tmp_path / "MNIST/raw")
+    assert found["cifar10"].command == "labeldp data fetch cifar10"
+
+
+def test_a_published_set_passes_and_a_changed_byte_does_not(tmp_path: Path) -> None:
+    root = real_data_root("fashion_mnist")
+    found = data_sets.check_set("fashion_mnist", root=root)
+    assert found.ok and not found.problems
+    assert (found.training_examples, found.test_examples, found.num_classes) == (60_000, 10_000, 10)
+    assert found.fingerprint == load("fashion_mnist", root=root).public.fingerprint
+    raw = tmp_path / "FashionMNIST/raw"
+    raw.mkdir(parents=True)
+    for file in (root / "FashionMNIST/raw").iterdir():
+        (raw / file.name).write_bytes(file.read_bytes())
+    labels = raw / "train-labels-idx1-ubyte"
+    content = bytearray(labels.read_bytes())
+    content[-1] = (content[-1] + 1) % 10
+    labels.write_bytes(content)
+    changed = data_sets.check_set("fashion_mnist", root=tmp_path)
+    assert not changed.ok
+    assert len(changed.problems) == 1 and "train-labels-idx1-ubyte has MD5" in changed.problems[0]
+
+
+def test_sets_that_are_cut_off_or_missing_are_not_ok(tmp_path: Path) -> None:
+    missing = data_sets.check_set("mnist", root=tmp_path)
+    assert not missing.ok and "labeldp data fetch mnist" in missing.problems[0]
+    write_mnist(tmp_path)
+    short = data_sets.check_set("mnist", root=tmp_path)
+    assert not short.ok and len(short.problems) == 4
+    assert "the published file 47,040,016" in short.problems[0]
+    path = tmp_path / "MNIST/raw/train-images-idx3-ubyte"
+    path.write_bytes(path.read_bytes()[:100])
+    cut = data_sets.check_set("mnist", root=tmp_path)
+    assert not cut.ok and cut.fingerprint == ""
+
+
+def test_a_re_encoded_set_is_told_from_the_published_one() -> None:
+    root = real_data_root("cifar10")
+    found = data_sets.check_set("cifar10", root=root)
+    assert found.training_examples == 50_000
+    if not found.ok:  # the shared copy is exact in some places
+        assert "say so beside every number" in found.problems[0]
+
+
+def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = answer(capsys, "data", "list", "--root", str(tmp_path))
+    assert {entry["name"] for entry in listed["sets"]} == set(DATASETS)
+    assert answer(capsys, "data", "check", "digits")["training_examples"] == 1438
+    missing = answer(capsys, "data", "check", "mnist", "--root", str(tmp_path), code=1)
+    assert not missing["ok"] and "labeldp data fetch mnist" in missing["problems"][0]
+    assert "labeldp data check FILE" in refusal(capsys, "data", "check", "own")
+    np.savez(tmp_path / "mine.npz", features=np.eye(6), labels=np.arange(6) % 2)
+    own = ("data", "check", str(tmp_path / "mine.npz"), "--hold-out", "none", "--classes", "2")
+    assert answer(capsys, *own)["test_examples"] == 0
+    fetched = answer(capsys, "data", "fetch", "digits")
+    assert fetched == {"name": "digits", "path": "in scikit-learn"}
+
 
 CLASSES = ("healthy", "HIV positive")
 ROWS = 1200
@@ -45,7 +112,7 @@ def test_a_file_that_nothing_is_said_of(table: Path) -> None:
     assert all(column.usable and not column.note for column in found.seen.columns)
     # Any of the columns may be that of the labels: nothing is counted.
     assert all(column.categories is None for column in found.seen.columns)
-    assert "12x" not in text_of(found)
+    assert "12x" not in check_words(found)
     named = check_own(OwnSource(path=table, label_column="result")).seen
     assert named is not None
     assert [column.name for column in named.columns if not column.usable] == ["size"]
@@ -81,11 +148,11 @@ def test_step_by_step_to_a_command_that_works(table: Path) -> None:
 
 def test_no_label_is_shown_or_counted(table: Path) -> None:
     for said in ({}, {"label_column": "result"}, {"label_column": "result", "classes": ("a", "b")}):
-        shown = text_of(check_own(OwnSource(path=table, **said)))
+        shown = check_words(check_own(OwnSource(path=table, **said)))
         assert "HIV" not in shown and "healthy" not in shown
     table.write_text(table.read_text().replace(CLASSES[0], CLASSES[1]))
-    uneven = text_of(check_own(OwnSource(path=table, label_column="result")))
-    assert uneven == text_of(check_own(OwnSource(path=table, label_column="result")))
+    uneven = check_words(check_own(OwnSource(path=table, label_column="result")))
+    assert uneven == check_words(check_own(OwnSource(path=table, label_column="result")))
 
 
 def test_a_number_with_a_slip_of_the_pen_is_pointed_at(table: Path) -> None:
@@ -116,30 +183,24 @@ def test_arrays_and_a_second_file(tmp_path: Path) -> None:
     assert not bad.ok and "row 3, column 1 is inf" in bad.problems[0]
 
 
-def test_from_the_command_line(
+def test_an_own_file_from_the_command_line(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["data", "check", str(table), "--label-column", "result"]) == 1
-    shown = capsys.readouterr().out
+    shown = words(capsys, "data", "check", str(table), "--label-column", "result", code=1)
     assert "1,200 rows" in shown and "city    text, 2 categories" in shown and "HIV" not in shown
     assert "data.classes=NAME,NAME,...: which classes there are is public" in shown
-    words = ["--label-column", "result", "--drop", "id,joined,size", "--classes", ",".join(CLASSES)]
-    asked = ["data", "check", str(table), *words, "--hold-out", "public", "--seed", "3"]
-    assert main([*asked, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert (
-        answer["ok"] and answer["test_examples"] == 240 and "data.hold_out_seed=3" in answer["keys"]
-    )
-    assert main(asked) == 0
-    assert "960 for training, 240 for testing" in capsys.readouterr().out
+    given = ["--label-column", "result", "--drop", "id,joined,size", "--classes", ",".join(CLASSES)]
+    asked = ["data", "check", str(table), *given, "--hold-out", "public", "--seed", "3"]
+    found = answer(capsys, *asked)
+    assert found["ok"] and found["test_examples"] == 240
+    assert "data.hold_out_seed=3" in found["keys"]
+    assert "960 for training, 240 for testing" in words(capsys, *asked)
     np.save(tmp_path / "X.npy", np.eye(6))
     np.save(tmp_path / "y.npy", np.arange(6) % 2)
     files = ["--features", str(tmp_path / "X.npy"), "--labels", str(tmp_path / "y.npy")]
-    assert main(["data", "check", *files, "--classes", "2", "--hold-out", "none"]) == 0
-    assert "matrix of 6 columns" in capsys.readouterr().out
-    for wrong in (["data", "check"], ["data", "check", "a.csv", *files], files[:2]):
-        asked = wrong if wrong[0] == "data" else ["data", "check", *wrong]
-        assert main(asked) == 2
-        assert "error: " in capsys.readouterr().err
-    assert main(["data", "check", str(tmp_path / "nowhere.csv")]) == 1
-    assert "is not there; check data.path" in capsys.readouterr().out
+    shown = words(capsys, "data", "check", *files, "--classes", "2", "--hold-out", "none")
+    assert "matrix of 6 columns" in shown
+    assert "not both" in refusal(capsys, "data", "check", "a.csv", *files)
+    assert "name a data set or a file" in refusal(capsys, "data", "check")
+    shown = words(capsys, "data", "check", str(tmp_path / "nowhere.csv"), code=1)
+    assert "is not there; check data.path" in shown

@@ -1,24 +1,17 @@
-"""doctor_verb: what it looks at, and that what is missing comes with the command that fixes it."""
+"""doctor: what it looks at, and that what is missing comes with the command that fixes it."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from labeldp.platform.cli import doctor_verb
+from labeldp.platform.cli import doctor
+from labeldp.platform.cli.command import shown
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.cli.doctor_verb import Check, Examination
-from labeldp.platform.cli.tables import shown
+from labeldp.platform.cli.doctor import Check, Examination
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.trainers import performance
 from tests.platform.sweep.stores import of_newer_schema
-
-
-@pytest.fixture(autouse=True)
-def _quiet_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "LABELDP_DATA"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def test_doctor_says_what_to_do(
@@ -29,7 +22,7 @@ def test_doctor_says_what_to_do(
         Check(name="disk", ok=False, detail="0.1 GiB free here", fix="free some disk"),
     ]
     examined = Examination(ok=False, checks=checks)
-    monkeypatch.setattr("labeldp.platform.cli.doctor_verb.examine", lambda: examined)
+    monkeypatch.setattr("labeldp.platform.cli.doctor.examine", lambda: examined)
     assert main(["doctor", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {"ok", "checks"}
@@ -44,8 +37,8 @@ def test_doctor_says_what_to_do(
 def test_doctor_looks_at_everything(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started = [Check(name="ray", ok=True, detail="not started in this test")]
-    monkeypatch.setattr(doctor_verb, "_ray", lambda: started)
+    started = Check(name="ray", ok=True, detail="not started in this test")
+    monkeypatch.setattr(doctor, "_ray", lambda: started)
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     checks = {check["name"]: check for check in found["checks"]}
@@ -66,7 +59,7 @@ def test_doctor_says_which_precision_auto_comes_to(
     monkeypatch: pytest.MonkeyPatch, units: str | None, said: str
 ) -> None:
     monkeypatch.setattr(performance, "bf16_units", lambda device: units)
-    (check,) = doctor_verb._devices()
+    check = doctor._devices()
     assert check.ok and said in check.detail
 
 
@@ -75,7 +68,7 @@ def test_doctor_names_a_tracking_store_that_does_not_answer(
 ) -> None:
     of_newer_schema(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(tmp_path))
-    (check,) = doctor_verb._tracking()
+    check = doctor._tracking()
     assert not check.ok and "another version" in check.detail and "MLFLOW" in check.fix
 
 
@@ -84,8 +77,8 @@ def test_people_get_a_table_and_what_to_do() -> None:
         Check(name="python", ok=True, detail="3.11"),
         Check(name="disk", ok=False, detail="0.1 GiB free", fix="free some disk"),
     )
-    assert shown(doctor_verb._told(Examination(ok=False, checks=[python, disk]))).splitlines() == [
+    assert shown(doctor.words(Examination(ok=False, checks=[python, disk]))).splitlines() == [
         *("what    ok   found", "python  yes  3.11", "disk    NO   0.1 GiB free"),
         *("what to do", "what  fix", "disk  free some disk"),
     ]
-    assert shown(doctor_verb._told(Examination(ok=True, checks=[python]))).endswith("all is well")
+    assert shown(doctor.words(Examination(ok=True, checks=[python]))).endswith("all is well")

@@ -1,0 +1,247 @@
+"""`labeldp predict` and `labeldp publish`: a kept model used here, or made public."""
+
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pyarrow import parquet
+
+from labeldp.platform.cli.array_files import ArrayFileError, first_line, read_array, unreadable
+from labeldp.platform.cli.command import plain_text
+from labeldp.platform.records.kept_models import DESCRIPTION, prediction_columns
+from labeldp.platform.records.private_files import replacing
+from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.report import publish as publishing
+from labeldp.platform.report.selection import Reservation
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.trainers.data.columns import Categories, Columns, ColumnsIgnored
+from labeldp.trainers.data.files import DataFileError
+from labeldp.trainers.data.own_files import csv_table
+from labeldp.trainers.data.preprocessing import Preprocessing
+from labeldp.trainers.data.regular_files import FileRefused, open_regular
+from labeldp.trainers.encoders.provenance import FeatureProvenance, checked_record
+from labeldp.trainers.models.trained_model import load_model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictions:
+    """A written file of predictions.
+
+    Attributes:
+        file: Where.
+        rows: How many.
+        columns: `prediction`, and `probability_CLASS` for each class.
+        trial: The trial of the model.
+        method: That trained it, as configurations name it.
+        epsilon: What that cost.
+        delta: At which epsilon holds.
+        private: Whether there is a guarantee at all.
+        line: Its line in the sweep's report; None where the model lies in no results folder.
+        notes: Columns of the file that the model does not use.
+    """
+
+    file: str
+    rows: int
+    columns: list[str]
+    trial: str
+    method: str
+    epsilon: float
+    delta: float
+    private: bool
+    line: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def predict(*, model: str, data: str, out: str, trial: str | None = None) -> Predictions:
+    """Predict the rows of a file, and write the predictions to another.
+
+    Args:
+        model: Folder of a model, or of a sweep's results.
+        data: File of raw rows, see `read_rows`.
+        out: A `.parquet` or `.csv`; one that is there is replaced.
+        trial: Which of the results' trials: its hash, or how that begins.
+
+    Raises:
+        ValueError: No such model, one that can't be read, or rows that differ from the training's.
+        OSError: The predictions can't be written.
+    """
+    target = Path(out)
+    if target.suffix not in (".parquet", ".csv"):
+        raise ValueError(f"--out is {out}; name a file that ends in .parquet or .csv")
+    folder = model_folder(Path(model), trial)
+    loaded = load_model(folder)
+    _check_encoder(data, loaded.origin.provenance)
+    rows = read_rows(data, loaded.preprocessing)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", ColumnsIgnored)
+        table = pd.DataFrame(prediction_columns(loaded, rows))
+    with replacing(target) as file:
+        if target.suffix == ".csv":
+            table.to_csv(file, index=False)
+        else:
+            table.to_parquet(file, index=False)
+    facts: dict[str, Any] = loaded.facts
+    return Predictions(
+        file=out,
+        rows=len(table),
+        columns=list(table),
+        notes=tuple(
+            str(each.message) for each in warned if issubclass(each.category, ColumnsIgnored)
+        ),
+        line=_line_in_report(folder, trial=loaded.origin.trial),
+        **{name: facts[name] for name in ("trial", "method", "epsilon", "delta", "private")},
+    )
+
+
+def prediction_words(predictions: Predictions) -> str:
+    """Return the result for a person, with the method in the words of the report if it has one."""
+    facts = asdict(predictions)
+    line = facts.pop("line")
+    return plain_text(facts if line is None else {**facts, "method": line})
+
+
+def model_folder(place: Path, trial: str | None) -> Path:
+    """Return the folder of a model: `place` itself, or that of one of its trials.
+
+    Raises:
+        ValueError: There is no model, or several and none is named.
+    """
+    if (place / DESCRIPTION).is_file():
+        if trial is not None:
+            raise ValueError(f"{place} is one model by itself; leave --trial out")
+        return place
+    models = sorted(path.parent for path in (place / "models").glob(f"*/{DESCRIPTION}"))
+    if not models:
+        raise ValueError(
+            f"{place} holds no model: there is no {DESCRIPTION} in it and none in its models/; "
+            "name the folder of a model, or of the results of a sweep that kept them "
+            "(models.keep=true)"
+        )
+    found = [path for path in models if path.name.startswith(trial or "")]
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join(path.name for path in (found or models)[:6])
+    if trial is None:
+        raise ValueError(f"{place} holds {len(models)} models ({shown}); name one by --trial")
+    what = "no model" if not found else f"{len(found)} models"
+    raise ValueError(f"{place} holds {what} of a trial {trial}; there are {shown}")
+
+
+def _line_in_report(folder: Path, *, trial: str) -> str | None:
+    """The name of the trial's line, where its record lies beside its model."""
+    place = folder.absolute()
+    try:
+        record = TrialRecord.read(place.parents[1] / "trials" / f"{place.name}.json")
+    except (OSError, ValueError, IndexError):  # a model by itself, or a damaged record
+        return None
+    return record.variant if record.hash == trial else None
+
+
+def _check_encoder(data: str, wanted: FeatureProvenance) -> None:
+    """Refuse embeddings whose record names another encoder than the model learned on."""
+    file = Path(data)
+    if not wanted.encoder or file.suffix != ".npy" or not file.is_file():
+        return
+    record = checked_record(file)
+    if record is not None and not record.provenance.same_encoder(wanted):
+        raise ValueError(
+            f"{data} holds embeddings by {record.provenance.encoder} (weights "
+            f"{record.provenance.weights[:8]}, {record.provenance.preparation}), and the model "
+            f"learned on those by {wanted.encoder} (weights {wanted.weights[:8]}, "
+            f"{wanted.preparation}); make them by that one"
+        )
+
+
+def read_rows(address: str, preprocessing: Preprocessing) -> Any:
+    """Return raw rows as the training rows of a model were read: a DataFrame, or an array.
+
+    A `.csv` does not say which columns are text. The model does: a postcode that was text in the
+    training stays text, and one that was a number stays a number.
+
+    Args:
+        address: `FILE.parquet`, `FILE.csv`, `FILE.npy` or `FILE.npz[:key]`.
+        preprocessing: Of the model that they are for.
+
+    Raises:
+        ArrayFileError: Not there, damaged, or of another kind.
+    """
+    path = Path(address)
+    if path.suffix in (".npy", ".npz") or ".npz:" in address:
+        return read_array(address, what="rows")
+    if path.suffix not in (".csv", ".parquet"):
+        raise ArrayFileError(
+            f"rows: {address} is not a .parquet, .csv, .npy or .npz; save the rows as one of them"
+        )
+    try:
+        if path.suffix == ".csv":
+            return _csv_rows(path, preprocessing)
+        with open_regular(path) as opened:
+            return parquet.read_table(opened).to_pandas()
+    except OSError as error:
+        raise ArrayFileError(f"rows: {unreadable(path, error)}") from error
+    except (FileRefused, DataFileError) as error:
+        raise ArrayFileError(f"rows: {error}") from error
+    except (ValueError, TypeError, ArithmeticError) as error:
+        # pandas' and pyarrow's own kinds derive from these.
+        first = first_line(error)
+        raise ArrayFileError(f"rows: {path} can't be read as {path.suffix} ({first})") from error
+
+
+def _csv_rows(path: Path, preprocessing: Preprocessing) -> Any:
+    step = preprocessing.steps[0]
+    if isinstance(step, Columns):
+        # By the reader of training rows, so that both find the same categories and missing values.
+        text = [name for name, each in step.columns.items() if isinstance(each, Categories)]
+        return csv_table(path, text=text).to_pandas()
+    with open_regular(path) as opened:
+        header = None if _all_numbers(opened.readline()) else 0
+        opened.seek(0)
+        return pd.read_csv(opened, header=header, skipinitialspace=True)
+
+
+def _all_numbers(line: bytes) -> bool:
+    try:
+        return bool([float(field) for field in line.split(b",")])
+    except ValueError:
+        return False
+
+
+def publish(
+    *,
+    results: str,
+    trial: str,
+    to: str,
+    at_epsilon: float | None,
+    choose_by: str | None,
+    accept: tuple[str, ...],
+    without_model: bool,
+) -> publishing.Published:
+    """Write the folder of a trial that can be published."""
+    return publishing.publish(
+        Path(results),
+        trial=trial,
+        to=Path(to),
+        at_epsilon=at_epsilon,
+        choose_by=ChooseBy(choose_by) if choose_by else None,
+        accepted=frozenset(Reservation(each) for each in accept),
+        with_model=not without_model,
+    )
+
+
+def published_words(published: publishing.Published) -> str:
+    """Return the published folder for a person."""
+    lines = [
+        f"{published.folder} can be published: {', '.join(published.files)}",
+        f"trial {published.trial} is called {published.name} there; epsilon "
+        f"{published.epsilon:.4g} at delta {published.delta:g}",
+    ]
+    if published.chosen_among > 1 or published.epsilon_with_choice > published.epsilon:
+        lines.append(
+            f"with the choice among {published.chosen_among} trials (failed ones count): epsilon "
+            f"{published.epsilon_with_choice:.4g} at delta {published.delta_with_choice:g}"
+        )
+    if published.doubt:
+        lines.append(f"chosen by estimates, and {published.doubt}")
+    return "\n".join([*lines, f"left out: {', '.join(published.left_out)}"])
