@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from labeldp.platform.api.classifier import LabelPrivateClassifier as LabelPrivateClassifier
     from labeldp.platform.api.classifier import PrivacyAddsUp as PrivacyAddsUp
     from labeldp.platform.api.classifier import PrivacyNotCounted as PrivacyNotCounted
-    from labeldp.platform.api.planning import plan as plan
     from labeldp.platform.api.prices import epsilon as epsilon
     from labeldp.platform.api.result import Result as Result
     from labeldp.platform.api.result import load as load
-    from labeldp.platform.api.running import run as run
+    from labeldp.platform.api.result import plan as plan
+    from labeldp.platform.api.result import run as run
     from labeldp.platform.vault.shared_vault import SharedVault as SharedVault
 
 try:
@@ -39,8 +39,8 @@ _WHERE = {
     "SharedVault": "labeldp.platform.vault.shared_vault",
     "epsilon": "labeldp.platform.api.prices",
     "load": "labeldp.platform.api.result",
-    "plan": "labeldp.platform.api.planning",
-    "run": "labeldp.platform.api.running",
+    "plan": "labeldp.platform.api.result",
+    "run": "labeldp.platform.api.result",
 }
 
 __all__ = [

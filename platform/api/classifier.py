@@ -12,18 +12,19 @@
 >>> [(line.mechanism, line.epsilon, line.labels) for line in model.ledger_]
 [('RandomizedResponse', 2.0, 400)]
 
-Everything runs in this process, on labels that lie in a vault; Ray is for sweeps (`labeldp.run`).
+A fit runs in this process, on labels in a vault; Ray is for sweeps (`labeldp.run`).
 """
 
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -31,44 +32,26 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
-from labeldp.platform.api.automatic_method import choose
-from labeldp.platform.api.class_labels import (
-    PUBLISH,
-    places_of,
-    refuse_unusable,
-    stated_classes,
-)
-from labeldp.platform.api.fit_rows import (
-    RowKind,
-    all_numbers,
-    columns_of,
-    digest_of,
-    kind_of,
-    names_of,
-    public_rows,
-    used_columns,
-)
-from labeldp.platform.api.fit_settings import FitSize, configured, fit_changes, refuse_prices
-from labeldp.platform.api.ledger_lines import PaidRelease, guarantee
-from labeldp.platform.api.method_names import AUTO, NamedMethod, named
-from labeldp.platform.api.private_figures import without_figures
+from labeldp.platform.api import fitting
+from labeldp.platform.api.methods import AUTO, NamedMethod, choose, named
 from labeldp.platform.api.process_ledger import (
     LEDGER,
+    PaidRelease,
     People,
     Total,
-    added,
+    all_numbers,
     callers,
+    guarantee,
     leaves_process,
 )
+from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
+from labeldp.platform.vault.fit_labels import FitLabels
+from labeldp.platform.vault.label_home import SecretLabels
+from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.models.trained_model import Origin, TrainedModel
 
-if TYPE_CHECKING:
-    from labeldp.platform.api.fitting import Fitted
-    from labeldp.platform.sweep.configuration import TrialConfig
-    from labeldp.platform.vault.fit_labels import FitLabels
-    from labeldp.platform.vault.shared_vault import SharedVault
-    from labeldp.trainers.data.labelled_data import PublicData
-
-#: What scikit-learn lets through of a matrix.
+#: How scikit-learn checks a matrix of numbers.
 _TAKEN: Any = {"dtype": "numeric", "accept_sparse": "csr", "ensure_all_finite": "allow-nan"}
 
 
@@ -86,44 +69,44 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     X may be numbers [N, D], dense or sparse, a DataFrame (text becomes categories, dates become
     days; a missing number becomes its column's median, with an indicator column; missing text is a
-    category) or images uint8 [N, H, W] and
-    [N, C, H, W]. Standardization, categories and descriptions of images are part of the model: it
-    is asked about rows as they come.
+    category) or images uint8 [N, H, W] and [N, C, H, W]. Standardization, categories and
+    descriptions of images are part of the model: `predict` takes raw rows.
 
     Parameters:
-        method: Of `platform/api/method_names.py`: "moment_labels", "alibi", "randomized_response",
-            "pate", ...; "auto" chooses by epsilon, classes and delta alone (`automatic_method`).
-        epsilon: What a fit may cost each label.
+        method: A name of docs/python.md: "moment_labels", "alibi", "randomized_response", "pate",
+            ...; "auto" chooses by epsilon, classes and delta alone.
+        epsilon: The most that a fit may cost each label.
         delta: At which that may hold; 0 allows pure methods only.
         classes: All classes, or how many there are of 0..K-1. They are public, and stated.
-            "publish" reads them off y, which is charged as infinite.
+            "publish" reads them off y, at an infinite price.
         random_state: Of training (weights, batches). Never of the labels' noise, which is the
             operating system's entropy, drawn exactly (docs/sharp_edges.md).
-        vault: A `SharedVault` or its folder: what other fits with it have released of the same rows
-            is read and not paid again, all else adds up. If not given, every fit draws and pays
-            anew, and fits of this process add up by their rows.
+        vault: A `SharedVault` or its folder: releases of earlier fits on the same rows are read
+            and not paid again, all others add up. If not given, every fit draws and pays anew, and
+            fits of this process add up by their rows.
         settings: Of the method's trainer on top, such as {"epochs": 20, "learning_rate": 0.5}.
-            What changes no noise costs nothing: fits that share a vault read the same release.
-        canaries: Wrong labels that are planted to attack the model with; twice as many labels are
+            Settings that change no noise cost nothing: fits that share a vault read one release.
+        canaries: Wrong labels that are planted to attack the model; twice as many labels are
             spoiled. 0 for none.
-        noise_seed: Makes the noise repeatable and the guarantee void for who knows the seed.
+        noise_seed: Makes the noise repeatable; with the seed, anybody can remove it.
         device: "auto", "cpu" or "cuda".
-        verbose: Say on standard error how it goes.
+        verbose: Print progress on standard error.
         keep: Columns of a DataFrame that are features although they look like identifiers (`id`,
             or text that is different in nearly every row); such columns are left out otherwise,
             with a warning that names them.
 
     Attributes:
-        epsilon_, delta_: What this fit has read cost the label that paid most.
-        total_epsilon_: What all fits on these rows in this process, and all fits with the vault,
-            have cost together, at `total_delta_`.
+        epsilon_, delta_: Price of the releases that this fit has read, for the label that paid
+            most.
+        total_epsilon_: Price of all fits on these rows in this process, and of all fits with the
+            vault, together, at `total_delta_`.
         ledger_: This fit's releases, a list of `PaidRelease`.
         classes_: The classes, sorted [K].
-        method_, method_reason_: What was taken, and why.
+        method_, method_reason_: The method, and the reason for it.
         model_: The trained model by itself (`labeldp.trainers.models.trained_model`).
-        audit_: What attacks could have found at most, and how many labels were spoiled for it.
-        private_: What they found (epsilon_m, ...), and other figures made of true labels; for their
-            owner, not shown, and pickled only if its `pickled` is set.
+        audit_: The most that attacks could have found, and how many labels were spoiled for it.
+        private_: The attacks' results (epsilon_m, ...), and other figures made of true labels; for
+            their owner, not shown, and pickled only if its `pickled` is set.
         guarantee_: The guarantee in a sentence.
         n_features_in_, feature_names_in_: As everywhere in scikit-learn.
     """
@@ -137,7 +120,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         classes: Any = None,
         random_state: Any = None,
         *,
-        vault: "SharedVault | str | os.PathLike[str] | None" = None,
+        vault: SharedVault | str | os.PathLike[str] | None = None,
         settings: Mapping[str, Any] | None = None,
         canaries: int = 0,
         noise_seed: int | None = None,
@@ -165,33 +148,38 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Args:
             X: Features, public.
             y: Labels, secret; each one of `classes`.
-            rows: Which label each row is [N], numbers or texts that mean the same in every fit.
-                With them the ledger adds up label by label; without, as if one label had been in
-                every fit. `cross_val_score(..., params={"rows": range(N)})` hands them on.
+            rows: A name for each row's label [N], a number or text with the same meaning in every
+                fit. With names the ledger adds up label by label; without, as if one label had been
+                in every fit. `cross_val_score(..., params={"rows": range(N)})` hands them on.
 
         Raises:
             ValueError: Parameters, features or labels that can't be used; no message shows a label.
         """
-        from labeldp.platform.api import fitting
-
         self._check_parameters()
         rows_of_x, labels = self._checked(X, y)
-        classes = stated_classes(self.classes, labels)
-        places = places_of(labels, classes)
+        classes = fitting.stated_classes(self.classes, labels)
+        places = fitting.places_of(labels, classes)
         method, reason = self._method(len(classes))
         tell = fitting.Teller(quiet=not self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")
-        data = public_rows(rows_of_x, num_classes=len(classes), keep=self.keep or ())
+        data = fitting.public_rows(rows_of_x, num_classes=len(classes), keep=self.keep or ())
         config = self._configuration(method, data)
         if method.name != "no_privacy":
             fitting.check_price(
                 config, epsilon=self.epsilon, delta=self.delta, num_classes=len(classes)
             )
-        vault, calling = self._opened(), callers()
-        names = names_of(rows)
-        people = People.of(rows_of_x, names, transformed=calling.transforming)
-        near = self._locked_away(places, classes, data, digest_of(data, rows_of_x), names, vault)
-        self._people, self._split, self._source = people, calling.stratified, None
+        vault = self.vault if isinstance(self.vault, SharedVault) else SharedVault(self.vault)
+        names = fitting.names_of(rows)
+        transformed, self._split = callers()
+        side = PublicSide(
+            rows=fitting.digest_of(data, rows_of_x),
+            classes=repr(classes.tolist()),
+            num_labels=len(places),
+            people=names,
+        )
+        near = self._locked_away(places, side, data=data, vault=vault)
+        self._people = People.of(rows_of_x, names, transformed=transformed)
+        self._source = None
         if self.vault is not None:  # as the process's ledger names it
             self._source = f"memory {id(vault)}" if vault.folder is None else str(vault.folder)
         self._on_disk = vault.folder is not None
@@ -199,14 +187,12 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         before = self.total_epsilon_
         self._warn_of_what_is_not_counted()
         try:
-            if isinstance(self.classes, str) and self.classes == PUBLISH:
+            if isinstance(self.classes, str) and self.classes == fitting.PUBLISH:
                 near.release(PublishedClasses(num_classes=len(classes)))
-            fitted = fitting.fit(
-                config, data=data, labels=near, performance=config.performance, tell=tell
-            )
+            fitted = fitting.fit(config, data=data, labels=near, tell=tell)
         finally:
             tell.close()
-            self._add_up(vault, near)  # what was released is paid, also by a fit that fails
+            self._add_up(vault, near)  # a fit that fails has paid for its releases too
         self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
         self._take(fitted, data, config)
         new = sum(line.new for line in fitted.lines)
@@ -221,7 +207,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
-        """Return probabilities of `classes_` [N, K] for rows X as they come [N, ...].
+        """Return probabilities of `classes_` [N, K] for raw rows X [N, ...].
 
         Raises:
             ValueError: Rows of another kind than those of the fit.
@@ -231,7 +217,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return found
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likeliest class [N] of rows X as they come [N, ...]."""
+        """Return the likeliest class [N] of raw rows X [N, ...]."""
         likeliest = self.predict_proba(X).argmax(1)
         chosen: NDArray[Any] = self.classes_[likeliest]
         return chosen
@@ -239,10 +225,10 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def save(self, folder: str | os.PathLike[str], *, after: Any = None) -> None:
         """Write the model for others: `labeldp.trainers.models.trained_model.load_model` reads it.
 
-        Nothing private is in it: weights, preprocessing, classes, what it cost.
+        It holds weights, preprocessing, classes and price, and nothing private.
 
         Args:
-            folder: Where.
+            folder: Created if needed.
             after: Fitted scikit-learn transformers that rows pass through first and that become
                 part of the model: `pipeline[-1].save("model", after=pipeline[:-1])`.
 
@@ -254,7 +240,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     @property
     def total_epsilon_(self) -> float:
-        """Epsilon of the label that paid most, over all fits that are known of here."""
+        """Epsilon of the label that paid most, over all fits that are known here."""
         return self._total()[0]
 
     @property
@@ -264,7 +250,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     @property
     def guarantee_(self) -> str:
-        """What is guaranteed, in words."""
+        """The guarantee in a sentence."""
         check_is_fitted(self, "model_")
         return guarantee(
             epsilon=self.epsilon_,
@@ -277,7 +263,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Say what scikit-learn should know."""
+        """Return scikit-learn's tags."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.noise_seed is None
         tags.input_tags.three_d_array = True
@@ -287,9 +273,9 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return tags
 
     def __getstate__(self) -> Any:
-        """Leave behind what is for the labels' owner, and the rows by which fits add up.
+        """Leave out figures for the labels' owner, and the rows by which fits add up.
 
-        What was paid goes along: a copy in another process goes on from there.
+        The price goes along: a copy in another process adds to it.
         """
         state = dict(super().__getstate__())
         if self.vault is None and leaves_process():
@@ -301,7 +287,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 LEDGER.identity: (here.epsilon, here.delta),
             }
         if "audit_" in state and not self.private_.pickled:
-            state["audit_"] = without_figures(self.audit_)
+            state["audit_"] = fitting.without_figures(self.audit_)
         return state
 
     def _check_parameters(self) -> None:
@@ -310,21 +296,16 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
         _validate.whole(canaries=self.canaries)
-        refuse_prices(self.settings or {})
 
     def _checked(self, rows: Any, labels: Any) -> tuple[Any, NDArray[Any]]:
-        """X as it is learned from, and y [N]; as scikit-learn checks them."""
-        refuse_unusable(labels)
-        kind = kind_of(rows)
-        self._row_kind = kind
-        self._columns = tuple(map(str, rows.columns)) if kind is RowKind.NAMED else ()
-        if kind is RowKind.NUMBERS or (kind is RowKind.NAMED and all_numbers(rows)):
+        """X to learn from, and y [N], as scikit-learn checks them."""
+        fitting.refuse_unusable(labels)
+        self._columns = tuple(map(str, rows.columns)) if _is_table(rows) else ()
+        if _is_matrix(rows):
             checked, y = validate_data(self, rows, labels, ensure_min_samples=2, **_TAKEN)
             check_classification_targets(y)
-            return (rows if kind is RowKind.NAMED else checked), y
+            return (rows if self._columns else checked), y
         validate_data(self, rows, labels, skip_check_array=True)
-        from sklearn.utils import check_consistent_length, column_or_1d
-
         if labels is None:
             raise ValueError("y is None; training needs a label for each row")
         y = column_or_1d(labels, warn=True)
@@ -333,14 +314,14 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return rows, y
 
     def _rows_to_predict(self, rows: Any) -> Any:
-        kind = kind_of(rows)
-        if kind is RowKind.NUMBERS or (kind is RowKind.NAMED and all_numbers(rows)):
-            checked = validate_data(self, rows, reset=False, **_TAKEN)
-            if self._row_kind is RowKind.NAMED:
-                return used_columns(columns_of(checked, self._columns), self.model_)
+        if not _is_matrix(rows):
+            validate_data(self, rows, reset=False, skip_check_array=True)
+            return fitting.used_columns(rows, self.model_)
+        checked = validate_data(self, rows, reset=False, **_TAKEN)
+        if not self._columns:
             return checked
-        validate_data(self, rows, reset=False, skip_check_array=True)
-        return used_columns(rows, self.model_)
+        columns = {name: checked[:, place] for place, name in enumerate(self._columns)}
+        return fitting.used_columns(columns, self.model_)
 
     def _method(self, num_classes: int) -> tuple[NamedMethod, str]:
         if self.method != AUTO:
@@ -351,30 +332,23 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                     "delta=1e-5, or a pure method: randomized_response, alibi, cluster_labels"
                 )
             return found, "asked for"
-        chosen = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
-        return named(chosen.name), chosen.reason
+        name, reason = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
+        return named(name), reason
 
-    def _configuration(self, method: NamedMethod, data: "PublicData") -> "TrialConfig":
-        size = FitSize(
+    def _configuration(self, method: NamedMethod, data: PublicData) -> TrialConfig:
+        changes = fitting.fit_changes(
+            method,
             rows=len(data.train_features),
-            shape=tuple(data.train_features.shape[1:]),
-            num_classes=data.num_classes,
+            shape=data.train_features.shape[1:],
+            epsilon=self.epsilon,
+            delta=self.delta,
         )
-        changes = fit_changes(method, size, epsilon=self.epsilon, delta=self.delta)
         changes["performance.device"] = str(self.device).lower()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return configured(changes, seed=seed, settings=self.settings or {})
-
-    def _opened(self) -> "SharedVault":
-        """The vault that was given, or one for this fit alone."""
-        from labeldp.platform.vault.shared_vault import SharedVault
-
-        if isinstance(self.vault, SharedVault):
-            return self.vault
-        return SharedVault(self.vault)
+        return fitting.configured(changes, seed=seed, settings=self.settings or {})
 
     def _in_process(self) -> Total:
-        """What fits of this process cost these rows, those with the vault left out."""
+        """Price of these rows in fits of this process, without those with the vault."""
         if not hasattr(self, "_people"):
             return Total(0.0, 0.0, 0.0, False)
         return LEDGER.total(self._people, delta=self.delta, without=self._source)
@@ -387,7 +361,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         paid_elsewhere = dict(getattr(self, "_paid_elsewhere", {}))
         if hasattr(self, "_people"):
             paid_elsewhere.pop(LEDGER.identity, None)
-        return added(self._vault_total, (here.epsilon, here.delta), *paid_elsewhere.values())
+        paid = [self._vault_total, (here.epsilon, here.delta), *paid_elsewhere.values()]
+        return math.fsum(epsilon for epsilon, _ in paid), math.fsum(delta for _, delta in paid)
 
     def _scope(self) -> str:
         here = "all fits on these rows in this process"
@@ -401,7 +376,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return "all fits with its vault" if alone else f"all fits with its vault and {here}"
 
     def _not_counted(self) -> list[str]:
-        """What the total leaves out, in words."""
+        """Costs that the total leaves out, in words."""
         found = []
         if self._split is not None:
             found.append(
@@ -425,44 +400,24 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return SecureEntropy() if seed is None else SeededNoise(seed=seed)
 
     def _locked_away(
-        self,
-        places: NDArray[np.int64],
-        classes: NDArray[Any],
-        data: "PublicData",
-        digest: str,
-        names: NDArray[Any] | None,
-        vault: "SharedVault",
-    ) -> "FitLabels":
-        from labeldp.platform.sweep.configuration import AuditSettings
-        from labeldp.platform.vault.fit_labels import FitLabels
-        from labeldp.platform.vault.label_home import SecretLabels
-        from labeldp.platform.vault.shared_vault import PublicSide
-
+        self, places: NDArray[np.int64], side: PublicSide, *, data: PublicData, vault: SharedVault
+    ) -> FitLabels:
         count = self.canaries
         return FitLabels(
-            SecretLabels(training=places, num_classes=len(classes)),
+            SecretLabels(training=places, num_classes=data.num_classes),
             audit=AuditSettings(canaries=count, coin_canaries=count) if count else None,
             fingerprint=data.fingerprint,
-            side=PublicSide(
-                rows=digest,
-                classes=repr(classes.tolist()),
-                num_labels=len(places),
-                people=names,
-            ),
+            side=side,
             shared=vault,
             noise=self._noise(),
         )
 
-    def _take(self, fitted: "Fitted", data: "PublicData", config: "TrialConfig") -> None:
-        """Keep what came out of a fit."""
-        from labeldp.platform.api.fitting import facts_of_audit, private_figures_of
-        from labeldp.trainers.models.trained_model import Origin, TrainedModel
-
+    def _take(self, fitted: fitting.Fitted, data: PublicData, config: TrialConfig) -> None:
+        """Keep the result of a fit."""
         self.epsilon_, self.delta_ = fitted.epsilon, fitted.delta
         self._seed_of_noise = self.noise_seed
-        self.ledger_: list[PaidRelease] = list(fitted.lines)
-        self.audit_ = facts_of_audit(fitted)
-        self.private_ = private_figures_of(fitted)
+        self.ledger_: list[PaidRelease] = fitted.lines
+        self.audit_, self.private_ = fitted.audit, fitted.private
         self.model_ = TrainedModel(
             predictor=fitted.predictor,
             preprocessing=data.preprocessing,
@@ -480,10 +435,21 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             ),
         )
 
-    def _add_up(self, vault: "SharedVault", near: "FitLabels") -> None:
-        """Take in what this fit released, and what all fits with a vault that was given cost."""
+    def _add_up(self, vault: SharedVault, near: FitLabels) -> None:
+        """Charge this fit's releases, and read the total of the vault, if one was given."""
         LEDGER.add(near.new_charges(), self._people, source=self._source)
         self._vault_seeded = False
         if self.vault is not None:
             self._vault_total = vault.total(delta=self.delta)
             self._vault_seeded = any(charge.noise is NoiseKind.SEEDED for charge in vault.charges())
+
+
+def _is_table(rows: Any) -> bool:
+    return hasattr(rows, "columns") and hasattr(rows, "iloc")
+
+
+def _is_matrix(rows: Any) -> bool:
+    """Whether scikit-learn checks X as numbers [N, D]: neither texts in columns, nor images."""
+    if _is_table(rows):
+        return all_numbers(rows)
+    return len(getattr(rows, "shape", ())) not in (3, 4)

@@ -1,4 +1,4 @@
-"""What a mechanism costs, from Python: by its name and its numbers, or as an object.
+"""The price of a mechanism from Python: by its name and numbers, or as an object.
 
 >>> epsilon("laplace", scale=1.0)
 2.0
@@ -7,8 +7,6 @@
 >>> round(epsilon("rr", keep_probability=0.75, classes=2), 4)
 1.0986
 >>> from labeldp.mechanisms import LaplaceNoise
->>> epsilon(LaplaceNoise(epsilon=0.5, num_classes=10))
-0.5
 >>> epsilon(LaplaceNoise(epsilon=0.5, num_classes=10), LaplaceNoise(epsilon=1.0, num_classes=10))
 1.5
 """
@@ -38,19 +36,19 @@ def epsilon(what: Literal["bit_flip"], /, *, flip_probability: float) -> float: 
 @overload
 def epsilon(what: Priced, /, *more: Priced, delta: float = ...) -> float: ...
 def epsilon(what: Any, /, *more: Any, **numbers: Any) -> float:
-    """Return what a label pays that is asked by a mechanism, or by several.
+    """Return epsilon of a mechanism, or of several on the same labels.
 
     Args:
         what: `laplace`, `gaussian`, `rr` or `bit_flip`, with its numbers by name; or a mechanism.
-        *more: Further mechanisms that ask the same labels.
+        *more: Further mechanisms.
         **numbers: `scale` or `noise_std`; `noise_std` and `delta`; `keep_probability` and
             `classes`; `flip_probability`; for mechanisms that are not pure `delta`.
 
     Returns:
-        Epsilon at that delta; infinite where what may fail leaves nothing of it.
+        Epsilon at that delta; infinite where the probability of failure exceeds delta.
 
     Raises:
-        ValueError: A name that is not known, or a number out of range.
+        ValueError: An unknown name, or a number out of range.
         TypeError: A number too many or too few.
     """
     if not isinstance(what, str):
@@ -62,7 +60,7 @@ def epsilon(what: Any, /, *more: Any, **numbers: Any) -> float:
     if name not in _BY_NAME:
         close = difflib.get_close_matches(name, _BY_NAME, n=1)
         meant = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(_BY_NAME)}"
-        raise ValueError(f"{what!r} is no mechanism with a price; {meant}")
+        raise ValueError(f"{what!r} is not the name of a mechanism with a price; {meant}")
     pricing = _BY_NAME[name]
     known = list(signature(pricing).parameters)
     if unknown := sorted(numbers.keys() - set(known)):

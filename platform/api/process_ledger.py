@@ -1,20 +1,23 @@
-"""What all fits of this process cost the labels of a row: the ledger of fits without a vault.
+"""The ledger of an estimator: the lines of one fit, and the total of all fits of this process.
 
 A row is known by a digest of its features, so that the folds of one table add up label by label
 and tables without a common row do not. Equal rows count as one person's in every fit: duplicates
 are charged too much, never too little. Rows that a pipeline transformed can't be recognized; each
-may be any other fit's, and is charged so. Digests and prices are kept here, no label and no
+is charged as if it were in every fit. This ledger holds digests and prices, no label and no
 release.
 
 >>> from labeldp.mechanisms.accounting import PureEvent
->>> charge = Charge(key="9a", event=PureEvent(epsilon=1.0), indices=None, mechanism={},
+>>> mechanism = {"name": "LaplaceNoise", "noise": {"name": "OsEntropy", "draw": 0}}
+>>> charge = Charge(key="9a", event=PureEvent(epsilon=1.0), indices=None, mechanism=mechanism,
 ...                 failure_probability=0.0)
+>>> print(line_of(charge, num_labels=800, delta=1e-5))
+one release of Laplace noise: epsilon 1 for each of 800 labels, paid now
 >>> folds = [People(rows=np.array(rows, dtype=np.uint64)) for rows in ([1, 2], [2, 3], [3, 1])]
 >>> ledger = ProcessLedger()
 >>> for fold in folds:
 ...     ledger.add([charge], fold, source=None)
 >>> ledger.total(folds[0], delta=1e-5)
-Total(epsilon=2.0, delta=0.0, summed=2.0, seeded=True)
+Total(epsilon=2.0, delta=0.0, summed=2.0, seeded=False)
 """
 
 import hashlib
@@ -24,18 +27,19 @@ import os
 import secrets
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import Charge
-from labeldp.platform.api.fit_rows import all_numbers
+from labeldp.platform.report.ledger_words import price, what_of
 
 Digests = NDArray[np.uint64]
 
@@ -50,12 +54,12 @@ _ROWS_AT_ONCE = 4096
 
 
 class Total(NamedTuple):
-    """What the label that paid most has paid.
+    """The price of all releases of the label that paid most.
 
     Attributes:
-        epsilon: Of everything together, composed.
+        epsilon: Composed.
         delta: At which it holds.
-        summed: Of everything, the epsilons added up: no less than `epsilon`, and easier to follow.
+        summed: The epsilons added up: no less than `epsilon`, and easier to follow.
         seeded: Whether a seed made any of the noise.
     """
 
@@ -81,12 +85,12 @@ class People:
 
     @classmethod
     def of(cls, rows: Any, names: NDArray[Any] | None, *, transformed: bool) -> "People":
-        """Return the people of X.
+        """Return the people of a fit's X.
 
         Args:
-            rows: X as it was given to the fit.
-            names: Which label each row is [N], as `PublicSide` has it.
-            transformed: Whether a pipeline made X of other rows.
+            rows: X.
+            names: Names of the labels [N], as `PublicSide` has them.
+            transformed: Whether a pipeline made X from other rows.
         """
         named = None if names is None else _digests(str(name).encode() for name in names)
         return cls(
@@ -101,30 +105,30 @@ class ProcessLedger:
     """Prices of releases by row, over all fits of this process.
 
     Attributes:
-        process: Its process.
-        sent: Whether an estimator that counts here was pickled unfitted, as workers get it.
+        process: Id of its process.
+        sent: Whether an estimator that counts here was pickled for a worker.
     """
 
     process: int = field(default_factory=os.getpid)
     sent: bool = False
     _token: str = field(default_factory=lambda: secrets.token_hex(8), repr=False)
     _keys: Digests = field(default_factory=lambda: np.empty(0, dtype=np.uint64), repr=False)
-    #: How often each key was charged with each of `_kinds` [M, E]; the last line is for everybody.
+    #: Charges of each key by each of `_kinds` [M, E]; the last line counts for all keys.
     _times: NDArray[np.int32] = field(
         default_factory=lambda: np.zeros((1, 0), dtype=np.int32), repr=False
     )
-    #: Every kind of charge, and the vault that made it.
+    #: The kinds of charges, and the vault that made each.
     _kinds: list[tuple[Charge, str | None]] = field(default_factory=list, repr=False)
     _named: bool = field(default=False, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     def add(self, charges: Iterable[Charge], people: People, *, source: str | None) -> None:
-        """Charge people for releases.
+        """Charge the people of a fit.
 
         Args:
-            charges: Lines of a fit's ledger, over its rows.
+            charges: Lines of its ledger.
             people: Of the fit.
-            source: The vault that has these lines too; None if there is none.
+            source: The vault that has these lines too, or None.
         """
         with self._lock:
             for charge in charges:
@@ -141,10 +145,10 @@ class ProcessLedger:
                     self._count(people.names[touched] ^ _NAME, column)
 
     def total(self, people: People, *, delta: float, without: str | None = None) -> Total:
-        """Return what the worst-off of these people have paid in all fits of this process.
+        """Return the largest price among these people, over all fits of this process.
 
         Args:
-            people: Whose labels.
+            people: Owners of the labels.
             delta: At which it is stated where a charge is not pure.
             without: A vault whose own lines are left out.
         """
@@ -176,18 +180,14 @@ class ProcessLedger:
 
     @property
     def identity(self) -> str:
-        """Tells this ledger from those of other processes, forks of this one too."""
+        """Distinguishes this ledger from those of other processes, forks too."""
         return f"{self._token}-{os.getpid()}"
 
     @property
     def partial(self) -> bool:
-        """Whether fits of other processes belong to this one's, which knows nothing of them."""
-        return self.sent or self.in_worker
-
-    @property
-    def in_worker(self) -> bool:
-        """Whether this process works for another one: joblib's, or a fork."""
-        return os.getpid() != self.process or multiprocessing.parent_process() is not None
+        """Whether fits in other processes may have paid too: workers, or this is one, or a fork."""
+        in_worker = os.getpid() != self.process or multiprocessing.parent_process() is not None
+        return self.sent or in_worker
 
     def _column(self, charge: Charge, source: str | None) -> int:
         kind = replace(charge, key="", indices=None)
@@ -205,9 +205,7 @@ class ProcessLedger:
 
     def _count(self, keys: Digests, column: int) -> None:
         keys = np.unique(keys)
-        places = np.searchsorted(self._keys, keys)
-        known = np.append(self._keys, np.uint64(0))[places] == keys
-        known &= places < len(self._keys)
+        places, known = self._find(keys)
         new = keys[~known]
         if len(new):
             self._times = np.insert(self._times, places[~known], 0, axis=0)
@@ -215,18 +213,22 @@ class ProcessLedger:
             places = np.searchsorted(self._keys, keys)
         self._times[places, column] += 1
 
-    def _of(self, keys: Digests) -> NDArray[np.int32]:
-        """How often each key was charged [N, E]."""
+    def _find(self, keys: Digests) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Places of keys among those that were charged [N], and whether they were [N]."""
         places = np.searchsorted(self._keys, keys)
         known = np.append(self._keys, np.uint64(0))[places] == keys
-        known &= places < len(self._keys)
+        return places, known & (places < len(self._keys))
+
+    def _of(self, keys: Digests) -> NDArray[np.int32]:
+        """Charges of each key [N, E]."""
+        places, known = self._find(keys)
         return np.asarray(np.where(known[:, None], self._times[places], 0))
 
     def _times_of(self, people: People) -> NDArray[np.int32]:
-        """How often each of these people may have been charged [N or 1, E]."""
-        if people.unknown:  # each of them may be anybody
+        """Charges that each of these people may have had [N or 1, E]."""
+        if people.unknown:  # each of them may have any key
             times = self._times[:-1]
-            if self._named or not len(times):  # one person has several keys, or nobody has one
+            if self._named or not len(times):  # one person has several keys, or there is no key
                 times = times.max(0, keepdims=True, initial=0)
         else:
             named = self._of(people.rows ^ _NAMED_ROW)
@@ -241,14 +243,17 @@ class ProcessLedger:
 LEDGER = ProcessLedger()
 
 
+def all_numbers(table: Any) -> bool:
+    """Whether every column of a DataFrame holds numbers, so that it may be checked as an array."""
+    return all(getattr(dtype, "kind", "O") in "iuf" for dtype in table.dtypes)
+
+
 def row_digests(rows: Any) -> Digests:
     """Return a digest of each row's features [N], numbers in single precision.
 
     Then a table of another number type has the same; rows that differ less count as one person's.
     """
     if hasattr(rows, "iloc") and not all_numbers(rows):
-        import pandas as pd
-
         plain = rows.assign(
             **{
                 name: column.astype(np.float32)
@@ -292,7 +297,7 @@ def _centered(rows: Any) -> bool:
 
 
 def _largest(histories: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Leave out histories that cost no more than another one, where there are few to compare."""
+    """Leave out histories that another one exceeds; of many, keep each kind's largest count."""
     if len(histories) > 500:
         return np.asarray(histories.max(0, keepdims=True), dtype=np.int32)
     beaten = (histories[None] >= histories[:, None]).all(2).sum(1) > 1
@@ -300,23 +305,13 @@ def _largest(histories: NDArray[np.int32]) -> NDArray[np.int32]:
     return kept
 
 
-@dataclass(frozen=True, kw_only=True)
-class Callers:
-    """What the functions that called a fit do with rows: public facts, read off the call stack.
+def callers() -> tuple[bool, str | None]:
+    """Read off the call stack how scikit-learn made the rows of a fit, which it tells no estimator.
 
-    scikit-learn tells an estimator neither that it is part of a search nor how folds were made.
-
-    Attributes:
-        transforming: Whether X comes out of a pipeline.
-        stratified: Name of the splitter that divided rows by their labels; None if none did.
+    Returns:
+        Whether X comes out of a pipeline; and the name of the splitter that divided rows by their
+        labels, or None.
     """
-
-    transforming: bool
-    stratified: str | None
-
-
-def callers() -> Callers:
-    """Look at who called, up to the main program."""
     transforming, stratified = False, None
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -334,7 +329,7 @@ def callers() -> Callers:
         else:
             transforming |= module.startswith("imblearn.")
         frame = frame.f_back
-    return Callers(transforming=transforming, stratified=stratified)
+    return transforming, stratified
 
 
 def leaves_process() -> bool:
@@ -347,7 +342,93 @@ def leaves_process() -> bool:
     return False
 
 
-def added(one: tuple[float, float], *others: tuple[float, float]) -> tuple[float, float]:
-    """Return epsilon and delta of everything together, as if one label paid for all of it."""
-    every = (one, *others)
-    return math.fsum(epsilon for epsilon, _ in every), math.fsum(delta for _, delta in every)
+@dataclass(frozen=True, kw_only=True)
+class PaidRelease:
+    """One release, and its price for each label that it touches.
+
+    Attributes:
+        key: Of the release; empty for labels that were published without one.
+        mechanism: Name of the mechanism.
+        labels: Number of labels.
+        epsilon: Of this release alone.
+        delta: At which it holds; 0 where it is pure.
+        seeded: Whether a seed, or an unknown source, made its noise, so that it can be removed.
+        new: Whether this fit paid for it; otherwise an earlier one did, and it was read for free.
+    """
+
+    key: str
+    mechanism: str
+    labels: int
+    epsilon: float
+    delta: float
+    seeded: bool
+    new: bool
+
+    def __str__(self) -> str:
+        """Return the line for people."""
+        paid = "paid now" if self.new else "paid by an earlier fit and read again"
+        seeded = "; noise from a seed: no guarantee for who knows it" if self.seeded else ""
+        what = what_of(self.mechanism) if self.key else self.mechanism
+        cost = price(self.epsilon, self.delta)
+        return f"{what}: {cost} for each of {self.labels:,} labels, {paid}{seeded}"
+
+
+def line_of(charge: Charge, *, num_labels: int, delta: float, new: bool = True) -> PaidRelease:
+    """Return a charge of the ledger as a line.
+
+    Args:
+        charge: The charge.
+        num_labels: N, where `indices` is None.
+        delta: At which it is stated where it is not pure.
+        new: Whether this fit paid for it.
+    """
+    at = delta_of_total([charge], delta=delta)
+    return PaidRelease(
+        key=charge.key,
+        mechanism=str(charge.mechanism.get("name", "unknown")),
+        labels=num_labels if charge.indices is None else len(charge.indices),
+        epsilon=epsilon_of_prices([charge], delta=at),
+        delta=at,
+        seeded=charge.noise is NoiseKind.SEEDED,
+        new=new,
+    )
+
+
+def guarantee(
+    *,
+    epsilon: float,
+    delta: float,
+    total: tuple[float, float],
+    scope: str,
+    noise_seed: int | None,
+    seeded: bool,
+    not_counted: Sequence[str] = (),
+) -> str:
+    """Return the guarantee of a fit in a sentence.
+
+    Args:
+        epsilon: Of the fit.
+        delta: At which it holds.
+        total: Epsilon of all known fits, and its delta.
+        scope: Those fits, in words.
+        noise_seed: Of the fit's noise; None for a secret one.
+        seeded: Whether noise of any of those fits came from a seed, or an unknown source.
+        not_counted: Costs that the total leaves out, in words.
+    """
+    if noise_seed is not None:
+        return (
+            f"not private: the noise comes from seed {noise_seed}, and who knows it takes it off "
+            "again"
+        )
+    if not math.isfinite(epsilon):
+        return "not private: labels were published"
+    kind = "pure" if delta == 0 else f"at delta {delta:g}"
+    every = "without any bound"
+    if math.isfinite(total[0]):
+        every = f"{total[0]:.4g}{f' at delta {total[1]:g}' if total[1] != delta else ''}"
+    void = "; noise of some of those came from a seed, and hides nothing from who knows it"
+    left_out = "".join(f"; not counted: {each}" for each in not_counted)
+    return (
+        f"label differential privacy, epsilon {epsilon:.4g} ({kind}) for this fit and {every} for "
+        f"{scope}{void if seeded else ''}; features are not protected{left_out}"
+    )

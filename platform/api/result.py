@@ -1,30 +1,56 @@
-"""What a sweep left behind, from Python: a table, the best trial, its model, the ledger, the page.
+"""Sweeps from Python: plan one, run one, and read its results folder.
 
-A results folder is read as it lies there; nothing in it is made or changed, and neither Ray nor
-torch is needed (but for a model).
+Reading changes nothing in the folder, and loads neither Ray nor torch (except for a model).
 """
 
+import contextlib
 import html
+import io
 import os
+import re
+import sys
 import webbrowser
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import stdev
 from typing import TYPE_CHECKING, Any
 
-from labeldp.platform.api.trial_table import best_of, trial_table
-from labeldp.platform.records.results import KeptResults, ResultsFolderError, read_results
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
+import pandas as pd
+
+from labeldp.mechanisms.ledger import Budget
+from labeldp.platform.api.methods import name_of
+from labeldp.platform.cli.sweep_plan import PlanResult, load_sweep, plan_of
+from labeldp.platform.records.results import (
+    KeptResults,
+    ResultsFolderError,
+    TrialRecord,
+    read_results,
+)
+from labeldp.platform.report.ledger import Account, account_of, read_folder
+from labeldp.platform.report.ledger_words import rows
+from labeldp.platform.report.selection import price_of, within
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by, is_owners, refuse_lottery
+from labeldp.platform.sweep.configuration import TrialConfig, with_changes
+from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from labeldp.platform.records.results import TrialRecord
     from labeldp.trainers.models.trained_model import TrainedModel
+
+Runnable = TrialConfig | Sweep | Mapping[str, Any] | str | os.PathLike[str]
+
+#: Columns of the table in this order, where any trial has them; axes and the owner's between.
+_FIRST = (
+    *("method", "variant", "epsilon", "delta", "accuracy", "accuracy_spread"),
+    *("accuracy_estimated", "accuracy_estimated_error", "epsilon_m_low", "epsilon_m_high", "seed"),
+)
+_LAST = ("train_seconds", "noise", "league", "status", "reason", "trial")
+_SEEDS = ("seed", "draw")
 
 
 @dataclass(frozen=True)
 class ReportPage:
-    """A report: shows itself in a notebook.
+    """A report, which a notebook shows.
 
     Attributes:
         path: The page.
@@ -37,11 +63,11 @@ class ReportPage:
         webbrowser.open(self.path.as_uri())
 
     def _repr_html_(self) -> str:
-        """Show the page where notebooks show things."""
+        """Return the page in a frame."""
         page = html.escape(self.path.read_text(), quote=True)
         return (
-            # Apart from the notebook, in whose name its scripts could otherwise do anything: a
-            # folder of results may be somebody else's.
+            # Another person may have made the results folder: in the notebook's own name, scripts
+            # of its page could do anything.
             '<iframe title="report" sandbox="allow-scripts allow-popups" '
             f'srcdoc="{page}" style="width:100%;height:40rem;border:0"></iframe>'
         )
@@ -49,46 +75,45 @@ class ReportPage:
 
 @dataclass(frozen=True)
 class Result:
-    """Trials of a sweep that have ended, in their results folder.
+    """Trials of a sweep that have ended.
 
     Attributes:
-        folder: Where they lie.
+        folder: The results folder.
     """
 
     folder: Path
 
     def __repr__(self) -> str:
-        """Say what there is."""
+        """Return the name of the sweep and the numbers of its trials."""
         kept = self._kept()
         finished = sum(record.finished for record in kept.records.values())
         failed = len(kept.records) - finished
         return f"Result({kept.sweep}: {finished} trials finished, {failed} failed, {self.folder})"
 
-    def table(self, *, private: bool = False) -> "pd.DataFrame":
+    def table(self, *, private: bool = False) -> pd.DataFrame:
         """Return one row per trial: method, epsilon, delta, accuracy, epsilon_m, seed, trial, ...
 
         `accuracy_spread` is the standard deviation over seeds, where there are several. epsilon_m
-        is measured on canaries, outside of the guarantee, and so the labels' owner's: leave it out
-        where a table goes beyond them.
+        is measured on canaries, outside of the guarantee: remove it before you hand a table on.
 
         Args:
-            private: With all other columns that are the labels' owner's alone.
+            private: Include all other columns that are for the labels' owner alone.
         """
         return trial_table(self._kept().records.values(), private=private)
 
     def best(self, *, at_epsilon: float = float("inf"), by: str | None = None) -> "pd.Series[Any]":
         """Return the table's row of the most accurate settings that cost at most `at_epsilon`.
 
-        What a trial costs is what `labeldp publish` goes by: all releases on which it depends, and
-        so more than its row says where a search had a say in its settings.
+        A trial's cost is that of `labeldp publish`: of all releases on which it depends. That is
+        more than its row says where a search chose its settings.
 
         Args:
             at_epsilon: The most that the trial may have cost.
-            by: `test` or `estimated`; which accuracy.
+            by: The accuracy to compare: `test` or `estimated`.
 
         Raises:
             ValueError: No trial cost so little, or noise would choose among those that did.
-            StoreUnusable: The vault can't be read, so that nobody knows what anything cost.
+            StoreUnusable: The vault can't be read, so that no price is known.
         """
         records = list(self._kept().records.values())
         near = records if at_epsilon == float("inf") else self._within(at_epsilon)
@@ -100,45 +125,38 @@ class Result:
         """Return a trial's model: raw rows in, predictions out.
 
         Args:
-            trial: Its hash or how that begins, or a row of the table.
+            trial: Its hash, the beginning of the hash, or a row of the table.
 
         Raises:
             ResultsFolderError: There is no such trial.
             ModelFileError: It kept no model, or one that can't be read.
         """
-        from labeldp.trainers.models.trained_model import load_model
+        from labeldp.trainers.models.trained_model import load_model  # it loads torch
 
         named = trial if isinstance(trial, str) else str(trial["trial"])
         return load_model(self.folder / "models" / self._kept().trial(named).hash)
 
-    def ledger(self) -> "pd.DataFrame":
-        """Return one row per release: what, when, of how many labels, at what price, who read it.
+    def ledger(self) -> pd.DataFrame:
+        """Return one row per release: mechanism, time, number of labels, price, readers.
 
         Raises:
             StoreUnusable: The vault can't be read.
         """
-        import pandas as pd
-
-        from labeldp.platform.report.ledger import account_of, read_folder
-        from labeldp.platform.report.ledger_words import rows
-
-        return pd.DataFrame(rows(account_of([read_folder(self.folder)])))
+        return pd.DataFrame(rows(self._account()))
 
     def total(self) -> tuple[float, float]:
-        """Return what all releases together cost the label that paid most: epsilon and delta.
+        """Return epsilon and delta of all releases together, for the label that paid most.
 
         Of a sweep that learns it is the plan's price, where that is more.
 
         Raises:
             StoreUnusable: The vault can't be read.
         """
-        from labeldp.platform.report.ledger import account_of, read_folder
-
-        total = account_of([read_folder(self.folder)]).together
+        total = self._account().together
         return total.epsilon, total.delta
 
     def report(self) -> ReportPage:
-        """Return the sweep's page; it shows itself in a notebook, and `.open()` opens a browser.
+        """Return the sweep's page; a notebook shows it, and `.open()` opens a browser.
 
         Raises:
             ResultsFolderError: There is none yet.
@@ -151,12 +169,8 @@ class Result:
             )
         return ReportPage(path=page)
 
-    def _within(self, at_epsilon: float) -> "list[TrialRecord]":
-        """Finished trials that cost no more than that."""
-        from labeldp.mechanisms.ledger import Budget
-        from labeldp.platform.report.ledger import read_folder
-        from labeldp.platform.report.selection import price_of, within
-
+    def _within(self, at_epsilon: float) -> list[TrialRecord]:
+        """Finished trials that cost at most that."""
         folder = read_folder(self.folder)
         finished = [each for each in folder.results.records.values() if each.finished]
         near = within(folder, finished, Budget(epsilon=at_epsilon))
@@ -167,19 +181,193 @@ class Result:
             )
         return near
 
+    def _account(self) -> Account:
+        return account_of([read_folder(self.folder)])
+
     def _kept(self) -> KeptResults:
         return read_results(self.folder)
 
 
 def load(folder: str | os.PathLike[str]) -> Result:
-    """Return what a sweep left in its results folder.
-
-    Args:
-        folder: That `run` or a sweep's `--results` was given.
+    """Return the result of a sweep from its results folder.
 
     Raises:
-        ResultsFolderError: It is no results folder, or a file in it is damaged.
+        ResultsFolderError: It is not a results folder, or a file in it is damaged.
     """
     path = Path(folder).expanduser().absolute()
     read_results(path)
     return Result(folder=path)
+
+
+def run(
+    what: Runnable,
+    *,
+    results: str | os.PathLike[str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    smoke: bool = False,
+    quiet: bool = False,
+    **options: Any,
+) -> Result:
+    """Run a trial or a sweep, as the command line does, and return its result.
+
+    A results folder with finished trials is resumed: they are not run again, and nothing is paid
+    twice.
+
+    Args:
+        what: A `TrialConfig` or its dotted key -> value, a `Sweep`, or the path of a sweep file.
+        results: The results folder; `results/NAME` if not given.
+        overrides: Dotted key -> value on top; a list makes an axis.
+        smoke: Use the sweep's small size.
+        quiet: Print nothing on standard error.
+        **options: Further ones of `SweepOptions`: `address`, `max_epsilon_total`, ...
+
+    Raises:
+        ValueError: Bad input of any kind (configuration, data, results folder).
+        BudgetExceeded: It would cost more than `max_epsilon_total`.
+        CannotFit: The cluster can't hold a trial.
+    """
+    from labeldp.platform.sweep import driver  # it loads Ray, which `load` and `plan` do without
+
+    sweep = sweep_of(what)
+    asked = _options(sweep, results, overrides, smoke=smoke, **options)
+    with contextlib.redirect_stderr(io.StringIO() if quiet else sys.stderr):
+        driver.run_sweep(sweep, asked)
+    return Result(folder=asked.results.expanduser().absolute())
+
+
+def plan(
+    what: Runnable,
+    *,
+    results: str | os.PathLike[str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    smoke: bool = False,
+    **options: Any,
+) -> PlanResult:
+    """Return the trials and cost of what `run` would do; nothing is started or released.
+
+    The arguments are those of `run`.
+
+    Raises:
+        ValueError: A key or value that can't be used.
+    """
+    sweep = sweep_of(what)
+    return plan_of(sweep, _options(sweep, results, overrides, smoke=smoke, **options))
+
+
+def _options(
+    sweep: Sweep,
+    results: str | os.PathLike[str] | None,
+    overrides: Mapping[str, Any] | None,
+    **options: Any,
+) -> SweepOptions:
+    folder = Path(results) if results is not None else Path("results", sweep.name)
+    return SweepOptions(results=folder, overrides=overrides or {}, **options)
+
+
+def sweep_of(what: Runnable) -> Sweep:
+    """Return a runnable thing as a sweep; a trial alone is a sweep of one trial.
+
+    Raises:
+        ValueError: It can't be run, or is a file without a sweep.
+    """
+    if isinstance(what, Sweep):
+        return what
+    if isinstance(what, Mapping):
+        what = with_changes(TrialConfig(), what)
+    if isinstance(what, TrialConfig):
+        return Sweep(name=re.sub(r"[^\w.-]", "_", f"{what.method}_{what.data.name}"), base=what)
+    if isinstance(what, str | os.PathLike):
+        return load_sweep(os.fspath(what))
+    raise ValueError(
+        f"{type(what).__name__} can't be run; give a TrialConfig, keys and values of one, a Sweep, "
+        "or the path of a sweep file"
+    )
+
+
+def trial_table(records: Iterable[TrialRecord], *, private: bool = False) -> pd.DataFrame:
+    """Return trials of a sweep as rows, by epsilon and accuracy; those that failed last.
+
+    Columns for the labels' owner alone are left out unless `private`. The interval of epsilon_m is
+    the owner's too, and stands in every row: a table is for the owner, as the report is.
+    """
+    every = list(records)
+    measured = [record for record in every if record.finished and "accuracy" in record.metrics]
+    spreads = {
+        record.hash: stdev(each.metrics["accuracy"] for each in group)
+        for group in _groups(measured)
+        for record in group
+        if len(group) > 1
+    }
+    found = [_row(record, spreads.get(record.hash), private=private) for record in every]
+    found.sort(key=_order)
+    known = {name for row in found for name in row}
+    axes = dict.fromkeys(key for record in every for key in record.point)
+    middle = [name for name in axes if name in known and name not in _FIRST]
+    own = sorted(name for name in known if is_owners(name) and name not in _FIRST)
+    columns = [name for name in (*_FIRST, *middle, *own, *_LAST) if name in known]
+    return pd.DataFrame(
+        [{name: row.get(name) for name in columns} for row in found], columns=columns
+    )
+
+
+def _row(record: TrialRecord, spread: float | None, *, private: bool) -> dict[str, Any]:
+    metrics = record.metrics
+    row: dict[str, Any] = {
+        "method": name_of(record.config),
+        "variant": record.variant,
+        **dict(record.point),
+        "seed": record.config.get("seed"),
+        "noise": record.noise.value,
+        "league": record.features_from.league.words,
+        "status": "finished" if record.finished else "failed",
+        "trial": record.hash,
+    }
+    if not record.finished:
+        row["reason"] = record.reason
+    if spread is not None:
+        row["accuracy_spread"] = spread
+    row |= {name: metrics[name] for name in (*_FIRST, *_LAST) if name in metrics}
+    if private:
+        row |= {name: value for name, value in metrics.items() if is_owners(name)}
+    return row
+
+
+def _order(row: dict[str, Any]) -> tuple[bool, float, float]:
+    accuracy = row.get("accuracy", row.get("accuracy_estimated", 0.0))
+    return (row["status"] == "failed", row.get("epsilon", 0.0), -accuracy)
+
+
+def best_of(records: Iterable[TrialRecord], *, by: ChooseBy | None) -> TrialRecord:
+    """Return the first seed of the most accurate settings, by their mean over seeds.
+
+    The best of several seeds would look better than it is.
+
+    Args:
+        records: Trials of one sweep; failed ones are left out.
+        by: The accuracy; that on the public test split, where there is one, if None.
+
+    Raises:
+        ValueError: None has finished, or noise would choose.
+    """
+    finished = [record for record in records if record.finished]
+    if not finished:
+        raise ValueError(
+            "no trial has finished, so that none is the best; wait for the sweep, or start it again"
+        )
+    found = chosen_by((record.metrics for record in finished), by)
+    refuse_lottery((each.metrics for each in finished), by=found)
+
+    def mean(group: Sequence[TrialRecord]) -> float:
+        return sum(record.metrics[found.metric] for record in group) / len(group)
+
+    best = max(_groups(finished), key=mean)
+    return min(best, key=lambda record: (int(record.config.get("seed", 0)), record.hash))
+
+
+def _groups(records: Iterable[TrialRecord]) -> list[list[TrialRecord]]:
+    """Trials that differ in nothing but their seeds."""
+    groups: dict[str, list[TrialRecord]] = {}
+    for record in records:
+        point = {k: v for k, v in record.point.items() if k.rpartition(".")[2] not in _SEEDS}
+        groups.setdefault(repr((record.variant, point)), []).append(record)
+    return list(groups.values())

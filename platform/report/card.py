@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.api.method_names import name_of
+from labeldp.platform.api.methods import name_of
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import Audience, LedgerLine
 from labeldp.platform.report.ledger_words import counted, price, sentences

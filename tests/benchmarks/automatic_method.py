@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits, make_classification
 
 from labeldp import LabelPrivateClassifier
-from labeldp.platform.api.automatic_method import choose, kept
+from labeldp.platform.api.methods import choose, kept
 from tests.benchmarks.interruption import ended
 
 EPSILONS = (0.5, 1.0, 2.0)
@@ -66,7 +66,7 @@ def main() -> None:
                 f"{100 * accuracy(method, rows, epsilon=epsilon, classes=classes):.1f}"
                 for method in METHODS
             ]
-            chosen = choose(epsilon=epsilon, delta=1e-5, num_classes=classes).name
+            chosen = choose(epsilon=epsilon, delta=1e-5, num_classes=classes)[0]
             share = kept(epsilon=epsilon, num_classes=classes)
             print(
                 f"| {name} | {epsilon:g} | {share:.0%} | {' | '.join(cells)} | `{chosen}` |",

@@ -27,7 +27,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from labeldp import LabelPrivateClassifier, SharedVault
 from labeldp.platform.api import classifier
 from labeldp.platform.api.classifier import PrivacyAddsUp, PrivacyNotCounted
-from labeldp.platform.api.method_names import NAMED
+from labeldp.platform.api.methods import NAMED
 from labeldp.platform.api.process_ledger import ProcessLedger
 from labeldp.trainers.data.columns import ColumnsIgnored
 from labeldp.trainers.data.own_data import ColumnsLeftOut

@@ -14,25 +14,19 @@ from labeldp.platform.cli.command_line import main
 @pytest.mark.parametrize(
     ("found", "arguments"),
     [
-        (epsilon("laplace", noise_std=2.0), ["laplace", "--noise-std", "2"]),
-        (
-            epsilon("gaussian", noise_std=4.0, delta=1e-6),
-            ["gaussian", "--noise-std", "4", "--delta", "1e-6"],
-        ),
-        (
-            epsilon("rr", keep_probability=0.7, classes=5),
-            ["rr", "--keep-probability", ".7", "--classes", "5"],
-        ),
+        (epsilon("laplace", noise_std=2.0), "laplace --noise-std 2"),
+        (epsilon("gaussian", noise_std=4.0, delta=1e-6), "gaussian --noise-std 4 --delta 1e-6"),
+        (epsilon("rr", keep_probability=0.7, classes=5), "rr --keep-probability .7 --classes 5"),
     ],
 )
-def test_names_cost_what_the_command_line_says(
-    found: float, arguments: list[str], capsys: pytest.CaptureFixture[str]
+def test_names_cost_the_same_on_the_command_line(
+    found: float, arguments: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(["epsilon", *arguments, "--json"])
+    main(["epsilon", *arguments.split(), "--json"])
     assert json.loads(capsys.readouterr().out)["epsilon"] == found
 
 
-def test_mechanisms_cost_what_they_state_together() -> None:
+def test_mechanisms_cost_their_composed_price_together() -> None:
     laplace = LaplaceNoise(epsilon=0.5, num_classes=4)
     response = RandomizedResponse(epsilon=0.25, num_classes=4)
     assert epsilon(laplace, response) == 0.75
@@ -42,7 +36,7 @@ def test_mechanisms_cost_what_they_state_together() -> None:
 
 
 @pytest.mark.parametrize("failing", [4e-6, 8e-6, 2e-5])
-def test_what_may_fail_is_taken_off_the_delta_that_was_asked_for(
+def test_a_probability_of_failure_is_taken_off_delta(
     failing: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gaussian = GaussianNoise(noise_std=8.0, num_classes=4)
@@ -55,8 +49,8 @@ def test_what_may_fail_is_taken_off_the_delta_that_was_asked_for(
     assert epsilon(pure) == (0.5 if failing < 1e-5 else math.inf)
 
 
-def test_near_misses_and_numbers_too_many_are_said() -> None:
-    # What type checkers refuse as well, for those who have none.
+def test_near_misses_and_numbers_too_many_are_refused() -> None:
+    # Type checkers refuse these too.
     with pytest.raises(ValueError, match="did you mean 'laplace'"):
         epsilon("laplac", scale=1.0)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="leave out delta; pure noise has no use for"):

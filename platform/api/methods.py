@@ -1,0 +1,159 @@
+"""Methods by the names of docs/reproduction.md, and the rule by which `auto` takes one of them.
+
+A name is a trainer with the settings that make it that line. Names of trainers, as sweeps have
+them, are taken as they are.
+
+>>> named("agibi").method, dict(named("agibi").changes)
+('alibi', {'trainer.noise': 'gaussian'})
+>>> named("alibbi")
+Traceback (most recent call last):
+ValueError: method is 'alibbi'; did you mean 'alibi' or 'agibi'? ...
+>>> choose(epsilon=1.0, delta=1e-5, num_classes=10)[0]
+'moment_labels'
+>>> choose(epsilon=4.0, delta=1e-5, num_classes=10)[1]
+'epsilon 4 leaves 86% of labels of 10 classes right, more than 60%: single labels teach most'
+"""
+
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from labeldp.mechanisms import _validate
+from labeldp.platform.sweep.configuration import METHODS
+
+#: Takes a method by the rule of `choose`.
+AUTO = "auto"
+#: Single labels are used where randomized response leaves them as they are this often.
+ENOUGH_KEPT = 0.6
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedMethod:
+    """A method by its name.
+
+    Attributes:
+        name: Its name here.
+        method: The trainer's name in configurations.
+        changes: Dotted key -> value: the settings that make the trainer this method.
+        pure: Whether its guarantee holds at delta 0.
+    """
+
+    name: str
+    method: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    pure: bool = True
+
+
+def _method(name: str, method: str, *, pure: bool = True, **changes: Any) -> NamedMethod:
+    keys = {f"trainer.{key.replace('__', '.')}": value for key, value in changes.items()}
+    return NamedMethod(name=name, method=method, changes=keys, pure=pure)
+
+
+_EVERY = (
+    _method("moment_labels", "prior_labels", pure=False, prior__source="moments"),
+    _method("staged_moment_labels", "staged_moments", pure=False),
+    _method("cluster_labels", "prior_labels", prior__source="clusters"),
+    _method("alibi", "alibi"),
+    _method("alibi_randomized_response", "alibi", noise="randomized_response"),
+    _method("agibi", "alibi", pure=False, noise="gaussian"),
+    _method(
+        "alibi_moment_prior", "alibi_prior", pure=False, prior__source="moments", prior__share=0.8
+    ),
+    _method(
+        "alibi_cluster_prior", "alibi_prior", prior__source="clusters", prior__most_epsilon=0.3
+    ),
+    _method("consensus", "consensus"),
+    _method("randomized_response", "lp_mst", stages=1),
+    _method("lp_2st", "lp_mst", stages=2),
+    _method("lp_3st", "lp_mst", stages=3),
+    _method("bit_flip", "bit_flip"),
+    _method("convex", "convex"),
+    _method("pate", "pate", pure=False),
+    _method("no_privacy", "alibi", noise="none"),
+)
+#: Name -> method.
+NAMED: Mapping[str, NamedMethod] = {each.name: each for each in _EVERY}
+#: Other common names.
+_ALSO = {
+    "rr": "randomized_response",
+    "lp_1st": "randomized_response",
+    "moments": "moment_labels",
+    "clusters": "cluster_labels",
+    "pate_fm": "pate",
+    "none": "no_privacy",
+}
+
+
+def named(name: str) -> NamedMethod:
+    """Return the method of this name; case, spaces and hyphens make no difference.
+
+    Raises:
+        ValueError: There is none; the message has the nearest ones.
+    """
+    plain = str(name).strip().lower().replace("-", "_").replace(" ", "_")
+    found = NAMED.get(_ALSO.get(plain, plain))
+    if found is not None:
+        return found
+    if plain in METHODS:
+        return NamedMethod(name=plain, method=plain)
+    close = difflib.get_close_matches(plain, [AUTO, *NAMED, *_ALSO], n=2, cutoff=0.5)
+    meant = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+    raise ValueError(f"method is {name!r}; {meant}Known are {', '.join((AUTO, *NAMED))}")
+
+
+def name_of(config: Mapping[str, Any]) -> str:
+    """Return the name here that fits a configuration best; its trainer's where none does.
+
+    Args:
+        config: Dotted key -> value, as records of trials have it.
+    """
+    fitting = [
+        each
+        for each in _EVERY
+        if each.method == str(config.get("method"))
+        and all(
+            str(config.get(key)).lower() == str(value).lower()
+            for key, value in each.changes.items()
+            # They tell methods of one trainer apart; the others are sizes.
+            if key.rpartition(".")[2] in ("source", "noise", "stages")
+        )
+    ]
+    if not fitting:
+        return str(config.get("method"))
+    return max(fitting, key=lambda each: len(each.changes)).name
+
+
+def kept(*, epsilon: float, num_classes: int) -> float:
+    """Return the probability that randomized response leaves a label of K classes as it is."""
+    return 1 / (1 + (num_classes - 1) * math.exp(-epsilon))
+
+
+def choose(*, epsilon: float, delta: float, num_classes: int) -> tuple[str, str]:
+    """Return the name of a method and the reason; the rule uses public facts alone.
+
+    Sums over many labels (`moment_labels`) take little noise, but only show what smooth functions
+    of the features tell. Single labels, each with its own noise, show everything a model can learn
+    as soon as most of them stay right. docs/python.md has the measurements: single labels win where
+    randomized response keeps more than six in ten, which for ten classes is from epsilon 2.6 on.
+    Sums have Gaussian noise and hold at a delta. Where delta is 0, ALIBI with a prior from noisy
+    counts, which is pure, takes their place.
+
+    Args:
+        epsilon: Privacy loss per label.
+        delta: At which it may hold; 0 for pure methods only.
+        num_classes: K.
+    """
+    _validate.positive(epsilon=epsilon)
+    _validate.whole(minimum=2, num_classes=num_classes)
+    share = kept(epsilon=epsilon, num_classes=num_classes)
+    facts = f"epsilon {epsilon:g} leaves {share:.0%} of labels of {num_classes} classes right"
+    if share >= ENOUGH_KEPT:
+        why = f"{facts}, more than {ENOUGH_KEPT:.0%}: single labels teach most"
+        return "alibi_randomized_response", why
+    if delta == 0:
+        why = f"{facts}, less than {ENOUGH_KEPT:.0%}, and delta is 0: single labels need a prior"
+        return "alibi_cluster_prior", why
+    why = f"{facts}, less than {ENOUGH_KEPT:.0%}: sums over many labels teach more than single ones"
+    return "moment_labels", why
