@@ -7,7 +7,7 @@ A map of this folder; every module opens with what it is, from which paper, and 
 | Where do labels live, what leaves? | `vault`, `release_store`, |
 | | `release_address`, `descriptions`, `ledger` |
 | Where does noise come from? | `randomness`; `secure_noise` on `exact_digits` |
-| What is done to each label? | `additive_noise`, `randomized_response`, `bit_flip`, |
+| What is done to each label? | `additive_noise`, `randomized_response`, `channels`, `bit_flip`, |
 | | `rr_with_prior`, `cluster_prior`, `label_moments` |
 | How is a noisy label read? | `posterior`, `debiased_loss` |
 | How accurate, without test labels? | `accuracy_estimate`, `correct_count` |
@@ -56,6 +56,11 @@ from labeldp.mechanisms.randomized_response import (
     RandomizedResponse as RandomizedResponse,
 )
 from labeldp.mechanisms.bit_flip import BitFlip as BitFlip
+from labeldp.mechanisms.channels import (
+    StaircaseChannel as StaircaseChannel,
+    SubsetSelection as SubsetSelection,
+    optimal_channel as optimal_channel,
+)
 from labeldp.mechanisms.rr_with_prior import RRWithPrior as RRWithPrior, tempered as tempered
 from labeldp.mechanisms.cluster_prior import (
     ClusterHistograms as ClusterHistograms,

@@ -5,14 +5,13 @@ never has what the labels' owner alone may see: audits, canaries, numbers made o
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.api.methods import name_of
@@ -38,15 +37,6 @@ _AUDITS = {
     "... if each label got noise of the family that it claims": ("tight", ""),
     "the noisy labels themselves, within that family: at least": ("release", "release"),
 }
-_ENTROPY = "The noise came from the operating system's entropy and can't be repeated. "
-_NOISE = {
-    NoiseKind.SECURE: _ENTROPY
-    + "It is secure: drawn exactly and released on a lattice, so that no bit of a floating-point "
-    "number reveals more than epsilon says.",
-    NoiseKind.PLAIN: _ENTROPY
-    + "It is plain floating-point noise, the last bits of which may reveal more than epsilon says "
-    "to a reader of the releases themselves",
-}
 
 
 @cache
@@ -65,40 +55,24 @@ def environment() -> Environment:
 def run_card(
     record: TrialRecord, charges: Sequence[Charge], *, num_labels: int | None = None
 ) -> str:
-    """Return a trial's card for the labels' owner, as Markdown.
-
-    Args:
-        record: Of the trial.
-        charges: The ledger's lines for the releases that it read.
-        num_labels: N, labels that it was trained on, where that is known.
-    """
-    config, noise = record.config, record.noise
-    words = _NOISE.get(noise, "")
-    if noise is NoiseKind.PLAIN:
-        words += "; `noise.secure=true` draws noise that does not."
-    elif noise is NoiseKind.SEEDED:
-        words = (
-            f"**The noise was drawn from seed {config['noise.seed']}, for a repeatable experiment. "
-            "Anybody with the seed can remove the noise: towards them there is no privacy.**"
-        )
-    notes = [_about_the_attack(record)]
+    """Return a trial's card for the labels' owner, as Markdown; `num_labels` is N, where known."""
+    spoiled = ""
     if record.canaries:
         canaries, coins = record.canaries
         spoiled = spoiled_text(canaries=canaries, coin_canaries=coins, num_labels=num_labels)
-        notes.append(f"Labels: {spoiled}.")
-    return _card(
-        record,
-        facts(record, Audience.OWNER),
+    metrics = record.metrics
+    return _render(
         owner=True,
+        record=record,
         title=record.variant,
-        intro=f"Trial `{record.hash}` of method `{config['method']}` on `{config['data.name']}`, "
-        f"training seed {config['seed']}.",
-        warnings=[],
-        choice="",
-        noise=words,
+        facts=facts(record, Audience.OWNER),
+        epsilon=metrics["epsilon"],
+        delta=metrics["delta"],
         releases=map(_release, charges),
         audits=_audits(record),
-        notes=notes,
+        spoiled=spoiled,
+        attacked=not record.canaries or record.canaries[0] > 0,
+        fruitless=metrics.get("epsilon_m_ceiling") == 0,
     )
 
 
@@ -115,83 +89,54 @@ def public_card(
     """Return the card of a published trial, as Markdown.
 
     Args:
-        record: Its public values, with its cost.
+        record: Its public values.
         chosen: How it was chosen, and the price of that.
         lines: The releases on which it depends.
         fingerprint: Of the public data.
-        replaced: Number of labels that were replaced to audit it; None where that is unknown.
-        num_labels: Number of labels to train on; None where that was not kept.
+        replaced: Number of labels that were replaced to audit it, where known.
+        num_labels: Number of labels to train on, where known.
         has_model: Whether its model lies beside the card.
     """
-    seeded = record.noise is NoiseKind.SEEDED
-    warnings = {
-        "This trial FAILED: only its settings and its releases are here.": not record.finished,
-        "NO PRIVACY: what is here was made of the true labels without noise, and may reveal any of "
-        "them. Its owner confirmed that it is published.": math.isinf(chosen.cost.epsilon),
-        "NO PRIVACY AGAINST ANYBODY WITH THE SEED: the noise is repeatable, and the seed takes it "
-        "off again. Its owner confirmed that it is published.": seeded,
-    }
-    rows = facts(record, Audience.PUBLIC, cost=(chosen.cost.epsilon, chosen.cost.delta))
-    together = chosen.together
-    rows["epsilon with the choice of this trial"] = (
-        f"{_bound(together.epsilon)} at delta {together.delta:g}"
-    )
+    cost, together = chosen.cost, chosen.together
+    rows = facts(record, Audience.PUBLIC, cost=(cost.epsilon, cost.delta))
+    choice = f"{_bound(together.epsilon)} at delta {together.delta:g}"
+    rows["epsilon with the choice of this trial"] = choice
     if replaced is not None:
         of = "" if num_labels is None else f" of {num_labels:,}"
         rows["labels that were replaced on purpose, to audit it"] = f"{replaced:,}{of}"
-    data = f", data {fingerprint[:16]}" if fingerprint else ""
-    noise = "The noise came from a seed, which is not in this folder."
-    if not seeded:
-        plain = record.noise is NoiseKind.PLAIN
-        noise = _NOISE[record.noise] + ("; they are not in this folder." if plain else "")
-    return _card(
-        record,
-        rows,
+    # A sweep's line; Bayes' rule is how all of them train.
+    words = name_of(record.config).replace("_", " ")
+    if str(record.config.get("trainer.noise")) == "randomized_response":
+        words = "randomized response"
+    elif words in ("alibi", "agibi", "pate", "lp 2st", "lp 3st"):
+        words = words.upper()
+    return _render(
         owner=False,
-        cost=(chosen.cost.epsilon, chosen.cost.delta),
-        title=f"{_method(record)}, trained on {record.config['data.name']}",
-        intro=f"Trial `{record.hash}`, trainer `{record.config['method']}`, training seed "
-        f"{record.config.get('seed', 'unknown')}{data}.",
-        warnings=[text for text, holds in warnings.items() if holds],
-        choice=_choice(chosen),
-        noise=noise,
+        record=record,
+        title=f"{words}, trained on {record.config['data.name']}",
+        facts=rows,
+        epsilon=cost.epsilon,
+        delta=cost.delta,
         releases=sentences(lines, public=True),
+        fingerprint=fingerprint[:16],
+        chosen=chosen,
+        alone=chosen.among == 1 and together.releases == cost.releases,
+        trials=counted(chosen.among, "trial"),
+        price=price(together.epsilon, together.delta),
         has_model=has_model,
     )
 
 
-def _card(
-    record: TrialRecord,
-    rows: Mapping[str, str],
-    *,
-    cost: tuple[float, float] | None = None,
-    **parts: Any,
-) -> str:
-    epsilon, delta = cost or (record.metrics["epsilon"], record.metrics["delta"])
-    made: str = (
-        environment()
-        .get_template("run_card.md.jinja")
-        .render(
-            facts=rows,
-            epsilon=_bound(epsilon),
-            delta=f"{delta:g}",
-            bare=math.isinf(epsilon),
-            **parts,
-        )
-    )
+def _render(**parts: Any) -> str:
+    template = environment().get_template("run_card.md.jinja")
+    made: str = template.render(**parts, bound=_bound, infinity=math.inf)
     return made
 
 
 def facts(
     record: TrialRecord, audience: Audience, *, cost: tuple[float, float] | None = None
 ) -> dict[str, str]:
-    """Return the table of a card: what was measured -> how much, in words.
-
-    Args:
-        record: Of a trial.
-        audience: The public sees nothing of attacks.
-        cost: Epsilon and delta; the record's own if None.
-    """
+    """Return the table of a card; the public sees nothing of attacks."""
     metrics, config = record.metrics, record.config
     found: dict[str, str] = {"league": record.features_from.words}
     if "accuracy" in metrics:
@@ -277,50 +222,6 @@ def _release(charge: Charge) -> str:
     return (
         f"`{charge.key}`: {charge.mechanism['name']} {parameters} on {touched}, "
         f"charged {write_event(charge.event)}"
-    )
-
-
-def _about_the_attack(record: TrialRecord) -> str:
-    if record.canaries and record.canaries[0] == 0:
-        return "There is no epsilon_m: this attack needs labels that are wrong on purpose."
-    if record.metrics.get("epsilon_m_ceiling") == 0:
-        return (
-            "epsilon_m says nothing here: the attack compares a canary's wrong label with other "
-            "wrong labels, and of two classes only one is wrong. See the one-run audit."
-        )
-    return (
-        "epsilon_m comes from one trained model and its canaries: it bounds from below what this "
-        "attack got out of this model, and says nothing of stronger attacks."
-    )
-
-
-def _method(record: TrialRecord) -> str:
-    """Return the method in words, as reports call it."""
-    if str(record.config.get("trainer.noise")) == "randomized_response":
-        return "randomized response"
-    words = name_of(record.config).replace("_", " ")
-    return words.upper() if words in ("alibi", "agibi", "pate", "lp 2st", "lp 3st") else words
-
-
-def _choice(chosen: Selected) -> str:
-    cost = price(chosen.together.epsilon, chosen.together.delta)
-    if chosen.learned:
-        return (
-            "Its sweep learned: what earlier trials found decided which settings came next, or how "
-            "long trials ran. The epsilon above is therefore that of all releases which may have "
-            "influenced this trial, and not of its own alone. For a reader who knows of all of the "
-            f"sweep's {chosen.among} trials, their releases cost {cost}."
-        )
-    if chosen.among == 1 and chosen.together.releases == chosen.cost.releases:
-        return "No other trial of its sweep could have been chosen."
-    trials = counted(chosen.among, "trial")
-    how = f"This trial is one of {trials}, and its owner named it"
-    if chosen.by:
-        how = f"This trial was chosen for the best {chosen.by} of {trials}"
-    return (
-        f"{how}. The epsilon above is that of its own releases, for a reader who sees nothing "
-        "else. The choice depends on the other trials' releases too, those of trials that failed "
-        f"or were cut off included: with the choice, all those releases cost {cost}."
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from markupsafe import Markup
@@ -63,79 +63,42 @@ _PATHS = (
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, kw_only=True)
-class MethodStyle:
+class MethodStyle(NamedTuple):
     """A method's color and marker in every figure and table of a page.
 
     Colors are told apart with any color vision (after Okabe and Ito, 2008, darkened to three times
     the paper's luminance or more); markers say the same in grey print.
-
-    Attributes:
-        number: Position among the methods of the page, from 0.
-        baseline: Whether it has no privacy: those are grey.
     """
 
-    number: int
-    baseline: bool = False
+    css: str
+    color: str
+    marker: str
+    path: str
+    hollow: bool
 
-    @property
-    def css(self) -> str:
-        """Classes that give it its color, and a hollow marker from the ninth method on."""
-        return f"{self._variable} hollow" if self.hollow else self._variable
 
-    @property
-    def _variable(self) -> str:
-        return "mb" if self.baseline else f"m{self.number % _METHODS}"
-
-    @property
-    def hollow(self) -> bool:
-        """Whether its marker is an outline."""
-        return self.number // _METHODS % 2 == 1
-
-    @property
-    def path(self) -> str:
-        """Outline of its marker."""
-        return _PATHS[self.number % len(_PATHS)]
-
-    @property
-    def color(self) -> str:
-        """Its color on white paper."""
-        return COLORS[self._variable]
-
-    @property
-    def marker(self) -> str:
-        """Its marker, by matplotlib's name."""
-        return _MARKERS[self.number % len(_MARKERS)]
+def style_of(place: int, *, baseline: bool = False) -> MethodStyle:
+    """Return the style of a page's method: hollow from the ninth on; baselines are grey."""
+    name, hollow = "mb" if baseline else f"m{place % _METHODS}", place // _METHODS % 2 == 1
+    return MethodStyle(
+        css=f"{name} hollow" if hollow else name,
+        color=COLORS[name],
+        marker=_MARKERS[place % len(_MARKERS)],
+        path=_PATHS[place % len(_PATHS)],
+        hollow=hollow,
+    )
 
 
 def styles_of(found: Sequence[Point], others: Iterable[str] = ()) -> Mapping[str, MethodStyle]:
-    """Return each method's style: private ones first, in order of their names.
-
-    Args:
-        found: Points of a sweep.
-        others: Names of methods that have no point, since all of their trials failed.
-    """
+    """Return each method's style: private ones first, by name; `others` have no point."""
     private = {point.variant for point in found if math.isfinite(point.epsilon)}
     baselines = {point.variant for point in found} - private
-    names = [
-        *sorted(private | set(others) - baselines, key=lambda name: (name.casefold(), name)),
-        *sorted(baselines, key=lambda name: (name.casefold(), name)),
-    ]
-    return {
-        name: MethodStyle(number=place, baseline=name in baselines)
-        for place, name in enumerate(names)
-    }
+    names = sorted({*private, *baselines, *others}, key=lambda x: (x in baselines, x.casefold(), x))
+    return {name: style_of(place, baseline=name in baselines) for place, name in enumerate(names)}
 
 
 def svg(name: str, draw: Callable[..., Figure], *shown: Any, **how: Any) -> Markup:
-    """Return a figure as an element of a page: colors are the page's, fonts too.
-
-    Args:
-        name: Description for readers who do not see it.
-        draw: One of the functions below.
-        *shown: Its arguments.
-        **how: Further ones.
-    """
+    """Return a figure as an element of a page, in its colors and fonts; `name` describes it."""
     file = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     # Marks of two figures on a page must not have the same id.
@@ -193,14 +156,8 @@ def trade_off(
     """Draw accuracy against epsilon, and below it what the attack proved.
 
     Baselines stand in a band of their own, to the right. A marker of the attack in the shaded field
-    refutes the guarantee; none can lie above the dashed ceiling.
-
-    Args:
-        found: Points of a sweep.
-        styles: Looks by variant.
-        width: In pixels of a page.
-        attack: Whether to show what the attack proved, where there was one.
-        title: Above a figure that stands alone, with a legend; none in a page.
+    refutes the guarantee; none can lie above the dashed ceiling. With a title the figure stands
+    alone and has a legend; `width` is in pixels of a page.
     """
     attack = attack and any(point.epsilon_m_ceiling > 0 for point in found)
     above = 56 + 16 * math.ceil(len(styles) / 2) if title else 24
@@ -404,15 +361,7 @@ def spread(every: Sequence[_T], most: int) -> list[_T]:
 def learning_curves(
     name: str, mine: Sequence[Curve], style: MethodStyle, *, shows: str, reach: Sequence[float]
 ) -> Figure:
-    """Draw one method's learning curves, the stricter the fainter.
-
-    Args:
-        name: Of the method.
-        mine: Its curves, from the strictest to the loosest.
-        style: Its looks.
-        shows: The axis: accuracy or loss.
-        reach: First and last epoch, least and largest value of all methods.
-    """
+    """Draw one method's curves, the stricter the fainter; `reach` is of all methods."""
     figure = _sheet(340, 220)
     axes = _place(figure, left=40, right=332, top=26, bottom=184)
     for rank, curve in enumerate(mine):
@@ -431,14 +380,7 @@ def learning_curves(
 def histogram(
     heights: Mapping[str, Sequence[float]], edges: Sequence[float], *, title: str, along: str
 ) -> Figure:
-    """Draw stacked bars.
-
-    Args:
-        heights: What is stacked -> heights [B], the lowest first.
-        edges: Of the bars [B + 1].
-        title: Above them.
-        along: Name of the axis.
-    """
+    """Draw stacked bars: name -> heights [B], the lowest first, between edges [B + 1]."""
     figure = _sheet(340, 210)
     axes = _place(figure, left=44, right=332, top=26, bottom=168)
     bottom: Any = np.zeros(len(edges) - 1)
@@ -466,12 +408,7 @@ def settings_compared(found: Sequence[Point]) -> dict[str, list[Any]]:
 
 
 def parallel(columns: Mapping[str, Sequence[Any]], styles: Sequence[MethodStyle]) -> Figure:
-    """Draw every point as a line from setting to setting, up to epsilon and accuracy.
-
-    Args:
-        columns: Title of an axis -> value of each point.
-        styles: Looks of each point.
-    """
+    """Draw every point as a line from setting to setting, up to epsilon and accuracy."""
     width = max(720.0, 168 + 118 * (len(columns) - 1))
     figure = _sheet(width, 300)
     axes = _place(figure, left=84, right=width - 84, top=34, bottom=290)
@@ -533,9 +470,6 @@ def audits(models: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
     Bars from 0 are proven: with the stated confidence the model's epsilon is at least as large, at
     the model's delta or, where the bar's name says so and its color is faint, at delta 0 only.
     Segments are estimates. A tick is the ceiling, the most that as many canaries could prove.
-
-    Args:
-        models: Names and figures of trained models.
     """
     figure = _sheet(620, 40 + 150 * len(models))
     ends = [1.0]
@@ -588,9 +522,6 @@ def confidence(models: Sequence[tuple[str, AttackEvidence]]) -> Figure:
 
     Malek et al. 2021, Figure 1: each guess is between a canary's own label and another wrong one;
     its confidence is the model's in the likelier of the two.
-
-    Args:
-        models: Names and evidence of trained models.
     """
     width = max(620.0, 90 + 108 * len(models))
     figure = _sheet(width, 380)

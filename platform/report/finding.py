@@ -30,13 +30,7 @@ TOLD_EPSILON = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """The summary of a sweep.
-
-    Attributes:
-        sentences: One or two.
-        cost: Of all its trials together; empty without a ledger.
-        spoiled: Number of labels made wrong for the attack; empty where no record has it.
-    """
+    """The summary of a sweep: one or two sentences, its cost, and labels that audits spoiled."""
 
     sentences: tuple[str, ...]
     cost: str = ""
@@ -55,17 +49,13 @@ def finding(
     choose_by: ChooseBy | None = None,
     with_attack: bool = True,
 ) -> Finding:
-    """Summarize trials.
+    """Summarize the trials of a sweep, failed ones too.
 
     Args:
-        records: Trials of one sweep, failed ones too. Baselines, private trials, audits may all be
-            missing.
+        records: Baselines, private trials, audits may all be missing.
         ledger: Totals of the sweep's ledger, as in the sweep's JSON.
         choose_by: Accuracy by which trials are compared, as in `pareto.points`.
         with_attack: Whether to include what the attack proved, which is the labels' owner's.
-
-    Raises:
-        ValueError: Trials that lack the accuracy that they are to be compared by.
     """
     cost = "" if ledger is None else _cost(records, ledger)
     spoiled = _spoiled(records, ledger or {})

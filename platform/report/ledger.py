@@ -53,14 +53,9 @@ class Audience(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """What the worst label has paid.
+    """What the worst label has paid, at `delta`, which is 0 where every release is pure.
 
-    Attributes:
-        epsilon: Of the worst label, at `delta`.
-        delta: 0 where every release is pure.
-        epsilon_private: As `epsilon`, without the lines that handed labels out as they are.
-        releases: Number of lines.
-        handed_out: Number of lines that handed labels out.
+    `epsilon_private` leaves out the lines that handed labels out as they are (`handed_out`).
     """
 
     epsilon: float = 0.0
@@ -82,12 +77,8 @@ class LedgerLine:
 
     Attributes:
         number: Position in the folder's ledger, from 1.
-        charge: The vault's entry.
         made: Time of the release, in UTC.
-        epsilon: Of this release alone.
-        delta: At which that holds; 0 for a pure release.
         labels: Number of labels touched; None for all of an unknown number.
-        readers: The trials that read it.
         of_baseline: Whether only trials without noise read it, or may have, where no record says.
             A noisy count of a baseline's right answers is private for held-out labels alone: the
             answers were made of the labels to train on.
@@ -120,12 +111,8 @@ class LedgerLine:
 class FolderLedger:
     """All lines of a results folder, in the order in which they were charged.
 
-    Attributes:
-        results: The folder's records and identity.
-        delta: At which epsilon is stated where releases are not pure.
-        lines: Its releases.
-        problems: Signs of missing lines, in words.
-        kept: The vault's store as it was read; None where it is gone.
+    Epsilon is stated at `delta` where releases are not pure. `problems` are signs of missing lines;
+    `kept` is the vault's store as it was read, None where it is gone.
     """
 
     results: KeptResults
@@ -233,10 +220,8 @@ class Account:
 def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
     """Return the ledger of the results folder at `path`.
 
-    Args:
-        path: The folder.
-        delta: At which epsilon is stated where releases are not pure; the largest that one of its
-            trials was given if None.
+    Epsilon of releases that are not pure is stated at `delta`, or at the largest that one of its
+    trials was given.
 
     Raises:
         ResultsFolderError: It is not a results folder, or a file in it is damaged.
@@ -329,11 +314,6 @@ def sweep_totals(
     public test split, or by estimates that are among those releases, is post-processing. For a
     sweep that learns, the difference to its plan is the price of choosing. A baseline without noise
     has an infinite price, so the releases with noise are also summed up by themselves.
-
-    Args:
-        charges: Lines of its ledger.
-        identity: The content of `sweep.json`.
-        delta: At which epsilon is stated where releases are not pure.
     """
     lines = total_of([charges], delta=delta)
     total = spent_by([[Spending(charges, charges, plan_of(identity))]], delta=delta)
@@ -349,21 +329,12 @@ def sweep_totals(
 
 
 def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -> Account:
-    """Add up what folders have spent.
+    """Add up what folders have spent; one that is named twice counts once.
 
     Vaults know nothing of each other, and their labels can't be compared in the open: a digest of
     them is keyed by each vault's own secret. Folders have the same labels, row by row, where their
     vaults are copies, where secret and digest agree, and, by assumption, where their public data
     are the same. For all others both sums are given.
-
-    Args:
-        folders: One folder that is named twice counts once.
-        delta: At which epsilon is stated where releases are not pure; the largest of the folders'
-            own if None.
-
-    Raises:
-        ValueError: There is not one folder.
-        StoreUnusable: A copy's store can't be compared with the other's.
     """
     every, notes = _copies_marked(list({each.path.resolve(): each for each in folders}.values()))
     if not every:
@@ -422,15 +393,10 @@ class Spending(NamedTuple):
 def spent_by(groups: Sequence[Sequence[Spending]], *, delta: float) -> Total:
     """Return what the worst label has paid to sweeps, if any label of one group may be any other's.
 
-    The plan of a sweep that learned stands for its lines, also where these cost as much: beside
-    other sweeps another way may cost more. The releases of that way are not known afterwards, so
-    its epsilon and its delta are added to those of all others as they are, which is never too
-    little.
-
-    Args:
-        groups: Sweeps on the same labels, whose lines speak of them by the same positions, group
-            by group.
-        delta: At which epsilon is stated where releases are not pure.
+    Sweeps of a group are on the same labels, by the same positions. The plan of a sweep that
+    learned stands for its lines, also where these cost as much: beside other sweeps another way may
+    cost more. The releases of that way are not known afterwards, so its epsilon and its delta are
+    added to those of all others as they are, which is never too little.
     """
 
     def lines_of(sweeps: Sequence[Sequence[Spending]]) -> Total:
@@ -459,9 +425,7 @@ def spent_by(groups: Sequence[Sequence[Spending]], *, delta: float) -> Total:
 def total_of(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
     """Return what the worst label has paid, if any label of one group may be any of another.
 
-    Args:
-        groups: Lines that speak of the same labels by the same positions, group by group.
-        delta: At which epsilon is stated where releases are not pure.
+    Lines of a group speak of the same labels by the same positions.
     """
     charges = [charge for group in groups for charge in group]
     private = [[charge for charge in group if not charge.hands_out] for group in groups]

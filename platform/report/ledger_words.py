@@ -76,13 +76,7 @@ def counted(number: int, what: str, several: str = "") -> str:
 
 
 def what_of(name: str, *, number: int = 1, ours: bool = True) -> str:
-    """Return `number` releases of the mechanism of this class, in words.
-
-    Args:
-        name: Name of the class.
-        number: How many releases.
-        ours: Whether it is our class of that name, and not a user's.
-    """
+    """Return `number` releases of the mechanism of this name, in words; a user's is not `ours`."""
     words = _BY_NAME.get(name, "") if ours else ""
     words = words or f"release[|s] by {name or 'a mechanism of the owner'}"
     one, several = (re.sub(r"\[(\w*)\|(\w*)\]", end, words) for end in (r"\1", r"\2"))
@@ -90,11 +84,7 @@ def what_of(name: str, *, number: int = 1, ours: bool = True) -> str:
 
 
 def is_ours(mechanism: Mapping[str, Any]) -> bool:
-    """Whether a line is of our mechanism, and not of a user's own code by the same name.
-
-    Args:
-        mechanism: Name and parameters, as the ledger has them.
-    """
+    """Whether a line is of our mechanism, and not of a user's own code by the same name."""
     return any(is_of(kind, mechanism) for kind in _WHAT)
 
 
@@ -106,11 +96,9 @@ def price(epsilon: float, delta: float) -> str:
 
 
 def sentences(lines: Iterable[LedgerLine], *, public: bool = False) -> list[str]:
-    """Describe releases, equal ones in one sentence; those with a bound first.
+    """Describe a folder's releases, equal ones in one sentence; those with a bound first.
 
-    Args:
-        lines: Of one folder, without those that repeat another folder's.
-        public: Whether names that users chose (mechanisms, lines of a comparison) are left out.
+    In public, names that users chose (mechanisms, lines of a comparison) are left out.
     """
     groups: dict[str, list[LedgerLine]] = {}
     for line in lines:
@@ -254,19 +242,12 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
 def ledger_report(
     folders: Sequence[str], *, csv: str | None = None, delta: float | None = None
 ) -> dict[str, Any]:
-    """Return what folders have spent together, as `labeldp ledger --json` prints it.
+    """Return what folders, and all folders in them, have spent, for `labeldp ledger --json`.
 
-    Args:
-        folders: Results folders, or folders that hold some.
-        csv: File to write the lines to, for its owner alone.
-        delta: At which epsilon is stated where releases are not pure; that of the trials if None.
-
-    Returns:
-        `ok` is false where a line is missing, so that sums are too low. `epsilon` at `delta` is of
-        the worst label over all folders, if any two of them may have it in common;
-        `epsilon_private` leaves out lines that handed labels out, and `epsilon_if_different` is
-        that number if groups of folders have no label in common. `same_labels` is None where
-        that is unknown.
+    `ok` is false where a line is missing, so that sums are too low. `epsilon` at `delta` is of the
+    worst label over all folders, if any two of them may have it in common; `epsilon_private` leaves
+    out lines that handed labels out, and `epsilon_if_different` is that number if groups of folders
+    have no label in common. `same_labels` is None where that is unknown.
 
     Raises:
         ValueError: No results there, a damaged file, or a delta outside of [0, 1).

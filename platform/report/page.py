@@ -91,10 +91,10 @@ def page(
     choose_by: ChooseBy | None = None,
     audits: bool = False,
 ) -> str:
-    """Return the page.
+    """Return the page of a sweep's trials, failed ones too.
 
     Args:
-        records: Trials of one sweep, failed ones too.
+        records: The trials.
         title: The sweep's name.
         audience: The public sees nothing that was made of true labels or canaries.
         ledger: Totals of the ledger, as in the sweep's JSON, where they are known.
@@ -103,9 +103,6 @@ def page(
         left: Number of trials still to run, where it is known.
         choose_by: Accuracy by which trials are compared, as in `pareto.points`.
         audits: Whether the owner's page of audits lies beside this one.
-
-    Raises:
-        ValueError: Trials that lack the accuracy that they are to be compared by.
     """
     owner = audience is Audience.OWNER
     found = points(records, choose_by=choose_by)

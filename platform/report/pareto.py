@@ -22,23 +22,17 @@ class Point:
     Attributes:
         variant: The line of the comparison.
         point: Values of the axes, but for seeds.
-        accuracy: What points are compared by, by `accuracy_by`: mean over the trials.
-        accuracy_std: Standard deviation over them; 0 for a single one.
-        epsilon: The largest of them.
-        delta: The largest of them.
+        accuracy: Mean over the trials of what points are compared by (`accuracy_by`).
+        epsilon: The largest of them, like `delta`.
         epsilon_m_low: The smallest lower end of the attack's interval. Each one fails with
             probability 1 - confidence; the largest of several fails more often, the smallest not,
             however the trials depend on each other. Proven at delta 0.
         epsilon_m_high: The largest upper end, for the same reason.
         epsilon_m_ceiling: The most that the attack could have proved, of each of them; 0 where
             there was no attack, or nothing for it to compare.
-        hashes: The trials.
-        noise: Where the trials' noise came from, each kind once.
-        accuracy_by: Whether `accuracy` is measured on the test split or estimated.
-        accuracy_test: On the public test split, mean over the trials; None where there is none.
         league: Of the features, in words; points of different leagues are not compared.
-        estimate: Of the accuracy, on held-out labels; None where none are held out. Of several
-            trials the mean with mean errors, for they share the held-out examples.
+        estimate: Of the accuracy, on held-out labels; of several trials the mean with mean errors,
+            for they share the held-out examples.
         accuracies: Those of the trials that `accuracy` is the mean of.
     """
 
@@ -63,10 +57,7 @@ class Point:
 def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None) -> list[Point]:
     """Group finished trials that differ in seeds only, in order of epsilon, method and accuracy.
 
-    Args:
-        records: Trials of one sweep.
-        choose_by: Which accuracy they are compared by; the test split's, where there is one, if
-            not given.
+    They are compared by the test split's accuracy, where there is one, if `choose_by` is None.
 
     Raises:
         ValueError: Trials that lack that accuracy.
@@ -124,13 +115,7 @@ def leagues_of(found: Iterable[Point]) -> list[str]:
 def front_rows(
     records: Iterable[TrialRecord], *, choose_by: ChooseBy | None, run_id: Callable[[str], str]
 ) -> list[dict[str, Any]]:
-    """Return the front as a sweep's JSON has it; what was not measured is absent.
-
-    Args:
-        records: Trials of one sweep.
-        choose_by: As in `points`.
-        run_id: Hash of a trial -> its run in tracking.
-    """
+    """Return the front as a sweep's JSON has it; what was not measured is absent."""
     rows = []
     for point in front(points(records, choose_by=choose_by)):
         row: dict[str, Any] = {"run_id": run_id(point.hashes[0]), "variant": point.variant}

@@ -60,9 +60,9 @@ def public_record(
 ) -> TrialRecord:
     """Return the public values of a trial, by its public name.
 
-    That name is made of public values only. A trial's own hash is made of all its settings: whoever
-    guesses those that stay (a seed, a path) could check them. Names of variants stay, for pages
-    show them; published folders don't.
+    That name is made of public values only. A trial's own hash is made of all its settings, so that
+    a reader could check guesses of those that stay (a seed, a path). Names of variants stay, for
+    pages show them; published folders don't.
 
     Args:
         record: Of the trial.
@@ -124,11 +124,7 @@ def public_digest(text: str) -> str:
 
 
 def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that anybody may see.
-
-    Args:
-        config: Dotted key -> plain value, as records keep it; enumerations by their values.
-    """
+    """Return the settings that anybody may see; enumerations are their values."""
     found: dict[str, Any] = {}
     if config.get("method") in METHODS:
         found["method"] = config["method"]
@@ -204,13 +200,8 @@ def public_model(
 ) -> dict[str, bytes]:
     """Return the files of a trial's model as they are published, by name.
 
-    Args:
-        folder: Where the model is kept.
-        record: The trial's record, which the model must be of.
-        public: Its public values.
-        fingerprint: Of the public data.
-        cost: Price of the releases on which the trial depends, by the ledger.
-        own: Price of those that it read itself, as the model has it.
+    `cost` is the price of the releases on which the trial depends, `own` of those that it read
+    itself, as the model has it.
 
     Raises:
         ModelFileError: It can't be read.

@@ -71,19 +71,9 @@ _IN_ADDRESSES = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
 class Published:
     """What was written, for the owner.
 
-    Attributes:
-        folder: The folder.
-        files: Its files, below it.
-        epsilon: Of the releases on which the trial depends.
-        delta: At which it holds.
-        left_out: What stays, by name.
-        trial: The trial's own hash, which is not in the folder.
-        name: The trial's name there.
-        epsilon_with_choice: Of the releases of all trials that it was chosen among, failed ones
-            and those that were cut off included.
-        delta_with_choice: At which that holds.
-        chosen_among: Number of those trials.
-        doubt: Reason why another of them may be better; empty where there is none.
+    `left_out` names what stays. `trial` is the trial's own hash, which is not in the folder, `name`
+    its name there. `epsilon_with_choice` is of the releases of all trials that it was chosen among,
+    failed ones and those that were cut off included.
     """
 
     folder: str
@@ -249,10 +239,6 @@ def public_report(results: Path, *, to: Path) -> PublicReport:
     Trials on labels without noise are not on it, nor are failed ones: the accuracy of the first,
     and that the second failed, was computed from true labels.
 
-    Args:
-        results: The folder.
-        to: Folder to write; it does not exist yet, or is empty.
-
     Raises:
         NotPublishable: The ledger has holes or contradicts a record, or the page would hold what
             must stay with the owner.
@@ -313,16 +299,7 @@ def _at_its_price(folder: FolderLedger, record: TrialRecord) -> TrialRecord:
 def search(
     files: Mapping[str, bytes], *, folder: FolderLedger, records: Iterable[TrialRecord]
 ) -> None:
-    """Refuse files that hold something of the owner's; no message shows what.
-
-    Args:
-        files: Content by name.
-        folder: The results that they were made of.
-        records: The trials that they were made of.
-
-    Raises:
-        NotPublishable: Names the file and the kind of thing in it.
-    """
+    """Refuse files that hold something of the owner's (folder, trials); no message shows what."""
     for what, text in _owners(folder, records):
         if len(text) < _LONG_ENOUGH:
             continue
@@ -365,11 +342,7 @@ def _names_a_network(key: str, value: str) -> bool:
 
 
 def check_target(to: Path, *, results: Path) -> None:
-    """Refuse a folder that can't be handed on as a whole: one that holds something, or is inside.
-
-    Raises:
-        ValueError: Says which it is.
-    """
+    """Refuse a folder that can't be handed on as a whole: not empty, or in the results."""
     if to.is_symlink() or (to.exists() and not to.is_dir()):
         raise ValueError(f"{to} exists and is not a folder of its own; choose another folder")
     if to.exists() and any(to.iterdir()):
@@ -385,11 +358,7 @@ def check_target(to: Path, *, results: Path) -> None:
 
 
 def write_folder(to: Path, files: Mapping[str, bytes]) -> None:
-    """Write all files, by their places in the folder, or nothing.
-
-    Raises:
-        ValueError: The folder can't be written.
-    """
+    """Write all files, by their places in the folder, or nothing."""
     draft = to.with_name(f".{to.name}.{secrets.token_hex(8)}.draft")
     try:
         to.parent.mkdir(parents=True, exist_ok=True)

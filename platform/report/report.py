@@ -92,18 +92,8 @@ def write_report(
 ) -> Report:
     """Write `report.html`, `pareto.png`, `pareto.csv`, and the audits' page in `private/`.
 
-    All files are for their owner alone, whatever was there before.
-
-    Args:
-        records: Trials of one sweep, failed ones too.
-        folder: An existing folder.
-        title: The sweep's name.
-        ledger: Totals of the sweep's ledger, as in the sweep's JSON.
-        results: The sweep's results folder, where the evidence of its audits lies.
-        choose_by: Accuracy by which trials are compared, as in `pareto.points`.
-        releases: As in `page`, like the two that follow.
-        running: Whether the sweep still runs.
-        left: Number of trials still to run.
+    All files are for their owner alone, whatever was there before. `results` is the sweep's results
+    folder, where the evidence of its audits lies; the rest is as in `page`.
     """
     found = points(records, choose_by=choose_by)
     html, figure, table = (folder / f"{n}" for n in ("report.html", "pareto.png", "pareto.csv"))

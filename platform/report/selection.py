@@ -87,9 +87,9 @@ def selected(
         folder: Its results folder.
         trial: The beginning of its hash, or `best`: the most accurate of those that have an epsilon
             and secret noise.
-        at_epsilon: Upper limit of the best one's cost; none if not given.
-        choose_by: Accuracy that decides; the sweep's own choice, or else that on the test split
-            where there is one, if not given.
+        at_epsilon: Upper limit of the best one's cost.
+        choose_by: Accuracy that decides; by default the sweep's own choice, or else that on the
+            test split where there is one.
         accepted: Reservations that the owner has confirmed.
 
     Raises:
@@ -170,11 +170,7 @@ def check_whole(folder: FolderLedger) -> None:
 
 
 def check_record(folder: FolderLedger, record: TrialRecord) -> None:
-    """Refuse a finished trial whose record and the ledger contradict each other.
-
-    Raises:
-        NotPublishable: Its releases cost more than its record says, or it names none.
-    """
+    """Refuse a finished trial whose record and the ledger contradict each other."""
     stated, paid = record.metrics.get("epsilon"), cost_of(folder, [record])
     if stated is not None and not Budget(epsilon=max(stated, 1e-300)).allows(paid.epsilon):
         raise NotPublishable(
@@ -190,10 +186,7 @@ def check_record(folder: FolderLedger, record: TrialRecord) -> None:
 
 
 def cost_of(folder: FolderLedger, records: Iterable[TrialRecord]) -> Total:
-    """Return what the releases that trials have read cost together, by the ledger.
-
-    It is stated at the largest delta that one of them was given.
-    """
+    """Return what trials' releases cost together, at the largest delta that one was given."""
     every = list(records)
     return _paid(folder, every, (key for each in every for key in each.release_keys))
 
@@ -201,23 +194,14 @@ def cost_of(folder: FolderLedger, records: Iterable[TrialRecord]) -> Total:
 def cost_of_page(
     folder: FolderLedger, records: Iterable[TrialRecord], *, cut_off: Collection[str] = ()
 ) -> Total:
-    """Return the price of seeing all of these trials, and so what a sweep that learns has found.
-
-    Args:
-        folder: Their results folder.
-        records: The trials, failed ones that could have been among them included.
-        cut_off: Releases of trials that left no record.
-    """
+    """Return the price of seeing all of these trials, and so what a sweep that learns has found."""
     every = list(records)
     behind = (key for each in every for key in folder.keys_behind(each))
     return _paid(folder, every, (*behind, *cut_off)).at_least(plan_of(folder.results.identity))
 
 
 def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
-    """Return the price of seeing one trial: all releases on which it depends.
-
-    It is never less than the trial's record says.
-    """
+    """Return the price of seeing one trial: all releases on which it depends, or its record's."""
     behind, plan = _paid(folder, [record], folder.keys_behind(record)), folder.plan_behind
     # Releases that were planned and not made may have needed a delta, also where others cost more.
     if plan.epsilon > behind.epsilon_private or folder.depends_on_all:

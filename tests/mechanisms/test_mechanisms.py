@@ -21,6 +21,7 @@ from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import RandomizedResponse
@@ -90,6 +91,16 @@ MECHANISMS = {
     "RRWithPrior": Case(
         lambda epsilon: RRWithPrior(epsilon=epsilon),
         lambda _, outputs: outputs,
+        public=lambda count: (np.tile(PRIOR, (count, 1)),),
+    ),
+    "SubsetSelection": Case(
+        lambda epsilon: SubsetSelection(epsilon=epsilon, num_classes=CLASSES),
+        lambda _, outputs: outputs @ np.array([4, 2, 1]),
+        outputs=BITS.astype(bool),
+    ),
+    "StaircaseChannel": Case(
+        lambda epsilon: StaircaseChannel(epsilon=epsilon),
+        lambda _, outputs: outputs @ np.array([4, 2, 1]),
         public=lambda count: (np.tile(PRIOR, (count, 1)),),
     ),
     "BitFlip": Case(

@@ -14,10 +14,10 @@ from matplotlib.image import imread
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report import figures
 from labeldp.platform.report.figures import (
-    MethodStyle,
     curves_of,
     histogram,
     png,
+    style_of,
     styles_of,
     trade_off,
 )
@@ -83,7 +83,7 @@ def test_methods_beside_each_other_hide_nobody() -> None:
 
 
 def test_sixteen_methods_look_different_and_baselines_are_grey() -> None:
-    styles = [MethodStyle(number=number) for number in range(16)]
+    styles = [style_of(place) for place in range(16)]
     assert len({(style.css, style.path) for style in styles}) == 16
     assert len({(style.color, style.marker, style.hollow) for style in styles}) == 16
     found = points([a_record("a"), a_record("b", variant="A baseline", epsilon=math.inf)])
@@ -119,7 +119,7 @@ def test_any_settings_can_be_compared(values: list[Any]) -> None:
     ]
     columns = figures.settings_compared(points(records))
     assert list(columns)[-3:] == ["y", "epsilon", "accuracy, %"]
-    drawn = figures.parallel(columns, [MethodStyle(number=0)] * len(values))
+    drawn = figures.parallel(columns, [style_of(0)] * len(values))
     (lines,) = drawn.axes[0].collections
     for path in lines.get_paths():
         assert np.isfinite(path.vertices).all() and len(np.asarray(path.vertices)) == len(columns)

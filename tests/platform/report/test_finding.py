@@ -1,4 +1,4 @@
-"""finding: what is said of a sweep follows from its records, whatever is missing from them."""
+"""finding: two sentences that follow from a sweep's records, whatever is missing from them."""
 
 import math
 from typing import Any
@@ -7,16 +7,13 @@ import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.finding import _cost, finding
+from labeldp.platform.report.finding import finding
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from tests.platform.sweep.examples import a_record
 
 LEDGER = {
-    "releases": 3,
-    "epsilon_total": math.inf,
-    "delta": 1e-5,
-    "epsilon_private": 46.2,
-    "delta_private": 1e-5,
+    **{"releases": 3, "epsilon_total": math.inf, "delta": 1e-5},
+    **{"epsilon_private": 46.2, "delta_private": 1e-5},
 }
 
 
@@ -35,19 +32,54 @@ def private(digest: str = "b", variant: str = "ALIBI", /, **metrics: Any) -> Tri
     return trial(digest, variant, **figures)
 
 
-def test_both_sides_of_the_story() -> None:
-    said = finding([baseline(), private(accuracy=0.903)], ledger=LEDGER)
-    assert said.sentences == (
+def estimated(digest: str, variant: str, accuracy: float, noise: float) -> TrialRecord:
+    found = AccuracyEstimate(accuracy=accuracy, sampling_error=0.03, count_scale=noise)
+    return trial(digest, variant, **figures_of(found))
+
+
+def test_baseline_private_trials_and_cost() -> None:
+    records = [baseline(), private(accuracy=0.903)]
+    found = finding(records, ledger=LEDGER)
+    assert found.sentences == (
         "Without privacy the model is 95.6% accurate, and the attack proves that it leaks labels: "
         "its epsilon is at least 1.78.",
         "At epsilon 1 ALIBI is 90.3% accurate, and the attack proves no leak, though it could have "
         "proven 3.49.",
     )
-    assert said.cost == (
+    assert found.cost == (
         "The one private trial cost epsilon 46.2 at delta 1e-05; the baseline without noise "
         "publishes its labels."
     )
-    assert said.text == " ".join([*said.sentences, said.cost])
+    assert found.text == " ".join([*found.sentences, found.cost])
+    public = finding(records, with_attack=False)
+    assert "attack" not in public.text and "1.78" not in public.text and len(public.sentences) == 2
+
+
+@pytest.mark.parametrize(
+    ("records", "ledger", "words"),
+    [
+        (
+            [private("b"), private("c", epsilon=2.0)],
+            {"epsilon_total": 3.0, "delta": 0.0},
+            "The 2 private trials together cost epsilon 3.",
+        ),
+        ([], {"epsilon_total": 3.0, "delta": 0.0}, ""),
+        (
+            [baseline()],
+            {**LEDGER, "epsilon_private": 0.0},
+            "The baseline without noise publishes its labels.",
+        ),
+        (
+            [private()],
+            {"epsilon_total": math.inf, "delta": 0.0},
+            "The one private trial cost epsilon inf: something was released without noise.",
+        ),
+    ],
+)
+def test_the_cost_of_private_trials_alone(
+    records: list[TrialRecord], ledger: dict[str, float], words: str
+) -> None:
+    assert finding(records, ledger=ledger).cost == words
 
 
 def test_of_several_at_the_epsilon_nearest_one_the_most_accurate_is_told() -> None:
@@ -63,28 +95,25 @@ def test_of_several_at_the_epsilon_nearest_one_the_most_accurate_is_told() -> No
 
 
 @pytest.mark.parametrize(
-    ("metrics", "words"),
+    ("record", "words"),
     [
-        ({"epsilon_m_low": 0.4}, "proves an epsilon of at least 0.40."),
-        ({"epsilon_m_low": 1.4}, "at least 1.40, which is above the guarantee"),
-        ({"epsilon_m_low": 1.4, "delta": 1e-5}, "at epsilon 1 and delta 1e-05 ALIBI"),
-        ({"epsilon_m_low": 1.4, "delta": 1e-5}, "at least 1.40 at delta 0."),
-        ({"epsilon_m_ceiling": 0.0}, "; no memorization attack was made that could prove a leak."),
+        (private(epsilon_m_low=0.4), "proves an epsilon of at least 0.40."),
+        (private(epsilon_m_low=1.4), "at least 1.40, which is above the guarantee"),
+        (private(epsilon_m_low=1.4, delta=1e-5), "at epsilon 1 and delta 1e-05 ALIBI"),
+        (private(epsilon_m_low=1.4, delta=1e-5), "at least 1.40 at delta 0."),
+        (private(epsilon_m_ceiling=0.0), "; no memorization attack was made that could prove a"),
+        (baseline(epsilon_m_low=0.0), "proves no leak, though it could have proven 3.49."),
+        (
+            a_record("a", accuracy=0.728, figures={"majority_share": 0.771}),
+            "no better than always answering the largest class (77.1% of the public test split).",
+        ),
     ],
 )
-def test_what_the_attack_proved_is_said_as_it_is(metrics: dict[str, float], words: str) -> None:
-    (sentence,) = finding([private(**metrics)]).sentences
+def test_what_the_attack_proved_and_what_is_trivial_is_said(
+    record: TrialRecord, words: str
+) -> None:
+    (sentence,) = finding([record]).sentences
     assert words.lower() in sentence.lower()
-
-
-def test_a_baseline_that_leaks_nothing_that_can_be_proven() -> None:
-    (sentence,) = finding([baseline(epsilon_m_low=0.0)]).sentences
-    assert sentence.endswith("and the attack proves no leak, though it could have proven 3.49.")
-
-
-def test_without_the_attack_nothing_of_it_is_said() -> None:
-    said = finding([baseline(), private()], with_attack=False)
-    assert "attack" not in said.text and "1.78" not in said.text and len(said.sentences) == 2
 
 
 def test_seeds_are_told_as_mean_and_spread() -> None:
@@ -94,17 +123,7 @@ def test_seeds_are_told_as_mean_and_spread() -> None:
     ]
     (sentence,) = finding(records).sentences
     assert "91.0% (standard deviation 1.4, 2 seeds) accurate" in sentence
-
-
-def test_an_estimated_accuracy_is_called_one() -> None:
-    estimated = {
-        "accuracy_estimated": 0.8,
-        "accuracy_estimated_error": 0.01,
-        "accuracy_estimated_sampling_error": 0.01,
-        "accuracy_estimated_count_scale": 0.0,
-    }
-    (sentence,) = finding([private(**estimated)], choose_by=ChooseBy.ESTIMATED).sentences
-    assert "is about 80.0% accurate" in sentence
+    assert "largest class" not in sentence
 
 
 def test_failed_trials_are_no_finding() -> None:
@@ -115,48 +134,29 @@ def test_failed_trials_are_no_finding() -> None:
     assert finding([]).text == "No trial has finished, so there is nothing to report yet."
 
 
-def test_the_cost_of_private_trials_alone() -> None:
-    pure = {"releases": 2, "epsilon_total": 3.0, "delta": 0.0}
-    two = [private("b"), private("c", epsilon=2.0)]
-    assert _cost(two, pure) == "The 2 private trials together cost epsilon 3."
-    assert _cost([], pure) == ""
-    nothing = {**LEDGER, "epsilon_private": 0.0}
-    assert _cost([baseline()], nothing) == "The baseline without noise publishes its labels."
-    older = {"releases": 3, "epsilon_total": math.inf, "delta": 1e-5}
-    assert "epsilon inf" in _cost(two, older)
-
-
-def test_how_many_labels_were_spoiled_is_said_with_it() -> None:
-    def said(canaries: int, coins: int, **facts: int) -> str:
-        changes = {"audit.canaries": canaries, "audit.coin_canaries": coins}
-        record = a_record("b" * 16, changes=changes)
-        return finding([record], ledger={"epsilon_total": 1.0, "delta": 0.0, **facts}).spoiled
-
-    assert said(14, 0, num_labels=1437).startswith("Labels: 14 of 1,437 labels were made wrong")
-    assert "none of 800 labels" in said(0, 0, num_labels=800)
-    assert said(14, 0).startswith("Labels: 14 were made wrong")
+@pytest.mark.parametrize(
+    ("canaries", "coins", "facts", "words"),
+    [
+        (14, 0, {"num_labels": 1437}, "Labels: 14 of 1,437 labels were made wrong"),
+        (0, 0, {"num_labels": 800}, "none of 800 labels"),
+        (14, 0, {}, "Labels: 14 were made wrong"),
+    ],
+)
+def test_the_number_of_spoiled_labels_is_said(
+    canaries: int, coins: int, facts: dict[str, int], words: str
+) -> None:
+    changes = {"audit.canaries": canaries, "audit.coin_canaries": coins}
+    ledger = {"epsilon_total": 1.0, "delta": 0.0, **facts}
+    assert words in finding([a_record("b" * 16, changes=changes)], ledger=ledger).spoiled
     assert finding([private()]).spoiled == "", "a record that does not tell"
 
 
-def test_a_lottery_among_lines_is_called_one() -> None:
-    def estimated(digest: str, variant: str, accuracy: float, noise: float) -> TrialRecord:
-        found = AccuracyEstimate(accuracy=accuracy, sampling_error=0.03, count_scale=noise)
-        return trial(digest, variant, **figures_of(found))
-
+def test_an_estimated_accuracy_is_called_one_and_a_lottery_a_lottery() -> None:
     loud = [estimated("b", "ALIBI", 1.06, 0.2), estimated("c", "AGIBI", 0.7, 0.2)]
     (sentence,) = finding(loud, choose_by=ChooseBy.ESTIMATED).sentences
     assert "is about 100% (106.0% with its noise) accurate" in sentence
     assert "Which of them is best, noise decides: " in sentence and "28.3 points" in sentence
     clear = [estimated("b", "ALIBI", 0.9, 0.02), estimated("c", "AGIBI", 0.7, 0.02)]
-    assert "noise" not in finding(clear, choose_by=ChooseBy.ESTIMATED).text
+    text = finding(clear, choose_by=ChooseBy.ESTIMATED).text
+    assert "is about 90.0% accurate" in text and "noise" not in text
     assert "noise decides" not in finding(loud, choose_by=ChooseBy.TEST).text
-
-
-def test_a_model_that_always_answering_the_largest_class_would_beat_says_so() -> None:
-    figures = {"accuracy": 0.728, "majority_share": 0.771}
-    (sentence,) = finding([a_record("a", epsilon=1.0, figures=figures)]).sentences
-    assert sentence.endswith(
-        "no better than always answering the largest class (77.1% of the public test split)."
-    )
-    good = {"accuracy": 0.9, "majority_share": 0.771}
-    assert "largest class" not in finding([a_record("a", epsilon=1.0, figures=good)]).text

@@ -1,49 +1,88 @@
-"""ledger_words: what a privacy officer reads, word by word, and a table without formulas."""
+"""ledger_words: sentences for a privacy officer, tables without formulas, lines for anybody."""
 
 import csv
 import io
+import json
 import shutil
+import stat
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from labeldp import mechanisms
+from labeldp.mechanisms.accounting import PureEvent, epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.pate import releases
-from labeldp.mechanisms.randomized_response import NoNoise
-from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
+from labeldp.mechanisms.pate.releases import PateAnswers
+from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
+from labeldp.mechanisms.release_address import describe
+from labeldp.mechanisms.release_store import read_event
+from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.report.ledger import Account, account_of, read_folder
-from labeldp.platform.report.ledger_words import as_csv, in_words, rows, sentences, what_of
+from labeldp.platform.report.ledger import Account, LedgerLine, account_of, read_folder
+from labeldp.platform.report.ledger_words import (
+    as_csv,
+    in_words,
+    ledger_report,
+    public_lines,
+    rows,
+    sentences,
+    what_of,
+)
+from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from tests.platform.report.folders import LAPLACE, a_folder, a_vault, an_impostors
 from tests.platform.sweep.examples import a_record
+
+GAUSSIAN = GaussianNoise(noise_std=5.0, num_classes=10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfSecretProjectX:
+    """A mechanism of a user's own."""
+
+    note: str = "s3cr3t-4711"
+    epsilon: float = 1.0
+    failure_probability: ClassVar[float] = 0.0
+
+    @property
+    def event(self) -> PureEvent:
+        return PureEvent(epsilon=self.epsilon)
+
+    def release(self, labels: Any, *, generator: Any) -> Any:
+        return np.zeros(3)
 
 
 def account(*paths: Path) -> Account:
     return account_of(read_folder(path) for path in paths)
 
 
-def test_one_release_that_nine_trials_read(tmp_path: Path) -> None:
-    a_folder(tmp_path, readers=9)
-    (text,) = sentences(read_folder(tmp_path).lines)
+def lines(path: Path, **facts: Any) -> tuple[LedgerLine, ...]:
+    a_folder(path, **facts)
+    return read_folder(path).lines
+
+
+def test_equal_releases_are_one_sentence(tmp_path: Path) -> None:
+    (text,) = sentences(lines(tmp_path / "one", readers=9))
     assert text.startswith(
         "one release of Laplace noise, epsilon 2, read by nine trials, paid once; for ALIBI; of "
         "60 labels, made on 20"
     )
     assert text.endswith("Anybody may see what was made of it.")
-
-
-def test_equal_releases_are_one_sentence(tmp_path: Path) -> None:
-    a_folder(tmp_path, releases=[])
-    vault = a_vault(tmp_path)
+    a_folder(tmp_path / "three", releases=[])
+    vault = a_vault(tmp_path / "three")
     for guess in range(3):
         vault.release(CorrectCount(epsilon=0.05), np.full(60, guess))
-    (text,) = sentences(read_folder(tmp_path).lines)
+    (text,) = sentences(read_folder(tmp_path / "three").lines)
     assert text.startswith("three noisy counts of right answers, epsilon 0.05 each, read by no ")
     assert "paid once each" in text
+    (text,) = sentences(lines(tmp_path / "gaussian", releases=[GAUSSIAN]))
+    assert "one release of Gaussian noise, epsilon 1.061 at delta 1e-05, read by one trial" in text
 
 
 def test_a_count_of_a_baselines_answers_is_the_owners(tmp_path: Path) -> None:
@@ -54,72 +93,87 @@ def test_a_count_of_a_baselines_answers_is_the_owners(tmp_path: Path) -> None:
     counts = [vault.release(CorrectCount(epsilon=0.05), np.full(60, g)).key for g in range(3)]
     for digest, keys in (("0a", [bare, counts[0]]), ("1a", [counts[1]])):
         folder.keep(a_record(digest, release_keys=tuple(keys)))
-    said = [text for text in sentences(read_folder(tmp_path).lines) if "count" in text]
-    private, owners = said if "Anybody" in said[0] else reversed(said)
+    found = [text for text in sentences(read_folder(tmp_path).lines) if "count" in text]
+    private, owners = found if "Anybody" in found[0] else reversed(found)
     assert private.startswith("one noisy count") and "Anybody may see" in private
     # The third was asked by a trial that left no record, perhaps the baseline.
     assert owners.startswith("two noisy counts") and "owner of the labels only" in owners
-    who = [row["who_may_see_it"] for row in rows(account(tmp_path))]
-    assert who.count("anybody") == 1 and len(who) == 4
-
-
-def test_what_needs_a_delta_says_it(tmp_path: Path) -> None:
-    a_folder(tmp_path, releases=[GaussianNoise(noise_std=5.0, num_classes=10)])
-    (text,) = sentences(read_folder(tmp_path).lines)
-    assert "one release of Gaussian noise, epsilon 1.061 at delta 1e-05, read by one trial" in text
+    audiences = [row["who_may_see_it"] for row in rows(account(tmp_path))]
+    assert audiences.count("anybody") == 1 and len(audiences) == 4
 
 
 def test_labels_without_noise_and_seeded_noise_are_for_the_owner(tmp_path: Path) -> None:
     keys = a_folder(tmp_path / "bare", releases=[NoNoise(num_classes=10), LAPLACE], readers=2)
-    ResultsFolder(tmp_path / "bare", sweep="small").keep(
-        a_record("ab", release_keys=tuple(keys[1:]))
-    )
+    record = a_record("ab", release_keys=tuple(keys[1:]))
+    ResultsFolder(tmp_path / "bare", sweep="small").keep(record)
     noisy, bare = sentences(read_folder(tmp_path / "bare").lines)
     assert bare.startswith("one copy of the labels without any noise, no bound on epsilon, read by")
     assert "For the owner of the labels only" in bare and "Anybody" in noisy
-    said = in_words(account(tmp_path / "bare"))
-    assert "no label has paid more than epsilon 2 for those with noise" in said[-2]
-    assert said[-1].startswith("One release has no noise at all")
-    a_folder(tmp_path / "seeded", noise=SeededNoise(seed=81243))
-    (seeded,) = sentences(read_folder(tmp_path / "seeded").lines)
+    words = in_words(account(tmp_path / "bare"))
+    assert "no label has paid more than epsilon 2 for those with noise" in words[-2]
+    assert words[-1].startswith("One release has no noise at all")
+    (seeded,) = sentences(lines(tmp_path / "seeded", noise=SeededNoise(seed=81243)))
     assert "the seed takes this noise off" in seeded and "81243" not in seeded
 
 
 def test_sums_over_folders_say_what_is_known_of_the_labels(tmp_path: Path) -> None:
-    a_folder(tmp_path / "a")
-    a_folder(tmp_path / "b")
-    a_folder(tmp_path / "c", fingerprint="other")
-    assert (
-        "In all, one release: no label has paid more than epsilon 2"
-        in in_words(account(tmp_path / "a"))[-1]
-    )
-    same = in_words(account(tmp_path / "a", tmp_path / "b"))[-1]
+    for name, fingerprint in (("a", "x"), ("b", "x"), ("c", "other")):
+        a_folder(tmp_path / name, fingerprint=fingerprint)
+    a, b, c = (tmp_path / name for name in "abc")
+    assert "In all, one release: no label has paid more than epsilon 2" in in_words(account(a))[-1]
+    same = in_words(account(a, b))[-1]
     assert "two folders on the same labels" in same and "more than epsilon 4" in same
-    unknown = in_words(account(tmp_path / "a", tmp_path / "b", tmp_path / "c"))[-1]
+    unknown = in_words(account(a, b, c))[-1]
     assert "can't be known" in unknown and "more than epsilon 6" in unknown
     assert "no label in common, than epsilon 4" in unknown
+    found = ledger_report([str(a), str(b), str(c)])
+    assert [folder["group"] for folder in found["folders"]] == [0, 0, 1]
+    assert (found["epsilon"], found["epsilon_private"]) == (6.0, 6.0)
+    assert (found["ok"], found["same_labels"], found["releases"]) == (True, None, 3)
+    assert found["epsilon_if_different"] == 4.0
+    assert ledger_report([str(a), str(b)])["same_labels"] is True
 
 
 def test_copies_are_not_listed_twice(tmp_path: Path) -> None:
     a_folder(tmp_path / "a")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     found = account(tmp_path / "a", tmp_path / "b")
-    said = in_words(found)
-    assert sum(line.startswith("- one release") for line in said) == 1
+    assert sum(line.startswith("- one release") for line in in_words(found)) == 1
     assert [row["counted"] for row in rows(found)] == [True, False]
 
 
-def test_a_ledger_that_is_not_whole_is_shouted_about(tmp_path: Path) -> None:
-    a_folder(tmp_path)
-    (tmp_path / "vault.db").unlink()
-    said = in_words(account(tmp_path))
-    assert "THIS LEDGER IS NOT WHOLE, and its sums are too low:" in said
+def test_no_depth_hides_a_folder_and_no_vault_that_is_gone(tmp_path: Path) -> None:
+    deep = tmp_path / "studies" / "of" / "mine" / "a"
+    for place in (deep, tmp_path / "b", tmp_path / "b" / "within"):
+        a_folder(place)
+    assert ledger_report([str(tmp_path)])["epsilon"] == 6.0
+    (deep / "vault.db").unlink()
+    found = ledger_report([str(tmp_path)])
+    assert not found["ok"] and "is gone" in found["problems"][0]
+    assert "THIS LEDGER IS NOT WHOLE, and its sums are too low:" in found["words"]
+
+
+def test_a_vault_of_fits_is_read_as_well(tmp_path: Path) -> None:
+    shared = SharedVault(tmp_path / "vault")
+    for number in range(2):
+        side = PublicSide(rows=str(number), classes="[0, 1]", num_labels=2)
+        vault = shared.lock_away(
+            side, lambda store: LabelVault(labels=[0, 1], num_classes=2, store=store)
+        )
+        vault.release(RandomizedResponse(epsilon=1.0, num_classes=2))
+    found = ledger_report([str(tmp_path / "vault")])
+    assert (found["ok"], found["releases"], found["epsilon"]) == (True, 2, 2.0)
+    next((tmp_path / "vault").rglob("vault.db")).unlink()
+    assert not ledger_report([str(tmp_path / "vault")])["ok"]
 
 
 def test_the_table_has_every_line_and_no_formula(tmp_path: Path) -> None:
     a_folder(tmp_path, releases=[LAPLACE], readers=2, variant="=1+1")
     a_vault(tmp_path).release(NoNoise(num_classes=10))
-    (first, second) = csv.DictReader(io.StringIO(as_csv(account(tmp_path))))
+    table = tmp_path / "table.csv"
+    ledger_report([str(tmp_path)], csv=str(table))
+    assert stat.S_IMODE(table.stat().st_mode) == 0o600
+    first, second = csv.DictReader(io.StringIO(table.read_text()))
     expected: dict[str, Any] = {
         "sweep": "small",
         "line": "1",
@@ -135,17 +189,20 @@ def test_the_table_has_every_line_and_no_formula(tmp_path: Path) -> None:
     assert {name: first[name] for name in expected} == expected
     assert (second["noise"], second["epsilon"]) == ("none", "inf")
     assert second["who_may_see_it"] == "the owner of the labels only"
+    (tmp_path / "empty").mkdir()
+    a_folder(tmp_path / "empty", releases=[])
+    assert as_csv(account(tmp_path / "empty")).startswith("folder,sweep,line,")
 
 
-def test_a_users_class_by_a_name_of_ours_is_told_by_its_name_and_in_public_by_none(
-    tmp_path: Path,
-) -> None:
-    a_folder(tmp_path)
-    found = an_impostors(read_folder(tmp_path))
-    assert sentences(found.lines)[0].startswith("one release by LaplaceNoise, epsilon 2,")
-    assert sentences(found.lines, public=True)[0].startswith("one release by a mechanism of the")
-    (row,) = rows(account_of([found]))
-    assert row["what"] == "release by LaplaceNoise"
+def test_wrong_folders_deltas_and_tables_are_refused(tmp_path: Path) -> None:
+    a_folder(tmp_path / "a")
+    with pytest.raises(ValueError, match="there is no folder"):
+        ledger_report([str(tmp_path / "nowhere")])
+    assert ledger_report([str(tmp_path / "a")], delta=0.0)["delta"] == 0.0
+    with pytest.raises(ValueError, match="delta is 2"):
+        ledger_report([str(tmp_path / "a")], delta=2.0)
+    with pytest.raises(ValueError, match="choose another --csv"):
+        ledger_report([str(tmp_path / "a")], csv=str(tmp_path / "no" / "table.csv"))
 
 
 @pytest.mark.parametrize(
@@ -161,3 +218,60 @@ def test_a_users_class_by_a_name_of_ours_is_told_by_its_name_and_in_public_by_no
 )
 def test_every_mechanism_of_ours_has_words(name: str) -> None:
     assert name not in what_of(name), f"{name} is released, and ledger_words says nothing of it"
+
+
+def test_a_public_line_has_what_it_takes_to_compute_its_price(tmp_path: Path) -> None:
+    first, second = public_lines(lines(tmp_path, releases=[LAPLACE, GAUSSIAN]))
+    assert first["parameters"] == {"epsilon": 2.0, "num_classes": 10}
+    assert (first["mechanism"], first["noise"], first["labels"]) == ("LaplaceNoise", "plain", 60)
+    assert (first["epsilon"], first["delta"], first["failure_probability"]) == (2.0, 0.0, 0.0)
+    event = read_event(json.dumps(second["event"]))
+    assert epsilon_of([event], delta=second["delta"]) == second["epsilon"]
+    # Times are days, and folders stay.
+    assert len(first["made"]) == 10 and first["made"].count("-") == 2
+    assert str(tmp_path) not in json.dumps(first) and "small" not in json.dumps(first)
+    (seeded,) = public_lines(lines(tmp_path / "seeded", noise=SeededNoise(seed=8124377)))
+    assert seeded["noise"] == "seeded" and "8124377" not in json.dumps(seeded)
+
+
+def test_mechanisms_of_other_code_are_told_by_their_price_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OfSecretProjectX, "failure_probability", 4e-6)
+    (line,) = public_lines(lines(tmp_path, releases=[OfSecretProjectX()]))
+    shown = json.dumps(line)
+    assert "SecretProject" not in shown and "s3cr3t" not in shown
+    assert (line["mechanism"], line["parameters"], line["epsilon"]) == ("other", {}, 1.0)
+    assert (line["delta"], line["failure_probability"]) == (8e-6, 4e-6)
+
+
+def test_a_users_class_by_a_name_of_ours_is_told_by_its_price_alone(tmp_path: Path) -> None:
+    a_folder(tmp_path)
+    found = an_impostors(read_folder(tmp_path), secret=8124377.0)
+    assert sentences(found.lines)[0].startswith("one release by LaplaceNoise, epsilon 2,")
+    assert sentences(found.lines, public=True)[0].startswith("one release by a mechanism of the")
+    assert rows(account_of([found]))[0]["what"] == "release by LaplaceNoise"
+    (line,) = public_lines(found.lines)
+    assert (line["mechanism"], line["parameters"], line["epsilon"]) == ("other", {}, 2.0)
+    assert "8124377" not in json.dumps(line) and "Laplace" not in json.dumps(line)
+
+
+@pytest.mark.parametrize("planted", ["s3cr3t", ["s3cr3t"], {"s3cr3t": 1}, True])
+def test_parameters_are_numbers(planted: Any, tmp_path: Path) -> None:
+    (line,) = lines(tmp_path)
+    strange = {**line.charge.mechanism, "epsilon": planted, "s3cr3t": 3.0}
+    (shown,) = public_lines([replace(line, charge=replace(line.charge, mechanism=strange))])
+    assert (shown["parameters"], shown["mechanism"]) == ({}, "other")
+    assert "s3cr3t" not in json.dumps(shown)
+
+
+def test_an_ensembles_aggregator_is_told_inside(tmp_path: Path) -> None:
+    aggregator = ConfidentGNMax(threshold=150.0, sigma1=100.0, sigma2=40.0)
+    answers = PateAnswers(aggregator=aggregator, queries=10, max_answers=5)
+    (line,) = lines(tmp_path)
+    charge = replace(line.charge, mechanism=describe(answers, OsEntropy()))
+    (shown,) = public_lines([replace(line, charge=charge)])
+    assert shown["parameters"] == {
+        **{"queries": 10, "max_answers": 5, "aggregator.threshold": 150.0},
+        **{"aggregator.sigma1": 100.0, "aggregator.sigma2": 40.0},
+    }

@@ -2,10 +2,13 @@
 
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord
@@ -22,26 +25,22 @@ def a_point(epsilon: float, accuracy: float) -> Point:
     return found
 
 
+def a_seed(seed: int, figures: Mapping[str, float]) -> TrialRecord:
+    point = {"seed": seed, "noise.draw": seed, "trainer.epsilon": 1.0}
+    return a_record(str(seed), point=point, figures=figures)
+
+
 def test_seeds_are_averaged_and_the_worst_epsilons_kept() -> None:
-    records = [
-        a_record(
-            str(seed),
-            point={"seed": seed, "noise.draw": seed, "trainer.epsilon": 1.0},
-            figures=figures,
-        )
-        for seed, figures in enumerate(
-            [
-                {"accuracy": 0.8, "epsilon": 1.0, "epsilon_m_low": 0.5, "epsilon_m_high": 2.0},
-                {"accuracy": 0.9, "epsilon": 1.5, "epsilon_m_low": 0.1, "epsilon_m_high": 4.0},
-            ]
-        )
-    ]
-    (found,) = points(records)
+    (found,) = points(
+        [
+            a_seed(0, {"accuracy": 0.8, "epsilon": 1, "epsilon_m_low": 0.5, "epsilon_m_high": 2}),
+            a_seed(1, {"accuracy": 0.9, "epsilon": 1.5, "epsilon_m_low": 0.1, "epsilon_m_high": 4}),
+        ]
+    )
     assert found.accuracy == pytest.approx(0.85)
     assert found.accuracy_std == pytest.approx(0.1 / math.sqrt(2))
     assert (found.epsilon, found.epsilon_m_low, found.epsilon_m_high) == (1.5, 0.1, 4.0)
-    assert found.point == (("trainer.epsilon", 1.0),)
-    assert found.hashes == ("0", "1")
+    assert (found.point, found.hashes) == ((("trainer.epsilon", 1.0),), ("0", "1"))
 
 
 def test_bounds_of_several_seeds_keep_their_confidence() -> None:
@@ -55,11 +54,7 @@ def test_bounds_of_several_seeds_keep_their_confidence() -> None:
         # Bounds that are exactly as often wrong as they may be: uniform ones, 5% beyond the truth.
         lows, highs = truth * generator.random((2, 3)) / 0.95
         (point,) = points(
-            a_record(
-                str(seed),
-                point={"seed": seed},
-                figures={"epsilon_m_low": low, "epsilon_m_high": 2 * truth - high},
-            )
+            a_seed(seed, {"epsilon_m_low": low, "epsilon_m_high": 2 * truth - high})
             for seed, (low, high) in enumerate(zip(lows, highs, strict=True))
         )
         false["low"] += point.epsilon_m_low > truth
@@ -74,24 +69,16 @@ def test_other_axes_and_variants_are_points_of_their_own() -> None:
         a_record("c", variant="AGIBI", point={"trainer.epsilon": 1.0}, epsilon=1.0, accuracy=0.95),
         a_record("d", finished=False, reason="no"),
     ]
-    assert [(p.variant, p.epsilon) for p in points(records)] == [
-        ("AGIBI", 1.0),
-        ("ALIBI", 1.0),
-        ("ALIBI", 2.0),
-    ]
-
-
-def test_a_list_as_the_value_of_an_axis_is_one_value() -> None:
+    expected = [("AGIBI", 1.0), ("ALIBI", 1.0), ("ALIBI", 2.0)]
+    assert [(p.variant, p.epsilon) for p in points(records)] == expected
     assert len(points([a_record(point={"x": [1, 2]}), a_record(point={"x": [1, 2]})])) == 1
 
 
-def test_front_is_what_no_other_point_beats() -> None:
-    generator = np.random.default_rng(0)
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 20)), max_size=25))
+def test_front_is_what_no_other_point_beats(places: list[tuple[int, int]]) -> None:
+    base = a_point(1.0, 0.5)
     candidates = [
-        a_point(float(e), float(a))
-        for e, a in zip(
-            generator.integers(1, 9, 60) / 2, generator.integers(1, 40, 60) / 40, strict=True
-        )
+        replace(base, epsilon=math.inf if e == 9 else e / 2, accuracy=a / 20) for e, a in places
     ]
 
     def beaten(point: Point) -> bool:
@@ -118,14 +105,6 @@ def test_epsilons_that_differ_in_their_last_digits_are_one_on_the_front() -> Non
     assert front([cheaper, better]) == [cheaper, better]
 
 
-def test_a_baseline_is_on_the_front_only_if_it_is_the_best() -> None:
-    private, baseline = a_point(1.0, 0.9), a_point(math.inf, 0.9)
-    assert front([baseline, private]) == [private]
-    better = a_point(math.inf, 0.95)
-    assert front([better, private]) == [private, better]
-    assert front([]) == []
-
-
 def estimated(digest: str, accuracy: float | None, estimate: float, epsilon: float) -> TrialRecord:
     """A record whose accuracy is estimated, and measured only if that is given."""
     found = AccuracyEstimate(accuracy=estimate, sampling_error=0.01)
@@ -135,13 +114,15 @@ def estimated(digest: str, accuracy: float | None, estimate: float, epsilon: flo
     return replace(record, metrics={**metrics, **measured})
 
 
-def test_the_front_goes_by_what_it_is_asked_to_go_by() -> None:
+def test_the_front_goes_by_the_accuracy_that_is_chosen() -> None:
     records = [estimated("a", 0.9, 0.7, 1.0), estimated("b", 0.8, 0.8, 2.0)]
     assert [point.hashes for point in front(points(records))] == [("a",)]
     by_estimate = front(points(records, choose_by=ChooseBy.ESTIMATED))
     assert [point.hashes for point in by_estimate] == [("a",), ("b",)]
     assert [point.accuracy for point in by_estimate] == [0.7, 0.8]
     assert [point.accuracy_test for point in by_estimate] == [0.9, 0.8]
+    with pytest.raises(ValueError, match="no public test split"):
+        points([estimated("a", None, 0.7, 1.0)], choose_by=ChooseBy.TEST)
 
 
 def test_leagues_are_not_compared_with_each_other() -> None:
@@ -164,29 +145,19 @@ def test_leagues_are_not_compared_with_each_other() -> None:
 
 
 def test_rows_of_the_front_hold_what_was_measured_and_nothing_else() -> None:
-    records = [estimated("a", None, 0.7, 1.0)]
-    (row,) = front_rows(records, choose_by=None, run_id=str.upper)
+    (row,) = front_rows([estimated("a", None, 0.7, 1.0)], choose_by=None, run_id=str.upper)
     assert set(row) == {
-        "run_id",
-        "variant",
-        "league",
-        "accuracy_estimated",
-        "accuracy_estimated_error",
-        "epsilon",
-        "epsilon_m_low",
-        "epsilon_m_high",
+        *("run_id", "variant", "league", "accuracy_estimated", "accuracy_estimated_error"),
+        *("epsilon", "epsilon_m_low", "epsilon_m_high"),
     }
     assert (row["run_id"], row["accuracy_estimated"]) == ("A", 0.7)
     (row,) = front_rows([a_record()], choose_by=None, run_id=str.upper)
     assert row["accuracy"] == 0.9 and "accuracy_estimated" not in row
-    with pytest.raises(ValueError, match="no public test split"):
-        points(records, choose_by=ChooseBy.TEST)
 
 
 def test_errors_of_several_seeds_are_not_averaged_away() -> None:
     records = [estimated("a", None, 0.7, 1.0), estimated("b", None, 0.8, 1.0)]
-    seeds = [replace(r, point={"seed": number}) for number, r in enumerate(records)]
-    (point,) = points(seeds)
+    (point,) = points(replace(r, point={"seed": number}) for number, r in enumerate(records))
     assert point.estimate is not None
     assert point.estimate.accuracy == pytest.approx(0.75)
     assert point.estimate.error == pytest.approx(0.01)  # they share the held-out examples

@@ -1,4 +1,4 @@
-"""report: one page that stands alone, a table, a figure; and the same from the tracking store."""
+"""report: a page, a table, a figure, and audits in `private/`; the same from tracking."""
 
 import csv
 import math
@@ -17,7 +17,7 @@ from labeldp.platform.cli.reports import report_experiment
 from labeldp.platform.records.results import TrialRecord, VoteConsensus, consensus_path
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
-from labeldp.platform.report.report import write_report
+from labeldp.platform.report.report import Report, write_report
 from labeldp.platform.sweep.accuracy_figures import figures_of
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 from tests.platform.report.reading import Page
@@ -25,20 +25,34 @@ from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store, of_newer_schema
 
 LEDGER = {"releases": 2, "epsilon_total": 3.0, "delta": 0.0}
+AUDITS: dict[str, Any] = {
+    **{"epsilon_m_paper_low": 0.5, "epsilon_m_paper_high": 1.25, "label_inference_bound": 0.1425},
+    **{"epsilon_one_run_ceiling": 3.49, "epsilon_f_dp_ceiling": 3.57},
+    **{"epsilon_tight_ceiling": 9.91, "epsilon_release_ceiling": 8.91},
+    **{"private/epsilon_tight": 0.9173, "private/epsilon_release": 0.9589},
+    **{"private/release_guesses": 60.0, "private/release_correct": 48.0},
+    **{"private/epsilon_one_run": 0.7654, "private/epsilon_f_dp": 0.8768},
+    **{"private/one_run_guesses": 50.0, "private/one_run_correct": 37.0},
+    **{"private/label_inference_accuracy": 0.234, "private/label_inference_advantage": 0.1229},
+}
+AUDITED = {"label_inference_bound": 0.5, "epsilon_m_paper_low": 0.1}
 
 
 def some_records() -> list[TrialRecord]:
+    bare: dict[str, Any] = {"epsilon": math.inf, "epsilon_m_high": math.inf}
     return [
         a_record(
             "a", point={"trainer.epsilon": 1.0}, accuracy=0.8, figures={"private/epsilon_x": 0.123}
         ),
         a_record("b", point={"trainer.epsilon": 2.0}, accuracy=0.9, epsilon=2.0),
         a_record("c", point={"trainer.epsilon": 4.0}, accuracy=0.85, epsilon=4.0),
-        a_record(
-            "d", variant="no <privacy>", accuracy=0.97, epsilon=math.inf, epsilon_m_high=math.inf
-        ),
+        a_record("d", variant="no <privacy>", accuracy=0.97, **bare),
         a_record("e", variant="AGIBI", finished=False, reason="loss <is> not finite"),
     ]
+
+
+def audited(digest: str, **changes: float) -> TrialRecord:
+    return a_record(digest, **{**AUDITS, **changes})
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -46,41 +60,52 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_the_table_has_a_row_per_point(tmp_path: Path) -> None:
-    written = write_report(some_records(), folder=tmp_path, title="small", ledger=LEDGER)
-    rows = rows_of(written.pareto_csv)
-    assert written.rows == len(rows) == 4
+def written(folder: Path, records: list[TrialRecord], **facts: Any) -> tuple[Report, Page]:
+    folder.mkdir(exist_ok=True)
+    done = write_report(records, folder=folder, **{"title": "small", **facts})
+    return done, Page(done.html.read_text())
+
+
+def test_a_page_that_stands_alone_a_table_and_a_figure(tmp_path: Path) -> None:
+    done, _ = written(tmp_path, some_records(), title="small & fine", ledger=LEDGER)
+    rows = rows_of(done.pareto_csv)
     assert [(row["variant"], row["trainer.epsilon"], row["pareto"]) for row in rows] == [
-        ("ALIBI", "1.0", "1"),
-        ("ALIBI", "2.0", "1"),
-        ("ALIBI", "4.0", "0"),
+        *(("ALIBI", "1.0", "1"), ("ALIBI", "2.0", "1"), ("ALIBI", "4.0", "0")),
         ("no <privacy>", "", "1"),
     ]
-    assert [float(row["epsilon"]) for row in rows] == [1, 2, 4, math.inf]
+    assert done.rows == 4 and [float(row["epsilon"]) for row in rows] == [1, 2, 4, math.inf]
     assert [float(row["accuracy"]) for row in rows] == [0.8, 0.9, 0.85, 0.97]
+    page = done.html.read_text()
+    assert "<h1>small &amp; fine</h1>" in page and "4 trials finished, 1 failed" in page
+    fetched = r"""(src|href|action|data)=['"](?!data:|#)|url\(|@import|https?://|fetch\("""
+    assert not re.search(fetched, page), "something is fetched from elsewhere"
+    assert "no &lt;privacy&gt;" in page and "<privacy>" not in page
+    assert "loss &lt;is&gt; not finite" in page
+    assert "2 releases" in page and "epsilon 3 at delta 0" in page
+    assert page.count('<tr class="front">') == 3
+    assert done.pareto_png.read_bytes().startswith(b"\x89PNG")
+    for path in (done.html, done.pareto_csv):
+        assert "private/" not in path.read_text() and "0.123" not in path.read_text()
 
 
 @pytest.mark.parametrize("name", ["$x", "$x^$", r"\$\frac$", "a_$_b", "_hidden"])
 def test_any_name_can_be_shown(name: str, tmp_path: Path) -> None:
     """Between dollar signs matplotlib reads formulas, and fails at what is none."""
-    figures = {"label_inference_bound": 0.5, "epsilon_m_paper_low": 0.1}
     records = [
-        a_record("a", variant=name, figures=figures),
+        a_record("a", variant=name, figures=AUDITED),
         a_record("b", variant=f"{name} $", epsilon=math.inf, epsilon_m_high=math.inf),
     ]
-    written = write_report(records, folder=tmp_path, title=name)
-    assert rows_of(written.pareto_csv)[0]["variant"] == name
+    done, _ = written(tmp_path, records, title=name)
+    assert rows_of(done.pareto_csv)[0]["variant"] == name
 
 
 def test_reports_are_their_owners_alone_whatever_was_there(tmp_path: Path) -> None:
     names = ("report.html", "pareto.png", "pareto.csv", "private/audits.html", "private/audits.png")
-    (tmp_path / "private").mkdir()
-    (tmp_path / "private").chmod(0o755)
+    (tmp_path / "private").mkdir(mode=0o755)
     for name in names:
         (tmp_path / name).write_text("old")
         (tmp_path / name).chmod(0o644)
-    figures = {"label_inference_bound": 0.5, "epsilon_m_paper_low": 0.1}
-    write_report([a_record("a", figures=figures)], folder=tmp_path, title="small")
+    written(tmp_path, [a_record("a", figures=AUDITED)])
     for name in names:
         assert (tmp_path / name).read_bytes() != b"old"
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600, name
@@ -95,78 +120,45 @@ def test_reports_are_their_owners_alone_whatever_was_there(tmp_path: Path) -> No
     ],
 )
 def test_reports_are_not_written_through_links(name: str, tmp_path: Path) -> None:
-    (tmp_path / "victim").mkdir()
-    (tmp_path / "victim").chmod(0o755)
+    (tmp_path / "victim").mkdir(mode=0o755)
     link = tmp_path / "report" / name
     link.parent.mkdir(parents=True)
-    figures = {"label_inference_bound": 0.5, "epsilon_m_paper_low": 0.1}
     for target in (tmp_path / "victim", tmp_path / "nothing"):
         link.symlink_to(target)
         with pytest.raises(ValueError, match=f"{link.name} is a link to {target}"):
-            write_report([a_record("a", figures=figures)], folder=tmp_path / "report", title="x")
+            written(tmp_path / "report", [a_record("a", figures=AUDITED)])
         link.unlink()
     assert not list((tmp_path / "victim").iterdir()) and not (tmp_path / "nothing").exists()
     assert stat.S_IMODE((tmp_path / "victim").stat().st_mode) == 0o755
 
 
-def test_the_page_stands_alone(tmp_path: Path) -> None:
-    written = write_report(some_records(), folder=tmp_path, title="small & fine", ledger=LEDGER)
-    page = written.html.read_text()
-    assert "<h1>small &amp; fine</h1>" in page
-    assert "4 trials finished, 1 failed" in page
-    fetched = r"""(src|href|action|data)=['"](?!data:|#)|url\(|@import|https?://|fetch\("""
-    assert not re.search(fetched, page), "something is fetched from elsewhere"
-    assert "no &lt;privacy&gt;" in page and "<privacy>" not in page
-    assert "loss &lt;is&gt; not finite" in page
-    assert "2 releases" in page and "epsilon 3 at delta 0" in page
-    assert page.count('<tr class="front">') == 3
-    assert written.pareto_png.read_bytes().startswith(b"\x89PNG")
-
-
 def test_every_row_says_where_its_noise_came_from(tmp_path: Path) -> None:
     kinds: dict[str, dict[str, Any]] = {
-        "plain": {},
-        "secure": {"noise.secure": True},
-        "seeded": {"noise.seed": 0},
+        **{"plain": {}, "secure": {"noise.secure": True}, "seeded": {"noise.seed": 0}}
     }
     records = [
         a_record(f"{number:016x}", variant=kind, changes=changes)
         for number, (kind, changes) in enumerate(kinds.items())
     ]
-    # Tracking gives every value back as text, and records from before have no such key.
+    # Tracking gives every value back as text.
     as_text = [
         replace(record, config={key: str(value) for key, value in record.config.items()})
         for record in records
     ]
-    before = {key: value for key, value in records[0].config.items() if key != "noise.secure"}
-    for group in (records, as_text, [replace(records[0], config=before)]):
-        written = write_report(group, folder=tmp_path, title="small")
-        rows = rows_of(written.pareto_csv)
-        assert len(rows) == len(group)
-        assert all(row["noise"] == row["variant"] for row in rows)
-        for record in group:
-            assert record.variant in Page(written.html.read_text()).column("noise")
-
-
-def test_private_numbers_stay_out(tmp_path: Path) -> None:
-    written = write_report(some_records(), folder=tmp_path, title="small")
-    for path in (written.html, written.pareto_csv):
-        text = re.sub(r"base64,[^']*", "", path.read_text())
-        assert "private/" not in text and "0.123" not in text
+    for group in (records, as_text):
+        done, page = written(tmp_path, group)
+        assert [row["noise"] for row in rows_of(done.pareto_csv)] == list(kinds)
+        assert page.column("noise") == list(kinds)
 
 
 @pytest.mark.parametrize("which", [slice(0, 0), slice(3, 4), slice(4, 5), slice(0, 1)])
 def test_any_trials_make_a_report(which: slice, tmp_path: Path) -> None:
     """None at all, a baseline alone, failures alone, a single point."""
     records = some_records()[which]
-    written = write_report(records, folder=tmp_path, title="few", ledger=LEDGER)
-    assert written.rows == len(rows_of(written.pareto_csv)) == sum(r.finished for r in records)
-
-
-def test_an_infinite_total_reads_well(tmp_path: Path) -> None:
-    ledger = {"releases": 1, "epsilon_total": math.inf, "delta": 0.0}
-    written = write_report(some_records(), folder=tmp_path, title="x", ledger=ledger)
-    assert "epsilon ∞ at delta 0" in written.html.read_text()
+    done, page = written(tmp_path, records, ledger={**LEDGER, "epsilon_total": math.inf})
+    assert done.rows == len(rows_of(done.pareto_csv)) == sum(r.finished for r in records)
+    assert "epsilon ∞ at delta 0" in page.text
+    assert done.private == () and not (tmp_path / "private").exists()
 
 
 @pytest.fixture
@@ -185,21 +177,17 @@ def tracked(tmp_path: Path) -> str:
     return uri
 
 
-def test_the_store_gives_the_same_report(tracked: str, tmp_path: Path) -> None:
-    direct = write_report(some_records(), folder=tmp_path, title="small", ledger=LEDGER)
+def test_the_store_gives_the_same_report_of_the_latest_sweep(tracked: str, tmp_path: Path) -> None:
+    direct, _ = written(tmp_path, some_records(), ledger=LEDGER)
     found = report_experiment("small", tracking_uri=tracked, out=str(tmp_path / "out" / "deep"))
-    assert found.rows == direct.rows
     rebuilt = rows_of(Path(found.html).with_name("pareto.csv"))
-    assert [float(row["epsilon"]) for row in rebuilt] == [1, 2, 4, math.inf]
-    assert [row["pareto"] for row in rebuilt] == [
-        row["pareto"] for row in rows_of(direct.pareto_csv)
-    ]
+    expected = rows_of(direct.pareto_csv)
+    assert found.rows == direct.rows
+    for name in ("epsilon", "pareto"):
+        assert [row[name] for row in rebuilt] == [row[name] for row in expected]
     page = Path(found.html).read_text()
     assert "4 trials finished, 1 failed" in page and "2 releases" in page
     assert Path(found.pareto_png).read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_latest_sweep_is_reported(tracked: str, tmp_path: Path) -> None:
     tracker = Tracker(uri=tracked, experiment="small", results=tmp_path)
     tracker.open_parent("small", tags={}, run_id=None)
     run_id = tracker.open_child("f", name="trial", tags={"variant": "newer", "point": "{}"})
@@ -208,21 +196,20 @@ def test_the_latest_sweep_is_reported(tracked: str, tmp_path: Path) -> None:
     assert report_experiment("small", tracking_uri=tracked, out=str(tmp_path / "out")).rows == 1
 
 
-def test_what_cannot_be_reported(
+def test_unusable_stores_and_folders_are_refused(
     tracked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    out = str(tmp_path / "out")
-    with pytest.raises(TrackingUnusable, match="has no experiment 'smal'; it has small"):
-        report_experiment("smal", tracking_uri=tracked, out=out)
-    with pytest.raises(TrackingUnusable, match=r"no results/small/mlflow\.db here"):
-        report_experiment("small", tracking_uri=None, out=out)
-    with pytest.raises(TrackingUnusable, match=r"there is no file .*nowhere"):
-        report_experiment("small", tracking_uri=default_uri(tmp_path / "nowhere"), out=out)
-    newer = of_newer_schema(tmp_path / "newer")
-    with pytest.raises(TrackingUnusable, match="can't be read"):
-        report_experiment("small", tracking_uri=default_uri(newer.parent), out=out)
+    newer, out = of_newer_schema(tmp_path / "newer"), str(tmp_path / "out")
+    for experiment, uri, words in (
+        ("smal", tracked, "has no experiment 'smal'; it has small"),
+        ("small", None, r"no results/small/mlflow\.db here"),
+        ("small", default_uri(tmp_path / "nowhere"), r"there is no file .*nowhere"),
+        ("small", default_uri(newer.parent), "can't be read"),
+    ):
+        with pytest.raises(TrackingUnusable, match=words):
+            report_experiment(experiment, tracking_uri=uri, out=out)
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"can't be written .*--out DIR"):
         report_experiment("small", tracking_uri=tracked, out=str(tmp_path / "file" / "out"))
@@ -236,11 +223,10 @@ def test_a_table_without_a_test_split_has_estimates(tmp_path: Path) -> None:
         record = a_record(digest, point={"x": digest}, figures=found)
         metrics = {key: value for key, value in record.metrics.items() if key != "accuracy"}
         records.append(replace(record, metrics=metrics))
-    written = write_report(records, folder=tmp_path, title="own", ledger=LEDGER)
-    rows = {row["x"]: row for row in rows_of(written.pareto_csv)}
+    done, page = written(tmp_path, records)
+    rows = {row["x"]: row for row in rows_of(done.pareto_csv)}
     assert rows["b"]["accuracy"] == "" and rows["b"]["accuracy_estimated"] == "0.8"
     assert (rows["a"]["pareto"], rows["b"]["pareto"]) == ("0", "1")
-    page = Page(written.html.read_text())
     assert page.column("estimated, %") == ["80.00 error 1.00", "70.00 error 1.00"]
     assert "accuracy, %" not in page.tables[0][0]
     # 2.24 standard errors on both sides, for the better one of two.
@@ -256,139 +242,77 @@ def test_numbers_are_rounded_and_methods_keep_their_order(tmp_path: Path) -> Non
         a_record("c", variant="B", epsilon=0.4999999999999921, point={"x": 1}, accuracy=0.1),
         a_record("d", variant="a", epsilon=0.5, point={"x": 1}, accuracy=0.2),
     ]
-    written = write_report(records, folder=tmp_path, title="small")
-    rows = rows_of(written.pareto_csv)
-    assert [(row["variant"], row["epsilon"]) for row in rows] == [
-        ("a", "0.5"),
-        ("B", "0.5"),
-        ("a", "4.0"),
-        ("B", "4.0"),
-    ]
+    done, page = written(tmp_path, records)
+    rows = rows_of(done.pareto_csv)
+    expected = [("a", "0.5"), ("B", "0.5"), ("a", "4.0"), ("B", "4.0")]
+    assert [(row["variant"], row["epsilon"]) for row in rows] == expected
     assert rows[2]["accuracy"] == "0.8"
-    assert Page(written.html.read_text()).column("epsilon") == ["0.5", "0.5", "4", "4"]
+    assert page.column("epsilon") == ["0.5", "0.5", "4", "4"]
 
 
-AUDITS: dict[str, Any] = {
-    "epsilon_m_paper_low": 0.5,
-    "epsilon_m_paper_high": 1.25,
-    "label_inference_bound": 0.1425,
-    "epsilon_one_run_ceiling": 3.49,
-    "epsilon_f_dp_ceiling": 3.57,
-    "epsilon_tight_ceiling": 9.91,
-    "epsilon_release_ceiling": 8.91,
-    "private/epsilon_tight": 0.9173,
-    "private/epsilon_release": 0.9589,
-    "private/release_guesses": 60.0,
-    "private/release_correct": 48.0,
-    "private/epsilon_one_run": 0.7654,
-    "private/epsilon_f_dp": 0.8768,
-    "private/one_run_guesses": 50.0,
-    "private/one_run_correct": 37.0,
-    "private/label_inference_accuracy": 0.234,
-    "private/label_inference_advantage": 0.1229,
-}
-
-
-def audited(digest: str, **changes: float) -> TrialRecord:
-    return a_record(digest, **{**AUDITS, **changes})
-
-
-def keep_evidence(results: Path, digest: str) -> None:
+def test_the_owners_page_has_every_audit_and_the_report_none(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     AttackEvidence(
         own=generator.random(20), others=generator.random((20, 8)), coin_margins=np.ones(5)
-    ).write(evidence_path(results, digest))
-
-
-def test_the_owners_page(tmp_path: Path) -> None:
-    keep_evidence(tmp_path, "a")
+    ).write(evidence_path(tmp_path, "a"))
+    bare = {**AUDITS, "epsilon_m_paper_high": math.inf}
     records = [
         audited("a"),
-        a_record(
-            "b",
-            variant="no <privacy>",
-            epsilon=math.inf,
-            **{**AUDITS, "epsilon_m_paper_high": math.inf},
-        ),
+        a_record("b", variant="no <privacy>", epsilon=math.inf, **bare),
         a_record("c", finished=False, reason="x"),
     ]
-    written = write_report(records, folder=tmp_path, title="small", results=tmp_path)
-    page, *figures = written.private
-    assert [path.name for path in written.private] == [
-        "audits.html",
-        "audits.png",
-        "confidence.png",
-    ]
+    done, shown = written(tmp_path, records, results=tmp_path)
+    page, *figures = done.private
+    names = ["audits.html", "audits.png", "confidence.png"]
+    assert [path.name for path in done.private] == names
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in figures)
-    assert stat.S_IMODE(page.parent.stat().st_mode) == 0o700
     text = page.read_text()
     assert text.count('role="img"') == 2
     assert "not for release" in text and "no &lt;privacy&gt;" in text
     for cell in (
-        "0.77",
-        "0.88",
-        "3.49",
-        "3.57",
-        "0.92",
-        "0.96",
-        "8.91",
-        "37 of 50",
-        "0.23",
-        "0.12",
-        "0.14",
-        "0.50 to 1.25",
+        *("0.77", "0.88", "3.49", "3.57", "0.92", "0.96", "8.91", "37 of 50"),
+        *("0.23", "0.12", "0.14", "0.50 to 1.25"),
     ):
         assert f">{cell}</td>" in text
-    assert "0.50 to ∞" in text
-    assert len(Page(text).tables[0]) == 3
-    report = Page(written.html.read_text())
-    assert "audits.html in the folder for private things" in report.text
-    assert not re.search(r"0\.7654|0\.77|0\.8768|0\.88|0\.9173|0\.92|0\.9589", report.text)
-
-
-def test_without_audits_there_is_no_page(tmp_path: Path) -> None:
-    written = write_report([a_record()], folder=tmp_path, title="small", results=tmp_path)
-    assert written.private == () and not (tmp_path / "private").exists()
+    assert "0.50 to ∞" in text and len(Page(text).tables[0]) == 3
+    assert "audits.html in the folder for private things" in shown.text
+    assert not re.search(r"0\.7654|0\.77|0\.8768|0\.88|0\.9173|0\.92|0\.9589", shown.text)
 
 
 def test_teachers_agreement_is_on_the_owners_page_alone(tmp_path: Path) -> None:
     shares, answered = np.array([0.9, 0.4, 0.9]), np.array([True, False, True])
     VoteConsensus.of(shares, answered=answered).write(consensus_path(tmp_path, "a"))
     for record in (a_record("a"), audited("a")):
-        written = write_report([record], folder=tmp_path, title="small", results=tmp_path)
-        page = written.private[0].read_text()
+        done, shown = written(tmp_path, [record], results=tmp_path)
+        page = done.private[0].read_text()
         assert "answered: 2" in page and "refused: 1" in page
-        assert "How far the teachers agreed" in page
-        assert "refused" not in written.html.read_text()
-
-
-def test_without_evidence_there_are_no_violins(tmp_path: Path) -> None:
-    written = write_report([audited("a")], folder=tmp_path, title="small")
-    assert [path.name for path in written.private] == ["audits.html", "audits.png"]
+        assert "How far the teachers agreed" in page and "refused" not in shown.text
 
 
 def test_many_models_are_thinned_in_the_figure_and_not_in_the_table(tmp_path: Path) -> None:
     records = [
         a_record(str(n), point={"trainer.epsilon": n}, epsilon=n, **AUDITS) for n in range(1, 31)
     ]
-    written = write_report(records, folder=tmp_path, title="small")
-    assert len(Page(written.private[0].read_text()).tables[0]) == 31
+    done, _ = written(tmp_path, records)
+    assert len(Page(done.private[0].read_text()).tables[0]) == 31
+    # Without evidence there are no violins.
+    assert [path.name for path in done.private] == ["audits.html", "audits.png"]
 
 
 @pytest.mark.parametrize("missing", ["private/epsilon_f_dp", "private/epsilon_one_run"])
 def test_audits_that_do_not_apply_are_left_out(missing: str, tmp_path: Path) -> None:
     metrics = {name: value for name, value in AUDITS.items() if name != missing}
-    record = a_record(**metrics)
-    written = write_report([record], folder=tmp_path, title="small")
-    assert "" in Page(written.private[0].read_text()).tables[0][1]
+    done, _ = written(tmp_path, [a_record(**metrics)])
+    assert "" in Page(done.private[0].read_text()).tables[0][1]
 
 
-def test_a_bound_at_delta_0_is_marked_where_epsilon_holds_at_a_larger_one(tmp_path: Path) -> None:
-    for name, delta in (("pure", 0.0), ("approximate", 1e-5)):
-        (tmp_path / name).mkdir()
-        written = write_report([audited("a", delta=delta)], folder=tmp_path / name, title="small")
-        report, page = written.html.read_text(), written.private[0].read_text()
-        assert ("0.25 to 1.5†</td>" in report) == (delta > 0)
-        assert ("The lower end is proven for delta 0 only" in report) == (delta > 0)
-        assert ("0.25 to 1.50†</td>" in page) == (delta > 0)
-        assert "proven for delta 0 only" in page
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_a_bound_at_delta_0_is_marked_where_epsilon_holds_at_a_larger_one(
+    delta: float, tmp_path: Path
+) -> None:
+    done, _ = written(tmp_path, [audited("a", delta=delta)])
+    report, page = done.html.read_text(), done.private[0].read_text()
+    assert ("0.25 to 1.5†</td>" in report) == (delta > 0)
+    assert ("The lower end is proven for delta 0 only" in report) == (delta > 0)
+    assert ("0.25 to 1.50†</td>" in page) == (delta > 0)
+    assert "proven for delta 0 only" in page

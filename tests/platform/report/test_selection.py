@@ -106,18 +106,13 @@ def test_the_best_within_an_epsilon_is_compared_with_those_alone(sweep: FolderLe
         selected(sweep, BEST, at_epsilon=0.1)
 
 
-def test_the_accuracy_that_decides_may_be_the_estimated_one(sweep: FolderLedger) -> None:
+def test_the_accuracy_that_decides_is_given_or_the_sweeps(sweep: FolderLedger) -> None:
     found = selected(sweep, BEST, choose_by=ChooseBy.ESTIMATED)
     assert found.record.hash == "0a" and "held-out" in found.by
-
-
-def test_what_the_sweep_was_told_decides_unless_somebody_says_otherwise(
-    sweep: FolderLedger,
-) -> None:
     ResultsFolder(sweep.path, sweep="small").identify(choose_by=ChooseBy.ESTIMATED)
-    told = read_folder(sweep.path)
-    assert selected(told, BEST).record.hash == "0a"
-    assert selected(told, BEST, choose_by=ChooseBy.TEST).record.hash == "1b"
+    kept = read_folder(sweep.path)
+    assert selected(kept, BEST).record.hash == "0a"
+    assert selected(kept, BEST, choose_by=ChooseBy.TEST).record.hash == "1b"
 
 
 def test_a_trial_that_is_named_tells_of_the_others_too(sweep: FolderLedger) -> None:
@@ -162,30 +157,18 @@ def test_seeded_noise_is_asked_for_twice_and_is_never_the_best(tmp_path: Path) -
         selected(folder, BEST, accepted={Reservation.SEEDED})
 
 
-def test_noise_that_the_ledger_calls_seeded_is_seeded_whatever_the_record_says(
-    tmp_path: Path,
-) -> None:
-    a_folder(tmp_path, noise=SeededNoise(seed=7), epsilon=2.0)
-    with pytest.raises(NotPublishable, match="--accept seeded"):
-        selected(read_folder(tmp_path), "0")
-
-
-def test_a_record_that_says_less_than_the_ledger_is_refused(tmp_path: Path) -> None:
-    a_folder(tmp_path, epsilon=1.0)
+def test_a_record_and_the_ledger_must_agree(tmp_path: Path) -> None:
+    a_folder(tmp_path / "less", epsilon=1.0)
     with pytest.raises(NotPublishable, match=r"says epsilon 1, and by the ledger .* cost 2"):
-        selected(read_folder(tmp_path), "0")
-
-
-def test_a_record_that_says_more_than_the_ledger_is_believed(tmp_path: Path) -> None:
-    a_folder(tmp_path, epsilon=3.0)
-    assert selected(read_folder(tmp_path), "0").cost.epsilon == 3.0
-
-
-def test_a_ledger_with_holes_publishes_nothing(tmp_path: Path) -> None:
-    a_folder(tmp_path, epsilon=2.0)
-    (tmp_path / "vault.db").unlink()
+        selected(read_folder(tmp_path / "less"), "0")
+    a_folder(tmp_path / "more", epsilon=3.0)
+    assert selected(read_folder(tmp_path / "more"), "0").cost.epsilon == 3.0
+    a_folder(tmp_path / "seeded", noise=SeededNoise(seed=7), epsilon=2.0)
+    with pytest.raises(NotPublishable, match="--accept seeded"):
+        selected(read_folder(tmp_path / "seeded"), "0")
+    (tmp_path / "more" / "vault.db").unlink()
     with pytest.raises(NotPublishable, match="is not whole"):
-        selected(read_folder(tmp_path), "0", accepted=frozenset(Reservation))
+        selected(read_folder(tmp_path / "more"), "0", accepted=frozenset(Reservation))
 
 
 def test_reservations_add_up(sweep: FolderLedger) -> None:

@@ -1,0 +1,178 @@
+"""Optimal channels: golden values, exact digits, distributions, and the cases that are known."""
+
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import chisquare
+
+from labeldp.mechanisms import channels
+from labeldp.mechanisms.channels import (
+    ProgramNotSolved,
+    StaircaseChannel,
+    SubsetSelection,
+    optimal_channel,
+)
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from tests.shared_material import shared_path
+
+EPSILONS = st.sampled_from([0.01, 0.3, 1.0, 4.0, 12.0, 50.0])
+
+
+def golden(kind: str) -> list[dict[str, Any]]:
+    rows: dict[str, Any] = json.loads(
+        shared_path("oracle", "channels", "channels.json").read_text()
+    )
+    return list(rows[kind])
+
+
+def test_the_best_subset_and_its_information_are_golden() -> None:
+    for row in golden("uniform"):
+        found = SubsetSelection(epsilon=row["epsilon"], num_classes=row["classes"])
+        assert found.subset_size == row["subset"]
+        assert found.information == pytest.approx(row["nats_subset"], rel=1e-6)
+        one = SubsetSelection(epsilon=row["epsilon"], num_classes=row["classes"], subset_size=1)
+        assert one.information == pytest.approx(row["nats_randomized_response"], rel=1e-6)
+
+
+def test_the_information_under_a_prior_is_golden() -> None:
+    for row in golden("prior"):
+        found = optimal_channel(row["prior"], row["epsilon"])
+        assert found.utility == found.bound == pytest.approx(row["nats_optimal"], rel=1e-6)
+        correct = optimal_channel(row["prior"], row["epsilon"], "correct").utility
+        prior = np.array([row["prior"]])
+        known = RRWithPrior(epsilon=row["epsilon"]).keep_probability(prior)[0]
+        assert correct == pytest.approx(known, rel=1e-9)
+
+
+def test_the_squared_error_is_golden() -> None:
+    for row in golden("squared_error"):
+        first, last, step = row["grid"]
+        found = optimal_channel(
+            row["prior"],
+            row["epsilon"],
+            "squared_error",
+            values=row["values"],
+            outputs=np.arange(first, last + step / 2, step),
+            unbiased=row["unbiased"],
+        )
+        assert found.utility == pytest.approx(row["mse"], rel=1e-6)
+
+
+@given(
+    prior=arrays(float, st.integers(2, 14), elements=st.floats(0, 1)).filter(lambda p: p.sum() > 0),
+    epsilon=EPSILONS.filter(lambda epsilon: epsilon < 10),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_channel_is_private_and_better_than_subset_selection(prior: Any, epsilon: float) -> None:
+    prior = prior / prior.sum()
+    found = optimal_channel(prior, epsilon)
+    columns = found.probabilities.T
+    assert np.allclose(found.probabilities.sum(1), 1)
+    used = columns[columns.max(1) > 1e-9]
+    assert (used.max(1) <= used.min(1) * math.exp(epsilon) * (1 + 1e-6)).all()
+    assert found.utility <= found.bound * (1 + 1e-6) + 1e-12
+
+
+@given(seed=st.integers(0, 1000), classes=st.sampled_from([2, 3, 10, 11, 30]), epsilon=EPSILONS)
+@settings(max_examples=30, deadline=None)
+def test_no_two_digits_differ_by_more_than_the_factor(
+    seed: int, classes: int, epsilon: float
+) -> None:
+    """In whole numbers: each output's weights, and what is left for the empty set."""
+    priors = np.random.default_rng(seed).dirichlet(np.full(classes, 0.3), size=4)
+    book, _ = StaircaseChannel(epsilon=epsilon)._book(-np.sort(-priors, axis=1))
+    factor = Fraction(math.exp(min(epsilon, 700)))
+    for inside, outside in zip(book.inside.ravel(), book.outside.ravel(), strict=True):
+        assert int(outside) <= int(inside) <= factor * int(outside) or inside == outside == 0
+    ends = book.cumulative
+    for code, total in enumerate(book.totals.tolist()):
+        empty = [total - int(end) for end in ends[code, :, -1]]
+        assert max(empty) <= factor * min(empty)
+        assert total < 2**62 and max(empty) < total / 50
+
+
+@pytest.mark.parametrize(("classes", "size"), [(2, 1), (5, 2), (10, 3), (70, 2)])
+def test_subsets_are_drawn_with_their_probabilities(classes: int, size: int) -> None:
+    mechanism = SubsetSelection(epsilon=1.5, num_classes=classes, subset_size=size)
+    labels = np.full(100_000, classes - 1)
+    sets = mechanism.release(labels, generator=np.random.default_rng(7))
+    assert sets.dtype == bool and (sets.sum(1) == size).all()
+    held = sets[:, -1]
+    kept = mechanism.keep_probability * len(labels)
+    assert chisquare([held.sum(), (~held).sum()], [kept, len(labels) - kept]).pvalue > 1e-6
+    # All sets that hold the label are equally likely, and so are all others.
+    for part, chosen in ((sets[held], size - 1), (sets[~held], size)):
+        counts = part[:, :-1].sum(0)
+        assert chisquare(counts).pvalue > 1e-6 if chosen and classes > 2 else True
+        if classes == 5:
+            codes, seen = np.unique(part @ (1 << np.arange(classes)), return_counts=True)
+            assert len(codes) == math.comb(4, chosen) and chisquare(seen).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("classes", [5, 14])
+def test_staircases_are_drawn_with_their_probabilities(classes: int) -> None:
+    prior = 0.7 ** np.arange(classes)
+    prior = prior / prior.sum()
+    shuffled = np.random.default_rng(0).permutation(classes)
+    rows = np.tile(prior[shuffled], (50_000, 1))
+    mechanism = StaircaseChannel(epsilon=1.0)
+    channel = channels._solve_sets(
+        (prior + 1e-4) / (1 + classes * 1e-4), 1.0, channels.Utility.INFORMATION
+    )
+    for rank in (0, classes - 1):
+        label = int(np.flatnonzero(shuffled == rank)[0])
+        sets = mechanism.release(
+            np.full(50_000, label), rows, generator=np.random.default_rng(rank)
+        )
+        by_rank = sets[:, np.argsort(shuffled)]
+        share: Any = channel.others / max(channel.alike, 1)
+        members: Any = np.hstack((channel.leading, np.tile(share[:, None], (1, channel.alike))))
+        weights = channel.weights * (1 + math.expm1(1.0) * members[:, rank])
+        expected = weights / weights.sum()
+        first = channel.leading.shape[1]
+        kinds = [*zip(map(tuple, channel.leading), channel.others, strict=True)]
+        seen = [
+            int(((by_rank[:, :first] == kind).all(1) & (by_rank[:, first:].sum(1) == r)).sum())
+            for kind, r in kinds
+        ]
+        assert sum(seen) > 49_900  # the rest is the empty set
+        assert chisquare(seen, expected * sum(seen)).pvalue > 1e-6
+
+
+def test_a_flat_prior_gives_subset_selection() -> None:
+    for classes in (4, 10, 40):
+        flat = np.full(classes, 1 / classes)
+        found = optimal_channel(flat, 1.0).utility
+        best = SubsetSelection(epsilon=1.0, num_classes=classes).information
+        assert found == pytest.approx(best, rel=1e-6 if classes <= 10 else 0.01)
+
+
+def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in (0, 10):
+        with pytest.raises(ValueError, match=f"subset_size is {size}"):
+            SubsetSelection(epsilon=1.0, num_classes=10, subset_size=size)
+    for bad in ([0.5, 0.6], [0.5, math.nan], [1.2, -0.2]):
+        with pytest.raises(ValueError, match="prior row 0"):
+            optimal_channel(bad, 1.0)
+    with pytest.raises(ProgramNotSolved, match="wider outputs"):
+        optimal_channel(
+            [0.5, 0.5], 1.0, "squared_error", values=[0, 1], outputs=[0, 1], unbiased=True
+        )
+
+    def unsolved(*arguments: Any) -> None:
+        raise ProgramNotSolved("no optimum")
+
+    monkeypatch.setattr(channels, "_solve_sets", unsolved)
+    labels, prior = np.zeros(50, dtype=int), np.full((50, 4), 0.25)
+    with pytest.warns(UserWarning, match="subset selection is used instead"):
+        sets = StaircaseChannel(epsilon=1.0).release(
+            labels, prior, generator=np.random.default_rng(0)
+        )
+    assert (sets.sum(1) == 1).all()

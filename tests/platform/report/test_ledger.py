@@ -1,0 +1,501 @@
+"""ledger: lines with readers and prices; the worst label over folders, never less than it paid."""
+
+import json
+import math
+import shutil
+import sqlite3
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labeldp import load
+from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of, gaussian_epsilon
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.correct_count import CorrectCount
+from labeldp.mechanisms.ledger import epsilon_at
+from labeldp.mechanisms.randomized_response import NoNoise
+from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy, SeededNoise
+from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
+from labeldp.platform.cli.reports import totals_of
+from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, SweepIdentity
+from labeldp.platform.report import ledger
+from labeldp.platform.report.ledger import (
+    OF_ALL,
+    OF_PRIVATE,
+    Account,
+    Audience,
+    FolderLedger,
+    Total,
+    account_of,
+    plan_of,
+    read_folder,
+    sweep_totals,
+    total_of,
+)
+from labeldp.platform.report.ledger_words import ledger_report
+from labeldp.platform.report.selection import cost_of, cost_of_page, price_of
+from labeldp.platform.vault.vault_store import SqliteStore
+from tests.platform.report.folders import LABELS, LAPLACE, a_folder, a_vault, keep
+from tests.platform.sweep.examples import a_record
+
+SMALL = LaplaceNoise(epsilon=0.5, num_classes=10)
+GAUSSIAN = GaussianNoise(noise_std=5.0, num_classes=10)
+NOTHING = NoNoise(num_classes=10)
+TRAINED, HELD_OUT = np.arange(40), np.arange(40, 60)
+PLAN = {"learned_epsilon": 4.0, "learned_counts": 0.75, "learned_delta": 0.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unsure(LaplaceNoise):
+    """Noise that may fall short, more probably than delta says."""
+
+    epsilon: float = 0.25
+    failure_probability: ClassVar[float] = 4e-5
+
+
+def a_line(key: str, event: PureEvent | GaussianEvent, *rows: int) -> Charge:
+    return Charge(
+        key=key,
+        event=event,
+        indices=np.array(rows) if rows else None,
+        mechanism={"name": "Any"},
+        failure_probability=0.0,
+    )
+
+
+def account(*paths: Path) -> Account:
+    return account_of(read_folder(path) for path in paths)
+
+
+def identify(path: Path, **facts: Any) -> None:
+    ResultsFolder(path, sweep="small").identify(**facts)
+
+
+def forget(path: Path, *names: str) -> None:
+    """Take facts out of a folder's `sweep.json`."""
+    known = json.loads((path / "sweep.json").read_text())
+    (path / "sweep.json").write_text(json.dumps({k: known[k] for k in known if k not in names}))
+
+
+def test_lines_know_their_price_readers_and_labels(tmp_path: Path) -> None:
+    keys = a_folder(tmp_path, releases=[LAPLACE, GAUSSIAN], readers=3)
+    a_vault(tmp_path).release(LAPLACE, indices=np.arange(7))
+    first, second, third = read_folder(tmp_path).lines
+    assert (first.charge.key, first.epsilon, first.delta, first.labels) == (keys[0], 2.0, 0.0, 60)
+    assert [record.hash for record in first.readers] == [f"{n:016x}" for n in range(3)]
+    assert first.made.startswith("20") and (first.number, third.number) == (1, 3)
+    assert second.delta == 1e-5 and 0 < second.epsilon < math.inf
+    assert (third.labels, third.readers) == (7, ())
+    identify(tmp_path, num_labels=50, held_out_labels=10)
+    assert read_folder(tmp_path).num_labels == 60
+
+
+def test_delta_is_the_largest_of_the_trials_or_given(tmp_path: Path) -> None:
+    a_folder(tmp_path, releases=[GAUSSIAN], changes={"trainer.delta": 1e-4})
+    assert read_folder(tmp_path).lines[0].delta == 1e-4
+    ResultsFolder(tmp_path, sweep="small").keep(a_record("b", changes={"trainer.delta": 1e-7}))
+    assert read_folder(tmp_path).delta == 1e-4
+    given = read_folder(tmp_path, delta=1e-6).lines[0]
+    assert given.delta == 1e-6 and given.epsilon > read_folder(tmp_path).lines[0].epsilon
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "noise", "kind", "audience"),
+    [
+        (LAPLACE, OsEntropy(), NoiseKind.PLAIN, Audience.PUBLIC),
+        (LAPLACE, SecureEntropy(), NoiseKind.SECURE, Audience.PUBLIC),
+        (LAPLACE, SeededNoise(seed=3), NoiseKind.SEEDED, Audience.OWNER),
+        (NOTHING, OsEntropy(), None, Audience.OWNER),
+    ],
+)
+def test_releases_without_secret_noise_are_for_the_owner(
+    mechanism: Any, noise: Any, kind: NoiseKind | None, audience: Audience, tmp_path: Path
+) -> None:
+    a_folder(tmp_path, releases=[mechanism], noise=noise)
+    (line,) = read_folder(tmp_path).lines
+    assert (line.noise, line.audience) == (kind, audience)
+
+
+def test_every_missing_line_is_a_problem(tmp_path: Path) -> None:
+    def problems(name: str) -> str:
+        return " ".join(read_folder(tmp_path / name).problems)
+
+    for name in ("gone", "cut", "unknown", "other"):
+        keys = a_folder(tmp_path / name, releases=[LAPLACE, GAUSSIAN], readers=0)
+        assert not problems(name)
+    keep(tmp_path / "gone", a_record("ab", release_keys=(keys[0],)))
+    (tmp_path / "gone" / "vault.db").unlink()
+    assert "vault.db is gone" in problems("gone") and account(tmp_path / "gone").problems
+    assert read_folder(tmp_path / "gone").lines == ()
+    assert not (tmp_path / "gone" / "vault.db").exists(), "reading makes no new vault"
+    with sqlite3.connect(tmp_path / "cut" / "vault.db") as connection:
+        connection.execute("DELETE FROM charges WHERE position = 2")
+    connection.close()
+    assert "has lost lines of its ledger: it holds 1, and 2 are known" in problems("cut")
+    keep(tmp_path / "unknown", a_record("ab", release_keys=("lost",)))
+    assert "trial ab" in problems("unknown") and "release lost" in problems("unknown")
+    identify(tmp_path / "other", vault="another")
+    assert "not the vault that sweep.json" in problems("other")
+
+
+def test_folders_with_little_in_them(tmp_path: Path) -> None:
+    identify(tmp_path / "empty", fingerprint="abc")
+    assert read_folder(tmp_path / "empty").problems == ()
+    a_vault(tmp_path / "mine").release(LAPLACE)
+    found = read_folder(tmp_path / "mine")
+    assert (found.results.sweep, found.fingerprint, found.num_labels) == ("mine", "", None)
+    assert found.lines[0].labels is None and found.lines[0].epsilon == 2.0
+    with pytest.raises(ResultsFolderError, match="holds no results"):
+        read_folder(tmp_path)
+    with pytest.raises(ValueError, match="no results folder"):
+        account()
+
+
+def test_one_folder_costs_what_its_vault_says(tmp_path: Path) -> None:
+    a_folder(tmp_path, releases=[LAPLACE, SMALL])
+    vault = a_vault(tmp_path)
+    vault.release(LAPLACE, indices=np.arange(5))
+    vault.release(SMALL, indices=np.arange(5, 60))
+    total = account(tmp_path).together
+    assert total == Total(epsilon=4.5, epsilon_private=4.5, releases=4)
+    assert total.epsilon == vault.epsilon(delta=0.0)
+    vault.release(NOTHING)
+    assert account(tmp_path).together == replace(total, epsilon=np.inf, releases=5, handed_out=1)
+
+
+def test_equal_public_data_are_taken_for_the_same_labels_row_by_row(tmp_path: Path) -> None:
+    for name, rows in (("a", np.arange(5)), ("b", np.arange(3, 9)), ("c", np.arange(20, 30))):
+        a_folder(tmp_path / name, releases=[])
+        a_vault(tmp_path / name).release(LAPLACE, indices=rows)
+    both = account(tmp_path / "a", tmp_path / "b")
+    assert both.groups == ((0, 1),)
+    assert both.together.epsilon == both.apart.epsilon == 4.0  # rows 3 and 4 paid twice
+    assert account(tmp_path / "a", tmp_path / "c").together.epsilon == 2.0
+
+
+def test_other_public_data_may_be_of_the_same_people(tmp_path: Path) -> None:
+    for name, rows in (("a", np.arange(5)), ("b", np.arange(20, 30))):
+        a_folder(tmp_path / name, releases=[SMALL], fingerprint=name)
+        a_vault(tmp_path / name).release(LAPLACE, indices=rows)
+        a_vault(tmp_path / f"bare {name}").release(LAPLACE, indices=rows)
+    found = account(tmp_path / "a", tmp_path / "b")
+    assert found.groups == ((0,), (1,))
+    # Rows can't be matched: the dearest label of one may be the dearest of the other.
+    assert (found.together.epsilon, found.apart.epsilon) == (5.0, 2.5)
+    bare = account(tmp_path / "bare a", tmp_path / "bare b")
+    assert bare.groups == ((0,), (1,)) and bare.together.epsilon == 4.0
+
+
+def test_groups_apart_cost_what_none_of_them_has_paid_more_than(tmp_path: Path) -> None:
+    noisy = GaussianNoise(noise_std=4.0, num_classes=10)
+    releases: dict[str, list[Mechanism]] = {
+        "handed out": [SMALL, NOTHING],
+        "pure": [LAPLACE],
+        "noisy": [noisy],
+        "unsure": [noisy],
+    }
+    for name, each in releases.items():
+        a_folder(tmp_path / name, releases=each, fingerprint=name)
+    a_vault(tmp_path / "unsure").release(Unsure(num_classes=10))
+    # The group that handed labels out is not the one that paid most for noise.
+    apart = account(tmp_path / "handed out", tmp_path / "pure").apart
+    assert (apart.epsilon, apart.epsilon_private, apart.handed_out) == (np.inf, 2.0, 1)
+    # Pure alone, and the other group has no epsilon at delta 0.
+    apart = account(tmp_path / "pure", tmp_path / "noisy").apart
+    assert (apart.epsilon, apart.delta) == (2.0, 1e-5)
+    apart = account(tmp_path / "noisy", tmp_path / "unsure").apart
+    exact = epsilon_of([noisy.event, Unsure(num_classes=10).event], delta=4e-5)
+    assert apart.delta == 8e-5 and apart.epsilon == pytest.approx(exact, rel=1e-12)
+
+
+def test_folders_of_several_deltas_are_stated_at_the_largest(tmp_path: Path) -> None:
+    for name, delta in (("a", 1e-6), ("b", 1e-4), ("c", 1e-7)):
+        changes = {"trainer.delta": delta}
+        a_folder(tmp_path / name, releases=[GAUSSIAN], fingerprint=name, changes=changes)
+    found = account(*(tmp_path / name for name in "abc"))
+    assert found.together.delta == found.apart.delta == 1e-4
+    assert found.together.epsilon == pytest.approx(epsilon_of([GAUSSIAN.event] * 3, delta=1e-4))
+
+
+def test_a_folder_that_is_like_two_others_joins_them(tmp_path: Path) -> None:
+    """By public data, or by one secret and one digest of the labels, whatever the features."""
+    facts = {"a": ("x", bytes(32)), "b": ("y", bytes(range(32))), "c": ("x", bytes(range(32)))}
+    for name, (fingerprint, salt) in facts.items():
+        a_vault(tmp_path / name, salt=salt)
+        a_folder(tmp_path / name, fingerprint=fingerprint)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    found = account(*(tmp_path / name for name in ("a", "b", "c", "link", "a")))
+    assert found.groups == ((0, 1, 2),), "a folder that is named twice counts once"
+    assert found.apart.epsilon == found.together.epsilon == 6.0
+
+
+def copied(folder: Path, to: Path) -> None:
+    shutil.copytree(folder, to)
+    SqliteStore(to / "vault.db", moved=True)
+
+
+def test_lines_from_before_a_copy_count_once_and_later_ones_for_themselves(tmp_path: Path) -> None:
+    a_folder(tmp_path / "a", releases=[LAPLACE])
+    copied(tmp_path / "a", tmp_path / "b")
+    for name in "ab":  # the same release, drawn twice, and then two that are alike again
+        vault = a_vault(tmp_path / name)
+        vault.release(SMALL)
+        vault.release(SMALL, noise=SeededNoise(seed=1))
+        with sqlite3.connect(tmp_path / name / "vault.db") as connection:
+            connection.execute("UPDATE charges SET made = '2026-11-21T23:40:15Z'")
+        connection.close()
+    found = account(tmp_path / "a", tmp_path / "b")
+    assert (found.together.epsilon, found.together.releases) == (4.0, 5)
+    assert [bool(line.repeats) for line in found.folders[1].lines] == [True, False, False]
+    (note,) = found.notes
+    assert "copies of one vault" in note and "different noise" in note
+
+
+def learned(path: Path, epsilon: float, *releases: Mechanism, delta: float = 0.0) -> Path:
+    """A folder of a sweep that could have cost more than it did; public data of its own."""
+    a_folder(path, releases=releases, fingerprint=path.name)
+    identify(path, learned_epsilon=epsilon, learned_delta=delta, learned_counts=0.0)
+    return path
+
+
+def test_a_sweep_that_learned_counts_as_the_dearest_way_that_it_could_have_gone(
+    tmp_path: Path,
+) -> None:
+    outdone, paid = learned(tmp_path / "a", 4.0, LAPLACE), learned(tmp_path / "b", 2.0, LAPLACE)
+    found = account(outdone, paid)
+    assert (found.together.epsilon, found.apart.epsilon, found.together.releases) == (6.0, 4.0, 2)
+    note, other = found.notes
+    assert str(outdone) in note and "epsilon 4" in note and "epsilon 2" in other
+    # Its plan adds to Gaussians as it is, and so does its delta.
+    noise = [GaussianNoise(noise_std=std, num_classes=10) for std in (5.0, 7.0)]
+    a_folder(tmp_path / "c", releases=noise, fingerprint="c")
+    approximate = learned(tmp_path / "d", 4.0, *noise, delta=1e-6)
+    total = account(tmp_path / "c", approximate).together
+    exact = 4.0 + epsilon_of([each.event for each in noise], delta=1e-5)
+    assert total.epsilon == pytest.approx(exact) and total.delta == pytest.approx(1e-5 + 1e-6)
+    assert account(learned(tmp_path / "e", 4.0)).together.epsilon == 0.0, "nothing asked yet"
+
+
+def test_beside_others_another_way_of_a_sweep_that_learned_may_cost_more_than_its_own(
+    tmp_path: Path,
+) -> None:
+    """Two ways of one plan cost the same alone; the pure one costs more beside a Gaussian."""
+    price = epsilon_of([GAUSSIAN.event], delta=1e-5)
+    a_folder(tmp_path / "other", releases=[GAUSSIAN], fingerprint="other")
+    pure = learned(tmp_path / "b", price, LaplaceNoise(epsilon=price, num_classes=10))
+    ways = (learned(tmp_path / "a", price, GAUSSIAN, delta=1e-5), pure)
+    noisy, dearer = (account(tmp_path / "other", way).together.epsilon for way in ways)
+    assert noisy == pytest.approx(2 * price) and noisy >= dearer * (1 - 1e-12)
+
+
+def test_a_copy_of_a_sweep_that_learned_adds_its_plan_once_it_released_more(
+    tmp_path: Path,
+) -> None:
+    learned(tmp_path / "a", 4.0, LAPLACE)
+    copied(tmp_path / "a", tmp_path / "b")
+    assert account(tmp_path / "a", tmp_path / "b").together.epsilon == 4.0
+    store = SqliteStore(tmp_path / "b" / "vault.db")
+    LabelVault(labels=LABELS, num_classes=10, store=store).release(SMALL)
+    assert account(tmp_path / "a", tmp_path / "b").together.epsilon == 8.0
+
+
+def test_gaussians_of_several_folders_compose_as_gaussians() -> None:
+    event = GaussianEvent(noise_multiplier=4.0)
+    total = total_of([[a_line(name, event)] for name in "abc"], delta=1e-5)
+    assert total.epsilon == pytest.approx(epsilon_of([event] * 3, delta=1e-5), abs=1e-12)
+    assert total.epsilon < 3 * epsilon_of([event], delta=1e-5)
+
+
+def test_too_many_histories_are_charged_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = [
+        [a_line(f"{name}{row}", PureEvent(epsilon=1.0 + row), row) for row in range(4)]
+        for name in "ab"
+    ]
+    assert total_of(groups, delta=1e-5).epsilon == 8.0
+    monkeypatch.setattr(ledger, "MOST_COMBINATIONS", 15)
+    assert total_of(groups, delta=1e-5).epsilon == 20.0
+    monkeypatch.setattr(ledger, "MOST_COMBINATIONS", 3)
+    assert total_of(groups[:1], delta=1e-5).epsilon == 4.0, "of one folder they are told apart"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(
+                st.sampled_from([0.25, 1.0, 3.0]),
+                st.none() | st.sets(st.integers(0, 4), min_size=1),
+            ),
+            max_size=4,
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_the_sum_is_that_of_the_worst_combination_of_labels(
+    folders: list[list[tuple[float, set[int] | None]]],
+) -> None:
+    groups = [
+        [
+            a_line(f"{place} {number}", PureEvent(epsilon=epsilon), *sorted(rows or ()))
+            for number, (epsilon, rows) in enumerate(lines)
+        ]
+        for place, lines in enumerate(folders)
+    ]
+    # The slow, obvious way: what each label of each folder paid, the dearest of each added up.
+    dearest = [
+        max(
+            sum(epsilon for epsilon, rows in lines if rows is None or label in rows)
+            for label in range(5)
+        )
+        for lines in folders
+    ]
+    assert total_of(groups, delta=1e-5).epsilon == pytest.approx(sum(dearest))
+    for group, alone in zip(groups, dearest, strict=True):
+        assert epsilon_at(group, num_labels=5, delta=0.0) == pytest.approx(alone)
+
+
+def test_a_published_baseline_does_not_hide_what_the_others_paid() -> None:
+    def private(*events: PureEvent | GaussianEvent) -> tuple[float, float]:
+        lines = [a_line(str(number), event) for number, event in enumerate(events)]
+        found = sweep_totals(lines, SweepIdentity(), delta=1e-5)
+        return found["epsilon_private"], found["delta_private"]
+
+    published = PureEvent(epsilon=math.inf)
+    assert private(PureEvent(epsilon=1.0), PureEvent(epsilon=2.0), published) == (3.0, 0.0)
+    exact = gaussian_epsilon(noise_multiplier=2.0, delta=1e-5)
+    noisy = private(GaussianEvent(noise_multiplier=2.0), published)
+    assert noisy[0] == pytest.approx(exact) and noisy[1] == 1e-5
+    assert private(published) == (0.0, 0.0)
+
+
+def test_the_plan_counts_where_it_is_more_and_the_difference_is_the_choice() -> None:
+    plan = SweepIdentity(learned_epsilon=4.0, learned_counts=0.0, learned_delta=0.0)
+    lines = [a_line("r", PureEvent(epsilon=1.0))]
+    found = sweep_totals(lines, plan, delta=1e-5)
+    assert set(found) == {*OF_ALL, *OF_PRIVATE}
+    assert (found["epsilon_releases"], found["epsilon_total"]) == (1.0, 4.0)
+    assert (found["epsilon_selection"], found["epsilon_private"]) == (3.0, 4.0)
+    cheap = sweep_totals(lines, replace(plan, learned_epsilon=0.5), delta=1e-5)
+    assert (cheap["epsilon_total"], cheap["epsilon_selection"]) == (1.0, 0.0)
+    # A smaller sum at a larger delta is no bound at the smaller one.
+    approximate = replace(plan, learned_epsilon=0.5, learned_delta=1e-6)
+    assert sweep_totals(lines, approximate, delta=1e-5)["delta"] == 1e-6
+    bare = sweep_totals([*lines, a_line("b", PureEvent(epsilon=math.inf))], plan, delta=1e-5)
+    assert (bare["epsilon_total"], bare["epsilon_selection"]) == (math.inf, 0.0)
+    assert bare["epsilon_private"] == 4.0
+
+
+@pytest.mark.parametrize("releases", [[SMALL], [SMALL, NOTHING]])
+def test_report_ledger_and_python_say_the_same_of_a_sweep_that_learned(
+    tmp_path: Path, releases: list[Any]
+) -> None:
+    a_folder(tmp_path, releases=releases)
+    identify(tmp_path, **PLAN, learned_releases=True)
+    folder = read_folder(tmp_path)
+    charges = [line.charge for line in folder.lines]
+    sweep = sweep_totals(charges, folder.results.identity, delta=folder.delta)
+    assert totals_of(folder) == {**sweep, "num_labels": 60}
+    report = ledger_report([str(tmp_path)])
+    total = (sweep["epsilon_total"], 0.0)
+    assert (report["epsilon"], report["delta"]) == load(tmp_path).total() == total
+    assert report["epsilon_private"] == sweep["epsilon_private"] == 4.0
+    words = " ".join(report["words"])
+    assert "no label has paid more than epsilon 4 for those" in words
+    assert "no guarantee can be read off it" in words and "could have gone, epsilon 4" in words
+
+
+@pytest.fixture
+def search(tmp_path: Path) -> Path:
+    """Two searches of three trials at epsilon 2 and .5, each trial with a count of .25."""
+    a_folder(tmp_path, releases=[], readers=0)
+    vault, folder = a_vault(tmp_path), ResultsFolder(tmp_path, sweep="small")
+    identify(tmp_path, num_labels=40, held_out_labels=20, learned_releases=False, **PLAN)
+    number = 0
+    for name, noise in (("a", LAPLACE), ("b", SMALL)):
+        shared = vault.release(noise, indices=TRAINED).key
+        for trial in range(3):
+            guesses = np.full(len(HELD_OUT), number)
+            count = vault.release(CorrectCount(epsilon=0.25), guesses, indices=HELD_OUT).key
+            facts: dict[str, Any] = {"release_keys": (shared, count), "epsilon": noise.epsilon}
+            folder.keep(a_record(f"{name}{trial}", **facts))
+            number += 1
+    return tmp_path
+
+
+def price(results: Path, trial: str = "b0") -> float:
+    folder = read_folder(results)
+    return price_of(folder, folder.results.trial(trial)).epsilon
+
+
+def test_a_trial_costs_what_its_search_has_looked_at(search: Path) -> None:
+    folder = read_folder(search)
+    own = folder.results.trial("b0")
+    assert folder.learns and cost_of(folder, [own]).epsilon == 0.5
+    # One release for training at .5, and three counts of .25 on other labels: the larger sum.
+    assert (price(search), price(search, "a0")) == (0.75, 2.0)
+    assert set(folder.keys_behind(own)) == {
+        key for name in ("b0", "b1", "b2") for key in folder.results.trial(name).release_keys
+    }
+    vault = a_vault(search)
+    counts = [
+        vault.release(CorrectCount(epsilon=0.25), np.full(20, 7 + each), indices=HELD_OUT).key
+        for each in range(3)
+    ]
+    # Failed trials had a say too; the other counts were drawn for trials that left no record.
+    keep(search, a_record("b9", finished=False, reason="diverged", release_keys=(counts[0],)))
+    assert price(search) == 1.5
+
+
+def test_releases_that_were_planned_and_not_made_count(search: Path) -> None:
+    identify(search, learned_counts=3.0)
+    assert price(search) == price(search, "a0") == 3.0
+    folder = read_folder(search)
+    assert cost_of_page(folder, [folder.results.trial("b0")]).epsilon == 4.0
+    assert plan_of(folder.results.identity) == Total(epsilon=4.0, epsilon_private=4.0)
+    assert folder.plan_behind == Total(epsilon=3.0, epsilon_private=3.0)
+    assert plan_of(SweepIdentity(learned_delta=1e-5)) == Total(), "no plan, no delta"
+    # Another way of the search draws Gaussian noise: what this one paid is no pure promise.
+    identify(search, learned_epsilon=1.0, learned_delta=1e-5, learned_releases=True)
+    folder = read_folder(search)
+    found = price_of(folder, folder.results.trial("b0"))
+    assert (found.epsilon, found.delta) == (2.5, 1e-5)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_where_releases_were_searched_all_of_the_sweep_counts(search: Path, known: bool) -> None:
+    identify(search, learned_releases=True)
+    if not known:
+        forget(search, *PLAN, "learned_releases")
+        (search / "search.json").write_text("{}")
+    a_vault(search).release(NOTHING)  # a baseline's, which learned by itself
+    assert price(search) == (4.0 if known else 2.5)
+
+
+def test_a_trial_that_was_stopped_says_that_the_sweep_learned(search: Path) -> None:
+    forget(search, *PLAN, "learned_releases")
+    folder: FolderLedger = read_folder(search)
+    own = folder.results.trial("b0")
+    assert not folder.learns and price(search) == 0.5
+    assert folder.keys_behind(own) == tuple(own.release_keys)
+    keep(search, folder.results.trial("b1"), stopped_early=2)
+    assert read_folder(search).learns and price(search) == 2.5
+
+
+@pytest.mark.parametrize("num_labels", [None, 0])
+def test_without_the_number_of_training_labels_all_releases_are_charged(
+    num_labels: int | None, search: Path
+) -> None:
+    """Two searches at 2 and .5 together, and the plan of all of it, not of its counts alone."""
+    forget(search, "num_labels")
+    if num_labels is not None:
+        identify(search, num_labels=num_labels)
+    assert price(search) == PLAN["learned_epsilon"]
+    folder = read_folder(search)
+    keys = folder.keys_behind(folder.results.trial("b0"))
+    assert set(keys) == {line.charge.key for line in folder.lines}

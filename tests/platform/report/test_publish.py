@@ -1,0 +1,446 @@
+"""publish: an attacker reads every byte of what is published, and finds nothing of the owner's."""
+
+import getpass
+import json
+import math
+import os
+import re
+import socket
+import sqlite3
+import stat
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from labeldp.mechanisms.randomized_response import NoNoise
+from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.platform.records.results import ResultsFolder, write_json
+from labeldp.platform.report.ledger import FolderLedger, read_folder
+from labeldp.platform.report.publish import (
+    PAGE,
+    Published,
+    check_target,
+    public_report,
+    publish,
+    search,
+    write_folder,
+)
+from labeldp.platform.report.selection import NotPublishable, Reservation
+from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.vault.audits import PlantedCanaries
+from labeldp.platform.vault.vault_store import SqliteStore
+from labeldp.trainers.models.trained_model import load_model
+from tests.platform.report.folders import (
+    FINGERPRINT,
+    LABELS,
+    LAPLACE,
+    a_folder,
+    a_vault,
+    keep,
+    keep_a_model,
+)
+from tests.platform.report.test_public_values import (
+    PLACE,
+    PRIVATE,
+    SECRET,
+    TEXTS,
+    a_secretive_record,
+)
+from tests.platform.sweep.examples import a_record
+
+TRIAL = "c0ffee0123456789"
+HOST = "db.clinic.example"
+QUOTED = '/home/ada & "eve"/labels.npz'
+
+
+def ask(results: Path, to: Path, **changes: Any) -> Published:
+    return publish(results, **{"trial": "best", "to": to, **changes})
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    return found
+
+
+@pytest.fixture
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[bytes]]:
+    """A results folder with secrets wherever they can be, and all that must not be found."""
+    results = tmp_path / "adas-results"
+    folder = ResultsFolder(results, sweep="small")
+    salt = SqliteStore(folder.store).salt()
+    settings = AuditSettings(canaries=20, coin_canaries=20, canary_seed=31337421)
+    canaries = PlantedCanaries.draw(LABELS, num_classes=10, settings=settings, secret=salt)
+    key = a_vault(results, labels=canaries.plant(LABELS)).release(LAPLACE).key
+    monkeypatch.setenv("STUDY_TOKEN", f"{SECRET}-environment")
+    folder.identify(
+        fingerprint=FINGERPRINT,
+        vault=SqliteStore(folder.store).id,
+        sweep_id="5eed" * 8,
+        parent_run_id="babe" * 8,
+        path=str(results),
+        tracking_uri=f"https://ada:{SECRET}@{HOST}/mlflow",
+        num_labels=len(LABELS),
+        held_out_labels=0,
+    )
+    changes = {
+        **{"method": "alibi_prior", **TEXTS, "noise.seed": None},
+        **{"audit.canaries": 20, "audit.coin_canaries": 20, "audit.canary_seed": 31337421},
+    }
+    record = a_record(
+        TRIAL,
+        variant=f"variant {SECRET}",
+        point={"trainer.prior.path": PLACE, "trainer.epsilon": 1.0},
+        changes=changes,
+        release_keys=(key,),
+        figures={**PRIVATE, "epsilon_m_low": 0.4321987, "epsilon_m_high": 2.3219876},
+        epsilon=2.0,
+    )
+    record = keep(
+        results,
+        record,
+        git_commit="deadbeef" * 5,
+        environment={"system": socket.gethostname(), "home": PLACE},
+        curves=[{"epoch": 1, "loss": 0.31415926, "val_accuracy": 0.5, "seconds": 0.27182818}],
+    )
+    keep_a_model(results, record, data_name="own")
+    private = results / "private" / "figures"
+    private.mkdir(parents=True)
+    write_json(private / f"{TRIAL}.json", {"audit": {"digest": SECRET, "figures": PRIVATE}})
+    positions, wrong = canaries.positions, canaries.plant(LABELS)[canaries.positions]
+    connection = sqlite3.connect(folder.store)
+    (digest,) = connection.execute("SELECT labels FROM vault").fetchone()
+    (content,) = connection.execute("SELECT content FROM releases").fetchone()
+    connection.close()
+    texts = [
+        *(SECRET, PLACE, "hiv_status", HOST, TRIAL, "31337421", str(results), str(tmp_path)),
+        *("private/", "epsilon_m", "canar", "deadbeef", "5eed5eed", "babebabe", "variant"),
+        *(str(value) for value in (*PRIVATE.values(), 0.4321987, 2.3219876)),
+        *("0.31415926", "0.27182818", digest, salt.hex(), SqliteStore(folder.store).id),
+        *(str(canaries.positions.tolist()), ", ".join(map(str, positions.tolist()[:5]))),
+    ]
+    raw = [salt, content, content[-256:]]
+    for kind in (np.int64, np.int32, np.uint8, np.float32):
+        raw += [array.astype(kind).tobytes() for array in (positions, wrong, LABELS)]
+        raw.append(canaries.plant(LABELS).astype(kind).tobytes())
+    return results, [*(text.encode() for text in texts), *raw]
+
+
+def test_an_attacker_finds_nothing_in_any_byte(
+    planted: tuple[Path, list[bytes]], tmp_path: Path
+) -> None:
+    results, secrets = planted
+    before = bytes_of(results)
+    done = ask(results, tmp_path / "out")
+    found = bytes_of(tmp_path / "out")
+    model = ("model/model.json", "model/model.safetensors")
+    assert sorted(found) == done.files == ["config.json", "ledger.json", *model, "run_card.md"]
+    for name, content in found.items():
+        for secret in secrets:
+            assert secret not in content, (name, secret[:60])
+            assert secret.hex().encode() not in content or len(secret) < 8
+    text = b"".join(found.values()).decode(errors="replace")
+    for word in (getpass.getuser(), socket.gethostname(), str(Path.home())):
+        assert not re.search(rf"\b{re.escape(word)}\b", text), word
+    # The same search does find them where they are: the test can fail.
+    own = b"".join(before.values())
+    missing = [secret for secret in secrets if secret not in own]
+    assert len(missing) < len(secrets) / 2
+    assert bytes_of(results) == before
+
+
+def test_the_folder_can_be_used_and_the_owner_reads_no_value(
+    planted: tuple[Path, list[bytes]], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    done = ask(planted[0], out)
+    assert (done.trial, done.epsilon, done.delta, done.chosen_among) == (TRIAL, 2.0, 0.0, 1)
+    names = json.dumps(done.left_out)
+    for name in ("setting data.path", "figure private/epsilon_one_run", "name of the variant"):
+        assert name in names
+    assert SECRET not in names and PLACE not in names and "0.7654321" not in names
+    model, config = load_model(out / "model"), config_of(out)
+    assert model.predict(np.zeros((2, 64))).shape == (2,)
+    assert config["name"] == done.name == model.facts["trial"]
+    assert config["figures"] == {"accuracy": 0.9, "epsilon": 2.0, "delta": 0.0}
+    assert (config["labels_replaced_for_audits"], config["data"]["labels"]) == (40, 60)
+    assert "noise.seed" not in config["settings"] and config["settings"]["noise.secure"] is None
+    (line,) = json.loads((out / "ledger.json").read_text())["releases"]
+    assert (line["epsilon"], line["mechanism"]) == (2.0, "LaplaceNoise")
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in out.rglob("*.json")}
+    mask = os.umask(0)
+    os.umask(mask)
+    assert modes == {0o666 & ~mask}
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".draft")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"{PLACE}/{SECRET}.npz", f"https://ada:{SECRET}@{HOST}/mlflow"),
+        *(f"{SECRET}-environment", TRIAL),
+    ],
+)
+def test_a_hole_in_what_is_public_is_found_before_anything_is_written(
+    text: str, planted: tuple[Path, list[bytes]], tmp_path: Path
+) -> None:
+    """As names of classes, which are public, here with something that is not."""
+    results, _ = planted
+    place = results / "models" / TRIAL
+    model = load_model(place)
+    classes = (text, *(model.origin.classes or ())[1:])
+    replace(model, origin=replace(model.origin, classes=classes)).save(place)
+    with pytest.raises(NotPublishable, match=r"model/model\.json would hold") as refused:
+        ask(results, tmp_path / "out")
+    assert text not in str(refused.value) and not (tmp_path / "out").exists()
+    assert "model: not wanted" in ask(results, tmp_path / "out", with_model=False).left_out
+
+
+def test_a_choice_among_several_is_told_and_priced(tmp_path: Path) -> None:
+    results, out = tmp_path / "results", tmp_path / "out"
+    a_folder(results, epsilon=2.0)
+    other = a_vault(results).release(replace(LAPLACE, epsilon=0.5)).key
+    keep(results, a_record("ab", release_keys=(other,), epsilon=0.5, accuracy=0.95))
+    done = ask(results, out)
+    assert (done.trial, done.epsilon) == ("ab", 0.5)
+    assert (done.chosen_among, done.epsilon_with_choice) == (2, 2.5)
+    assert (config_of(out)["chosen"]["among"], config_of(out)["chosen"]["epsilon"]) == (2, 2.5)
+    assert "cost epsilon 2.5" in (out / "run_card.md").read_text()
+    assert "model: none was kept" in done.left_out and not (out / "model").exists()
+
+
+def test_other_readers_of_a_release_are_not_told(tmp_path: Path) -> None:
+    """A baseline reads a trial's count if it predicts alike on held-out labels: that is its own."""
+    (key,) = a_folder(tmp_path / "results", epsilon=2.0)
+    a_folder(tmp_path / "alone", epsilon=2.0)
+    baseline = a_record("ab", variant="no privacy", release_keys=(key,), epsilon=math.inf)
+    keep(tmp_path / "results", baseline)
+    lines = []
+    for name in ("results", "alone"):
+        ask(tmp_path / name, tmp_path / f"{name}-public", trial="0")
+        card = (tmp_path / f"{name}-public" / "run_card.md").read_text()
+        lines.append([line for line in card.splitlines() if "Laplace noise, epsilon 2" in line])
+    assert lines[0] == lines[1] and "read by one trial, paid once" in lines[0][0]
+
+
+def test_a_baseline_is_published_if_confirmed_and_says_what_it_is(tmp_path: Path) -> None:
+    results, out = tmp_path / "results", tmp_path / "out"
+    a_folder(results, releases=[NoNoise(num_classes=10)], epsilon=math.inf)
+    keep_a_model(results, a_record("0" * 16, epsilon=math.inf))
+    with pytest.raises(NotPublishable, match="--accept non-private"):
+        ask(results, out, trial="0")
+    assert not out.exists()
+    done = ask(results, out, trial="0", accepted={Reservation.NON_PRIVATE})
+    assert math.isinf(done.epsilon) and "model/model.json" in done.files
+    assert config_of(out)["private"] is False
+    assert not load_model(out / "model").facts["private"]
+
+
+def test_noise_is_called_seeded_if_the_ledger_says_so(tmp_path: Path) -> None:
+    a_folder(tmp_path / "results", noise=SeededNoise(seed=7), epsilon=2.0)
+    ask(tmp_path / "results", tmp_path / "out", trial="0", accepted={Reservation.SEEDED})
+    config = config_of(tmp_path / "out")
+    assert (config["private"], config["noise"]) == (False, "seeded")
+    assert "NO PRIVACY AGAINST" in (tmp_path / "out" / "run_card.md").read_text()
+
+
+def test_a_failed_trial_has_neither_model_nor_reason(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    a_folder(results, readers=0)
+    keep(results, a_record("ab", finished=False, reason=f"row 17 of {SECRET}", release_keys=()))
+    keep_a_model(results, a_record("ab"))
+    done = ask(results, tmp_path / "out", trial="ab", accepted={Reservation.FAILED})
+    assert not any(name.startswith("model/") for name in done.files)
+    assert not any(SECRET.encode() in content for content in bytes_of(tmp_path / "out").values())
+
+
+def test_only_a_new_or_empty_folder_outside_of_the_results_is_written(tmp_path: Path) -> None:
+    results, full = tmp_path / "results", tmp_path / "full"
+    a_folder(results, epsilon=2.0)
+    full.mkdir()
+    (full / "mine.txt").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    (tmp_path / "into").symlink_to(results)
+    (tmp_path / "file").write_text("")
+    for to, words in (
+        (full, "is not empty"),
+        (tmp_path / "link", "not a folder of its own"),
+        (tmp_path / "file", "not a folder of its own"),
+        (results / "public", "lies in the results folder"),
+        (tmp_path / "file" / "out", "can't be written"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ask(results, to)
+    with pytest.raises(ValueError, match="lies in the results folder"):
+        check_target(tmp_path / "into" / "out", results=results)
+    with pytest.raises(ValueError, match="can't be written"):
+        write_folder(full, {"a": b"1"})
+    assert os.listdir(full) == ["mine.txt"] and not list(tmp_path.glob(".*draft"))
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "new/deep"):
+        write_folder(tmp_path / name, {"a": b"1", "in/b": b"2"})
+        assert (tmp_path / name / "in" / "b").read_bytes() == b"2"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> FolderLedger:
+    a_folder(tmp_path / "results")
+    return read_folder(tmp_path / "results")
+
+
+@pytest.mark.parametrize(
+    "form", [QUOTED, json.dumps(QUOTED), "/home/ada &amp; &quot;eve&quot;/labels.npz"]
+)
+def test_places_are_found_however_they_are_written(form: str, folder: FolderLedger) -> None:
+    record = a_record(changes={"data.path": QUOTED, "data.label_column": "accuracy"})
+    with pytest.raises(NotPublishable, match=r"page would hold the value of data\.path") as refused:
+        search({"page": b"..." + form.encode() + b"..."}, folder=folder, records=[record])
+    assert "ada" not in str(refused.value)
+    search({"page": b"accuracy, own"}, folder=folder, records=[record])  # a word, not a place
+    for value in folder.results.identity.of_the_owner.values():
+        with pytest.raises(NotPublishable):
+            search({"page": value.encode()}, folder=folder, records=[])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "found"),
+    [
+        ("trainer.model", "networks.wide:Wide", False),
+        ("trainer.model", "/home/ada/networks:Wide", True),
+        ("trainer.prior.path", "networks.wide:Wide", True),
+    ],
+)
+def test_a_users_network_is_named_with_the_model(
+    key: str, value: str, found: bool, folder: FolderLedger
+) -> None:
+    record = a_record()
+    record = replace(record, config={**record.config, key: value})
+    files = {"model.json": json.dumps({"model": value}).encode()}
+    with pytest.raises(NotPublishable) if found else nullcontext():
+        search(files, folder=folder, records=[record])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        *((name, "correct horse", True) for name in ("MY_API_KEY", "db_password", "SIGNING_KEY")),
+        *((name, "correct horse", False) for name in ("EDITOR", "PWD")),
+        ("GPG_PASSPHRASE", "correct horse", True),
+        ("DATABASE_URL", "correct horse", False),
+        ("DATABASE_URL", "correct-horse", True),
+    ],
+)
+def test_secrets_of_the_environment_are_looked_for(
+    name: str, value: str, found: bool, folder: FolderLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"postgres://ada:{value}@db.example/labels"
+    monkeypatch.setenv(name, address if name == "DATABASE_URL" else value)
+    with pytest.raises(NotPublishable, match=name) if found else nullcontext() as refused:
+        search({"page": b"a correct horse, correct-horse"}, folder=folder, records=[])
+    assert refused is None or "horse" not in str(refused.value)
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """A secretive private trial, an ordinary one, a baseline and one that failed."""
+    path = tmp_path / "adas-results"
+    (key,) = a_folder(path, readers=0)
+    bare = a_vault(path).release(NoNoise(num_classes=10)).key
+    small = a_vault(path).release(replace(LAPLACE, epsilon=0.5)).key
+    uri = f"https://ada:{SECRET}@tracking.example/mlflow"
+    ResultsFolder(path, sweep="small").identify(tracking_uri=uri)
+    secretive = a_secretive_record(variant="ALIBI", release_keys=[key], hash=TRIAL)
+    keep(path, secretive, metrics={**secretive.metrics, "epsilon": 2.0})
+    keep(path, a_record("1a" * 8, release_keys=(small,), epsilon=0.5))
+    facts: dict[str, Any] = {"epsilon": math.inf, "accuracy": 0.98765432}
+    keep(path, a_record("2a" * 8, variant="unprotected", release_keys=(bare,), **facts))
+    failed = a_record("3a" * 8, variant="broken", finished=False, reason=f"row 3 of {SECRET}")
+    keep(path, failed, release_keys=[])
+    return path
+
+
+def test_an_attacker_finds_nothing_in_the_public_page(sweep: Path, tmp_path: Path) -> None:
+    done = public_report(sweep, to=tmp_path / "out")
+    assert (done.trials, done.left_out, done.rows) == (2, 2, 2)
+    assert (done.epsilon, done.delta) == (2.5, 0.0)
+    assert os.listdir(tmp_path / "out") == [PAGE]
+    text = Path(done.html).read_text()
+    assert "public edition" in text and "One release of Laplace noise, epsilon 2" in text
+    hashes = (TRIAL, "1a" * 8, "2a" * 8, "3a" * 8)
+    figures = (*PRIVATE.values(), 0.4321987, 2.3219876)
+    rounded = [f"{value:.4g}" for value in figures] + [f"{value:.3f}" for value in figures]
+    for secret in (
+        *(SECRET, PLACE, "hiv_status", "987654", str(sweep), "adas-results"),
+        *("unprotected", "broken", "98.77", "98.8", "0.98765", *hashes),
+        *(*map(str, figures), *rounded),
+    ):
+        assert secret not in text, secret
+
+
+def test_public_names_are_told_apart(tmp_path: Path) -> None:
+    """Two trials that differ in what is not public are two trials on the page."""
+    (key,) = a_folder(tmp_path / "results", readers=0)
+    for number, root in enumerate(("/data/one", "/data/two")):
+        changes = {"data.root": root}
+        record = a_record(f"{number:016x}", changes=changes, release_keys=(key,), epsilon=2.0)
+        keep(tmp_path / "results", record)
+    assert public_report(tmp_path / "results", to=tmp_path / "out").trials == 2
+
+
+def test_a_name_that_holds_a_secret_is_found(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STUDY_TOKEN", "t0ken-of-the-study")
+    keep(sweep, read_folder(sweep).results.trial("1a"), variant="t0ken-of-the-study")
+    with pytest.raises(NotPublishable, match=r"STUDY_TOKEN") as refused:
+        public_report(sweep, to=tmp_path / "out")
+    assert "t0ken" not in str(refused.value) and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("changed", ["less", "nothing read"])
+def test_a_record_that_the_ledger_contradicts_is_not_shown(
+    changed: str, sweep: Path, tmp_path: Path
+) -> None:
+    record = read_folder(sweep).results.trial("1a")
+    metrics = {**record.metrics, "epsilon": 0.01}
+    keys = record.release_keys if changed == "less" else []
+    keep(sweep, record, metrics=metrics, release_keys=keys)
+    with pytest.raises(NotPublishable, match=r"says epsilon 0\.01|names no release"):
+        public_report(sweep, to=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_page_of_a_sweep_that_learned_tells_what_its_plan_costs(
+    sweep: Path, tmp_path: Path
+) -> None:
+    ResultsFolder(sweep, sweep="small").identify(
+        learned_epsilon=7.0, learned_counts=3.25, learned_delta=0.0, learned_releases=False
+    )
+    done = public_report(sweep, to=tmp_path / "out")
+    assert done.epsilon == 7.0
+    # Every trial's own releases cost less than the counts that others of its search asked for.
+    assert Path(done.html).read_text().count("<dt>epsilon, provable</dt><dd>3.25</dd>") == 2
+
+
+def test_sweeps_without_private_trials_or_a_whole_ledger_have_no_public_page(
+    sweep: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="lies in the results folder"):
+        public_report(sweep, to=sweep / "public")
+    a_folder(tmp_path / "bare", releases=[NoNoise(num_classes=10)], epsilon=math.inf)
+    with pytest.raises(ValueError, match="nothing to show in public"):
+        public_report(tmp_path / "bare", to=tmp_path / "out")
+    (sweep / "vault.db").unlink()
+    with pytest.raises(NotPublishable, match="is not whole"):
+        public_report(sweep, to=tmp_path / "out")
