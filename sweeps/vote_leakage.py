@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from labeldp.mechanisms.pate.vote_leakage import VoteBudget
 from labeldp.platform.studies.leakage_study import LeakageStudy, main
-from labeldp.trainers.methods.pate.attribute_inference import AdultEnsemble
+from labeldp.trainers.methods.attribute_inference import AdultEnsemble
 
 STUDY = LeakageStudy(
     ensemble=AdultEnsemble(),

@@ -35,9 +35,6 @@ def memorization(
 
 def one_run(
     *,
-    canaries: int | None,
-    guesses: int | None,
-    correct: int | None,
     scores: str | None,
     truth: str | None,
     delta: float,
@@ -45,17 +42,17 @@ def one_run(
     family: str | None,
     classes: int,
     guesses_fixed: bool,
+    **counts: Any,
 ) -> dict[str, Any]:
-    """What one training run proves about its epsilon, from counts of guesses or from scores.
+    """What one training run proves about its epsilon, from counts or from scores.
 
     With a family, also what it proves if each label had noise of that family by itself. From
     scores, fixed fractions of all canaries are guessed. Without `guesses_fixed`, the number of
-    guesses may follow the release.
+    guesses may follow the release. `counts` are canaries, guesses and correct, or all None.
 
     Raises:
         ValueError: Neither all of one kind of input nor all of the other; what the audit refuses.
     """
-    counts: dict[str, Any] = {"canaries": canaries, "guesses": guesses, "correct": correct}
     _check_input(counts, {"scores": scores, "truth": truth})
     settings: dict[str, Any] = {"delta": delta, "confidence": confidence}
     families: dict[str, auditing.Family] = {

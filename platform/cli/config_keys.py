@@ -42,5 +42,4 @@ def _value(kind: str, bounds: str) -> str:
     """Type and bounds of a value in one."""
     left_open = ", or null" if kind.endswith(", or null") else ""
     kind = kind.removesuffix(left_open)
-    bounds = bounds.removeprefix("a finite number").removeprefix(",").strip()
     return f"{kind}, {bounds}{left_open}" if bounds else f"{kind}{left_open}"

@@ -162,18 +162,12 @@ def check(
     name: str | None,
     root: str | None,
     features: str | None,
-    labels: str | None,
-    label_column: str | None,
-    split_column: str | None,
-    drop: str | None,
-    keep: str | None,
     test: str | None,
-    test_labels: str | None,
     hold_out: str | None,
     seed: int,
-    classes: str | None,
+    **more: Any,
 ) -> SetCheck:
-    """Check a data set, or a user's own file with what the options say of it."""
+    """Check a data set, or a user's own file with the settings in the options."""
     if features is not None and name is not None:
         raise ValueError(f"name {name} or --features {features}, not both")
     path = name if features is None else features
@@ -183,16 +177,10 @@ def check(
         return check_set(path, root=root)
     settings = DataSettings(
         path=path,
-        labels=labels,
-        label_column=label_column,
-        split_column=split_column,
-        drop=drop,
-        keep=keep,
         test_path=test,
-        test_labels=test_labels,
         hold_out=None if hold_out is None else HoldOut(hold_out),
         hold_out_seed=seed,
-        classes=classes,
+        **more,
     )
     return check_own(settings.own_source)
 

@@ -13,6 +13,7 @@ from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.encoder import EncoderRequest, Pool
 from labeldp.trainers.encoders.pretraining import (
     Pretrained,
+    PretrainingMetrics,
     PretrainRequest,
     pretrain,
     training_images,
@@ -59,35 +60,23 @@ def embed(
     source: str,
     encoder: str,
     out: str,
-    weights: str | None,
-    image_size: int | None,
     pool: str | None,
-    trained_on: str,
-    trained_by: str,
-    no_outside_data: bool,
-    public_labels: bool,
-    half: bool,
-    replace: bool,
-    batch_size: int,
-    seed: int,
     device: str,
     root: str | None,
+    batch_size: int,
+    half: bool,
+    replace: bool,
+    **more: Any,
 ) -> embedding.Embedded:
-    """Write the features of images by an encoder."""
+    """Write the features of images by an encoder; `more` is of its request."""
     request = embedding.EmbedRequest(
         source=source,
         out=Path(out).expanduser(),
         encoder=EncoderRequest(
             address=encoder,
-            weights=weights,
-            image_size=image_size,
             pool=None if pool is None else Pool(pool),
-            seed=seed,
-            trained_on=trained_on,
-            trained_by=trained_by,
-            no_outside_data=no_outside_data,
-            public_labels=public_labels,
             device=Device(device),
+            **more,
         ),
         root=None if root is None else Path(root),
         batch_size=batch_size,
@@ -102,9 +91,6 @@ def self_supervise(
     source: str,
     out: str,
     model: str,
-    width: int | None,
-    epochs: int,
-    batch_size: int,
     learning_rate: float | None,
     no_flip: bool,
     minutes: float | None,
@@ -113,25 +99,20 @@ def self_supervise(
     precision: str,
     replace: bool,
     root: str | None,
+    **more: Any,
 ) -> Pretrained:
-    """Train an encoder on images alone.
+    """Train an encoder on images alone; `more` is of its settings.
 
     Raises:
         Unfinished: The loss is not finite.
         ValueError: Images or settings that can't be used.
     """
-    own: dict[str, Any] = {} if learning_rate is None else {"learning_rate": learning_rate}
+    if learning_rate is not None:
+        more["learning_rate"] = learning_rate
     request = PretrainRequest(
         images=training_images(source, root=None if root is None else Path(root)),
         out=Path(out).expanduser(),
-        config=SelfSupervisedConfig(
-            model=ModelName(model),
-            width=width,
-            epochs=epochs,
-            batch_size=batch_size,
-            flip=not no_flip,
-            **own,
-        ),
+        config=SelfSupervisedConfig(model=ModelName(model), flip=not no_flip, **more),
         seed=seed,
         seconds=None if minutes is None else 60 * minutes,
         performance=Performance(
@@ -139,13 +120,12 @@ def self_supervise(
         ),
         replace=replace,
     )
+
+    def progress(metrics: PretrainingMetrics) -> None:
+        _note(f"epoch {metrics.epoch}: loss {metrics.loss:.4f}, {metrics.seconds:.0f} s")
+
     try:
-        return pretrain(
-            request,
-            told=lambda metrics: _note(
-                f"epoch {metrics.epoch}: loss {metrics.loss:.4f}, {metrics.seconds:.0f} s"
-            ),
-        )
+        return pretrain(request, told=progress)
     except TrainingDiverged as error:
         raise Unfinished(
             f"{error}; nothing is written to {request.out}: set --learning-rate R, and --replace "

@@ -56,23 +56,21 @@ def calibrate_laplace(*, epsilon: float, delta: float | None) -> LaplaceSetting:
 def epsilon_pate(
     *,
     votes: str | None,
-    aggregator: str,
-    sigma1: float | None,
-    sigma2: float,
-    threshold: float | None,
-    delta: float,
     queries: int | None,
+    delta: float,
     conversion: str,
     accounting: str,
     answer: int | None,
     seed: int | None,
+    **noise: Any,
 ) -> dict[str, Any]:
     """Price the answers to a file of votes: expected, realised, data-independent, sanitized.
 
     All but the expected price depend on which queries are answered. That is drawn here, and so is
     the noise of the sanitized price: they say what such answers may cost, and are marked simulated.
 
-    Without votes it is the price for any votes alone, which a ledger charges.
+    Without votes it is the price for any votes alone, which a ledger charges. `noise` has the
+    options of `aggregator_of`.
 
     Raises:
         ValueError: Votes or settings that can't be used.
@@ -80,14 +78,16 @@ def epsilon_pate(
     ours = Accounting(accounting)
     other = next(each for each in Accounting if each is not ours)
     if votes is None:
-        if aggregator == "confident" and threshold is None:
-            threshold = 0.0  # changes no price
-        mechanism = aggregator_of(aggregator, sigma1=sigma1, sigma2=sigma2, threshold=threshold)
+        if noise["aggregator"] == "confident" and noise["threshold"] is None:
+            noise["threshold"] = 0.0  # changes no price
+        mechanism = aggregator_of(**noise)
         return _of_any_votes(mechanism, ours, queries=queries, answer=answer, delta=delta)
-    _refuse_beside_votes("--queries", queries)
+    _refuse_beside_votes(queries=queries)
     counts = checked_votes(read_array(votes, what="--votes"), name="--votes")
-    mechanism = aggregator_of(aggregator, sigma1=sigma1, sigma2=sigma2, threshold=threshold)
-    generator = OsEntropy().generator("") if seed is None else _seeded(seed)
+    mechanism = aggregator_of(**noise)
+    if seed is not None:
+        _validate.whole(seed=seed)
+    generator = OsEntropy().generator("") if seed is None else np.random.default_rng(seed)
     settings: dict[str, Any] = {
         "delta": delta,
         "max_answers": answer,
@@ -98,15 +98,22 @@ def epsilon_pate(
         price_of_answers(mechanism, counts, answers, accounting=each, **settings)
         for each in (ours, other)
     )
-    noise = "fresh noise" if seed is None else f"noise of --seed {seed}, which its knower can undo"
+    drawn = "fresh noise" if seed is None else f"noise of --seed {seed}, which its knower can undo"
+    note = {}
+    if ours is Accounting.DECISION and not (
+        price.data_independent.epsilon < beside.data_independent.epsilon * (1 - 1e-9)
+    ):
+        note["accounting_note"] = (
+            "with so little noise, or noise of this kind, decisions are priced as their counts"
+        )
     return {
         "accounting": ours.value,
         **_prices(price),
-        **(_note(price, beside) if ours is Accounting.DECISION else {}),
+        **note,
         f"by_{other.value}": _prices(beside),
         **_sanitized(mechanism, counts, answers, generator, **settings),
         "note": (
-            f"prices marked simulated are about answers drawn here with {noise}, and not about any "
+            f"prices marked simulated are about answers drawn here with {drawn}, and not about any "
             "that were given; expected and realised are made of the votes, and not for publication"
         ),
     }
@@ -130,53 +137,66 @@ def calibrate_pate(
     Raises:
         ValueError: Votes or a target that can't be used.
     """
-    if votes is None:
-        return _noise_for_any_votes(
-            AggregatorKind(aggregator or "confident"),
-            epsilon=epsilon,
-            delta=delta,
-            queries=queries or answer,
-            teachers=teachers,
-            accounting=accounting,
-            answer=answer,
+    if votes is not None:
+        _refuse_beside_votes(queries=queries, teachers=teachers)
+        if aggregator not in (None, "confident"):
+            raise ValueError(
+                f"--aggregator is {aggregator}, and only the noise of confident is chosen from "
+                "votes; leave --votes out"
+            )
+        counts = checked_votes(read_array(votes, what="--votes"), name="--votes")
+        priced_as = Accounting(accounting)
+        chosen = calibrate_confident_gnmax(
+            counts, epsilon=epsilon, delta=delta, max_answers=answer, accounting=priced_as
         )
-    _refuse_beside_votes("--queries", queries)
-    _refuse_beside_votes("--teachers", teachers)
-    if aggregator not in (None, "confident"):
-        raise ValueError(
-            f"--aggregator is {aggregator}, and only the noise of confident is chosen from votes; "
-            "leave --votes out"
+        price = price_for_any_votes(
+            chosen, checked=len(counts), answered=answer, delta=delta, accounting=priced_as
         )
-    counts = checked_votes(read_array(votes, what="--votes"), name="--votes")
-    priced_as = Accounting(accounting)
-    found = calibrate_confident_gnmax(
-        counts, epsilon=epsilon, delta=delta, max_answers=answer, accounting=priced_as
-    )
-    price = price_for_any_votes(
-        found, checked=len(counts), answered=answer, delta=delta, accounting=priced_as
-    )
+        return {
+            "aggregator": "confident",
+            "accounting": accounting,
+            "threshold": chosen.threshold,
+            "sigma1": chosen.sigma1,
+            "sigma2": chosen.sigma2,
+            "answer": answer,
+            "epsilon": price.epsilon,
+            "delta": delta,
+            "chosen_from_votes": True,
+        }
+    if accounting != Accounting.DECISION:
+        raise ValueError("without --votes noise is calibrated to the price of decisions alone")
+    kind = AggregatorKind(aggregator or "confident")
+    found = PateConfig(
+        ensemble=EnsembleConfig(teachers=teachers or 1, queries=queries or answer),
+        aggregator=kind,
+        epsilon=epsilon,
+        delta=delta,
+        answers=answer,
+    ).calibrated()
+    assert found.sigma2 is not None, "calibrated"
     return {
-        "aggregator": "confident",
+        "aggregator": kind.value,
         "accounting": accounting,
-        "threshold": found.threshold,
+        "threshold": found.threshold if teachers else None,
         "sigma1": found.sigma1,
-        "sigma2": found.sigma2,
+        "sigma2": found.sigma2 / (2**0.5 if kind is AggregatorKind.LNMAX else 1),
+        "queries": queries or answer,
         "answer": answer,
-        "epsilon": price.epsilon,
+        "epsilon": found.price,
         "delta": delta,
-        "chosen_from_votes": True,
+        "chosen_from_votes": False,
     }
 
 
 def aggregator_of(
-    kind: str, *, sigma1: float | None, sigma2: float, threshold: float | None
+    aggregator: str, *, sigma1: float | None, sigma2: float, threshold: float | None
 ) -> Aggregator:
     """Return the aggregator of these options; LNMax takes a scale, where sweeps state a deviation.
 
     Raises:
         ValueError: An option that is missing, or that means nothing to this kind.
     """
-    if kind == "confident":
+    if aggregator == "confident":
         if sigma1 is None or threshold is None:
             options = {"--sigma1": sigma1, "--threshold": threshold}
             missing = [name for name, value in options.items() if value is None]
@@ -184,15 +204,16 @@ def aggregator_of(
         return ConfidentGNMax(threshold=threshold, sigma1=sigma1, sigma2=sigma2)
     if sigma1 is not None or threshold is not None:
         raise ValueError(
-            f"--aggregator {kind} has no check, so --sigma1 and --threshold mean nothing; leave "
-            "them out, or use --aggregator confident"
+            f"--aggregator {aggregator} has no check, so --sigma1 and --threshold mean nothing; "
+            "leave them out, or use --aggregator confident"
         )
-    return LNMax(scale=sigma2) if kind == "lnmax" else GNMax(noise_std=sigma2)
+    return LNMax(scale=sigma2) if aggregator == "lnmax" else GNMax(noise_std=sigma2)
 
 
-def _refuse_beside_votes(name: str, value: object) -> None:
-    if value is not None:
-        raise ValueError(f"{name} is {value}, but --votes determines it; leave one of them out")
+def _refuse_beside_votes(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"--{name} is {value}, but --votes determines it; leave one out")
 
 
 def _of_any_votes(
@@ -226,40 +247,6 @@ def _of_any_votes(
     }
 
 
-def _noise_for_any_votes(
-    kind: AggregatorKind,
-    *,
-    epsilon: float,
-    delta: float,
-    queries: int,
-    teachers: int | None,
-    accounting: str,
-    answer: int,
-) -> dict[str, Any]:
-    if accounting != Accounting.DECISION:
-        raise ValueError("without --votes noise is calibrated to the price of decisions alone")
-    found = PateConfig(
-        ensemble=EnsembleConfig(teachers=teachers or 1, queries=queries),
-        aggregator=kind,
-        epsilon=epsilon,
-        delta=delta,
-        answers=answer,
-    ).calibrated()
-    assert found.sigma2 is not None, "calibrated"
-    return {
-        "aggregator": kind.value,
-        "accounting": accounting,
-        "threshold": found.threshold if teachers else None,
-        "sigma1": found.sigma1,
-        "sigma2": found.sigma2 / (2**0.5 if kind is AggregatorKind.LNMAX else 1),
-        "queries": queries,
-        "answer": answer,
-        "epsilon": found.price,
-        "delta": delta,
-        "chosen_from_votes": False,
-    }
-
-
 def _prices(price: PatePrice) -> dict[str, dict[str, Any]]:
     return {
         "expected": dataclasses.asdict(price.expected),
@@ -271,22 +258,6 @@ def _prices(price: PatePrice) -> dict[str, dict[str, Any]]:
             "simulated": True,
         },
     }
-
-
-def _note(price: PatePrice, beside: PatePrice) -> dict[str, str]:
-    """A note where the noise is too little for decisions to cost less than their counts."""
-    decisions, counts = (each.data_independent.epsilon for each in (price, beside))
-    if decisions < counts * (1 - 1e-9):
-        return {}
-    return {
-        "accounting_note": "with so little noise, or noise of this kind, decisions are priced as "
-        "their counts"
-    }
-
-
-def _seeded(seed: int) -> np.random.Generator:
-    _validate.whole(seed=seed)
-    return np.random.default_rng(seed)
 
 
 def _sanitized(

@@ -28,7 +28,7 @@ from labeldp.mechanisms.pate.vote_leakage import (
 from labeldp.platform.records.private_files import private_folder
 from labeldp.platform.records.results import dumps, write_text
 from labeldp.trainers.data.files import DatasetMissing, data_root
-from labeldp.trainers.methods.pate.attribute_inference import (
+from labeldp.trainers.methods.attribute_inference import (
     AdultEnsemble,
     AttributeInference,
     GroupVotes,

@@ -31,7 +31,7 @@ from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.platform.records.results import VoteConsensus
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStore
-from labeldp.trainers.methods.pate import teachers
+from labeldp.trainers.methods import teachers
 from labeldp.trainers.settings.pate import EnsembleConfig
 
 

@@ -15,7 +15,7 @@ from labeldp.platform.vault.teacher_pool import (
     TeacherWork,
     train_ensemble,
 )
-from labeldp.trainers.methods.pate.teachers import TeacherVotes
+from labeldp.trainers.methods.teachers import TeacherVotes
 
 #: Actors that ask an autoscaler for room. Its cap is the user's; those beyond it wait, and go with
 #: the last batch. More than these the driver could not keep at work in any case.

@@ -89,7 +89,7 @@ class FitLabels(TrialLabels):
         Raises:
             ValueError: An ensemble that does not fit the data.
         """
-        from labeldp.trainers.methods.pate.teachers import TeacherVotes
+        from labeldp.trainers.methods.teachers import TeacherVotes
 
         journal = self.home.ensemble_file(ensemble).journal()
         missing = [one for one in range(ensemble.teachers) if one not in journal.finished]

@@ -32,9 +32,9 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.encoders.pretraining import Pretraining
-from labeldp.trainers.methods.fixmatch import FixMatch
-from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment
-from labeldp.trainers.methods.pate.teachers import TeacherVotes
+from labeldp.trainers.methods.fixmatch import FixMatch, ImageViews
+from labeldp.trainers.methods.rand_augment import RandAugment
+from labeldp.trainers.methods.teachers import TeacherVotes
 from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.models.schedules import fast_training

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from labeldp.mechanisms.bit_flip import BitFlip
-from labeldp.trainers.methods.bit_flip import BitFlipTrainer
+from labeldp.trainers.methods.alibi import BitFlipTrainer
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.methods import BitFlipConfig
 from tests.trainers.tiny_data import digits

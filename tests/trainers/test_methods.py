@@ -284,49 +284,26 @@ def test_settings_travel_and_compare(name: str) -> None:
     again = pickle.loads(pickle.dumps(config))
     assert again == config and hash(again) == hash(config)
     assert replace(config, epsilon=3.5) != config
-    for bad in (0.0, -1.0, float("inf"), float("nan"), None):
-        with pytest.raises(ValueError, match="epsilon is"):
-            replace(config, epsilon=bad)
-    for key in ("epochs", "batch_size"):
-        for count in (0, 2.5):
-            with pytest.raises(ValueError, match=f"{key} is {count}"):
-                replace(config, **{key: count})
 
 
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("ALIBI", {"delta": 1.0}, "delta is 1.0"),
         ("ALIBI", {"noise": "lapalce"}, r"noise is 'lapalce'.*one of laplace"),
         ("ALIBI", {"post_processing": None}, "post_processing is None.*one of map_with_prior"),
-        ("ALIBI", {"learning_rate": -1.0}, "learning_rate is -1.0"),
         ("ALIBI", {"momentum": 1.0}, "momentum is 1.0; it must be .* below 1"),
-        ("ALIBI", {"weight_decay": -0.1}, "weight_decay is -0.1"),
-        ("ALIBI", {"warmup": 1.5}, "warmup is 1.5"),
-        ("ALIBI", {"width": 0}, "width is 0"),
         ("ALIBI with a prior", {"noise": Noise.NONE}, "noise is none"),
-        ("ALIBI with a prior", {"delta": 0.0}, "delta is 0.0"),
-        ("ALIBI with a prior", {"prior_weight": 1.5}, "prior_weight is 1.5"),
-        ("ALIBI with a prior", {"prior_weight": float("nan")}, "prior_weight is nan"),
-        ("cluster labels", {"prior_weight": -0.1}, "prior_weight is -0.1"),
         ("cluster labels", {"prior": PriorSettings()}, "nothing to learn from"),
-        ("consensus", {"retrain_epochs": 0}, "retrain_epochs is 0"),
         ("consensus", {"retrain_epochs": 14}, "retrain_epochs is 14 of 14 epochs"),
         ("consensus", {"noise": Noise.NONE}, "noise is none"),
         ("LP-MST, retrained", {"retrain_epochs": 6}, "epochs is 6, 6 of them to retrain"),
         ("LP-MST", {"splits": (0.5, 0.4)}, "sum to 0.9"),
         ("LP-MST", {"splits": (0.5, 0.3, 0.2)}, "3 shares"),
         ("LP-MST", {"splits": ()}, "0 shares"),
-        ("LP-MST", {"temperature": 0.0}, "temperature is 0.0"),
-        ("LP-MST", {"stages": 0}, "stages is 0"),
         ("LP-MST", {"stages": 7}, "epochs is 6, 0 of them to retrain, for 7 stages"),
-        ("LP-MST", {"later_mixup": -1.0}, "later_mixup is -1.0"),
         ("LP-MST", {"loss": "forward?"}, "loss is 'forward"),
-        ("staged moments", {"stages": 0}, "stages is 0"),
         ("staged moments", {"stages": 4}, "epochs is 6 for 4 stages"),
         ("staged moments", {"earlier_epochs": 6}, "epochs is 6 for 2 stages"),
-        ("staged moments", {"earlier_epochs": 0}, "earlier_epochs is 0"),
-        ("staged moments", {"delta": 0.0}, "delta is 0.0"),
         ("staged moments", {"recipe": Recipe(label_smoothing=0.1)}, "label_smoothing"),
         ("staged moments", {"prior": CLUSTERS}, "prior.source is clusters"),
     ],

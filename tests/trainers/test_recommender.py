@@ -8,7 +8,7 @@ import torch
 
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
-from labeldp.trainers.methods.recommender import Recommender, rmse, stars_of
+from labeldp.trainers.methods.lp_mst import Recommender, rmse, stars_of
 from labeldp.trainers.models.features import label_free_features
 from labeldp.trainers.models.networks import TwoBranch, build_model
 from labeldp.trainers.performance import Device, Performance

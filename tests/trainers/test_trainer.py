@@ -1,7 +1,6 @@
 """What trainers' settings and trainers say unless they say otherwise, and how fields replace it."""
 
-import pickle
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,47 +13,11 @@ from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
-    AlibiPriorConfig,
     ConvexConfig,
-    PriorSettings,
-    PriorSource,
 )
-from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig
-from labeldp.trainers.trainer import PlannedCharge, TrainerDefaults
+from labeldp.trainers.settings.pate import PateConfig
+from labeldp.trainers.trainer import PlannedCharge
 from tests.trainers.tiny_data import digits
-
-
-@dataclass(frozen=True, kw_only=True)
-class WithTeachers(TrainerDefaults):
-    """Settings that have a field where the default is an attribute."""
-
-    ensemble: EnsembleConfig = field(default_factory=EnsembleConfig)
-
-
-def test_settings_say_neither_teachers_nor_a_prior_and_take_all_data() -> None:
-    data, _ = digits(train=10)
-    for config in (AlibiConfig(), ConvexConfig()):
-        assert config.ensemble is None and config.prior is None
-        config.check_data(data)
-
-
-def test_a_field_of_the_same_name_is_what_is_read() -> None:
-    few = EnsembleConfig(teachers=3, queries=5)
-    config = WithTeachers(ensemble=few)
-    assert config.ensemble is few and config.prior is None
-    assert WithTeachers().ensemble == EnsembleConfig()
-    assert AlibiPriorConfig().prior.source is PriorSource.CLUSTERS
-    assert PateConfig(prior=PriorSettings()).prior == PriorSettings()
-
-
-def test_what_was_read_changes_no_comparison_and_travels() -> None:
-    """The default is cached in the object: nothing that compares or stores settings may see it."""
-    asked, other = AlibiConfig(), AlibiConfig()
-    assert asked.ensemble is None and asked.prior is None
-    assert asked == other and hash(asked) == hash(other) and repr(asked) == repr(other)
-    assert replace(asked, epsilon=2.0) == AlibiConfig(epsilon=2.0)
-    again = pickle.loads(pickle.dumps(asked))
-    assert again == other and again.ensemble is None
 
 
 def test_pate_refuses_data_by_the_protocol() -> None:

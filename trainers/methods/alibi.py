@@ -16,6 +16,11 @@ starts at 1, since an untrained model knows nothing, and falls to
 information being the mean divergence from uniform, as the releases themselves show it: a model
 pools the labels of examples that look alike, and once these say more than the prior, the prior is
 in the way. It is a rule of thumb, and costs nothing: it looks at releases only.
+
+`BitFlipTrainer` learns from bit-flipped one-hot labels with K sigmoids (Zhao et al., "Enhancing
+Learning with Label Differential Privacy by Vector Approximation", ICLR 2025). A sigmoid that
+regresses noisy bits learns how often bit j is set among similar examples, q + (1 - 2 q) Pr[class
+j], with q the probability of a flip: the largest one is the likeliest class.
 """
 
 from dataclasses import dataclass
@@ -25,8 +30,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.vault import Release
@@ -39,6 +46,7 @@ from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     AlibiPriorConfig,
+    BitFlipConfig,
     LabelMechanism,
     PriorLabelsConfig,
 )
@@ -258,6 +266,33 @@ def _information(rows: NDArray[np.float64]) -> float:
     return max(0.0, float(terms.sum(1).mean()) + float(np.log(rows.shape[1])))
 
 
+class BitFlipTrainer(OneNetwork):
+    """A network of K sigmoids, trained on one release of flipped bits."""
+
+    def __init__(
+        self,
+        config: BitFlipConfig,
+        *,
+        data: PublicData,
+        bits: NDArray[np.uint8],
+        seed: int,
+        performance: Performance,
+    ) -> None:
+        """Set up the first epoch."""
+        super().__init__(Learner(config, data=data, seed=seed, performance=performance))
+        self._bits = torch.from_numpy(np.array(bits)).to(self._learner.device)
+
+    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
+        """Softmax of the sigmoids' logits [N, K]: the same order, rows that sum to 1."""
+        return super().predict(features)
+
+    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Cross-entropy of the bits, summed over the K of them."""
+        bits = self._bits[rows].float()
+        summed = functional.binary_cross_entropy_with_logits(logits, bits, reduction="none").sum(1)
+        return summed.mean()
+
+
 def start(
     config: AlibiConfig,
     *,
@@ -315,3 +350,17 @@ def start_of_prior(
         seed=seed,
         performance=performance,
     )
+
+
+def start_with_bits(
+    config: BitFlipConfig,
+    *,
+    data: PublicData,
+    labels: LabelSource,
+    seed: int,
+    performance: Performance,
+) -> BitFlipTrainer:
+    """Request the bits and set the network up."""
+    mechanism = BitFlip(epsilon=config.epsilon, num_classes=data.num_classes)
+    bits = labels.release(mechanism).values
+    return BitFlipTrainer(config, data=data, bits=bits, seed=seed, performance=performance)

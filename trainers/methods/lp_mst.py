@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from labeldp.mechanisms import _validate
 from labeldp.mechanisms.debiased_loss import debiased_loss_weights
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
@@ -36,7 +37,12 @@ from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import EpochMetrics, soft_cross_entropy
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.methods import LpMstConfig, PriorSource, RobustLoss
+from labeldp.trainers.settings.methods import (
+    LpMstConfig,
+    PriorSource,
+    RecommenderConfig,
+    RobustLoss,
+)
 from labeldp.trainers.trainer import LabelSource, Trainer
 
 
@@ -316,3 +322,76 @@ def start(
         seed=seed,
         performance=performance,
     )
+
+
+class Recommender:
+    """LP-MST whose figures have its error in stars too; all else is the wrapped trainer's.
+
+    Ghazi et al., section 5.1: ratings of one to five stars are labels like any other, and the mean
+    under the softmax is the prediction.
+    """
+
+    def __init__(self, trainer: Trainer, *, data: PublicData) -> None:
+        """Wrap a trainer."""
+        self._trainer, self._data = trainer, data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._trainer, name)
+
+    def figures(self) -> dict[str, float]:
+        """Figures of the stages; with a public test split `rmse` on it, and `rmse_constant`.
+
+        The latter is that of the best constant, the mean of the test ratings: a model that has
+        learned anything is below.
+        """
+        data, stars = self._data, stars_of(self._data)
+        if not data.has_test_split:
+            return dict(self._trainer.figures())
+        rated = stars[data.test_labels]
+        return {
+            **self._trainer.figures(),
+            "rmse": rmse(self.predict(data.test_features), stars, rated),
+            "rmse_constant": float(rated.std()),
+        }
+
+
+def rmse(
+    probabilities: NDArray[Any], stars: NDArray[np.float64], rated: NDArray[np.float64]
+) -> float:
+    """Root of the mean squared error of the mean rating.
+
+    Args:
+        probabilities: Of the classes [N, K].
+        stars: What each class stands for [K].
+        rated: True ratings [N].
+    """
+    checked = _validate.probabilities(probabilities, name="probabilities", num_classes=len(stars))
+    return float(np.sqrt(np.mean((checked @ stars - rated) ** 2)))
+
+
+def stars_of(data: PublicData) -> NDArray[np.float64]:
+    """Return the number that each class stands for [K]: its name, read as one."""
+    try:
+        values = np.array([float(name) for name in data.class_names or ()])
+    except ValueError:
+        values = np.empty(0)
+    if len(values) != data.num_classes or not np.isfinite(values).all():
+        raise ValueError(
+            f"the classes of {data.name} are named {data.class_names}; an error in stars needs "
+            "names that are numbers: take method=lp_mst where classes are no ratings"
+        )
+    return values
+
+
+def start_on_ratings(
+    config: RecommenderConfig,
+    *,
+    data: PublicData,
+    labels: LabelSource,
+    seed: int,
+    performance: Performance,
+) -> Recommender:
+    """Request the first part's ratings and set the first stage up."""
+    stars_of(data)
+    trainer = start(config, data=data, labels=labels, seed=seed, performance=performance)
+    return Recommender(trainer, data=data)

@@ -93,23 +93,20 @@ class PriorSettings:
     source: PriorSource = key(PriorSource.UNIFORM, "Where it comes from.")
     share: Share = key(
         0.5,
-        "Part of epsilon that the prior gets; sources that do not ask for labels take nothing.",
+        "Part of epsilon that a prior gets which asks for labels.",
     )
     most_epsilon: Positive = key(
         1.0,
-        "The most that the prior gets, however large its share is: single labels gain more from a "
-        "large budget than a prior does.",
+        "The most that the prior gets: single labels gain more from a large budget.",
     )
     clusters: Count = key(800, "Groups of k-means.")
     landmarks: Two = key(
         1500,
-        "Examples that stand for all in the kernel of MOMENTS, and the most directions that are "
-        "asked about; there are never more than half the examples.",
+        "Examples that stand for all in the kernel of MOMENTS; half of all at most.",
     )
     tolerated_noise: Positive = key(
         0.1,
-        "Standard deviation of the noise in a prediction by MOMENTS, which lies between 0 and 1: "
-        "less noise allows fewer directions.",
+        "Standard deviation of the noise in a prediction by MOMENTS, between 0 and 1.",
     )
     smoothing: Share = key(
         0.01, "Share of the uniform distribution in every row, so that no class is ruled out."
@@ -120,12 +117,10 @@ class PriorSettings:
     seed: Whole = key(0, "Of k-means and landmarks; public.")
     features: FeatureSet = key(
         FeatureSet.AS_THEY_ARE,
-        "Features that a prior is learned of, if it asks for labels: the trial's, or others that "
-        "are computed of its images and that no label goes into.",
+        "Features that a prior is learned of: the trial's, or others of its images.",
     )
 
     def __post_init__(self) -> None:
-        """Refuse a file without a path, a path without its use, and features without theirs."""
         if (self.path is None) is (self.source is PriorSource.FILE):
             raise ValueError(
                 f"path is {self.path!r} for source {self.source}; FILE needs a path to an .npy of "
@@ -209,29 +204,12 @@ class PriorSettings:
 
 
 @settings
-class AlibiConfig(LearnerConfig, StartedMethod):
-    """Settings of ALIBI, and of the simpler methods that it is compared with."""
+class NoisyLabels(StartedMethod):
+    """Settings of a method that asks for each label once, with noise."""
 
-    started_by = "labeldp.trainers.methods.alibi:start"
-
-    noise: Noise = key(
-        Noise.LAPLACE, "What is done to the labels; NONE trains on them as they are."
-    )
-    epsilon: Positive = key(
-        1.0,
-        "Privacy loss per label; NONE does not use it. With LAPLACE it is 2 / lambda, of the "
-        "paper's scale lambda, and `trainer.lambda=X` sets it so.",
-    )
+    noise: Noise = key(Noise.LAPLACE, "Noise on each label; NONE trains on true labels.")
+    epsilon: Positive = key(1.0, "Privacy loss per label; NONE does not use it.")
     delta: Share = key(USUAL_DELTA, _DELTA)
-    post_processing: PostProcessing = key(
-        PostProcessing.MAP_WITH_PRIOR,
-        "How the release becomes soft labels; NONE does not use it.",
-    )
-
-    def __post_init__(self) -> None:
-        """Refuse label smoothing of noisy labels."""
-        if self.noise is not Noise.NONE:
-            self.recipe.refuse_smoothing(f"noise is {self.noise}")
 
     def mechanism(self, num_classes: int) -> LabelMechanism:
         """Return what is done to the labels of K classes."""
@@ -245,16 +223,32 @@ class AlibiConfig(LearnerConfig, StartedMethod):
 
 
 @settings
-class AlibiPriorConfig(LearnerConfig, StartedMethod):
+class AlibiConfig(LearnerConfig, NoisyLabels):
+    """Settings of ALIBI, and of the simpler methods that it is compared with."""
+
+    started_by = "labeldp.trainers.methods.alibi:start"
+
+    epsilon: Positive = key(
+        1.0,
+        "Privacy loss per label; NONE does not use it. With LAPLACE it is 2 / lambda, of the "
+        "paper's scale lambda, and `trainer.lambda=X` sets it so.",
+    )
+    post_processing: PostProcessing = key(
+        PostProcessing.MAP_WITH_PRIOR, "How the release becomes soft labels."
+    )
+
+    def __post_init__(self) -> None:
+        if self.noise is not Noise.NONE:
+            self.recipe.refuse_smoothing(f"noise is {self.noise}")
+
+
+@settings
+class AlibiPriorConfig(LearnerConfig, NoisyLabels):
     """Settings of ALIBI with a prior."""
 
     started_by = "labeldp.trainers.methods.alibi:start_with_prior"
 
-    noise: Noise = key(
-        Noise.LAPLACE, "What is done to the labels; NONE would leave nothing for a prior to do."
-    )
     epsilon: Positive = key(1.0, "Privacy loss per label, of prior and noisy labels together.")
-    delta: Share = key(USUAL_DELTA, _DELTA)
     prior: PriorSettings = key(
         PriorSettings(source=PriorSource.CLUSTERS), "The prior and its share of epsilon."
     )
@@ -263,7 +257,6 @@ class AlibiPriorConfig(LearnerConfig, StartedMethod):
     )
 
     def __post_init__(self) -> None:
-        """Refuse label smoothing, and labels without noise."""
         self.recipe.refuse_smoothing("labels are noisy, and a prior stands beside them")
         if self.noise is Noise.NONE:
             raise ValueError("noise is none; a prior has a place beside noisy labels only")
@@ -297,7 +290,6 @@ class PriorLabelsConfig(LearnerConfig, StartedMethod):
     )
 
     def __post_init__(self) -> None:
-        """Refuse label smoothing, and a prior that says nothing."""
         self.recipe.refuse_smoothing("a prior is learned from, which is soft by itself")
         if self.prior.source is PriorSource.UNIFORM:
             raise ValueError("prior.source is uniform; there is nothing to learn from it")
@@ -316,13 +308,12 @@ class PriorLabelsConfig(LearnerConfig, StartedMethod):
 class BitFlipConfig(LearnerConfig, StartedMethod):
     """Settings of learning from flipped bits; the release is pure."""
 
-    started_by = "labeldp.trainers.methods.bit_flip:start"
+    started_by = "labeldp.trainers.methods.alibi:start_with_bits"
     delta = 0.0
 
     epsilon: Positive = key(1.0, _EPSILON)
 
     def __post_init__(self) -> None:
-        """Refuse label smoothing."""
         self.recipe.refuse_smoothing("bits of the labels are flipped")
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
@@ -331,21 +322,14 @@ class BitFlipConfig(LearnerConfig, StartedMethod):
 
 
 @settings
-class ConsensusConfig(LearnerConfig, StartedMethod):
+class ConsensusConfig(LearnerConfig, NoisyLabels):
     """Settings of consensus retraining on ALIBI or randomized response."""
 
     started_by = "labeldp.trainers.methods.consensus:start"
 
-    noise: Noise = key(
-        Noise.LAPLACE,
-        "What is done to the labels: RANDOMIZED_RESPONSE, or LAPLACE and GAUSSIAN for ALIBI.",
-    )
-    epsilon: Positive = key(1.0, "Privacy loss per label; retraining adds nothing.")
-    delta: Share = key(USUAL_DELTA, _DELTA)
     retrain_epochs: Count = key(15, "How many of the epochs belong to the second round.")
 
     def __post_init__(self) -> None:
-        """Refuse labels without noise, and rounds without epochs."""
         if self.noise is Noise.NONE:
             raise ValueError("noise is none; labels without noise need no consensus")
         if self.retrain_epochs >= self.epochs:
@@ -360,10 +344,6 @@ class ConsensusConfig(LearnerConfig, StartedMethod):
         own = vars(self.learner(epochs=self.epochs - self.retrain_epochs))
         return AlibiConfig(**own, noise=self.noise, epsilon=self.epsilon, delta=self.delta)
 
-    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
-        """Return what a trial will pay: that of the first round, and its release."""
-        return self.first().planned_charge(num_classes=num_classes, seed=seed)
-
 
 class Iterate(StrEnum):
     """Which weights the method returns: the LAST, as in the paper, or the AVERAGE of all steps."""
@@ -373,7 +353,7 @@ class Iterate(StrEnum):
 
 
 @settings
-class ConvexConfig(StartedMethod):
+class ConvexConfig(NoisyLabels):
     """Settings of projected SGD for logistic regression."""
 
     started_by = "labeldp.trainers.methods.convex:start"
@@ -383,12 +363,9 @@ class ConvexConfig(StartedMethod):
         "RANDOMIZED_RESPONSE is LP-RR-SGD, GAUSSIAN LP-Normal-SGD, LAPLACE the latter's pure "
         "sibling, NONE plain SGD.",
     )
-    epsilon: Positive = key(1.0, "Privacy loss per label; NONE does not use it.")
-    delta: Share = key(USUAL_DELTA, _DELTA)
     diameter: Positive = key(
         50.0,
-        "D of the ball around 0 that weights are projected to, for features of mean squared norm "
-        "1.",
+        "D of the ball around 0 that weights are projected to, for features of norm 1.",
     )
     step_factor: Positive = key(
         1.0, "What the steps D / (G sqrt(t)) of the theorems are multiplied by."
@@ -398,16 +375,6 @@ class ConvexConfig(StartedMethod):
         1, "Passes; the theorems speak of one. More cost no privacy, for no noise is new."
     )
     iterate: Iterate = key(Iterate.AVERAGE, "Which weights predict.")
-
-    def mechanism(self, num_classes: int) -> LabelMechanism:
-        """Return what is done to the labels of K classes."""
-        return label_mechanism(
-            self.noise, epsilon=self.epsilon, delta=self.delta, num_classes=num_classes
-        )
-
-    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
-        """Return what a trial will pay: one release, shared by all who ask for the same noise."""
-        return PlannedCharge.of(self.mechanism(num_classes))
 
 
 class RobustLoss(StrEnum):
@@ -432,8 +399,7 @@ class LpMstConfig(LearnerConfig, StartedMethod):
     stages: Count = key(2, "1 to 4 in the paper; more hardly help.")
     splits: tuple[Positive, ...] | None = key(
         None,
-        "Share of the labels that each stage releases; null for 65% and 35% of two stages, and "
-        "equal shares of any other number.",
+        "Share of the labels of each stage; null for 65% and 35%, or equal shares.",
     )
     temperature: Positive = key(
         0.5, "Of the prior: below 1 it sharpens the last stage's predictions."
@@ -444,8 +410,7 @@ class LpMstConfig(LearnerConfig, StartedMethod):
     warm_start: Flag = key(True, "Start a stage from the weights of the last one.")
     filter_earlier: Flag = key(
         True,
-        "Drop earlier labels that the last model does not find among the k likeliest classes, k "
-        "being the mean k* of the new part, rounded down.",
+        "Drop earlier labels beyond the last model's k likeliest classes (k: mean k*).",
     )
     loss: RobustLoss = key(RobustLoss.CROSS_ENTROPY, "How noisy labels are learned from.")
     partition_seed: Whole = key(0, "Of the cut; public.")
@@ -456,12 +421,10 @@ class LpMstConfig(LearnerConfig, StartedMethod):
     delta: Share = key(USUAL_DELTA, _DELTA)
     retrain_epochs: Whole = key(
         0,
-        "Epochs of a last round, on the labels that the last stage's model agrees with "
-        "(`consensus`); 0 for none.",
+        "Epochs of a last round, on labels that the model agrees with; 0 for none.",
     )
 
     def __post_init__(self) -> None:
-        """Refuse label smoothing, shares that do not sum to 1, and stages without epochs."""
         checked_shares(self.splits, stages=self.stages)
         self.recipe.refuse_smoothing("labels are released with noise")
         if self.epochs - self.retrain_epochs < self.stages:
@@ -510,7 +473,7 @@ class RecommenderConfig(LpMstConfig):
     loss; trained on noisy ratings as if they were true, it would be drawn to the middle.
     """
 
-    started_by = "labeldp.trainers.methods.recommender:start"
+    started_by = "labeldp.trainers.methods.lp_mst:start_on_ratings"
 
     model: Model = key(ModelName.TWO_BRANCH, "Which network.")
     epochs: Count = key(20, "Passes over the training examples.")
@@ -530,22 +493,18 @@ class StagedMomentsConfig(LearnerConfig, StartedMethod):
     delta: Share = key(USUAL_DELTA, _DELTA)
     stages: Count = key(
         2,
-        "How often labels are asked for; each time with noise that is larger by the root of their "
-        "number.",
+        "How often labels are asked for, with noise larger by the root of it.",
     )
     earlier_epochs: Count = key(
         4,
-        "Epochs of each stage but the last, which has the others: a network soon learns what is in "
-        "moment labels, and is then wanted for its features alone.",
+        "Epochs of each stage but the last, which has the others.",
     )
     prior: PriorSettings = key(
         PriorSettings(source=PriorSource.MOMENTS),
-        "How moments are taken, and of which features beside the network's own; it gets all of "
-        "epsilon, whatever its share.",
+        "How moments are taken; it gets all of epsilon, whatever its share.",
     )
 
     def __post_init__(self) -> None:
-        """Refuse label smoothing, other priors, and a last stage without epochs."""
         self.recipe.refuse_smoothing("moment labels are learned from, which are soft by themselves")
         if self.prior.source is not PriorSource.MOMENTS:
             raise ValueError(

@@ -112,11 +112,8 @@ class EnsembleConfig(_Models):
 
     @property
     def one_batch(self) -> bool:
-        """Whether the networks can be trained as one: small ones, of the plainest training.
-
-        Batch normalization and dropout keep state of their own, and large networks fill a device
-        alone.
-        """
+        """Whether the networks can be trained as one: small ones, of the plainest training."""
+        # Batch normalization and dropout keep state of their own; large networks fill a device.
         network = self.network
         return (
             network.model in (ModelName.MLP, ModelName.SMALL_CNN)
@@ -148,12 +145,7 @@ class EnsembleConfig(_Models):
         self.query_positions(examples)
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse data that these teachers cannot learn from, before any of them starts.
-
-        Raises:
-            ValueError: More teachers or queries than examples, more classes than a vote can name,
-                or probes of images.
-        """
+        """Refuse data that these teachers cannot learn from, before any of them starts."""
         self.check_count(len(data.train_features))
         if data.num_classes > MOST_CLASSES:
             raise ValueError(
@@ -163,11 +155,7 @@ class EnsembleConfig(_Models):
         self._check_model(data, self.kind, "ensemble.kind")
 
     def query_positions(self, examples: int) -> NDArray[np.intp]:
-        """Return the training examples that are voted on [Q], in the order of asking; public.
-
-        Raises:
-            ValueError: More queries than examples.
-        """
+        """Return the training examples that are voted on [Q], in the order of asking; public."""
         if self.queries > examples:
             raise ValueError(
                 f"ensemble.queries is {self.queries}, but there are {examples} training examples "
@@ -213,7 +201,7 @@ class AggregatorKind(StrEnum):
 class PateConfig(StartedMethod):
     """Settings of PATE-FM."""
 
-    started_by = "labeldp.trainers.methods.pate.pate_fm:start"
+    started_by = "labeldp.trainers.methods.pate:start"
 
     ensemble: EnsembleConfig = key(
         EnsembleConfig(), "The teachers; everything else here reuses their votes."
@@ -243,26 +231,22 @@ class PateConfig(StartedMethod):
     delta: Share = key(USUAL_DELTA, "At which epsilon is stated.")
     publish_cost: Flag | None = key(
         None,
-        "Release, beside the answers and with noise of its own, a bound after the fact on what "
-        "they really cost (`epsilon_sanitized`), where one is proven; charged too. If not given: "
-        "only where all noise is given, without a prior.",
+        "Release, with noise and a charge of its own, a bound on what the answers really cost "
+        "(`epsilon_sanitized`). If not given: only where all noise is given, without a prior.",
     )
     student: StudentConfig = key(StudentConfig(), "What learns from the answers.")
     students: Count = key(3, "How many of them; mean and spread are reported.")
     prior: PriorSettings = key(
         PriorSettings(),
-        "What students learn from beside the answers; UNIFORM for nothing. It is released by "
-        "itself, costs `prior_epsilon` whatever its share, and adds to what the answers cost.",
+        "Beside the answers; UNIFORM for nothing. It adds `prior_epsilon`, whatever its share.",
     )
     prior_epsilon: Positive = key(0.1, "Of that release.")
     prior_trusted: Share = key(
         0.8,
-        "Share of the training examples of each class, the surest first, whose likeliest class "
-        "under the prior becomes a label.",
+        "Share of each class, the surest first, whose likeliest class becomes a label.",
     )
 
     def __post_init__(self) -> None:
-        """Check the numbers against each other."""
         if self.prior.source.asks_labels and self.publish_cost:
             raise ValueError(
                 f"publish_cost is True, but with prior.source={self.prior.source} the answers are "
@@ -299,9 +283,6 @@ class PateConfig(StartedMethod):
         """Return these settings with the noise and threshold that they lead to.
 
         Neither the data nor the votes have a say in them, so that they cost nothing.
-
-        Raises:
-            ValueError: The noise that is given costs another epsilon.
         """
         # Seeds, students and kinds of teachers change no price: settings that differ in them alone
         # are calibrated once.
@@ -311,11 +292,7 @@ class PateConfig(StartedMethod):
         return replace(self, **{name: getattr(found, name) for name in names})
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse data that do not fit, before any teacher or trial starts.
-
-        Raises:
-            ValueError: More teachers or queries than examples, or models of other features.
-        """
+        """Refuse data that do not fit, before any teacher or trial starts."""
         self.ensemble.check_data(data)
         self.student.check_data(data)
 
@@ -333,36 +310,29 @@ class PateConfig(StartedMethod):
     def _requests(self) -> tuple[PateAnswers, ...]:
         queries, answers = self.ensemble.queries, self.answers
         assert self.sigma2 is not None, "calibrated"
-        if self.aggregator is not AggregatorKind.INTERACTIVE:
-            aggregator: Aggregator
-            match self.aggregator:
-                case AggregatorKind.GNMAX:
-                    aggregator = GNMax(noise_std=self.sigma2)
-                case AggregatorKind.LNMAX:
-                    aggregator = LNMax(scale=self.sigma2 / 2**0.5)
-                case _:
-                    aggregator = self._confident
-            request = PateAnswers(aggregator=aggregator, queries=queries, max_answers=answers)
-            return (request,)
-        confident = self._confident
-        interactive = InteractiveGNMax(
-            threshold=confident.threshold,
-            sigma1=confident.sigma1,
-            sigma2=confident.sigma2,
-            confidence=self.confidence,
-        )
-        return (
-            PateAnswers(
-                aggregator=confident,
-                queries=queries // 2,
-                max_answers=answers // 2,
-            ),
-            PateAnswers(
-                aggregator=interactive,
-                queries=queries - queries // 2,
-                max_answers=answers - answers // 2,
-            ),
-        )
+        if self.aggregator is AggregatorKind.GNMAX:
+            aggregator: Aggregator = GNMax(noise_std=self.sigma2)
+        elif self.aggregator is AggregatorKind.LNMAX:
+            aggregator = LNMax(scale=self.sigma2 / 2**0.5)
+        else:
+            assert self.threshold is not None and self.sigma1 is not None, "calibrated"
+            aggregator = confident = ConfidentGNMax(
+                threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2
+            )
+            if self.aggregator is AggregatorKind.INTERACTIVE:
+                half, some = queries // 2, answers // 2
+                first = PateAnswers(aggregator=aggregator, queries=half, max_answers=some)
+                interactive = InteractiveGNMax(
+                    threshold=confident.threshold,
+                    sigma1=confident.sigma1,
+                    sigma2=confident.sigma2,
+                    confidence=self.confidence,
+                )
+                second = PateAnswers(
+                    aggregator=interactive, queries=queries - half, max_answers=answers - some
+                )
+                return (first, second)
+        return (PateAnswers(aggregator=aggregator, queries=queries, max_answers=answers),)
 
     @property
     def price(self) -> float:
@@ -374,11 +344,6 @@ class PateConfig(StartedMethod):
     def publishes(self) -> bool:
         """Whether a bound on the cost is published: it is proven for one round, not for two."""
         return bool(self.calibrated().publish_cost) and len(self.rounds) == 1
-
-    @property
-    def _confident(self) -> ConfidentGNMax:
-        assert self.threshold is not None and self.sigma1 is not None and self.sigma2 is not None
-        return ConfidentGNMax(threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2)
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
         """Return what a trial will pay for its answers, and for publishing what they cost."""

@@ -32,16 +32,10 @@ _WIDTH = "Its width; null for the network's own."
 
 
 class _Trained:
-    """A network of the user's is built once before any label is read."""
-
     model: Model
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse a network of the user's that cannot be built for these data.
-
-        Raises:
-            ValueError: Says why.
-        """
+        """Refuse a network of the user's that cannot be built for these data."""
         if isinstance(self.model, OwnModel):
             shape = tuple(data.train_features.shape[1:])
             self.model.build(input_shape=shape, num_classes=data.num_classes, seed=0)
@@ -66,8 +60,7 @@ class LearnerConfig(_Trained):
     )
     mixup: NonNegative = key(
         0.0,
-        "Alpha of mixup (Zhang et al. 2018); 0 for none. One share per batch, drawn from "
-        "Beta(alpha, alpha), mixes the batch with itself in reverse order.",
+        "Alpha of mixup (Zhang et al. 2018), with one share per batch; 0 for none.",
     )
     dropout: Fraction = key(0.0, "Share of hidden units that each step leaves out; for the MLP.")
     recipe: Recipe = key(Recipe(), "Further ways to train, which the fast network uses.")
@@ -174,7 +167,6 @@ class SelfSupervisedConfig:
     flip: Flag = key(True, "Whether views may be mirrored: wrong for digits and letters.")
 
     def __post_init__(self) -> None:
-        """Refuse networks that take no images."""
         if self.model not in _ENCODERS:
             raise ValueError(
                 f"model is {self.model}; views are of images, which {', '.join(_ENCODERS)} look at"

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.fixmatch import FixMatch, ShuffledStream
-from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment
+from labeldp.trainers.methods.fixmatch import FixMatch, ImageViews, ShuffledStream
+from labeldp.trainers.methods.rand_augment import RandAugment
 from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.performance import Device, Performance

@@ -8,7 +8,7 @@ from PIL import Image
 from torch import Tensor
 from torchvision import transforms
 
-from labeldp.trainers.methods.fixmatch.image_operations import Operation
+from labeldp.trainers.methods.rand_augment import Operation
 from tests.trainers.pillow_reference import cut_out, operate, to_pillow
 
 

@@ -11,8 +11,8 @@ from torch.nn import functional
 
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.methods.pate.closed_forms import train_probes, vote
-from labeldp.trainers.methods.pate.teachers import TeacherVotes
+from labeldp.trainers.methods.closed_forms import train_probes, vote
+from labeldp.trainers.methods.teachers import TeacherVotes
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import torch
 
-from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment
+from labeldp.trainers.methods.fixmatch import ImageViews
+from labeldp.trainers.methods.rand_augment import RandAugment
 from labeldp.trainers.models.learner import CropAndFlip
 from tests.benchmarks.benchmark import Benchmark, Work
 from tests.benchmarks.hot_paths.pillow_views import PillowViews, photographs_of

@@ -179,5 +179,5 @@ def test_a_search_is_asked_for_or_changed() -> None:
 
 @pytest.mark.parametrize("text", ["loguniform(0,1)", "uniform(1)", "choice()", "uniform(a,b)"])
 def test_what_is_no_axis_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no axis"):
+    with pytest.raises(ValueError, match="is not an axis"):
         asked(f"a={text}")

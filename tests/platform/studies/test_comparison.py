@@ -43,7 +43,7 @@ def test_all_train_alike_but_for_pate(trials: list[PlannedTrial]) -> None:
         settings = flatten(trial.config)
         for key, value in SHARED.items():
             if trial.variant != PATE:
-                assert settings[key] == getattr(value, "name", value), f"{key} of {trial.variant}"
+                assert settings[key] == getattr(value, "value", value), f"{key} of {trial.variant}"
 
 
 def test_each_trial_costs_the_epsilon_that_it_is_compared_at(trials: list[PlannedTrial]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from labeldp.platform.studies.leakage_study import LeakageStudy, main
 from tests.source_tree import ROOT
-from tests.trainers.methods.pate.test_attribute_inference import write_adult
+from tests.trainers.methods.test_attribute_inference import write_adult
 
 HISTOGRAMS = "dataset,sample,level,c0,c1,c2\nmnist,1,H,100,3,2\nmnist,2,L,50,35,20\n"
 

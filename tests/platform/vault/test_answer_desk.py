@@ -27,8 +27,8 @@ from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.answer_desk import AnswerDesk
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.vote_store import VoteStoreUnusable
-from labeldp.trainers.methods.pate import teachers
-from labeldp.trainers.methods.pate.teachers import TeacherVotes
+from labeldp.trainers.methods import teachers
+from labeldp.trainers.methods.teachers import TeacherVotes
 from labeldp.trainers.settings.pate import EnsembleConfig
 from tests.platform.sweep.test_accuracy_figures import wrongly_classed
 from tests.trainers.small_data import small_table

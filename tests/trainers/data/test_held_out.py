@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, set_aside
 from labeldp.trainers.methods.fixmatch import FixMatch
-from labeldp.trainers.methods.pate.pate_fm import Pate, start_student
+from labeldp.trainers.methods.pate import Pate, start_student
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import (

@@ -119,14 +119,6 @@ def test_what_cannot_be_made_of_these_data_is_refused_before_anything_is_asked(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"share": 0.0}, "share is 0.0"),
-        ({"share": 1.0}, "share is 1.0"),
-        ({"smoothing": 0.0}, "smoothing is 0.0"),
-        ({"most_epsilon": 0.0}, "most_epsilon is 0.0"),
-        ({"clusters": 0}, "clusters is 0"),
-        ({"landmarks": 1}, "landmarks is 1"),
-        ({"tolerated_noise": -1.0}, "tolerated_noise is -1.0"),
-        ({"source": "cluster"}, "source is 'cluster'"),
         ({"source": PriorSource.FILE}, "FILE needs a path"),
         ({"path": "prior.npy"}, "no other source takes one"),
         ({"features": "patchwork"}, "features is 'patchwork'; it must be one of as_they_are"),

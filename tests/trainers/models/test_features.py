@@ -13,7 +13,7 @@ from torch import Tensor
 
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.data.preprocessing import Preprocessing
-from labeldp.trainers.methods.pate.closed_forms import train_probes, vote
+from labeldp.trainers.methods.closed_forms import train_probes, vote
 from labeldp.trainers.models import features as module
 from labeldp.trainers.models.features import (
     PatchEncoder,

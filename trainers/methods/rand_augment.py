@@ -1,23 +1,36 @@
-"""The image operations of RandAugment on whole batches, pixel for pixel what Pillow makes of each.
+"""RandAugment, the strong augmentation of FixMatch, on whole batches (arXiv:2001.07685).
 
-Images are uint8 [B, C, H, W] with C = 1 (grey) or 3 (RGB); magnitudes are whole numbers 1..9 on
-FixMatch's scale of ten (Sohn et al. 2020, arXiv:2001.07685, table 12). Three families cover the 14
-operations: tables of 256 entries, blends with a milder copy, and moves of pixels.
+Each image draws two of 14 operations, each with a magnitude of its own and skipped half of the
+time, then always gets a gray box (Cutout). Every pixel is what Pillow makes of each image. Pixels
+are touched on the images' device without waiting for it in between.
+
+Images are uint8 [B, C, H, W] with C = 1 (gray) or 3 (RGB); magnitudes are whole numbers 1..9 on
+FixMatch's scale of ten (table 12). Three families cover the 14 operations: tables of 256 entries,
+blends with a milder copy, and moves of pixels.
 
 >>> images = torch.full((2, 1, 4, 4), 200, dtype=torch.uint8)
 >>> magnitudes, signs = torch.tensor([1, 9]), torch.tensor([1, 1])
 >>> apply(Operation.SOLARIZE, images, magnitudes, signs)[:, 0, 0, 0]
 tensor([200,  55], dtype=torch.uint8)
+>>> images = torch.zeros(8, 1, 28, 28, dtype=torch.uint8)
+>>> strong = RandAugment()(images, torch.Generator().manual_seed(0))
+>>> strong.shape, strong.dtype, bool((strong == 127).flatten(1).any(1).all())
+(torch.Size([8, 1, 28, 28]), torch.uint8, True)
 """
 
 import enum
 import functools
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+#: Operations drawn for each image, with replacement.
+_LAYERS = 2
+#: Value of the box.
+_GRAY = 127
 # Pillow moves pixels by fixed-point arithmetic with this many bits behind the point.
 _FIXED_POINT_BITS = 16
 
@@ -41,29 +54,18 @@ class Operation(enum.Enum):
     TRANSLATE_Y = "TranslateY"
 
 
-_MOVES = {
-    Operation.ROTATE,
-    Operation.SHEAR_X,
-    Operation.SHEAR_Y,
-    Operation.TRANSLATE_X,
-    Operation.TRANSLATE_Y,
-}
+_OPERATIONS = tuple(Operation)
 
 
 def apply(operation: Operation, images: Tensor, magnitudes: Tensor, signs: Tensor) -> Tensor:
-    """Return what `operation` makes of each image.
+    """Return what `operation` makes of each image, uint8 [B, C, H, W].
 
     Args:
         operation: One for all of the images.
         images: uint8 [B, C, H, W].
-        magnitudes: int64 [B], 1..9; operations without a strength do not look at them.
+        magnitudes: int64 [B], 1..9.
         signs: int64 [B], 1 or -1: the direction of a move.
-
-    Returns:
-        uint8 [B, C, H, W].
     """
-    if operation in _MOVES:
-        return _move(operation, images, magnitudes, signs)
     match operation:
         case Operation.IDENTITY:
             return images
@@ -81,14 +83,14 @@ def apply(operation: Operation, images: Tensor, magnitudes: Tensor, signs: Tenso
         case Operation.BRIGHTNESS:
             milder = torch.zeros((), dtype=torch.float32, device=images.device)
         case Operation.CONTRAST:
-            mean = _grey(images).double().mean((1, 2, 3), keepdim=True)
+            mean = _gray(images).double().mean((1, 2, 3), keepdim=True)
             milder = (mean + 0.5).floor().float()
         case Operation.COLOR:
-            milder = _grey(images).float()
+            milder = _gray(images).float()
         case Operation.SHARPNESS:
             milder = _smooth(images)
         case _:
-            raise AssertionError(operation)
+            return _move(operation, images, magnitudes, signs)
     return _blend(milder, images, magnitudes)
 
 
@@ -98,8 +100,8 @@ def _blend(milder: Tensor, images: Tensor, magnitudes: Tensor) -> Tensor:
     return (images.float().sub_(milder).mul_(strength).add_(milder)).to(torch.uint8)
 
 
-def _grey(images: Tensor) -> Tensor:
-    """Luma of ITU-R 601 in Pillow's whole numbers, int32 [B, 1, H, W]; grey images stay."""
+def _gray(images: Tensor) -> Tensor:
+    """Luma of ITU-R 601 in Pillow's whole numbers, int32 [B, 1, H, W]; gray images stay."""
     if images.shape[1] == 1:
         return images.int()
     red, green, blue = images.int().unbind(1)
@@ -114,13 +116,6 @@ def _smooth(images: Tensor) -> Tensor:
     # Sums of small whole numbers are exact, and a thirteenth of one is never halfway.
     values[:, :, 1:-1, 1:-1] = (total / 13 + 0.5).floor_()
     return values
-
-
-def _histogram(images: Tensor) -> Tensor:
-    """Count of each value in each channel, int64 [B, C, 256]."""
-    flat = images.flatten(2).long()
-    counts = torch.zeros((*flat.shape[:2], 256), dtype=torch.int64, device=images.device)
-    return counts.scatter_add_(2, flat, torch.ones_like(flat))
 
 
 def _look_up(images: Tensor, table: Tensor) -> Tensor:
@@ -142,9 +137,11 @@ def _auto_contrast(images: Tensor) -> Tensor:
 
 def _equalize(images: Tensor) -> Tensor:
     """Spread each channel's values so that all levels are about equally frequent."""
-    counts = _histogram(images)
+    flat = images.flatten(2).long()
+    counts = torch.zeros((*flat.shape[:2], 256), dtype=torch.int64, device=images.device)
+    counts.scatter_add_(2, flat, torch.ones_like(flat))
     levels = torch.arange(256, device=images.device)
-    brightest = images.flatten(2).amax(2, keepdim=True).long()
+    brightest = flat.amax(2, keepdim=True)
     step = (counts.sum(2, keepdim=True) - counts.gather(2, brightest)) // 255
     below = counts.cumsum(2) - counts
     spread = (step // 2 + below) // step.clamp(min=1)
@@ -199,3 +196,127 @@ def _affine(operation: Operation, signed: int, height: int, width: int) -> tuple
             return cos, sin, x - cos * x - sin * y, -sin, cos, y + sin * x - cos * y
         case _:
             raise AssertionError(operation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draws:
+    """What was drawn for B images, all on the CPU.
+
+    Attributes:
+        operations: Place in the list of operations, int64 [layers, B]; -1 where skipped.
+        magnitudes: int64 [layers, B], 1..9.
+        signs: int64 [layers, B], 1 or -1.
+        corners: Uniform numbers in [0, 1) that place the gray box, float64 [2, B]: x, then y.
+    """
+
+    operations: Tensor
+    magnitudes: Tensor
+    signs: Tensor
+    corners: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandAugment:
+    """The strong augmentation of FixMatch for uint8 images.
+
+    Attributes:
+        probability: Chance that a drawn operation is carried out.
+        box: Nominal side of the gray box in pixels; 0 for none. Its left and upper edges start
+            half of that before a uniform point, and Pillow draws both edges: 17 pixels for 16.
+    """
+
+    probability: float = 0.5
+    box: int = 16
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Return a strongly augmented copy of each image, uint8 [B, C, H, W].
+
+        A generator of the CPU gives the same draws on every device of the images.
+        """
+        return self.carry_out(images, self.draw(len(images), generator))
+
+    def draw(self, count: int, generator: torch.Generator) -> Draws:
+        """Draw what happens to `count` images."""
+        shape, device = (_LAYERS, count), generator.device
+
+        def whole(low: int, high: int) -> Tensor:
+            return torch.randint(low, high, shape, generator=generator, device=device).cpu()
+
+        operations = whole(0, len(_OPERATIONS))
+        magnitudes = whole(1, 10)
+        signs = whole(0, 2) * 2 - 1
+        kept = torch.rand(shape, generator=generator, device=device).cpu() < self.probability
+        corners = torch.rand(
+            (2, count), generator=generator, device=device, dtype=torch.float64
+        ).cpu()
+        return Draws(
+            operations=torch.where(kept, operations, -1),
+            magnitudes=magnitudes,
+            signs=signs,
+            corners=corners,
+        )
+
+    def carry_out(self, images: Tensor, draws: Draws) -> Tensor:
+        """Return what the draws make of the images, uint8 [B, C, H, W]."""
+        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3):
+            raise ValueError(
+                f"images are {images.dtype} of shape {tuple(images.shape)}; RandAugment works on "
+                "uint8 [B, C, H, W] with 1 or 3 channels, before they are normalized"
+            )
+        device = images.device
+        # Images lie in the order of their operations, so that those of one operation are a slice;
+        # from layer to layer, and back at the end, they are moved once.
+        places = torch.arange(len(images))
+        result = images
+        for layer in range(_LAYERS):
+            order = draws.operations[layer].argsort(stable=True)
+            before = torch.empty_like(places)
+            before[places] = torch.arange(len(images))
+            plan = torch.stack(
+                (before[order], draws.magnitudes[layer][order], draws.signs[layer][order])
+            ).to(device, non_blocking=True)
+            result = result.index_select(0, plan[0])
+            places = order
+            _operate(result, draws.operations[layer], plan[1], plan[2])
+        back = torch.empty_like(places)
+        back[places] = torch.arange(len(images))
+        result = result.index_select(0, back.to(device, non_blocking=True))
+        if self.box:
+            _cut_out(result, draws.corners, side=self.box)
+        return result
+
+
+def _operate(images: Tensor, operations: Tensor, magnitudes: Tensor, signs: Tensor) -> None:
+    """Carry out one operation on each image, in place.
+
+    Args:
+        images: Sorted by their operations, those without one first.
+        operations: In any order.
+        magnitudes: In the order of the images, on their device.
+        signs: Likewise.
+    """
+    end, *sizes = torch.bincount(operations + 1, minlength=len(_OPERATIONS) + 1).tolist()
+    for operation, size in zip(_OPERATIONS, sizes, strict=True):
+        start, end = end, end + size
+        if size and operation is not Operation.IDENTITY:
+            some = slice(start, end)
+            images[some] = apply(operation, images[some], magnitudes[some], signs[some])
+
+
+def _cut_out(images: Tensor, corners: Tensor, *, side: int) -> None:
+    """Paint a box on each image in place; the right and lower edges of the image cut it."""
+    height, width = images.shape[2:]
+
+    def edges(uniform: Tensor, length: int) -> Tensor:
+        """All bits set where the box is, none elsewhere [B, length]."""
+        start = (uniform * length - side / 2).clamp(min=0).floor()
+        end = (start + side).clamp(max=length)
+        # Pillow paints the last row and column too.
+        places = torch.arange(length)
+        inside = (places >= start[:, None]) & (places <= end[:, None])
+        return (inside.to(torch.uint8) * 255).to(images.device, non_blocking=True)
+
+    columns, rows = edges(corners[0], width), edges(corners[1], height)
+    box = (rows[:, :, None] & columns[:, None, :]).unsqueeze(1)
+    # On a CPU operations on bits are many times as fast as masked_fill_.
+    images.bitwise_and_(~box).bitwise_or_(box & _GRAY)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.methods.pate.teachers import train_and_vote
+from labeldp.trainers.methods.teachers import train_and_vote
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.performance import Device, Performance

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from labeldp.trainers.data.files import DatasetMissing
-from labeldp.trainers.methods.pate.attribute_inference import (
+from labeldp.trainers.methods.attribute_inference import (
     AdultEnsemble,
     Scaling,
     adult_votes,
@@ -75,9 +75,7 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
     write_adult(tmp_path / "adult", rows=30)
     with pytest.raises(ValueError, match="teachers is 31, but Adult has 30"):
         adult_votes(tmp_path / "adult", AdultEnsemble(teachers=31))
-    with pytest.raises(ValueError, match="trees is 0"):
-        AdultEnsemble(trees=0)
     with pytest.raises(ValueError, match="the same K classes"):
         infer_attribute(np.ones((2, 2)), np.ones((2, 3)))
-    with pytest.raises(ValueError, match="others is 0"):
+    with pytest.raises(ValueError, match=r"others \(0, 2\)"):
         infer_attribute(np.ones((2, 2)), np.ones((0, 2)))

@@ -10,7 +10,7 @@ differ in the last digits, as sums in another order do.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,15 +23,21 @@ from torch.nn import functional
 
 from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.methods.fixmatch import FixMatch
-from labeldp.trainers.methods.pate.closed_forms import fit_forest, train_probes, vote
-from labeldp.trainers.models.learner import Learner, seeds_of
+from labeldp.trainers.methods.closed_forms import train_probes, vote
+from labeldp.trainers.methods.pate import start_student
+from labeldp.trainers.models.learner import seeds_of
 from labeldp.trainers.models.optimization import ParameterGroup, Sgd
 from labeldp.trainers.models.predictors import NetworkSettings, normalize
 from labeldp.trainers.models.schedules import TrainingDiverged, batches, rate_factor
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.pate import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.pate import (
+    EnsembleConfig,
+    StudentConfig,
+    StudentKind,
+    TeacherKind,
+)
 from labeldp.trainers.settings.training import LearnerConfig
+from labeldp.trainers.trainer import Trainer
 
 #: Examples, over all networks, in one forward pass when nothing is learned from it.
 _EVALUATION_BATCH = 8192
@@ -46,19 +52,7 @@ def train_and_vote(
     queries: Tensor,
     performance: Performance,
 ) -> NDArray[np.uint8]:
-    """Train a network on each shard and let it vote.
-
-    Args:
-        config: How to train, small networks, see `EnsembleConfig.one_batch`.
-        data: Public features.
-        shards: Of each network [n].
-        seeds: Of each network [n].
-        queries: What to vote on [Q, ...].
-        performance: Where and how fast.
-
-    Returns:
-        Votes [n, Q].
-    """
+    """Train a small network on each of n shards, and return their votes [n, Q] on the queries."""
     votes = np.empty((len(shards), len(queries)), dtype=np.uint8)
     sizes = np.array([len(shard.labels) for shard in shards])
     for size in np.unique(sizes):  # two at most: shards differ by one example
@@ -182,12 +176,7 @@ VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class TeacherVotes:
-    """Trains batches of an ensemble's teachers; sent to the actors of a pool.
-
-    Attributes:
-        config: The ensemble.
-        performance: Where and how fast.
-    """
+    """Trains batches of an ensemble's teachers; sent to the actors of a pool."""
 
     config: EnsembleConfig
     performance: Performance = field(default_factory=Performance)
@@ -195,16 +184,7 @@ class TeacherVotes:
     def __call__(
         self, teachers: Sequence[int], shards: Sequence[Shard], data: PublicData
     ) -> NDArray[np.uint8]:
-        """Train a batch of teachers and let them vote.
-
-        Args:
-            teachers: Their numbers [n].
-            shards: Their shards [n].
-            data: Public features; the labels come from the shards.
-
-        Returns:
-            Votes [n, Q].
-        """
+        """Train n teachers, by their numbers, on their shards; return their votes [n, Q]."""
         self.config.check_data(data)
         queries = data.train_features[
             torch.from_numpy(self.config.query_positions(len(data.train_features)))
@@ -221,17 +201,12 @@ class TeacherVotes:
                 queries=queries,
                 performance=self.performance,
             )
-        one: dict[TeacherKind, Callable[..., NDArray[np.uint8]]] = {
-            TeacherKind.FOREST: self._forest,
-            TeacherKind.NETWORK: self._network,
-            TeacherKind.FIXMATCH: self._fixmatch,
-        }
-        # Nobody looks at a single teacher's accuracy: one test row instead of thousands per epoch.
+        # A single teacher's accuracy is not used: one test row instead of thousands per epoch.
         silent = replace(
             data, test_features=data.test_features[:1], test_labels=data.test_labels[:1]
         )
         votes = [
-            one[self.config.kind](shard, silent, queries, seed)
+            self._one(shard, silent, seed).predict(queries).argmax(1).astype(np.uint8)
             for seed, shard in zip(seeds, shards, strict=True)
         ]
         return np.stack(votes)
@@ -253,50 +228,23 @@ class TeacherVotes:
         )
         return vote(probes, queries)
 
-    def _forest(
-        self, shard: Shard, data: PublicData, queries: torch.Tensor, seed: int
-    ) -> NDArray[np.uint8]:
-        forest = fit_forest(
-            data.train_features[torch.from_numpy(shard.indices)],
-            shard.labels,
-            settings=self.config.forest,
-            seed=seed,
+    def _one(self, shard: Shard, data: PublicData, seed: int) -> Trainer:
+        """Return a teacher that has learned from its shard, as a student does from answers."""
+        config = self.config
+        student = StudentConfig(
+            kind=StudentKind(config.kind),
+            forest=config.forest,
+            network=config.network,
+            fixmatch=config.fixmatch,
         )
-        return forest.predict(queries).astype(np.uint8)
-
-    def _network(
-        self, shard: Shard, data: PublicData, queries: torch.Tensor, seed: int
-    ) -> NDArray[np.uint8]:
-        learner = Learner(
-            self.config.network,
-            data=data,
-            seed=seed,
-            performance=self.performance,
-            examples=shard.indices,
-        )
-        labels = torch.from_numpy(shard.labels).to(learner.device)
-        smoothing = self.config.network.recipe.label_smoothing
-
-        def loss(logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-            return functional.cross_entropy(logits, labels[rows], label_smoothing=smoothing)
-
-        for _ in range(self.config.network.epochs):
-            learner.epoch(loss)
-        votes: NDArray[np.uint8] = learner.predict(queries).argmax(1).astype(np.uint8)
-        return votes
-
-    def _fixmatch(
-        self, shard: Shard, data: PublicData, queries: torch.Tensor, seed: int
-    ) -> NDArray[np.uint8]:
-        teacher = FixMatch(
-            self.config.fixmatch,
+        teacher = start_student(
+            student,
             data=data,
             indices=shard.indices,
             labels=shard.labels,
             seed=seed,
             performance=self.performance,
         )
-        for _ in range(self.config.fixmatch.epochs):
+        for _ in range(student.epochs):
             teacher.epoch()
-        votes: NDArray[np.uint8] = teacher.predict(queries).argmax(1).astype(np.uint8)
-        return votes
+        return teacher

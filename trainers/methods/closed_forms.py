@@ -44,16 +44,6 @@ class Probes:
 
     weights: Tensor
 
-    @property
-    def num_teachers(self) -> int:
-        """T."""
-        return self.weights.shape[0]
-
-    @property
-    def num_classes(self) -> int:
-        """K."""
-        return self.weights.shape[2]
-
 
 def train_probes(
     features: Tensor,
@@ -72,15 +62,10 @@ def train_probes(
     Args:
         features: Of all examples [N, D], computed without labels; centered and with a mean squared
             norm of about 1, as `label_free_features` gives them, for the default ridge to fit.
-        shards: Indices of each teacher's examples, T times [n_t]; who cuts them (the vault) sees to
-            it that they are disjoint.
+        shards: Indices of each teacher's examples, T times [n_t]; the vault cuts them, disjoint.
         labels_of_shards: The labels to go with them, T times [n_t].
         num_classes: K, up to 256.
         ridge: How strongly weights are pulled to 0; fixed beforehand, never chosen by labels.
-
-    Raises:
-        ValueError: No shard, an empty one, labels or indices that do not fit, or features that are
-            not finite.
     """
     _validate.whole(num_classes=num_classes, minimum=2)
     _validate.positive(ridge=ridge)
@@ -100,15 +85,7 @@ def train_probes(
 
 
 def vote(probes: Probes, query_features: Tensor) -> NDArray[np.uint8]:
-    """Let every teacher cast one vote for each query: its highest score, the first of equal ones.
-
-    Args:
-        probes: The teachers.
-        query_features: [Q, D].
-
-    Returns:
-        Classes [T, Q].
-    """
+    """Return each teacher's vote [T, Q] on queries [Q, D]: its first highest score."""
     _check_features(query_features, "query_features")
     teachers, width, classes = probes.weights.shape
     if query_features.shape[1] != width - 1:
@@ -196,12 +173,7 @@ def _checked_shards(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Forest:
-    """A fitted forest.
-
-    Attributes:
-        model: scikit-learn's.
-        num_classes: K; a forest that saw fewer classes gives the others 0.
-    """
+    """A forest of scikit-learn; classes that it never saw, of K, have probability 0."""
 
     model: Any
     num_classes: int
@@ -231,14 +203,9 @@ def fit_forest(
     seed: int,
     num_classes: int | None = None,
 ) -> Forest:
-    """Fit a forest.
+    """Fit a forest to features [N, D], or to images pixel by pixel, and labels [N].
 
-    Args:
-        features: [N, D]; images are taken pixel by pixel.
-        labels: [N].
-        settings: Settings.
-        seed: Of bootstraps and splits.
-        num_classes: K; the largest label and one if not given.
+    K classes are as many as the largest label tells, if not given.
     """
     from sklearn.ensemble import RandomForestClassifier
 

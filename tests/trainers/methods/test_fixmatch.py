@@ -1,18 +1,99 @@
-"""FixMatch: learning from a few labels, exact resume, seeds, variants, refusals."""
+"""FixMatch: published values, views, learning from a few labels, exact resume, refusals."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional
 
 from labeldp.trainers.data.labelled_data import PublicData, load
-from labeldp.trainers.methods.fixmatch import FixMatch, cosine_factor
+from labeldp.trainers.methods.fixmatch import (
+    FixMatch,
+    ImageViews,
+    ShuffledStream,
+    TableViews,
+    cosine_factor,
+    fixmatch_loss,
+    moving_average,
+)
+from labeldp.trainers.methods.rand_augment import RandAugment
+from labeldp.trainers.models.learner import CropAndFlip
+from labeldp.trainers.models.predictors import normalize
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
+from tests.shared_material import shared_path
 from tests.trainers.small_data import small_images, small_table
+
+
+def test_losses_are_the_published_ones() -> None:
+    cases = json.loads(shared_path("oracle", "antipodes", "fixmatch_loss.json").read_text())
+    golden = np.load(shared_path("oracle", "antipodes", "fixmatch.npz"))
+    assert len(cases) >= 2
+    for case in cases:
+        parts = fixmatch_loss(
+            logits_labeled=torch.from_numpy(golden["logits_x"]),
+            labels=torch.from_numpy(golden["targets_x"]),
+            logits_weak=torch.from_numpy(golden["logits_u_w"]),
+            logits_strong=torch.from_numpy(golden["logits_u_s"]),
+            threshold=case["threshold"],
+            temperature=case["T"],
+            unlabeled_weight=case["lambda_u"],
+        )
+        assert float(parts.labeled) == pytest.approx(case["Lx"], abs=1e-10)
+        assert float(parts.unlabeled) == pytest.approx(case["Lu"], abs=1e-10)
+        assert float(parts.total) == pytest.approx(case["loss"], abs=1e-10)
+        assert float(parts.confident) == pytest.approx(case["mask_mean"], abs=1e-10)
+
+
+def test_moving_averages_are_the_published_ones() -> None:
+    golden = np.load(shared_path("oracle", "antipodes", "fixmatch.npz"))
+    network = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).double()
+
+    def load(stage: str) -> None:
+        state = {name: torch.from_numpy(golden[f"ema_{stage}__{name}"]) for name in expected}
+        network.load_state_dict(state)
+
+    expected = list(network.state_dict())
+    load("init")
+    average = moving_average(network, 0.999)
+    for step in range(5):
+        load(f"step{step}")
+        average.update_parameters(network)
+    for name, value in average.module.state_dict().items():
+        np.testing.assert_allclose(
+            value.numpy(), golden[f"ema_final__{name}"], rtol=0, atol=1e-10, err_msg=name
+        )
+
+
+def test_the_rate_falls_as_published() -> None:
+    structure = json.loads(shared_path("oracle", "antipodes", "structure.json").read_text())
+    factors = structure["fixmatch_cosine_factor_N1000"]
+    assert len(factors) > 10
+    for step, factor in factors.items():
+        assert cosine_factor(int(step), steps=1000) == pytest.approx(factor, abs=1e-12)
+
+
+def test_no_gradient_flows_through_weak_views() -> None:
+    weak = torch.tensor([[9.0, 0.0], [0.1, 0.0]], requires_grad=True)
+    strong = torch.zeros(2, 2, requires_grad=True)
+    parts = fixmatch_loss(
+        logits_labeled=torch.zeros(1, 2),
+        labels=torch.tensor([1]),
+        logits_weak=weak,
+        logits_strong=strong,
+        threshold=0.95,
+    )
+    parts.total.backward()  # type: ignore[no-untyped-call]
+    assert weak.grad is None
+    assert strong.grad is not None and strong.grad[0].tolist() == [-0.25, 0.25]
+    assert (strong.grad[1] == 0).all()  # not confident: nothing to learn
+    assert parts.total == functional.cross_entropy(torch.zeros(1, 2), torch.tensor([1])) * 1.5
+
 
 QUICK = FixMatchConfig(
     model=ModelName.SMALL_CNN,
@@ -174,3 +255,46 @@ def test_divergence_is_said() -> None:
 def test_labels_that_do_not_fit_are_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         start(**changes)
+
+
+@pytest.mark.parametrize("size", [1, 4, 7, 10, 25])
+def test_every_pass_holds_everything_once(size: int) -> None:
+    stream = ShuffledStream(10, seed=0)
+    batches = [stream.take(size) for _ in range(40)]
+    assert all(len(batch) == size for batch in batches)
+    passes = torch.cat(batches)[: 40 * size // 10 * 10].view(-1, 10)
+    assert (passes.sort(1).values == torch.arange(10)).all()
+    assert len({tuple(one) for one in passes.tolist()}) == len(passes)
+
+
+def test_image_views_are_standardized_augmentations() -> None:
+    images = torch.randint(256, (6, 3, 16, 16), dtype=torch.uint8)
+    mean, std = torch.tensor([0.4, 0.5, 0.6]), torch.tensor([0.2, 0.25, 0.3])
+    crop, augment = CropAndFlip(padding=2), RandAugment(box=8)
+    views = ImageViews(mean=mean, std=std, crop=crop, augment=augment)
+
+    def generator() -> torch.Generator:
+        return torch.Generator().manual_seed(3)
+
+    assert torch.equal(views.plain(images), normalize(images, mean, std))
+    weak = views.weak(images, generator())
+    assert torch.equal(weak, normalize(crop(images, generator()), mean, std))
+    one = generator()
+    strong = augment(crop(images, one), one)
+    assert torch.equal(views.strong(images, generator()), normalize(strong, mean, std))
+
+
+def test_table_views_have_the_stated_law() -> None:
+    views = TableViews(
+        config=FixMatchConfig(weak_noise_std=0.1, strong_noise_std=0.3, masked_share=0.25)
+    )
+    table = torch.full((200, 100), 5.0)
+    generator = torch.Generator().manual_seed(0)
+    assert torch.equal(views.plain(table), table)
+    weak = views.weak(table, generator) - table
+    assert weak.std() == pytest.approx(0.1, rel=0.03) and abs(weak.mean()) < 0.003
+    strong = views.strong(table, generator)
+    blanked = strong == 0
+    assert blanked.float().mean() == pytest.approx(0.25, abs=0.02)
+    assert (strong[~blanked] - 5).std() == pytest.approx(0.3, rel=0.03)
+    assert (table == 5).all()

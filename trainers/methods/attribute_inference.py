@@ -5,9 +5,8 @@ Wang et al., "In Differential Privacy, There is Truth" (NeurIPS 2022, arXiv:2209
 column on education; the attacker calls a person a PhD holder if less than 75% of the forests agree.
 
 The published code scales the features of PhD holders and of the others each by their own mean and
-deviation before the forests vote. Nobody can do so who does not know the groups already, and it
-shifts the two differently. `Scaling` has that artefact beside the sound way; docs/audits.md says
-how much it changes.
+deviation before the forests vote. That takes knowledge of the groups, and shifts the two
+differently. `Scaling` has that artifact beside the sound way; docs/audits.md shows the difference.
 """
 
 from collections.abc import Mapping
@@ -20,11 +19,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.trainers.data.columns import encode, standardize
 from labeldp.trainers.data.published import read_adult_rows
-from labeldp.trainers.methods.pate.closed_forms import fit_forest
+from labeldp.trainers.methods.closed_forms import fit_forest
+from labeldp.trainers.settings.base import Count, Whole, key, settings
 from labeldp.trainers.settings.pate import ForestSettings
 
 #: Columns that say what the attack is to find out.
@@ -37,44 +36,21 @@ Columns = Mapping[str, NDArray[Any]]
 
 
 class Scaling(StrEnum):
-    """Which rows' mean and deviation the features of a person are scaled by.
-
-    TRAINING_ROWS: the training rows', as in any deployment. EACH_GROUP: those of the group that the
-    attack is to recognize, as published; nobody could do so who does not know the group.
-    """
+    """Rows whose mean and deviation scale a person's features; EACH_GROUP is the published one."""
 
     TRAINING_ROWS = "training rows"
     EACH_GROUP = "each group's own"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class AdultEnsemble:
-    """An ensemble on UCI Adult.
+    """An ensemble on UCI Adult."""
 
-    Attributes:
-        teachers: T, how many forests.
-        trees: Of each forest.
-        min_samples_leaf: Examples that a leaf needs at least.
-        others: How many people without a PhD are attacked, chosen at random.
-        seed: Of shards, forests and the choice of people.
-    """
-
-    teachers: int = 250
-    trees: int = 30
-    min_samples_leaf: int = 2
-    others: int = 2000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Check the counts."""
-        _validate.whole(minimum=1, teachers=self.teachers, others=self.others)
-        _validate.whole(seed=self.seed)
-        _ = self.forest  # checks its settings
-
-    @property
-    def forest(self) -> ForestSettings:
-        """Settings of each forest."""
-        return ForestSettings(trees=self.trees, min_samples_leaf=self.min_samples_leaf)
+    teachers: Count = key(250, "How many forests (T).")
+    trees: Count = key(30, "Of each forest.")
+    min_samples_leaf: Count = key(2, "Examples that a leaf needs at least.")
+    others: Count = key(2000, "How many people without a PhD are attacked, chosen at random.")
+    seed: Whole = key(0, "Of shards, forests and the choice of people.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,18 +89,17 @@ class AttributeInference:
 
 
 def infer_attribute(phd: NDArray[Any], others: NDArray[Any]) -> AttributeInference:
-    """Attack votes, or what was reconstructed of them.
-
-    Args:
-        phd: Counts on PhD holders [P, K].
-        others: Counts on the others [O, K].
-    """
-    if phd.ndim != 2 or others.ndim != 2 or not len(phd) or phd.shape[1] != others.shape[1]:
+    """Attack votes on PhD holders [P, K] and others [O, K], released or reconstructed."""
+    if (
+        phd.ndim != 2
+        or others.ndim != 2
+        or not (len(phd) and len(others))
+        or (phd.shape[1] != others.shape[1])
+    ):
         raise ValueError(
             f"phd has shape {phd.shape} and others {others.shape}; both must be [N, K] counts of "
             "the same K classes, N at least 1"
         )
-    _validate.whole(minimum=1, others=len(others))
     shares = [votes.max(axis=1) / votes.sum(axis=1) for votes in (phd, others)]
     high = [float((share > CONSENSUS).mean()) for share in shares]
     below = shares[0][:, None] < shares[1]
@@ -140,11 +115,7 @@ def infer_attribute(phd: NDArray[Any], others: NDArray[Any]) -> AttributeInferen
 def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVotes]:
     """Train an ensemble on Adult's training rows and let it vote on people of the test split.
 
-    Both scalings ask the same forests.
-
-    Args:
-        folder: Where `adult.data` and `adult.test` lie.
-        ensemble: The teachers.
+    Both scalings ask the same forests. `adult.data` and `adult.test` lie in the folder.
     """
     train, train_labels = read_adult_rows(folder / "adult.data")
     test, test_labels = read_adult_rows(folder / "adult.test")
@@ -169,18 +140,21 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
         for scaling in Scaling
         for group, (_, matrix) in matrices.items()
     }
-    votes: dict[tuple[Scaling, str], list[NDArray[np.int64]]] = {key: [] for key in groups}
+    votes: dict[tuple[Scaling, str], list[NDArray[np.int64]]] = {which: [] for which in groups}
     shards = np.array_split(generator.permutation(len(train_labels)), ensemble.teachers)
+    forest_settings = ForestSettings(
+        trees=ensemble.trees, min_samples_leaf=ensemble.min_samples_leaf
+    )
     for number, shard in enumerate(shards):
         forest = fit_forest(
             torch.from_numpy(features[shard]),
             train_labels[shard],
-            settings=ensemble.forest,
+            settings=forest_settings,
             seed=number,
             num_classes=2,
         )
-        for key, people in groups.items():
-            votes[key].append(forest.predict(people))
+        for which, people in groups.items():
+            votes[which].append(forest.predict(people))
     counts = {key: count_votes(np.stack(each), num_classes=2) for key, each in votes.items()}
     return {
         scaling: GroupVotes(

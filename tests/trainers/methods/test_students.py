@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.pate.pate_fm import start_student
+from labeldp.trainers.methods.pate import start_student
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import ForestSettings, StudentConfig, StudentKind

@@ -9,7 +9,8 @@ the same answers cost what one costs.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean, stdev
 from typing import Any, Protocol
 
@@ -21,9 +22,9 @@ from torch.nn import functional
 
 from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.closed_forms import fit_forest, train_probes
 from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.one_network import OneNetwork
-from labeldp.trainers.methods.pate.closed_forms import fit_forest, train_probes
 from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.predictors import MeanPredictor, Predictor, ProbePredictor
@@ -44,16 +45,7 @@ def start_student(
     seed: int,
     performance: Performance,
 ) -> Trainer:
-    """Set a student up.
-
-    Args:
-        config: Settings.
-        data: Public features and test split.
-        indices: Training examples that were answered [M].
-        labels: The answers [M].
-        seed: Of its training.
-        performance: Where and how fast.
-    """
+    """Set a student up that learns from answers [M] on training examples `indices` [M]."""
     if len(indices) == 0:
         raise ValueError(
             "no query was answered, so there is nothing for a student to learn from; lower the "
@@ -71,25 +63,7 @@ def start_student(
         )
     if config.kind is StudentKind.NETWORK:
         return _NetworkStudent(config.network, data, indices, labels, seed, performance)
-    fit: Callable[[], Predictor]
-    rows = torch.from_numpy(indices)
-    if config.kind is StudentKind.FOREST:
-
-        def fit() -> Predictor:
-            return fit_forest(
-                data.train_features[rows],
-                labels,
-                settings=config.forest,
-                seed=seed,
-                num_classes=data.num_classes,
-            ).predictor()
-
-    else:
-
-        def fit() -> Predictor:
-            return _fit_probe(config, data, indices, labels, seed)
-
-    return _ClosedFormStudent(fit, data, rows=rows, labels=labels)
+    return _ClosedFormStudent(config, data, indices, labels, seed)
 
 
 class _NetworkStudent(OneNetwork):
@@ -119,15 +93,27 @@ class _ClosedFormStudent(Trainer):
 
     def __init__(
         self,
-        fit: Callable[[], Predictor],
+        config: StudentConfig,
         data: PublicData,
-        *,
-        rows: Tensor,
+        indices: NDArray[np.intp],
         labels: NDArray[np.int64],
+        seed: int,
     ) -> None:
-        self._fit, self._data = fit, data
-        self._rows, self._labels = rows, labels
+        self._config, self._data, self._seed = config, data, seed
+        self._indices, self._labels = indices, labels
         self._predictor: Predictor | None = None
+
+    def _fit(self) -> Predictor:
+        data = self._data
+        if self._config.kind is not StudentKind.FOREST:
+            return _fit_probe(self._config, data, self._indices, self._labels, self._seed)
+        return fit_forest(
+            data.train_features[torch.from_numpy(self._indices)],
+            self._labels,
+            settings=self._config.forest,
+            seed=self._seed,
+            num_classes=data.num_classes,
+        ).predictor()
 
     def epoch(self) -> EpochMetrics:
         started = time.perf_counter()
@@ -139,7 +125,7 @@ class _ClosedFormStudent(Trainer):
 
     def _loss(self) -> float:
         """Cross-entropy to the answers, from probabilities that a forest may round to 0."""
-        likely = self.predict(self._data.train_features[self._rows])
+        likely = self.predict(self._data.train_features[torch.from_numpy(self._indices)])
         chosen = likely[np.arange(len(self._labels)), self._labels]
         return float(-np.log(np.maximum(chosen, 1e-12)).mean())
 
@@ -200,15 +186,12 @@ def further_labels(
     share: float,
     answered: NDArray[np.intp],
 ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Return what a prior is surest of, as labels beside those that an ensemble has given.
+    """Return the examples [L] that a prior [N, K] is surest of, and their likeliest classes [L].
 
     Args:
         prior: Of every training example [N, K].
         share: Part of each likeliest class that is taken, the surest first.
-        answered: Examples that have a label already [M]; theirs stands.
-
-    Returns:
-        Examples [L], and their likeliest classes [L].
+        answered: Examples that have a label already [M] and are left out.
     """
     ranked = np.sort(prior, axis=1)
     guesses = prior.argmax(1)
@@ -221,7 +204,7 @@ def further_labels(
 def _most_confident(
     margin: NDArray[np.float32], guesses: NDArray[np.int64], classes: int, share: float
 ) -> NDArray[np.intp]:
-    """The same share of every guessed class, so that easy classes don't crowd out hard ones."""
+    """The same share of every guessed class, so that easy classes do not crowd out hard ones."""
     parts = []
     for label in range(classes):
         members = np.flatnonzero(guesses == label)
@@ -244,12 +227,8 @@ class AnswerSource(LabelSource, Protocol):
     ) -> NDArray[np.int64]:
         """Return answers [Q, 2] to the ensemble's first queries.
 
-        Args:
-            ensemble: The teachers.
-            requests: Rounds so far; what was answered before is not paid again.
-            student_scores: For an interactive round [Q, K].
-            delta: At which costs are stated.
-            publish_cost: Release a bound on the real cost too, where one is proven.
+        `requests` are all rounds so far; earlier answers are not paid again. An interactive round
+        takes `student_scores` [Q, K]. `publish_cost` releases a bound on the real cost too.
         """
 
 
@@ -261,15 +240,7 @@ def start(
     seed: int,
     performance: Performance,
 ) -> "Pate":
-    """Ask for the answers and the prior, and set the students up.
-
-    Args:
-        config: Settings.
-        data: Public features and test split.
-        labels: Where answers are asked for.
-        seed: Of the students.
-        performance: Where and how fast.
-    """
+    """Request the answers and the prior, and set the students up."""
     positions = config.ensemble.query_positions(len(data.train_features))
     rounds = config.rounds
     prior = None
@@ -285,7 +256,6 @@ def start(
         )
 
     def student(released: NDArray[np.int64], seed: int) -> Trainer:
-        """One who learns from answers, and from what the prior is sure of."""
         indices, known = _answered(positions, released)
         if prior is not None:
             more, guesses = further_labels(prior, share=config.prior_trusted, answered=indices)
@@ -324,12 +294,7 @@ class Pate(Trainer):
         """Train the student whose turn it is for one epoch."""
         metrics = self.students[self._epoch // self._epochs_each].epoch()
         self._epoch += 1
-        return EpochMetrics(
-            epoch=self._epoch,
-            loss=metrics.loss,
-            val_accuracy=metrics.val_accuracy,
-            seconds=metrics.seconds,
-        )
+        return replace(metrics, epoch=self._epoch)
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K], the mean over the students."""

@@ -2,8 +2,12 @@
 
 What the network is sure of on a slightly changed example becomes the label of a greatly changed
 one. PATE-FM (Malek et al. 2021, section 3) trains its teachers and its student like this: labels
-are the private part, and whatever is learned from unlabeled examples costs nothing. Weak and strong
-views are in `views`, on `image_operations`.
+are the private part, and everything that is learned from unlabeled examples costs nothing.
+
+A weak view keeps what a person would need to name the class; a strong one makes it hard. For
+images these are crops and flips, and on top of them `RandAugment`. For tables with standardized
+columns: a little noise, and on top of more noise columns that are blanked, that is, set to their
+mean.
 
 >>> sure, unsure = [8.0, 0.0], [1.0, 0.0]
 >>> parts = fixmatch_loss(
@@ -34,11 +38,11 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.methods.fixmatch.views import ImageViews, RandAugment, TableViews, Views
+from labeldp.trainers.methods.rand_augment import RandAugment
 from labeldp.trainers.models.evaluation import Evaluation, logits_of
 from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.optimization import sgd
-from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels
+from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels, normalize
 from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
@@ -48,9 +52,6 @@ from labeldp.trainers.trainer import Trainer
 @dataclass(frozen=True, kw_only=True)
 class FixMatchLoss:
     """The parts of one step's loss, each a single number.
-
-    Training takes `total`. The others say, to who trains by hand or compares with another
-    implementation, what it is made of; no record has them.
 
     Attributes:
         total: What is minimized.
@@ -101,12 +102,7 @@ def fixmatch_loss(
 
 
 def cosine_factor(step: int, *, steps: int) -> float:
-    """What the learning rate is multiplied by: cos(7 pi step / (16 steps)), 1 down to 0.195.
-
-    Args:
-        step: Counted from 0.
-        steps: Of the whole training.
-    """
+    """Return the factor of the learning rate: cos(7 pi step / (16 steps)), 1 down to 0.195."""
     return math.cos(7 * math.pi * step / (16 * steps))
 
 
@@ -115,8 +111,6 @@ class ShuffledStream:
 
     def __init__(self, count: int, *, seed: int) -> None:
         """Start the first pass."""
-        _validate.whole(count=count, minimum=1)
-        _validate.whole(seed=seed)
         self._count = count
         self._generator = torch.Generator().manual_seed(seed)
         self._rest = torch.empty(0, dtype=torch.int64)
@@ -298,11 +292,65 @@ class FixMatch(Trainer):
         return logits_of(self._forward, inputs, self.performance)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ImageViews:
+    """Views of uint8 images [B, C, H, W].
+
+    Attributes:
+        mean: Of each channel [C], of pixels in [0, 1]; on the images' device.
+        std: Likewise.
+        crop: The weak augmentation.
+        augment: What the strong one does on top.
+    """
+
+    mean: Tensor
+    std: Tensor
+    crop: CropAndFlip
+    augment: RandAugment
+
+    def plain(self, examples: Tensor) -> Tensor:
+        """Standardized."""
+        return normalize(examples, self.mean, self.std)
+
+    def weak(self, examples: Tensor, generator: torch.Generator) -> Tensor:
+        """Cropped, perhaps mirrored, standardized."""
+        return self.plain(self.crop(examples, generator))
+
+    def strong(self, examples: Tensor, generator: torch.Generator) -> Tensor:
+        """Cropped, perhaps mirrored, RandAugment, a gray box, standardized."""
+        return self.plain(self.augment(self.crop(examples, generator), generator))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableViews:
+    """Views of standardized columns [B, D]; noise is in standard deviations of a column."""
+
+    config: FixMatchConfig
+
+    def plain(self, examples: Tensor) -> Tensor:
+        """As they are."""
+        return examples.float()
+
+    def weak(self, examples: Tensor, generator: torch.Generator) -> Tensor:
+        """With a little noise."""
+        noise = torch.randn(examples.shape, generator=generator, device=generator.device)
+        return examples + self.config.weak_noise_std * noise.to(examples.device)
+
+    def strong(self, examples: Tensor, generator: torch.Generator) -> Tensor:
+        """With noise, and some entries blanked."""
+        device = generator.device
+        noise = torch.randn(examples.shape, generator=generator, device=device)
+        drawn = torch.rand(examples.shape, generator=generator, device=device)
+        kept = (drawn >= self.config.masked_share).to(examples.device)
+        noisy = examples + self.config.strong_noise_std * noise.to(examples.device)
+        return noisy * kept
+
+
 def moving_average(network: nn.Module, decay: float) -> AveragedModel:
     """Return the exponential moving average of a network's parameters, its value now to start with.
 
-    `update_parameters` moves it on; what is no parameter (statistics of batch normalization) is
-    copied as it is.
+    `update_parameters` moves it on; statistics of batch normalization are
+    copied as they are.
     """
     average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
     # The first update would copy the network: let it be this one, at the initial weights.
@@ -310,13 +358,11 @@ def moving_average(network: nn.Module, decay: float) -> AveragedModel:
     return average
 
 
-def _views(config: FixMatchConfig, data: PublicData, device: torch.device) -> Views:
+def _views(
+    config: FixMatchConfig, data: PublicData, device: torch.device
+) -> ImageViews | TableViews:
     if data.kind is not FeatureKind.IMAGE:
-        return TableViews(
-            weak_noise_std=config.weak_noise_std,
-            strong_noise_std=config.strong_noise_std,
-            masked_share=config.masked_share,
-        )
+        return TableViews(config=config)
     side = min(data.train_features.shape[2:])
     return ImageViews(
         mean=torch.tensor(data.mean, device=device),
