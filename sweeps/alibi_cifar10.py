@@ -15,8 +15,7 @@ trial, seven minutes each on an Intel Xeon with AMX; one trial alone takes both 
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.home_preset import network_preset
-from labeldp.platform.studies.smoke_sizes import SMALL_CNN
+from labeldp.platform.studies.cifar_sizes import SMALL_CNN, network_preset
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Resources, Smoke, Sweep, Variant

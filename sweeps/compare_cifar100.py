@@ -14,8 +14,7 @@ the network.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.comparison import LARGER_EPSILONS, comparison
-from labeldp.platform.studies.network_comparison import network_comparison
+from labeldp.platform.studies.comparison import LARGER_EPSILONS, comparison, network_comparison
 from labeldp.trainers.settings.base import FeatureSet
 
 SWEEP = comparison(

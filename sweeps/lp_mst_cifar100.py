@@ -17,8 +17,7 @@ trial, 7 minutes a stage on an Intel Xeon with AMX; one trial alone takes both c
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.home_preset import EPOCHS, network_preset
-from labeldp.platform.studies.smoke_sizes import SMALL_CNN
+from labeldp.platform.studies.cifar_sizes import EPOCHS, SMALL_CNN, network_preset
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Choice, Grid, Uniform
 from labeldp.platform.sweep.sweep import Resources, Smoke, Sweep, Variant

@@ -20,8 +20,8 @@ minutes a teacher, so 179 GPU-hours for both ensembles, once, and 3 for a trial'
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.home_preset import pate_preset
-from labeldp.platform.studies.pate_fm_levels import SMOKE, level
+from labeldp.platform.studies.cifar_sizes import pate_preset
+from labeldp.platform.studies.pate_grids import FIXMATCH_SMOKE, level
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.sweep import Resources, Sweep
 from labeldp.trainers.performance import Performance, Precision
@@ -58,7 +58,7 @@ SWEEP = Sweep(
     resources=Resources(cpus=1, gpus=1),
     teacher=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=63.0,
-    smoke=SMOKE,
+    smoke=FIXMATCH_SMOKE,
     presets={"home": pate_preset(epochs=40)},
 )
 

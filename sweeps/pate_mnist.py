@@ -15,7 +15,7 @@ Hardware: two cores, three minutes, most of them for the features.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.pate_probe_grids import VARIANTS, smoke
+from labeldp.platform.studies.pate_grids import VARIANTS, smoke
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.sweep import Sweep
 from labeldp.trainers.settings.base import FeatureSet

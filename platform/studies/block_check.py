@@ -1,4 +1,4 @@
-"""Does it matter that many canaries share one model? One run of M canaries against blocks of them.
+"""One model with M canaries against blocks of them, to see whether sharing a model matters.
 
 Memorization games are independent only if every canary has a model of its own. Malek et al. 2021
 (supplement, section C, Table 5) put 1,000 canaries into one model, and justify it by ten models of
@@ -7,14 +7,14 @@ one vault holds one set of labels; blocks share no canary. Their evidence is poo
 come from one model.
 """
 
-import csv
-import io
 import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from labeldp.mechanisms.auditing import EpsilonInterval, memorization_interval_from_pairs
 from labeldp.platform.records.private_files import owner_only, private_folder
@@ -37,17 +37,14 @@ class BlockRow:
     """One trial of the sweep, trained once with all canaries and once for each block.
 
     Attributes:
-        variant: Name of its line in the comparison.
-        point: The values of the axes.
-        epsilon: Provable.
         accuracy: Of the model that has all canaries.
         accuracy_blocks: Mean over the blocks' models.
         canaries: M, in one model or over all blocks.
-        blocks: How many models the second pair of intervals rests on.
+        blocks: Number of blocks.
         paper: The published interval of one model.
-        paper_blocks: ... of the blocks pooled.
+        paper_blocks: The published interval of the blocks pooled.
         corrected: The interval that holds, of one model.
-        corrected_blocks: ... of the blocks pooled.
+        corrected_blocks: The interval that holds, of the blocks pooled.
         agree: Whether the two published intervals overlap.
     """
 
@@ -67,11 +64,7 @@ class BlockRow:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockOutcome(SweepOutcome):
-    """What all sweeps together left behind, and the comparison.
-
-    Attributes:
-        rows: One for each trial that finished with all canaries and with every block.
-    """
+    """The sum over all sweeps, and a row for each trial that finished in every one of them."""
 
     rows: Sequence[BlockRow]
 
@@ -210,24 +203,19 @@ def _evidence(root: Path, name: str, record: TrialRecord | None) -> AttackEviden
 
 
 def _write_csv(rows: Sequence[BlockRow], path: Path) -> None:
-    names = ("paper", "paper_blocks", "corrected", "corrected_blocks")
-    ends = [f"{name}_{end}" for name in names for end in ("low", "high")]
-    plain = ["variant", "epsilon", "accuracy", "accuracy_blocks", "canaries", "blocks"]
-    axes = list(dict.fromkeys(key for row in rows for key in row.point))
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow([*plain, *axes, *ends, "agree"])
-    for row in rows:
-        intervals = [getattr(row, name) for name in names]
-        writer.writerow(
-            [
-                *(getattr(row, column) for column in plain),
-                *(row.point.get(axis, "") for axis in axes),
-                *(end for each in intervals for end in (each.epsilon_low, each.epsilon_high)),
-                int(row.agree),
-            ]
-        )
-    write_text(path, text.getvalue())
+    plain = ("variant", "epsilon", "accuracy", "accuracy_blocks", "canaries", "blocks")
+    intervals = ("paper", "paper_blocks", "corrected", "corrected_blocks")
+    table = pd.DataFrame(
+        {
+            **{name: getattr(row, name) for name in plain},
+            **row.point,
+            **{f"{name}_low": getattr(row, name).epsilon_low for name in intervals},
+            **{f"{name}_high": getattr(row, name).epsilon_high for name in intervals},
+            "agree": int(row.agree),
+        }
+        for row in rows
+    )
+    write_text(path, table.to_csv(index=False))
 
 
 def _outcome(

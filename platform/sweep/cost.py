@@ -1,4 +1,4 @@
-"""What trials will ask of the vault and pay, and whether a budget allows it."""
+"""What trials request of the vault and pay, and whether a budget allows it."""
 
 import json
 import math
@@ -29,17 +29,17 @@ from labeldp.trainers.trainer import PlannedCharge
 
 @dataclass(frozen=True, kw_only=True)
 class SweepCost:
-    """What a list of trials will pay.
+    """The price of a list of trials.
 
     Attributes:
         epsilons: Per trial.
-        releases: How many different releases the trials read.
+        releases: Number of different releases that the trials read.
         epsilon_total: Of a label that all releases touch: all of them composed.
         delta: At which the total holds; 0 where every release is pure.
-        trials: How many there are.
+        trials: Number of trials.
         epsilon_estimates: Of a held-out label, which pays for estimates of accuracy alone.
-        trained: What a label to train on pays for.
-        estimated: What a held-out one pays for.
+        trained: Charges of a label to train on.
+        estimated: Charges of a held-out one.
     """
 
     epsilons: tuple[float, ...]
@@ -60,15 +60,15 @@ class SweepCost:
 def cost_of(
     trials: Sequence[PlannedTrial], *, num_classes: int, with_estimates: bool = False
 ) -> SweepCost:
-    """Compose what `trials` will ask of one vault.
+    """Compose the requests of `trials` to one vault.
 
-    Held-out labels pay for estimates of accuracy and for nothing else: what the dearest label pays
-    is the larger of the two sums, and not both.
+    Held-out labels pay for estimates of accuracy and for nothing else: the dearest label pays the
+    larger of the two sums, and not both.
 
     Args:
         trials: Planned trials.
         num_classes: K of their data set.
-        with_estimates: Whether labels are held out, and each trial asks how accurate it is.
+        with_estimates: Whether labels are held out, so that each trial estimates its accuracy.
 
     Raises:
         ConfigurationError: An estimate that a trial's releases can't give.
@@ -114,24 +114,19 @@ def cost_of(
 def releases_of(
     trial: PlannedTrial, *, num_classes: int
 ) -> dict[tuple[Hashable, ...], PlannedCharge]:
-    """Return what a trial will ask of labels to train on; equal keys are one release.
-
-    Args:
-        trial: Planned, or a stand-in.
-        num_classes: K of its data set.
-    """
+    """Return a trial's charges on labels to train on; equal keys are one release."""
     config = trial.config
     charge = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
     if charge is None:
         return {}
-    # Another device or precision trains another model, and so asks for a release of its own
-    # wherever a model has a say in the release; where none has, one too many is planned.
+    # Another device or precision trains another model, and so requests a release of its own
+    # wherever the release depends on a model; elsewhere one too many is planned.
     how = config.performance
     return {(part.release, config.noise, how): part for part in charge.chain()}
 
 
 def held_out_mechanism(config: TrialConfig, *, num_classes: int) -> Any:
-    """Return what a trial asks of held-out labels.
+    """Return the mechanism of a trial's estimate of accuracy.
 
     Raises:
         ConfigurationError: RELEASE where the trial's own releases do not show single labels.
@@ -150,50 +145,36 @@ def held_out_mechanism(config: TrialConfig, *, num_classes: int) -> Any:
 
 
 def planned_estimate(config: TrialConfig, *, num_classes: int) -> PlannedCharge:
-    """Return what each held-out label will pay for a trial's estimate of accuracy.
+    """Return the charge on each held-out label for a trial's estimate of accuracy.
 
     Raises:
         ConfigurationError: As of `held_out_mechanism`.
     """
     mechanism = held_out_mechanism(config, num_classes=num_classes)
     shared = config.evaluation.estimate is Estimate.RELEASE
-    # Counts are of predictions: a plan can't foresee which trials predict alike and share one.
+    # Counts depend on predictions: a plan can't foresee which trials predict alike and share one.
     return PlannedCharge.of(mechanism, release=None if shared else (config, "count"))
-
-
-def delta_with_earlier(earlier: Sequence[Charge], *, planned: float, delta: float) -> float:
-    """Return the delta of a budget that names none, earlier starts' releases included.
-
-    Args:
-        earlier: Lines of the ledger.
-        planned: At which the plan's total holds.
-        delta: At which it is asked for where a release is not pure.
-    """
-    return max(planned, delta_of_total(earlier, delta=max(planned, delta)))
 
 
 def budget_of(
     stated: Budget | None, max_epsilon_total: float | None, *, delta: float
 ) -> Budget | None:
-    """Return the most that a label may pay: the sweep's own budget, and the command line's.
-
-    The smaller epsilon counts. The command line names no delta: beside a sweep's budget that one's
-    stands, and alone it takes `delta`.
+    """Return the most that a label may pay: the smaller epsilon of sweep and command line.
 
     Args:
-        stated: The sweep's own.
-        max_epsilon_total: The command line's.
-        delta: At which releases hold, those of earlier starts included.
+        stated: The sweep's own; its delta stands.
+        max_epsilon_total: The command line's, which names no delta.
+        delta: Of a budget that the command line alone sets.
 
     Raises:
         ValueError: `max_epsilon_total` is no budget.
     """
     if max_epsilon_total is None:
         return stated
-    asked = Budget(epsilon=max_epsilon_total, delta=delta)
+    requested = Budget(epsilon=max_epsilon_total, delta=delta)
     if stated is None:
-        return asked
-    return replace(stated, epsilon=min(stated.epsilon, asked.epsilon))
+        return requested
+    return replace(stated, epsilon=min(stated.epsilon, requested.epsilon))
 
 
 def check_budget(
@@ -207,32 +188,26 @@ def check_budget(
         trials: Of the plan, in the order of `cost.epsilons`.
 
     Raises:
-        BudgetExceeded: Names the budget, what the plan would cost, and a baseline among its lines.
+        BudgetExceeded: Names the budget, the plan's price, and a baseline among its lines.
     """
-    if budget is None:
+    if budget is None or budget.allows(requested := cost.epsilon_at(budget.delta)):
         return
-    bare = {
-        trial.variant
-        for trial, epsilon in zip(trials, cost.epsilons, strict=False)
-        if math.isinf(epsilon)
-    }
+    bare = sorted(
+        {
+            trial.variant
+            for trial, epsilon in zip(trials, cost.epsilons, strict=False)
+            if math.isinf(epsilon)
+        }
+    )
     fix = ""
     if bare:
-        named = " ".join(f'--without "{name}"' for name in sorted(bare))
+        named = " ".join(f'--without "{name}"' for name in bare)
         fix = (
-            f"the line {' and '.join(map(repr, sorted(bare)))} trains on labels without noise, "
-            f"which makes the total infinite; leave it out with {named}"
+            f"the line {' and '.join(map(repr, bare))} trains on labels without noise, which makes "
+            f"the total infinite; leave it out with {named}"
         )
     request = f"a sweep of {cost.trials} trials with {cost.releases} releases"
-    _hold(budget, spent=0.0, requested=cost.epsilon_at(budget.delta), request=request, fix=fix)
-
-
-def _hold(budget: Budget, *, spent: float, requested: float, request: str, fix: str) -> None:
-    """Refuse what the budget does not allow; both epsilons hold at its delta."""
-    if not budget.allows(requested):
-        raise BudgetExceeded(
-            budget=budget, spent=spent, requested=requested, request=request, fix=fix
-        )
+    raise BudgetExceeded(budget=budget, spent=0.0, requested=requested, request=request, fix=fix)
 
 
 def check_what_is_left(
@@ -245,22 +220,22 @@ def check_what_is_left(
     read: Collection[str] = (),
     budget: Budget | None,
 ) -> None:
-    """Refuse a plan that the budget can't pay beside what earlier starts have spent.
+    """Refuse a plan that the budget can't pay beside the releases of earlier starts.
 
     A release that the ledger may hold already counts as paid. Whether it does depends on labels and
-    on public inputs, so the vault has the last word; here nothing is refused that it would grant.
+    on public inputs, so the vault decides; nothing is refused here that it would grant.
 
     Args:
         trials: Planned trials that no earlier start has finished.
         earlier: Lines of the ledger.
         num_classes: K of the data set.
         num_labels: N, training examples of the data set.
-        held_out: H, labels that are held out, which no training pays with.
+        held_out: H, labels that are held out, which pay for no training.
         read: Keys of the releases that finished trials have read.
         budget: The most that any label may pay, earlier starts included.
 
     Raises:
-        BudgetExceeded: Names the budget, what is spent, and what the plan would add.
+        BudgetExceeded: Names the budget, the epsilon that is spent, and that with the plan.
     """
     if budget is None:
         return
@@ -286,17 +261,22 @@ def check_what_is_left(
         unread = [charge for charge in apart if charge.key not in read]
         new += _new_estimates(trials, apart, unread, num_classes=num_classes, rows=rows)
     requested = epsilon_at([*earlier, *new], num_labels=every, delta=budget.delta)
-    if new:
-        left = sum(trial.stands_for for trial in trials)
-        spent = epsilon_at(earlier, num_labels=every, delta=budget.delta)
-        request = f"a sweep with {left} trials left and {len(new)} releases that are new"
-        fix = ""
-        if any(charge.hands_out for charge in earlier):
-            fix = (
-                "a baseline without noise has read the labels in this results folder; choose "
-                "another folder with --results DIR"
-            )
-        _hold(budget, spent=spent, requested=requested, request=request, fix=fix)
+    if not new or budget.allows(requested):
+        return
+    fix = ""
+    if any(charge.hands_out for charge in earlier):
+        fix = (
+            "a baseline without noise has read the labels in this results folder; choose "
+            "another folder with --results DIR"
+        )
+    left = sum(trial.stands_for for trial in trials)
+    raise BudgetExceeded(
+        budget=budget,
+        spent=epsilon_at(earlier, num_labels=every, delta=budget.delta),
+        requested=requested,
+        request=f"a sweep with {left} trials left and {len(new)} releases that are new",
+        fix=fix,
+    )
 
 
 def _new_estimates(
@@ -307,11 +287,11 @@ def _new_estimates(
     num_classes: int,
     rows: NDArray[np.intp],
 ) -> list[Charge]:
-    """What estimates of accuracy will add on held-out labels, at `rows` [H].
+    """Charges that estimates of accuracy will add on held-out labels, at `rows` [H].
 
-    A release of theirs that is stored serves every trial. A count is of one trial's predictions,
-    which nobody knows yet: those that no finished trial has read may be of trials that ended too
-    early for a record, one each; every further trial asks for a new one.
+    A stored release of theirs serves every trial. A count is of one trial's predictions, which are
+    not known yet: those that no finished trial has read may be of trials that ended too early for a
+    record, one each; every further trial requests a new one.
     """
     known = {_line(charge.mechanism) for charge in stored}
     begun = Counter(_line(charge.mechanism) for charge in unread)

@@ -1,12 +1,13 @@
-"""Second step of a sweep: hold its folder, go on from earlier starts, open tracking and the vault.
+"""Second step of a sweep: hold its folder, continue earlier starts, open tracking and the vault.
 
-What is refused here, is refused before the first label is released.
+All refusals here come before the first release.
 """
 
 import importlib
 import os
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
@@ -14,21 +15,27 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from labeldp.mechanisms.ledger import Budget
+from labeldp.mechanisms.ledger import Budget, delta_of_total
+from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import Steps, SweepProgress
-from labeldp.platform.records.results import SweepIdentity, TrialRecord
+from labeldp.platform.records.results import (
+    ResultsFolder,
+    ResultsFolderError,
+    SweepIdentity,
+    TrialRecord,
+)
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, shown
 from labeldp.platform.sweep.cluster import Capacity, connected, place
 from labeldp.platform.sweep.configuration import spoiled_text
-from labeldp.platform.sweep.cost import budget_of, check_what_is_left, cost_of, delta_with_earlier
-from labeldp.platform.sweep.earlier_starts import finished_before, known_ledger, other_code
+from labeldp.platform.sweep.cost import budget_of, check_what_is_left, cost_of
 from labeldp.platform.sweep.plan import Plan
-from labeldp.platform.sweep.search_book import SearchBook
-from labeldp.platform.sweep.sweep import PlannedTrial, Resources, ensembles_of
+from labeldp.platform.sweep.search import SearchBook
+from labeldp.platform.sweep.sweep import PlannedTrial, Resources, Resume, ensembles_of
 from labeldp.platform.sweep.sweep_check import CheckedSweep, beside
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
+from labeldp.platform.vault.vault_identity import refuse_if_gone
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA
 from labeldp.trainers.performance import Device
@@ -42,27 +49,30 @@ _Result = TypeVar("_Result")
 #: Modules to load while Ray starts, and while the vault does.
 _FIGURES = ("labeldp.platform.report.report", "matplotlib.backends.backend_agg")
 _TRIALS = ("labeldp.platform.sweep.trial_runs", "labeldp.platform.sweep.sweep_report")
+_ELSEWHERE = "or choose another folder with --results and count what this one spent as spent"
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenSweep:
-    """A sweep whose folder is held, whose tracking, cluster and vault are open.
+    """A sweep whose folder is held, and whose tracking, cluster and vault are open.
 
     Attributes:
-        checked: What is to be run.
+        checked: The sweep.
         skipped: Records of trials that an earlier start has finished, by hash.
-        capacity: What the cluster has.
-        sizes: What a trial and a teacher's actor occupy there.
+        capacity: Of the cluster.
+        trial: Resources of a trial there.
+        teacher: Resources of an actor that trains teachers.
         home: The vault's home.
         recorder: Keeps records, and mirrors them to tracking.
-        progress: Told how it goes.
-        book: Of a search: what it has suggested.
+        progress: Prints how it goes.
+        book: The suggestions of its searches; None without a search.
     """
 
     checked: CheckedSweep
     skipped: Mapping[str, TrialRecord]
     capacity: Capacity
-    sizes: "Sizes"
+    trial: Resources
+    teacher: Resources
     home: LabelHome
     recorder: "Recorder"
     progress: SweepProgress
@@ -70,35 +80,24 @@ class OpenSweep:
 
     @property
     def plan(self) -> Plan:
-        """What is to be run and what it costs."""
+        """Its trials and their price."""
         return self.checked.plan
 
     @property
     def left(self) -> dict[str, PlannedTrial]:
-        """The trials that are still to be run, by hash; of a search those that it has suggested."""
+        """The trials that are still to be run, by hash; of a search the suggested ones."""
         plans = self.recorder.plans
         return {digest: plans[digest] for digest in plans if digest not in self.skipped}
 
     @property
     def unfinished(self) -> int:
-        """How many trials are still to be run."""
+        """Number of trials that are still to be run."""
         return self.plan.total - len(self.skipped)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """What a trial, and an actor that trains teachers, occupy."""
-
-    trial: Resources
-    teacher: Resources
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Earlier:
-    """What earlier starts left: finished trials, the folder's facts, the vault's id, the budget.
-
-    And what a search has suggested.
-    """
+    """Finished trials of earlier starts, the folder's facts, what is left of the budget."""
 
     done: Mapping[str, TrialRecord]
     identity: SweepIdentity
@@ -108,24 +107,23 @@ class _Earlier:
 
 
 @contextmanager
-def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[OpenSweep]:
-    """Open a sweep; folder and cluster are let go at the end, however it comes.
+def opened(checked: CheckedSweep, *, steps: Steps) -> Iterator[OpenSweep]:
+    """Open a sweep; folder and cluster are released at the end, however it comes.
 
     Args:
-        checked: What is to be run.
-        steps: Told what is being done meanwhile.
+        checked: The sweep.
+        steps: Prints each step.
 
     Raises:
         ValueError: A results folder, tracking store, cluster or labels that can't be used.
         CannotFit: The cluster can't hold a trial.
-        BudgetExceeded: What is left would cost more than the budget has left.
+        BudgetExceeded: The remaining trials would cost more than the budget has left.
     """
     with checked.folder.held():
-        steps = steps or Steps(quiet=True)
         earlier = _earlier(checked)
         opening = _tracking(checked, earlier, steps=steps)
-        with _waited_for(opening), _cluster(checked, opening, steps=steps) as capacity:
-            sizes = _sizes(checked.plan, capacity)
+        with _awaited(opening), _cluster(checked, opening, steps=steps) as capacity:
+            trial, teacher = _sizes(checked.plan, capacity)
             plans = checked.plans if earlier.book is None else earlier.book.plans
             skipped = {digest: earlier.done[digest] for digest in plans if digest in earlier.done}
             steps.say("opening the vault and the tracking store")
@@ -141,23 +139,27 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
             )
             for line in _beginning(checked, skipped, commit=provenance.git_commit):
                 progress.say(line)
-            recorder = _recorder(
-                checked,
-                plans,
-                tracker,
-                progress,
-                provenance=provenance,
-                home=home,
-                authority=authority,
-            )
             wait([loading])
+            from labeldp.platform.records.recorder import Recorder
+
             yield OpenSweep(
                 checked=checked,
                 skipped=skipped,
                 capacity=capacity,
-                sizes=sizes,
+                trial=trial,
+                teacher=teacher,
                 home=home,
-                recorder=recorder,
+                recorder=Recorder(
+                    folder=checked.folder,
+                    tracker=tracker,
+                    plans=plans,
+                    provenance=provenance,
+                    progress=progress,
+                    home=home,
+                    authority=authority,
+                    num_labels=checked.plan.size.num_labels,
+                    features=checked.data.public.provenance,
+                ),
                 progress=progress,
                 book=earlier.book,
             )
@@ -167,18 +169,19 @@ def opened(checked: CheckedSweep, *, steps: Steps | None = None) -> Iterator[Ope
 def _beginning(
     checked: CheckedSweep, skipped: Mapping[str, TrialRecord], *, commit: str
 ) -> Iterator[str]:
-    """What a person is told before the first trial, line by line."""
+    """Lines that are printed before the first trial."""
+    plan = checked.plan
     yield (
-        f"{checked.plan.sweep.name}: {checked.plan.total} trials ({len(skipped)} finished before), "
-        f"{checked.plan.cost.releases} releases, results in {checked.folder.path}"
+        f"{plan.sweep.name}: {plan.total} trials ({len(skipped)} finished before), "
+        f"{plan.cost.releases} releases, results in {checked.folder.path}"
     )
-    told = spoiled_text(
-        canaries=checked.plan.audit.canaries or 0,
-        coin_canaries=checked.plan.audit.coin_canaries or 0,
-        num_labels=checked.plan.size.num_labels,
+    spoiled = spoiled_text(
+        canaries=plan.audit.canaries or 0,
+        coin_canaries=plan.audit.coin_canaries or 0,
+        num_labels=plan.size.num_labels,
     )
-    yield f"labels: {told}"
-    yield from checked.plan.notes
+    yield f"labels: {spoiled}"
+    yield from plan.notes
     features = checked.data.public.provenance
     if features != NO_OUTSIDE_DATA:
         yield f"league: {features.words}"
@@ -187,63 +190,130 @@ def _beginning(
         yield warning
 
 
-@contextmanager
-def _cluster(
-    checked: CheckedSweep, opening: "Future[Tracker]", *, steps: Steps
-) -> Iterator[Capacity]:
-    """Start Ray or connect to it, and say so."""
-    address = checked.plan.options.address
-    named = address or os.environ.get("RAY_ADDRESS")
-    text = f"connecting to Ray at {named}" if named else "starting Ray on this machine"
-    with ExitStack() as stack:
-        with steps.during(text, hint="; a busy machine takes a minute or two"):
-            figures = meanwhile(lambda: load(*_FIGURES), after=[opening])
-            capacity = stack.enter_context(connected(address))
-            wait([figures])
-        yield capacity
-
-
-@contextmanager
-def _waited_for(opening: "Future[Tracker]") -> Iterator[None]:
-    """Leave no thread at work in a folder that is let go."""
-    try:
-        yield
-    finally:
-        wait([opening])
+# --- earlier starts -------------------------------------------------------------------------------
 
 
 def _earlier(checked: CheckedSweep) -> _Earlier:
-    """Find what earlier starts left, and refuse a plan that can't be paid beside it."""
+    """Read what earlier starts left, and refuse a plan that the rest of the budget can't pay."""
     folder, plan = checked.folder, checked.plan
-    options, budget = plan.options, plan.budget
-    public = checked.data.public
+    options, budget, public = plan.options, plan.budget, checked.data.public
     done = finished_before(folder, options.resume, public.fingerprint)
-    known = known_ledger(folder, moved=options.moved)
-    later = delta_with_earlier(known.charges, planned=plan.cost.delta, delta=plan.delta)
-    if later > plan.cost.delta:
-        budget = budget_of(plan.sweep.budget, options.max_epsilon_total, delta=later)
+    charges, vault = known_ledger(folder, moved=options.moved)
+    # Releases of earlier starts may hold at a delta where the planned ones are pure.
+    delta = delta_of_total(charges, delta=max(plan.cost.delta, plan.delta))
+    if delta > plan.cost.delta:
+        budget = budget_of(plan.sweep.budget, options.max_epsilon_total, delta=delta)
     book = None
     left = [trial for digest, trial in checked.plans.items() if digest not in done]
-    if checked.plan.searches:
-        book = SearchBook(folder.path / "search.json", checked.plan)
+    if plan.searches:
+        book = SearchBook(
+            folder.path / "search.json",
+            plan.searches,
+            size=plan.size,
+            fingerprint=plan.fingerprint,
+            by=plan.choose_by,
+        )
         suggested = [trial for digest, trial in book.plans.items() if digest not in done]
         left = [*suggested, *book.rest]
     check_what_is_left(
         left,
-        known.charges,
+        charges,
         num_classes=public.num_classes,
-        num_labels=checked.plan.size.num_labels,
-        held_out=checked.plan.size.held_out,
+        num_labels=plan.size.num_labels,
+        held_out=plan.size.held_out,
         read={key for record in done.values() for key in record.release_keys},
         budget=budget,
     )
-    return _Earlier(
-        done=done, identity=folder.identity(), vault=known.vault, budget=budget, book=book
+    return _Earlier(done=done, identity=folder.identity(), vault=vault, budget=budget, book=book)
+
+
+def finished_before(
+    folder: ResultsFolder, resume: Resume, fingerprint: str
+) -> dict[str, TrialRecord]:
+    """Return the finished trials of earlier starts by hash.
+
+    Raises:
+        ResultsFolderError: The folder is of other data than `fingerprint` names, or `resume`
+            excludes it.
+    """
+    identity, records = folder.identity(), folder.records()
+    if identity.fingerprint not in (None, fingerprint):
+        raise ResultsFolderError(
+            f"results folder {folder.path} holds this sweep on other data; choose another one with "
+            "--results DIR"
+        )
+    if resume is Resume.NEVER and records:
+        raise ResultsFolderError(
+            f"results folder {folder.path} holds {len(records)} trials, which --resume never "
+            "excludes; choose another folder with --results DIR, or use --resume auto"
+        )
+    if resume is Resume.MUST and not identity:
+        raise ResultsFolderError(
+            f"results folder {folder.path} holds no sweep to resume; check --results DIR, or use "
+            "--resume auto"
+        )
+    return {digest: record for digest, record in records.items() if record.finished}
+
+
+def known_ledger(folder: ResultsFolder, *, moved: bool) -> tuple[Sequence[Charge], str | None]:
+    """Return the lines of the folder's ledger and its vault's id; none of a new folder.
+
+    Lines of trials that are not requested now count too: a ledger that began anew would grant the
+    budget a second time. `moved`: the user stated that the folder was moved, and that no other copy
+    of it is in use.
+
+    Raises:
+        ResultsFolderError: `sweep.json` or a record names what the ledger lacks.
+        StoreUnusable: The vault's store is damaged, is a copy or lacks lines.
+    """
+    named, records = folder.identity().vault, folder.records()
+    if not folder.store.exists():
+        spent = [record.hash for record in records.values() if record.release_keys]
+        if named is not None or spent:
+            known = f"trial {spent[0]} read releases" if spent else "sweep.json knows of it"
+            raise ResultsFolderError(
+                f"{folder.store} is gone, and with it what this folder spent ({known}); restore "
+                f"it from a copy, {_ELSEWHERE}"
+            )
+        refuse_if_gone(folder.store)
+        return (), None
+    store = SqliteStore(folder.store, moved=moved)
+    if named not in (None, store.id):
+        raise ResultsFolderError(
+            f"{folder.store} is not the vault that this folder's sweep.json names; restore that "
+            f"one from a copy, {_ELSEWHERE}"
+        )
+    charges = store.charges()
+    keys = {charge.key for charge in charges}
+    for record in records.values():
+        missing = [key for key in record.release_keys if key not in keys]
+        if missing:
+            raise ResultsFolderError(
+                f"{folder.store} has lost lines of its ledger: trial {record.hash} read release "
+                f"{missing[0]}, which is not there; restore the file from a copy, {_ELSEWHERE}"
+            )
+    return charges, store.id
+
+
+def other_code(records: Iterable[TrialRecord], *, commit: str) -> str:
+    """Return a warning where finished trials were run by other code; empty if none was."""
+    others = Counter(record.git_commit or "unknown" for record in records)
+    others.pop(commit, None)
+    if not others:
+        return ""
+    named = ", ".join(f"{number} at {each}" for each, number in sorted(others.items()))
+    return (
+        f"warning: this sweep continues with other code than it was begun with: the code is at "
+        f"{commit} now, and trials that are kept were run by other code ({named}); their records "
+        "and runs say by which. For numbers of one kind choose another folder with --results"
     )
 
 
+# --- tracking, cluster and vault ------------------------------------------------------------------
+
+
 def _tracking(checked: CheckedSweep, earlier: _Earlier, *, steps: Steps) -> "Future[Tracker]":
-    """Open tracking: a store that is there before Ray is started, a new one beside its start.
+    """Open tracking: a store that exists before Ray is started, a new one beside its start.
 
     MLflow takes seconds to make one, and can't refuse a file of its own in a folder that is held.
     """
@@ -260,22 +330,47 @@ def _tracking(checked: CheckedSweep, earlier: _Earlier, *, steps: Steps) -> "Fut
 def _tracker(checked: CheckedSweep, earlier: _Earlier) -> "Tracker":
     from labeldp.platform.records.tracking import Tracker
 
-    folder, identity = checked.folder, earlier.identity
+    folder = checked.folder
     tracker = Tracker(
         uri=checked.plan.options.tracking_uri or default_uri(folder.path),
         experiment=checked.plan.sweep.name,
         results=folder.path,
     )
-    if not identity:
+    if not earlier.identity:
         tracker.refuse_doubles(list(folder.records()), sweep_id=earlier.vault)
     return tracker
+
+
+@contextmanager
+def _awaited(opening: "Future[Tracker]") -> Iterator[None]:
+    """Leave no thread at work in a folder that is released."""
+    try:
+        yield
+    finally:
+        wait([opening])
+
+
+@contextmanager
+def _cluster(
+    checked: CheckedSweep, opening: "Future[Tracker]", *, steps: Steps
+) -> Iterator[Capacity]:
+    """Start Ray or connect to it, and print so."""
+    address = checked.plan.options.address
+    named = address or os.environ.get("RAY_ADDRESS")
+    text = f"connecting to Ray at {named}" if named else "starting Ray on this machine"
+    with ExitStack() as stack:
+        with steps.during(text, hint="; a busy machine takes a minute or two"):
+            figures = meanwhile(lambda: load(*_FIGURES), after=[opening])
+            capacity = stack.enter_context(connected(address))
+            wait([figures])
+        yield capacity
 
 
 def check_one_writer(uri: str, capacity: Capacity) -> None:
     """Refuse a tracking store that is a file where there are several machines.
 
     Raises:
-        TrackingUnusable: Says how to start a server.
+        TrackingUnusable: Names the command that starts a server.
     """
     if uri.startswith("sqlite:") and capacity.nodes > 1:
         raise TrackingUnusable(
@@ -285,22 +380,23 @@ def check_one_writer(uri: str, capacity: Capacity) -> None:
         )
 
 
-def _sizes(plan: Plan, capacity: Capacity) -> Sizes:
-    """What the sweep asks for, as this cluster can hold it."""
+def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
+    """Resources of a trial, and of an actor that trains teachers, on this cluster."""
     trials, sweep = plan.trials, plan.sweep
     required = any(trial.config.performance.device is Device.CUDA for trial in trials)
-    asked = sweep.resources
-    alone = plan.total == 1 and plan.options.preset and not asked.gpus
+    wanted = sweep.resources
+    alone = plan.total == 1 and plan.options.preset and not wanted.gpus
     if alone and not (plan.options.address or os.environ.get("RAY_ADDRESS")):
-        # A trial that has this machine to itself takes all of it. By the plan, and not by what is
-        # left of it: threads change the last digits of a model, and a resumed one must be the same.
-        asked = replace(asked, cpus=max(asked.cpus, *(cpus for cpus, _ in capacity.largest)))
-    each = place(asked, capacity, gpu_required=required)
+        # A trial that has this machine to itself takes all of it. By the plan, and not by the
+        # trials that are left: threads change the last digits of a model, and a resumed one must be
+        # the same.
+        wanted = replace(wanted, cpus=max(wanted.cpus, *(cpus for cpus, _ in capacity.largest)))
+    each = place(wanted, capacity, gpu_required=required)
     teacher = sweep.teacher
     if ensembles_of(trials):
         what = "an actor that trains teachers"
         teacher = place(teacher, capacity, gpu_required=required, what=what)
-    return Sizes(trial=each, teacher=teacher)
+    return each, teacher
 
 
 def _home(checked: CheckedSweep, *, budget: Budget | None, authority: bytes) -> LabelHome:
@@ -325,32 +421,6 @@ def _home(checked: CheckedSweep, *, budget: Budget | None, authority: bytes) -> 
     )
 
 
-def _recorder(
-    checked: CheckedSweep,
-    plans: Mapping[str, PlannedTrial],
-    tracker: "Tracker",
-    progress: SweepProgress,
-    *,
-    provenance: Provenance,
-    home: LabelHome,
-    authority: bytes,
-) -> "Recorder":
-    """What keeps the records of the trials that run now, and mirrors them to tracking."""
-    from labeldp.platform.records.recorder import Recorder
-
-    return Recorder(
-        folder=checked.folder,
-        tracker=tracker,
-        plans=plans,
-        provenance=provenance,
-        progress=progress,
-        home=home,
-        authority=authority,
-        num_labels=checked.plan.size.num_labels,
-        features=checked.data.public.provenance,
-    )
-
-
 def _coin_seed(trials: Sequence[PlannedTrial]) -> int | None:
     """Seed of the coin canaries: none, and so a secret of the vault, unless all noise is seeded."""
     seeds = [trial.config.noise.seed for trial in trials]
@@ -359,7 +429,7 @@ def _coin_seed(trials: Sequence[PlannedTrial]) -> int | None:
 
 def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: "Tracker", *, commit: str) -> None:
     """Write down which vault and which run are the folder's, and open that run."""
-    folder, sweep, public = checked.folder, checked.plan.sweep, checked.data.public
+    folder, plan, public = checked.folder, checked.plan, checked.data.public
     # Written before tracking hears of it, and before the first release: a start that is killed in
     # between finds its run, and a vault that is lost later is missed. The vault finds the run as
     # well, where this file was lost.
@@ -370,26 +440,25 @@ def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: "Tracker", *, c
         sweep_id=sweep_id,
         vault=vault,
         path=str(folder.path),
-        num_labels=checked.plan.size.num_labels,
-        held_out_labels=checked.plan.size.held_out,
-        choose_by=checked.plan.choose_by,
-        count_epsilon=checked.plan.count_epsilon,
-        **learned_facts(checked.plan, earlier.identity),
+        num_labels=plan.size.num_labels,
+        held_out_labels=plan.size.held_out,
+        choose_by=plan.choose_by,
+        count_epsilon=plan.count_epsilon,
+        **learned_facts(plan, earlier.identity),
     )
-    facts = {"dataset": public.name, "sweep": sweep.name, "sweep_id": sweep_id}
-    facts["choose_by"] = checked.plan.choose_by.value
+    facts = {"dataset": public.name, "sweep": plan.sweep.name, "sweep_id": sweep_id}
     parent = tracker.open_parent(
-        sweep.name,
-        tags={"git_commit": commit, **facts},
+        plan.sweep.name,
+        tags={"git_commit": commit, **facts, "choose_by": plan.choose_by.value},
         run_id=folder.identity().parent_run_id,
     )
     folder.identify(parent_run_id=parent, tracking_uri=shown(tracker.uri))
 
 
 def learned_facts(plan: Plan, earlier: SweepIdentity) -> dict[str, Any]:
-    """Return what a sweep that learns may cost, as facts of its folder; nothing for any other.
+    """Return the most that a sweep which learns may cost, as facts of its folder.
 
-    Plans of earlier starts may have been dearer.
+    Nothing for any other sweep. Plans of earlier starts may have been dearer.
     """
     private = [
         trial
@@ -410,22 +479,20 @@ def learned_facts(plan: Plan, earlier: SweepIdentity) -> dict[str, Any]:
     }
 
 
+# --- work beside ----------------------------------------------------------------------------------
+
+
 def meanwhile(
     work: Callable[[], _Result], *, after: Iterable[Future[Any]] = ()
 ) -> "Future[_Result]":
-    """Do `work` in a thread that holds nobody up at the end; returns what becomes of it.
-
-    Args:
-        work: What to do.
-        after: What has to have ended before, well or not.
-    """
+    """Do `work` in a daemon thread when `after` has ended, well or not; returns its result."""
     future: Future[_Result] = Future()
 
     def carry_out() -> None:
         wait(after)
         try:
             future.set_result(work())
-        except BaseException as error:  # raised where the result is asked for
+        except BaseException as error:  # raised where the result is requested
             future.set_exception(error)
 
     threading.Thread(target=carry_out, name="labeldp-meanwhile", daemon=True).start()
@@ -433,7 +500,7 @@ def meanwhile(
 
 
 def load(*modules: str) -> None:
-    """Import modules ahead of time; whoever needs one that can't be imported is told why."""
+    """Import modules ahead of time; errors are left to the import that needs them."""
     for module in modules:
         try:
             importlib.import_module(module)

@@ -1,23 +1,41 @@
-"""Searches of a sweep: one for each variant at each point of its grids, and what each tries next.
+"""Searches of a sweep: what each may cost, what it suggests next, and the file of suggestions.
 
-A suggestion is a row of numbers, one per searched axis: a place in a `Choice`, a value of any other
-axis. It is a function of the results so far: a sweep that was interrupted continues with the same
-suggestions.
+There is one search for each variant at each point of its grids. A suggestion is a row of numbers,
+one per searched axis: a place in a `Choice`, a value of any other axis. It follows from the results
+so far, so that an interrupted sweep continues with the same suggestions.
+
+Prices. Trials that read one stored release pay for it once: an axis that no release depends on is
+searched at no cost. Probes of the axes show whether one does, and every suggestion is checked
+again. An axis that does makes every trial request another release, and which ones depends on
+earlier results: such a search is priced at the dearest way that it could take, and needs a budget.
 """
 
 import hashlib
 import itertools
 import json
 import math
+import operator
 import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig, config_hash
+from labeldp.mechanisms.accounting import DecisionEvent, Event, GaussianEvent, epsilon_of
+from labeldp.mechanisms.ledger import all_pure, failure_of
+from labeldp.platform.records.results import ResultsFolderError, TrialRecord, read_json, write_json
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.sweep.configuration import (
+    ConfigurationError,
+    Estimate,
+    TrialConfig,
+    config_hash,
+)
+from labeldp.platform.sweep.cost import planned_estimate, releases_of
+from labeldp.platform.sweep.data_size import DataSize
 from labeldp.platform.sweep.space import Choice, Grid, LogUniform, RandomAxis, points
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, Variant, check_one_vault, variants_of
 
@@ -32,8 +50,12 @@ _LANDMARKS = 5
 _DRAWS = 8
 #: The metric's name in Ray's searcher.
 _OBJECTIVE = "accuracy"
+#: Attempts at a suggestion that was not tried before.
+_ATTEMPTS = 20
 
 Numbers = tuple[float, ...]
+#: A trial's requests to the vault, but for counts of right answers, which every trial repeats.
+Asked = frozenset[Hashable]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,15 +63,15 @@ class Search:
     """One search.
 
     Attributes:
-        variant: What is searched.
+        variant: The line that is searched.
         base: The sweep's configuration that the variant starts from.
         point: The grid's values, by dotted key.
         axes: Searched, by dotted key; none for a trial that stands alone.
         trials: How many there will be.
         seed: Of the suggestions.
-        priced_as: The trials whose price is that of this search's trials; none before it is priced.
-        foreseen: Everything its trials ask of the vault; None where a budget covers whatever they
-            may ask.
+        priced_as: Trials with the price of this search's trials; none before it is priced.
+        foreseen: Everything its trials request of the vault; None where a budget covers whatever
+            they may request.
     """
 
     variant: Variant
@@ -59,7 +81,7 @@ class Search:
     trials: int
     seed: int
     priced_as: Sequence[PlannedTrial] = ()
-    foreseen: frozenset[Hashable] | None = None
+    foreseen: Asked | None = None
 
     @property
     def name(self) -> str:
@@ -69,7 +91,7 @@ class Search:
 
     @cached_property
     def id(self) -> str:
-        """Tells it from other searches, also in a later start: all but the number of trials."""
+        """Identity in later starts too, whatever the number of trials."""
         axes = {key: repr(axis) for key, axis in self.axes.items()}
         first = self.planned(self.probes()[0])
         settings = config_hash(first.config, data_fingerprint="")
@@ -78,13 +100,13 @@ class Search:
 
     @property
     def combinations(self) -> int | None:
-        """How many settings there are; None where an axis is continuous."""
+        """Number of settings; None where an axis is continuous."""
         sizes = [len(axis.values) for axis in self.axes.values() if isinstance(axis, Choice)]
         return math.prod(sizes) if len(sizes) == len(self.axes) else None
 
     @property
     def size(self) -> int:
-        """How many trials it has: no setting is tried twice."""
+        """Number of trials: no setting is tried twice."""
         return min(self.trials, self.combinations or self.trials)
 
     def planned(self, numbers: Sequence[float]) -> PlannedTrial:
@@ -102,6 +124,21 @@ class Search:
             variant=self.variant.name, config=self.variant.config(self.base, point), point=point
         )
 
+    def suggested(self, numbers: Numbers, size: DataSize) -> PlannedTrial:
+        """Return the trial at suggested numbers, with its part of the price.
+
+        Raises:
+            ConfigurationError: It can't be used, or requests a release that the price lacks.
+        """
+        trial = self.planned(numbers)
+        if self.foreseen is not None and asked_by(trial, size) != self.foreseen:
+            raise ConfigurationError(
+                f"the search suggests {dict(trial.point)}, which asks for another release of the "
+                "labels than the plan has; it is not run. Make the axis a grid, or give the sweep "
+                "a budget with --max-epsilon-total"
+            )
+        return replace(trial, estimates=self.priced_as[0].estimates_each)
+
     @cached_property
     def probed(self) -> Mapping[Numbers, PlannedTrial]:
         """The trials at the probes.
@@ -112,12 +149,12 @@ class Search:
         return {numbers: self.planned(numbers) for numbers in self.probes()}
 
     def all_numbers(self) -> Iterator[Numbers]:
-        """Yield every setting of a search that has no continuous axis."""
+        """Yield every setting of a search without a continuous axis."""
         assert self.combinations is not None
         yield from itertools.product(*map(_landmarks, self.axes.values()))
 
     def probes(self) -> list[Numbers]:
-        """Return settings that show what the axes do: all if they are few, or else samples.
+        """Return settings that show the axes' effects: all if they are few, or else samples.
 
         Samples are every axis alone at its landmarks, the corners, and seeded draws.
         """
@@ -136,7 +173,7 @@ class Search:
         return list(dict.fromkeys(found))
 
     def rest(self, number: int) -> list[PlannedTrial]:
-        """Return what prices the trials that come after the first `number` of them."""
+        """Return the price of the trials after the first `number` of them."""
         left = self.size - number
         return [
             replace(
@@ -151,11 +188,7 @@ class Search:
 
 
 def searches_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> tuple[Search, ...]:
-    """Return the searches of a sweep that names one, each checked at its probes.
-
-    Args:
-        sweep: At its final size.
-        overrides: Dotted key -> value, list or axis.
+    """Return the searches of a sweep at its final size, each checked at its probes.
 
     Raises:
         ConfigurationError: A key or value that can't be used, or nothing to search.
@@ -215,8 +248,8 @@ def suggest(
         axes: Searched, by dotted key.
         results: Settings that were tried, and the accuracy of each.
         seed: Of the search.
-        number: How many settings the search suggested before.
-        attempt: How many times this one was a setting that was tried before.
+        number: Suggestions of the search before this one.
+        attempt: How often this one was a setting that was tried before.
     """
     import optuna
     from ray.tune.search.optuna import OptunaSearch
@@ -271,3 +304,267 @@ def _draw(axis: RandomAxis, generator: np.random.Generator) -> float:
     if isinstance(axis, Choice):
         return float(generator.integers(len(axis.values)))
     return axis.sample(generator)
+
+
+# --- what a search may cost -----------------------------------------------------------------------
+
+
+def asked_by(trial: PlannedTrial, size: DataSize) -> Asked:
+    """Return a trial's requests to the vault; trials with equal ones share all of them."""
+    config = trial.config
+    asked: set[Hashable] = set(releases_of(trial, num_classes=size.num_classes))
+    asked.add(config.trainer.ensemble)
+    if size.held_out:
+        estimate = planned_estimate(config, num_classes=size.num_classes)
+        shared = config.evaluation.estimate is Estimate.RELEASE
+        asked.add(("estimate", estimate.release if shared else estimate.event, config.noise))
+    return frozenset(asked)
+
+
+def touching(search: Search, size: DataSize) -> list[str]:
+    """Return the axes on which a search's releases depend; all of them if only together."""
+    found = {numbers: asked_by(trial, size) for numbers, trial in search.probed.items()}
+    if len(set(found.values())) == 1:
+        return []
+    guilty = []
+    for place, key in enumerate(search.axes):
+        others: dict[Numbers, set[Asked]] = {}
+        for numbers, asked in found.items():
+            rest = (*numbers[:place], *numbers[place + 1 :])
+            others.setdefault(rest, set()).add(asked)
+        if any(len(different) > 1 for different in others.values()):
+            guilty.append(key)
+    return guilty or list(search.axes)
+
+
+def priced(
+    search: Search, size: DataSize, *, rungs_of: Callable[[PlannedTrial], int], budgeted: bool
+) -> Search:
+    """Return a search with the trials that it is priced as, and the requests of its trials.
+
+    Args:
+        search: One of a sweep's.
+        size: Of the data.
+        rungs_of: Number of a trial's estimates before its last epoch.
+        budgeted: Whether there is a budget that the dearest way has to fit.
+
+    Raises:
+        ConfigurationError: An axis touches a release, and there is no budget.
+    """
+    guilty = touching(search, size)
+    if guilty and not budgeted:
+        raise ConfigurationError(
+            f"{' and '.join(guilty)} of {search.name} can't be searched without a budget: each of "
+            f"{search.size} trials could ask for another release of the labels, at a price that "
+            "depends on what came out before; make it a grid ([a,b,c]), or say what the dearest "
+            "way may cost with --max-epsilon-total"
+        )
+    probes = list(search.probed.values())
+    each = 1 + max(map(rungs_of, probes))
+    number = search.size
+    return replace(
+        search,
+        foreseen=None if guilty else asked_by(probes[0], size),
+        priced_as=[
+            replace(
+                trial,
+                stands_for=0 if place else number,
+                own_releases=number if guilty else 0,
+                estimates=number * each,
+            )
+            for place, trial in enumerate(_dearest(probes, size) if guilty else probes[:1])
+        ],
+    )
+
+
+def _dearest(probes: Sequence[PlannedTrial], size: DataSize) -> list[PlannedTrial]:
+    """Return probes that together cost as much as any mixture of probes may.
+
+    A probe is left out if another one with the same counts costs at least as much in any company.
+    Less noise may fail less often, so that the probe that fails most stands beside those.
+    """
+    own = {
+        id(probe): list(releases_of(probe, num_classes=size.num_classes).values())
+        for probe in probes
+    }
+
+    def covers(dear: PlannedTrial, cheap: PlannedTrial) -> bool:
+        counts = [each.config.evaluation for each in (dear, cheap)]
+        alike = len({(each.estimate, each.count_epsilon) for each in counts}) == 1
+        events = ([part.event for part in own[id(each)]] for each in (dear, cheap))
+        return alike and _at_least(*events)
+
+    kept: list[PlannedTrial] = []
+    for probe in probes:
+        if not any(covers(each, probe) for each in kept):
+            kept = [each for each in kept if not covers(probe, each)] + [probe]
+    failing = max(probes, key=lambda probe: failure_of(own[id(probe)]))
+    if failure_of(own[id(failing)]) and failing not in kept:
+        kept.append(failing)
+    return kept
+
+
+def _at_least(dear: Sequence[Event], cheap: Sequence[Event]) -> bool:
+    """Whether events cost at least as much as others, whatever both are composed with."""
+    if list(dear) == list(cheap):
+        return True
+    if all_pure([*dear, *cheap]):
+        return epsilon_of(dear, delta=0.0) >= epsilon_of(cheap, delta=0.0)
+    if len(dear) != 1 or len(cheap) != 1 or type(dear[0]) is not type(cheap[0]):
+        return False
+    one, other = dear[0], cheap[0]
+    if not isinstance(one, GaussianEvent) or not isinstance(other, GaussianEvent):
+        return False
+    noisier = one.noise_multiplier <= other.noise_multiplier
+    if isinstance(one, DecisionEvent) and isinstance(other, DecisionEvent):
+        # One epsilon does not order decisions: of two curves that cross, either may be the dearer.
+        same = one.orders == other.orders
+        return noisier and same and all(map(operator.ge, one.rdp, other.rdp))
+    return noisier
+
+
+# --- the file of suggestions ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suggested:
+    """A trial that a search suggests.
+
+    Attributes:
+        search: Its place among the searches.
+        numbers: A number for each axis.
+        hash: The trial's identity.
+    """
+
+    search: int
+    numbers: Numbers
+    hash: str
+
+
+class SearchBook:
+    """Suggestions in their order, kept in a file.
+
+    Each is written down before its trial starts, so that a later start runs that trial. The records
+    tell which trials are done.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        searches: Sequence[Search],
+        *,
+        size: DataSize,
+        fingerprint: str,
+        by: ChooseBy,
+    ) -> None:
+        """Read the suggestions of earlier starts, if there are any.
+
+        Args:
+            path: The file.
+            searches: Of the sweep, priced.
+            size: Of the data.
+            fingerprint: Of the public data.
+            by: The accuracy that the searches learn from.
+
+        Raises:
+            ResultsFolderError: The file is damaged.
+            ConfigurationError: It holds settings that can't be used.
+        """
+        self._path, self._searches, self._size = path, searches, size
+        self._fingerprint, self._metric = fingerprint, by.metric
+        self.plans: dict[str, PlannedTrial] = {}
+        self._kept = _read(path)
+        self._suggested: list[list[Suggested]] = []
+        for place, search in enumerate(searches):
+            earlier = self._kept.get(search.id, [])
+            if any(len(numbers) != len(search.axes) for numbers in earlier):
+                raise _damaged(path)
+            entries = [self._entry(place, tuple(numbers)) for numbers in earlier[: search.size]]
+            self._suggested.append(entries)
+        self._handed_out: set[str] = set()
+
+    def next(self, records: Mapping[str, TrialRecord]) -> Suggested | None:
+        """Return the next trial, written down; None when all are handed out.
+
+        Args:
+            records: Of trials that ended, now or in earlier starts, by hash.
+
+        Raises:
+            ConfigurationError: A suggestion that can't be used or was not foreseen.
+            ResultsFolderError: It can't be written down.
+        """
+        for entries in self._suggested:
+            for entry in entries:
+                if entry.hash not in self._handed_out and entry.hash not in records:
+                    self._handed_out.add(entry.hash)
+                    return entry
+        numbers = [len(entries) for entries in self._suggested]
+        open_ones = [
+            place for place, search in enumerate(self._searches) if numbers[place] < search.size
+        ]
+        if not open_ones:
+            return None
+        place = min(open_ones, key=numbers.__getitem__)
+        entry = self._new(place, records)
+        self._suggested[place].append(entry)
+        self._handed_out.add(entry.hash)
+        rows = [list(each.numbers) for each in self._suggested[place]]
+        self._kept[self._searches[place].id] = rows
+        write_json(self._path, self._kept)
+        return entry
+
+    @property
+    def rest(self) -> list[PlannedTrial]:
+        """The price of the trials that are not suggested yet."""
+        known = zip(self._searches, map(len, self._suggested), strict=True)
+        return [trial for search, number in known for trial in search.rest(number)]
+
+    def _new(self, place: int, records: Mapping[str, TrialRecord]) -> Suggested:
+        search, entries = self._searches[place], self._suggested[place]
+        if not search.axes:
+            return self._entry(place, ())
+        tried = {entry.numbers for entry in entries}
+        results = [
+            (entry.numbers, self._accuracy(records[entry.hash]))
+            for entry in entries
+            if entry.hash in records
+        ]
+        for attempt in range(_ATTEMPTS):
+            numbers = suggest(
+                search.axes, results, seed=search.seed, number=len(entries), attempt=attempt
+            )
+            if numbers not in tried:
+                return self._entry(place, numbers)
+        return self._entry(place, next(each for each in search.all_numbers() if each not in tried))
+
+    def _accuracy(self, record: TrialRecord) -> float:
+        """A trial's accuracy; that of a failed trial counts as 0."""
+        return record.metrics[self._metric] if record.finished else 0.0
+
+    def _entry(self, place: int, numbers: Numbers) -> Suggested:
+        """Plan a suggestion's trial, and check that it requests nothing new."""
+        trial = self._searches[place].suggested(numbers, self._size)
+        digest = trial.hash(self._fingerprint)
+        self.plans[digest] = trial
+        return Suggested(search=place, numbers=numbers, hash=digest)
+
+
+def _read(path: Path) -> dict[str, list[list[float]]]:
+    if not path.exists():
+        return {}
+    kept = read_json(path)
+    rows = [row for rows in kept.values() for row in (rows if isinstance(rows, list) else [None])]
+    if not all(isinstance(row, list) and all(map(_is_number, row)) for row in rows):
+        raise _damaged(path)
+    return kept
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _damaged(path: Path) -> ResultsFolderError:
+    return ResultsFolderError(
+        f"{path} is damaged: it should hold the suggestions of a search, a row of numbers each; "
+        "restore it, or choose another folder with --results DIR"
+    )

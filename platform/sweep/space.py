@@ -1,8 +1,8 @@
 """Axes of a search space, and the trials they make: grids in full, random axes by seeded draws.
 
 A sweep's trials are all listed before the first one starts. That makes the plan exact, the budget
-checkable and a resumed sweep the same sweep; independent draws are also what the price of
-selection presumes (Papernot and Steinke, ICLR 2022).
+checkable and a resumed sweep the same sweep. Independent draws are also what the price of selection
+presumes (Papernot and Steinke, ICLR 2022).
 
 >>> list(points({"a": Grid(1, 2), "b": Uniform(0.0, 1.0)}, samples=1, seed=0))[0]["a"]
 1
@@ -20,29 +20,22 @@ from labeldp.mechanisms import _validate
 
 
 @dataclass(frozen=True, init=False)
-class Grid:
-    """Every one of `values`."""
-
+class _Values:
     values: tuple[Any, ...]
 
     def __init__(self, *values: Any) -> None:
         """Take the values one by one: `Grid(0.5, 1, 2)`."""
         if not values:
-            raise ValueError("a Grid holds no value; name at least one")
+            raise ValueError(f"a {type(self).__name__} holds no value; name at least one")
         object.__setattr__(self, "values", values)
 
 
-@dataclass(frozen=True, init=False)
-class Choice:
+class Grid(_Values):
+    """Every one of `values`."""
+
+
+class Choice(_Values):
     """One of `values`, each equally likely."""
-
-    values: tuple[Any, ...]
-
-    def __init__(self, *values: Any) -> None:
-        """Take the values one by one."""
-        if not values:
-            raise ValueError("a Choice holds no value; name at least one")
-        object.__setattr__(self, "values", values)
 
     def sample(self, generator: np.random.Generator) -> Any:
         """Draw one value."""
@@ -97,8 +90,7 @@ def points(space: Mapping[str, Axis], *, samples: int, seed: int) -> Iterator[di
     Args:
         space: Dotted key -> axis.
         samples: Draws of the random axes at every point of the grid; 1 where there are none.
-        seed: Of the draws. The same draws are used at every grid point, so that its columns can be
-            compared.
+        seed: Of the draws, which are the same at every grid point, so that columns compare.
     """
     _validate.whole(samples=samples, minimum=1)
     grids = {key: axis.values for key, axis in space.items() if isinstance(axis, Grid)}

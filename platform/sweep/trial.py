@@ -1,8 +1,9 @@
 """One trial: privatize, train, evaluate, audit; numbers out, labels never in.
 
 `run_trial` runs it in any process, `tune_trial` as Ray Tune's trainable. The latter never raises:
-an error is part of its result, and the driver marks the trial failed while the others go on. Only
-what ends the process (a lost node, a killed worker) is left to Tune, which starts the trial again.
+an error is part of its result, and the driver marks the trial failed while the others continue.
+Only the end of a process (a lost node, a killed worker) is left to Tune, which starts the trial
+again.
 
 Nor does Tune end a trial that falls behind: the evaluation and the audit would end with it. The
 scheduler puts the trial's name on a board. The trial looks there after a rung, and ends as it would
@@ -12,7 +13,7 @@ after its last epoch.
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,10 @@ _WAIT_SECONDS = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class TrialOutcome:
-    """What came out.
+    """The result of a trial.
 
     Attributes:
-        metrics: Name -> number; what the vault's side found is added by the driver.
+        metrics: Name -> number; the driver adds the figures of the vault's side.
         release_keys: The releases that were read.
         stopped_early: After how many epochs it was stopped; 0 if it was not.
     """
@@ -59,14 +60,13 @@ class TrialOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Rungs:
-    """Where a trial is compared with others, and may be told to stop.
+    """Where a trial is compared with others, and may be stopped.
 
     Attributes:
         epochs: After which of them.
-        estimated: Whether it is compared by an estimate, which is asked for there, and paid.
-        judged: Takes the figures of such an epoch, in place of `on_epoch`, and says whether to
-            stop.
-        stopped: Whether it has been told to, before its worker died.
+        estimated: Whether it is compared by an estimate, which it requests there, and pays.
+        judged: Takes the figures of such an epoch, in place of `on_epoch`; returns whether to stop.
+        stopped: Whether it was stopped before its worker died.
     """
 
     epochs: tuple[int, ...]
@@ -90,11 +90,11 @@ def run_trial(
     Args:
         config: Everything that decides its numbers.
         data: Public features and the public test split.
-        vault: Where labels can be asked for.
-        on_epoch: Called after each epoch; where a trial goes on, with the earlier ones first.
-        checkpoints: Where states are kept and found; it runs through in one go if not given.
-        models: Where the trained model is kept, if so configured; nowhere if not given.
-        rungs: Where it may be told to stop; nowhere if not given.
+        vault: Grants releases of labels.
+        on_epoch: Called after each epoch; a resumed trial repeats the earlier ones first.
+        checkpoints: Keeps and finds states; without it, the trial can't be resumed.
+        models: Keeps the trained model, if so configured.
+        rungs: Where it may be stopped; nowhere if not given.
 
     Raises:
         BudgetExceeded: A release would take a label over the budget.
@@ -119,11 +119,19 @@ def run_trial(
             stopped = rungs.judged(figures)
         else:
             on_epoch(epochs[-1])
-        # What a later stage asks follows from a network, to the last digit: one that is trained
-        # again, on more threads or another device, would ask anew, and labels would pay again.
-        asked = len(vault.keys) > read
-        if checkpoints is not None and (asked or checkpoints.due()):
-            checkpoints.keep(_state_of(trainer, vault=vault, epochs=epochs, clock=clock))
+        # A later stage's request follows from a network, to the last digit: one that is trained
+        # again, on more threads or another device, would request anew, and labels would pay again.
+        requested = len(vault.keys) > read
+        if checkpoints is not None and (requested or checkpoints.due()):
+            checkpoints.keep(
+                {
+                    "trainer": trainer.state_dict(),
+                    "release_keys": list(vault.keys),
+                    "epochs": [asdict(metrics) for metrics in epochs],
+                    "seconds": clock.seconds,
+                    "processor_seconds": clock.processor_seconds,
+                }
+            )
     measured = _measured(config, trainer, data=data, vault=vault, clock=clock)
     if models is not None and config.models.keep:
         _keep(config, trainer, data=data, measured=measured, models=models)
@@ -134,19 +142,6 @@ def run_trial(
     )
 
 
-def _state_of(
-    trainer: Trainer, *, vault: TrialLabels, epochs: Sequence[EpochMetrics], clock: "_Clock"
-) -> dict[str, Any]:
-    """What `_resume` goes on from."""
-    return {
-        "trainer": trainer.state_dict(),
-        "release_keys": list(vault.keys),
-        "epochs": [asdict(metrics) for metrics in epochs],
-        "seconds": clock.seconds,
-        "processor_seconds": clock.processor_seconds,
-    }
-
-
 def _keep(
     config: TrialConfig,
     trainer: Trainer,
@@ -155,7 +150,7 @@ def _keep(
     measured: Mapping[str, float],
     models: ModelShelf,
 ) -> None:
-    """Have the trained model written, unless the trainer hands none over."""
+    """Have the trained model written, unless the trainer offers none."""
     predictor = trainer.predictor()
     if predictor is None:
         return
@@ -176,7 +171,7 @@ def _keep(
 
 
 class _Clock:
-    """How long a trial has trained, before its worker was lost too."""
+    """Training time of a trial, with the time before its worker was lost."""
 
     def __init__(self) -> None:
         self.earlier, self._started = 0.0, time.perf_counter()
@@ -192,12 +187,12 @@ class _Clock:
 
 
 def _resume(
-    trainer: Trainer, checkpoints: Checkpoints | None, *, vault: TrialLabels, clock: "_Clock"
+    trainer: Trainer, checkpoints: Checkpoints | None, *, vault: TrialLabels, clock: _Clock
 ) -> list[EpochMetrics]:
-    """Put a trainer into the state that is kept, if one is; returns the epochs that led to it."""
+    """Restore a trainer's kept state, if there is one; returns the epochs that led to it."""
     state = None if checkpoints is None else checkpoints.find()
-    # A state that grew from other releases than those just read is of a ledger that is gone: to go
-    # on from it would use labels that this ledger does not know to be paid for.
+    # A state that grew from other releases than those just read belongs to a ledger that is gone:
+    # continuing from it would use labels that this ledger does not know to be paid for.
     if state is None or not set(vault.keys) <= set(state.get("release_keys", ())):
         return []
     trainer.load_state_dict(state["trainer"])
@@ -216,7 +211,7 @@ def _measured(
     vault: TrialLabels,
     clock: _Clock,
 ) -> dict[str, float]:
-    """Evaluate a trained model, have it audited, and ask what it cost."""
+    """Evaluate a trained model, have it audited, and request its price."""
     measured = {"accuracy": trainer.evaluate()}
     measured |= trainer.figures()
     train_seconds, audited = clock.seconds, time.perf_counter()
@@ -229,7 +224,7 @@ def _measured(
     )
     vault.audit(confidences, confidence=config.audit.confidence, delta=config.trainer.delta)
     audit_seconds = time.perf_counter() - audited
-    # After the audit, which is about what the model was trained on: canaries are not held out.
+    # After the audit, which is about the training examples: canaries are not held out.
     estimated = figures_of(estimate(config, trainer, data=data, vault=vault))
     unlabeled = data.held_out_features if not len(data.test_labels) else None
     estimated |= majority_figures(
@@ -242,7 +237,7 @@ def _measured(
         "train_seconds": train_seconds,
         "audit_seconds": audit_seconds,
         "processor_seconds": clock.processor_seconds,
-        # What can't be measured, for want of a public test split, is not there.
+        # Without a public test split the accuracy is not a number, and is left out.
         **{name: value for name, value in measured.items() if not math.isnan(value)},
         **estimated,
     }
@@ -251,7 +246,7 @@ def _measured(
 def estimate(
     config: TrialConfig, trainer: Trainer, *, data: PublicData, vault: TrialLabels
 ) -> AccuracyEstimate | None:
-    """Ask how accurate a trained model is on held-out labels; None where there are none.
+    """Estimate a trained model's accuracy on held-out labels; None where there are none.
 
     Raises:
         BudgetExceeded: The release would take a held-out label over the budget.
@@ -269,42 +264,54 @@ def estimate(
 
 
 def rung_metric(by: ChooseBy) -> str:
-    """Return what an epoch's figures call the accuracy that trials are compared by."""
+    """Return the name that this accuracy has among an epoch's figures."""
     return "val_accuracy" if by is ChooseBy.TEST else by.metric
 
 
 class StopBoard:
-    """Names of trials that should stop; made into an actor by `start_board`."""
+    """Names of trials that should stop; an actor in a sweep."""
 
     def __init__(self) -> None:
         """Begin with none."""
         self._stopped: set[str] = set()
 
     def stop(self, digest: str) -> None:
-        """Put a trial's name up."""
+        """Add a trial."""
         self._stopped.add(digest)
 
     def stopped(self, digest: str) -> bool:
-        """Whether a trial's name is up."""
+        """Whether a trial should stop."""
         return digest in self._stopped
 
 
-@dataclass(frozen=True)
-class BoardHandle:
-    """The calls of a `StopBoard` that lives in an actor.
+@dataclass(frozen=True, kw_only=True)
+class EarlyStops:
+    """The rule that stops trials early, and the board between the scheduler and the trials.
 
     Attributes:
-        actor: Ray's handle; nobody but this class calls it.
+        rule: Says at which epochs trials are compared.
+        by: The accuracy that they report there.
+        actor: Ray's handle of a `StopBoard`.
     """
 
+    rule: AshaStop
+    by: ChooseBy
     actor: Any
 
+    @classmethod
+    def start(cls, rule: AshaStop, by: ChooseBy) -> "EarlyStops":
+        """Start a board beside the driver."""
+        remote: Any = ray.remote(StopBoard)
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        actor = remote.options(num_cpus=0, scheduling_strategy=here).remote()
+        return cls(rule=rule, by=by, actor=actor)
+
     def stop(self, digest: str) -> None:
-        """Put a trial's name up, and wait until it is."""
+        """Put a trial on the board, and wait until it is there."""
         ray.get(self.actor.stop.remote(digest), timeout=_WAIT_SECONDS)
 
     def stopped(self, digest: str) -> bool:
-        """Whether a trial's name is up."""
+        """Whether a trial is on the board."""
         found: bool = ray.get(self.actor.stopped.remote(digest), timeout=_WAIT_SECONDS)
         return found
 
@@ -313,71 +320,34 @@ class BoardHandle:
         ray.kill(self.actor)
 
 
-def start_board() -> BoardHandle:
-    """Start a board beside the driver and return its handle."""
-    here = ray.get_runtime_context().get_node_id()
-    remote: Any = ray.remote(StopBoard)
-    place = NodeAffinitySchedulingStrategy(here, soft=False)
-    return BoardHandle(remote.options(num_cpus=0, scheduling_strategy=place).remote())
-
-
-@dataclass(frozen=True, kw_only=True)
-class StopsHandle:
-    """What a trial has of the scheduler.
-
-    Attributes:
-        board: Where it looks whether it should stop.
-        stop: Says at which epochs.
-        by: The accuracy that it tells there.
-    """
-
-    board: BoardHandle
-    stop: AshaStop
-    by: ChooseBy
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plans:
-    """Every trial that Tune may choose.
-
-    Attributes:
-        listed: By hash.
-        searches: One of them suggests the trial's numbers.
-    """
-
-    listed: Mapping[str, PlannedTrial] = field(default_factory=dict)
-    searches: Sequence[Search] = ()
-
-    def chosen(self, config: Mapping[str, Any]) -> PlannedTrial:
-        """Return the trial that Tune's `config` names."""
-        if "search" in config:
-            place: int = config["search"]
-            return self.searches[place].planned(config["numbers"])
-        return self.listed[config["hash"]]
-
-
 def tune_trial(
     config: Mapping[str, Any],
     *,
-    plans: Plans,
+    plans: Mapping[str, PlannedTrial],
+    searches: Sequence[Search],
     data: PublicData,
     home: LabelHome,
     keeper: KeeperHandle,
     cpus: float,
-    stops: StopsHandle | None = None,
+    stops: EarlyStops | None = None,
 ) -> None:
     """Run the trial that `config` names.
 
     Args:
-        config: What Tune chose, its hash among it.
-        plans: Every trial of the sweep.
+        config: Tune's choice: a hash among `plans`, or a search's place and numbers.
+        plans: The trials of a sweep without a search.
+        searches: Of the sweep.
         data: Public features and test split.
         home: The vault's home.
         keeper: Keeps the states of trials in training, and trained models.
         cpus: Cores that this trial may use.
-        stops: Tells it to stop before its last epoch; nothing does if not given.
+        stops: May stop it before its last epoch.
     """
-    planned, digest = plans.chosen(config), config["hash"]
+    digest = config["hash"]
+    if searches:
+        planned = searches[config["search"]].planned(config["numbers"])
+    else:
+        planned = plans[digest]
     torch.set_num_threads(max(1, int(cpus)))
     reports = _Reports()
     vault = TrialLabels(home=home, noise=planned.config.noise.source(), trial=digest)
@@ -409,35 +379,32 @@ class _Reports:
         self._sent = time.monotonic()
 
     def take(self, figures: Mapping[str, float]) -> None:
-        """Take an epoch's figures, and send what has come together when it is time."""
+        """Take an epoch's figures, and send what has gathered when it is time."""
         self.add(figures)
         if time.monotonic() - self._sent >= REPORT_SECONDS:
             self.send()
 
     def add(self, figures: Mapping[str, float]) -> None:
-        """Take an epoch's figures."""
         self._epochs.append({name: each for name, each in figures.items() if not math.isnan(each)})
 
     def send(self, **more: Any) -> None:
-        """Send the epochs; returns when Tune asks on, so when it has dealt with them."""
+        """Send the epochs; returns when Tune has dealt with them."""
         tune.report({"epochs": self._epochs, **more})
         self._epochs, self._sent = [], time.monotonic()
 
 
-def _rungs(stops: StopsHandle, planned: PlannedTrial, digest: str, reports: _Reports) -> Rungs:
-    """Where a trial tells how accurate it is, and hears whether to stop."""
-
+def _rungs(stops: EarlyStops, planned: PlannedTrial, digest: str, reports: _Reports) -> Rungs:
     def judged(figures: Mapping[str, float]) -> bool:
         reports.add(figures)
         accuracy = figures[rung_metric(stops.by)]
         reports.send(rung={"epoch": int(figures["epoch"]), "accuracy": accuracy})
-        return stops.board.stopped(digest)
+        return stops.stopped(digest)
 
     return Rungs(
-        epochs=stops.stop.rungs(planned.config.trainer.epochs),
+        epochs=stops.rule.rungs(planned.config.trainer.epochs),
         estimated=stops.by is ChooseBy.ESTIMATED,
         judged=judged,
-        stopped=lambda: stops.board.stopped(digest),
+        stopped=lambda: stops.stopped(digest),
     )
 
 

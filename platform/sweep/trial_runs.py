@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import ray
 from ray import tune
 from ray.tune.error import TuneError
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
@@ -17,47 +18,65 @@ from labeldp.platform.records.checkpoints import start_keeper
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.records.results import ResultsFolderError, TrialRecord
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.cluster import capacity
-from labeldp.platform.sweep.configuration import AshaStop
 from labeldp.platform.sweep.cost import releases_of
 from labeldp.platform.sweep.open_sweep import OpenSweep
-from labeldp.platform.sweep.search_book import SearchBook
+from labeldp.platform.sweep.search import SearchBook
 from labeldp.platform.sweep.sweep import CannotFit, Resources
-from labeldp.platform.sweep.trial import (
-    BoardHandle,
-    Plans,
-    StopsHandle,
-    rung_metric,
-    start_board,
-    tune_trial,
-)
+from labeldp.platform.sweep.trial import EarlyStops, rung_metric, tune_trial
+from labeldp.platform.vault.ensembles import train_missing
 
-#: How often a trial is started again whose worker died. What a trial raises itself is final.
+#: Restarts of a trial whose worker died. An error that a trial raises is final.
 WORKER_DEATHS_ALLOWED = 3
 #: How long all trials may wait for a place: a machine of a cloud takes minutes to come.
 WAIT_SECONDS = 900.0
-#: When the waiting is first spoken of.
+#: When the waiting is first reported.
 TELL_SECONDS = 30.0
 
 
-def run_trials(sweep: OpenSweep) -> None:
-    """Run a sweep's unfinished trials to their ends; what becomes of them is in the recorder.
+def run(sweep: OpenSweep) -> None:
+    """Train the teachers whose votes are missing, then run the trials that are left.
 
     Raises:
         ResultsFolderError: Records can't be written.
-        CannotFit: No trial got a place for too long.
+        CannotFit: No trial or teacher got a place for too long.
+        EnsembleIncomplete: Teachers that failed again and again.
         VaultLost: The vault is gone.
-        ConfigurationError: A search came up with settings that can't be used.
+        ConfigurationError: A search suggested settings that can't be used.
     """
-    recorder, each, minutes = sweep.recorder, sweep.sizes.trial, sweep.plan.options.max_minutes
+    left = list(sweep.left.values()) if sweep.book is None else list(sweep.plan.trials)
+    data = ray.put(sweep.checked.data.public)
+    try:
+        ensembles = train_missing(
+            left if sweep.unfinished else [],
+            home=sweep.home,
+            data=data,
+            each=sweep.teacher,
+            available=sweep.capacity,
+            progress=sweep.progress,
+        )
+        if ensembles.teachers_trained or ensembles.teachers_reused:
+            # A later start that has nothing left to do reports the same to tracking.
+            sweep.checked.folder.identify(
+                teachers_trained=ensembles.teachers_trained,
+                teachers_reused=ensembles.teachers_reused,
+            )
+        if sweep.unfinished:
+            _run_trials(sweep)
+    finally:
+        sweep.progress.close()
+
+
+def _run_trials(sweep: OpenSweep) -> None:
+    """Run a sweep's unfinished trials to their ends; the recorder keeps the results."""
+    recorder, each, minutes = sweep.recorder, sweep.trial, sweep.plan.options.max_minutes
     folder = recorder.folder
     keeper = start_keeper(folder.checkpoints, folder.models)
-    stops = stops_of(sweep)
-    hand_out = hand_out_of(sweep)
+    stops, hand_out = stops_of(sweep), hand_out_of(sweep)
     trainable = tune.with_parameters(
         tune_trial,
-        plans=plans_of(sweep),
+        plans={} if hand_out else dict(sweep.left),
+        searches=sweep.plan.searches,
         data=sweep.checked.data.public,
         home=sweep.home,
         keeper=keeper,
@@ -90,14 +109,8 @@ def run_trials(sweep: OpenSweep) -> None:
     finally:
         keeper.end()  # Tune keeps handles of it for as long as the cluster lives
         if stops is not None:
-            stops.board.end()
+            stops.end()
         shutil.rmtree(folder.scratch, ignore_errors=True)
-
-
-def plans_of(sweep: OpenSweep) -> Plans:
-    """Return every trial that Tune may choose."""
-    searches = sweep.plan.searches
-    return Plans(searches=searches) if searches else Plans(listed=dict(sweep.left))
 
 
 def hand_out_of(sweep: OpenSweep) -> "HandOut | None":
@@ -107,15 +120,13 @@ def hand_out_of(sweep: OpenSweep) -> "HandOut | None":
     return HandOut(sweep.book, records=lambda: {**sweep.skipped, **sweep.recorder.records})
 
 
-def stops_of(sweep: OpenSweep) -> StopsHandle | None:
-    """Return what trials have of the scheduler; None for a sweep that stops none early."""
-    stop = sweep.plan.sweep.stop
-    if stop is None:
-        return None
-    return StopsHandle(board=start_board(), stop=stop, by=sweep.plan.choose_by)
+def stops_of(sweep: OpenSweep) -> EarlyStops | None:
+    """Start the board of a sweep that stops trials early."""
+    rule = sweep.plan.sweep.stop
+    return None if rule is None else EarlyStops.start(rule, sweep.plan.choose_by)
 
 
-def scheduler_of(sweep: OpenSweep, stops: StopsHandle) -> "AshaByGroup":
+def scheduler_of(sweep: OpenSweep, stops: EarlyStops) -> "AshaByGroup":
     """Return the scheduler, which knows the trials of earlier starts.
 
     Trials are compared within their group alone: the same variant, seed and releases. A small
@@ -130,16 +141,14 @@ def scheduler_of(sweep: OpenSweep, stops: StopsHandle) -> "AshaByGroup":
         shared = frozenset(releases_of(trial, num_classes=plan.size.num_classes))
         return (trial.variant, trial.config.seed, shared)
 
-    scheduler = AshaByGroup(
-        stops.stop, board=stops.board, group_of=group_of, most_epochs=max(epochs)
-    )
+    scheduler = AshaByGroup(stops, group_of=group_of, most_epochs=max(epochs))
     for record in sweep.skipped.values():
-        scheduler.recall(record, by=stops.by)
+        scheduler.recall(record)
     return scheduler
 
 
 def _fit(tuner: tune.Tuner, recorder: Recorder, hand_out: "HandOut | None") -> None:
-    """Run Tune to its end; what broke it is raised as what it was."""
+    """Run Tune to its end; raise the error that broke it in place of Tune's."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Tune's own deprecations
         try:
@@ -157,15 +166,10 @@ def _fit(tuner: tune.Tuner, recorder: Recorder, hand_out: "HandOut | None") -> N
 
 
 class HandOut(Searcher):
-    """Tune's searcher; what it has found lies in the records, and nowhere else."""
+    """Tune's searcher: passes on a book's suggestions. Its results lie in the records alone."""
 
     def __init__(self, book: SearchBook, *, records: Callable[[], Mapping[str, TrialRecord]]):
-        """Stand ready.
-
-        Args:
-            book: Says what is next.
-            records: Returns all that is known of trials that ended.
-        """
+        """Take the book, and a function that returns the records of trials that ended."""
         super().__init__()
         self._book, self._records = book, records
         self.broken: Exception | None = None
@@ -175,7 +179,7 @@ class HandOut(Searcher):
         return {}
 
     def suggest(self, trial_id: str) -> Any:
-        """Return the next trial's settings, or Tune's word for that there is none."""
+        """Return the next trial's settings, or Tune's word for the end."""
         try:
             found = self._book.next(self._records())
         except Exception as error:
@@ -188,7 +192,7 @@ class HandOut(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Nothing: the trial's record is what counts."""
+        """Nothing: the trial's record counts."""
 
     def save(self, checkpoint_path: str) -> None:
         """Leave an empty file: Tune moves one."""
@@ -202,24 +206,17 @@ class AshaByGroup(FIFOScheduler):
     """One ASHA for each group of trials; what it stops goes on the board."""
 
     def __init__(
-        self,
-        stop: AshaStop,
-        *,
-        board: BoardHandle,
-        group_of: Callable[[str], Hashable],
-        most_epochs: int,
+        self, stops: EarlyStops, *, group_of: Callable[[str], Hashable], most_epochs: int
     ) -> None:
         """Begin with no trial.
 
         Args:
-            stop: The rungs, and how many go on.
-            board: Where trials look.
-            group_of: A trial's hash -> what it is compared within.
+            stops: The rule, and the board where trials look.
+            group_of: A trial's hash -> the group that it is compared within.
             most_epochs: Of any trial.
         """
         super().__init__()  # type: ignore[no-untyped-call]  # Ray gives it no types
-        self._stop, self._board, self._group_of = stop, board, group_of
-        self._most_epochs = most_epochs
+        self._stops, self._group_of, self._most_epochs = stops, group_of, most_epochs
         self._groups: dict[Hashable, ASHAScheduler] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -230,54 +227,48 @@ class AshaByGroup(FIFOScheduler):
         """Write nothing."""
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
-        """Let a trial go on; one that should not is told so where it looks."""
+        """Let a trial continue; one that should stop finds its name on the board."""
         if "rung/epoch" in result:  # Tune's way to write a mapping within a result
             digest = trial.config["hash"]
             rung = {"epoch": result["rung/epoch"], "accuracy": result["rung/accuracy"]}
             if self._judge(digest, rung) == TrialScheduler.STOP:
-                self._board.stop(digest)
+                self._stops.stop(digest)
         return str(TrialScheduler.CONTINUE)
 
-    def recall(self, record: TrialRecord, *, by: ChooseBy) -> None:
-        """Take a trial of an earlier start into account, as its record has it."""
-        rungs = self._stop.rungs(self._most_epochs)
-        name = rung_metric(by)
+    def recall(self, record: TrialRecord) -> None:
+        """Take a trial of an earlier start into account."""
+        rungs, name = self._stops.rule.rungs(self._most_epochs), rung_metric(self._stops.by)
         for figures in record.curves:
             if figures["epoch"] in rungs and name in figures:
                 rung = {"epoch": int(figures["epoch"]), "accuracy": figures[name]}
                 self._judge(record.hash, rung)
 
     def _judge(self, digest: str, rung: Mapping[str, Any]) -> str:
-        group = self._group_of(digest)
+        group, rule = self._group_of(digest), self._stops.rule
         if group not in self._groups:
             self._groups[group] = ASHAScheduler(
                 time_attr="epoch",
                 metric="accuracy",
                 mode="max",
-                grace_period=self._stop.grace_epochs,
-                reduction_factor=self._stop.keep_one_in,
-                max_t=max(self._most_epochs, self._stop.grace_epochs),
+                grace_period=rule.grace_epochs,
+                reduction_factor=rule.keep_one_in,
+                max_t=max(self._most_epochs, rule.grace_epochs),
             )
-        # Of Tune's trial it looks at the name alone, and at the controller not at all.
+        # Of Tune's trial it reads the name alone, and of the controller nothing.
         asha: Any = self._groups[group]
         trial = SimpleNamespace(trial_id=digest)
-        asha.on_trial_add(None, trial)  # of one bracket: asking again changes nothing
+        asha.on_trial_add(None, trial)  # of one bracket: a repetition changes nothing
         return str(asha.on_trial_result(None, trial, dict(rung)))
 
 
 class PlaceWatch(tune.Callback):
-    """Says that trials wait, and gives up when none gets a place for too long."""
+    """Reports that trials wait for a place, and gives up when none gets one for too long."""
 
     def __init__(self, *, each: Resources, progress: SweepProgress) -> None:
-        """Prepare one.
-
-        Args:
-            each: What one trial occupies.
-            progress: Told that trials wait.
-        """
+        """Take the resources of one trial, and the progress to report to."""
         self._each, self._progress = each, progress
         self._since: float | None = None
-        self._told = False
+        self._reported = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing for Tune's snapshots."""
@@ -291,9 +282,9 @@ class PlaceWatch(tune.Callback):
         """
         now = time.monotonic()
         if any(trial.status == "RUNNING" for trial in trials):
-            self._since, self._told = None, False
+            self._since, self._reported = None, False
             return
-        # A step lasts as long as the result that it waits for: that is no waiting for a place.
+        # A step lasts as long as the result that it waits for, which is not a wait for a place.
         self._since = now if self._since is None else self._since
         waited = now - self._since
         if waited > WAIT_SECONDS:
@@ -301,8 +292,8 @@ class PlaceWatch(tune.Callback):
                 f"no trial got a place for {waited:.0f} s: {self._why()}; add a node, and run "
                 "again: what has finished is kept"
             )
-        elif waited > TELL_SECONDS and not self._told:
-            self._told = True
+        if waited > TELL_SECONDS and not self._reported:
+            self._reported = True
             self._progress.say(
                 f"trials wait for a place: {self._why()}; giving up after {WAIT_SECONDS:.0f} s"
             )

@@ -16,9 +16,11 @@ from ray._private.dict import flatten_dict
 
 from labeldp.platform.records import checkpoints
 from labeldp.platform.sweep import open_sweep, trial_runs
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.cluster import Capacity
+from labeldp.platform.sweep.configuration import AshaStop
 from labeldp.platform.sweep.open_sweep import OpenSweep
-from labeldp.platform.sweep.trial import BoardHandle, StopBoard, tune_trial
+from labeldp.platform.sweep.trial import EarlyStops, StopBoard, tune_trial
 from labeldp.platform.sweep.trial_runs import HandOut
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import LabelHome
@@ -39,8 +41,8 @@ def without_cluster() -> Iterator[None]:
     """Have drivers of this process start no cluster."""
     with (
         patch.object(open_sweep, "connected", _connected),
-        patch.object(trial_runs, "run_trials", _run_trials),
-        patch.object(trial_runs, "start_board", _board),
+        patch.object(trial_runs, "_run_trials", _run_trials),
+        patch.object(EarlyStops, "start", _stops),
         patch.object(ray, "put", _itself),
         patch.object(ray, "get", _itself),
         patch.object(ray, "kill", _itself),
@@ -67,6 +69,7 @@ def _run_trials(sweep: OpenSweep) -> None:
     hand_out = trial_runs.hand_out_of(sweep)
     stops = trial_runs.stops_of(sweep)
     scheduler = None if stops is None else trial_runs.scheduler_of(sweep, stops)
+    plans = {} if hand_out else dict(sweep.left)
     for config in _configs(sweep, hand_out):
         trial = SimpleNamespace(config=config)
         recorder.on_trial_start(0, [], trial)
@@ -79,7 +82,8 @@ def _run_trials(sweep: OpenSweep) -> None:
         with patch.object(tune, "report", told):
             tune_trial(
                 config,
-                plans=trial_runs.plans_of(sweep),
+                plans=plans,
+                searches=sweep.plan.searches,
                 data=sweep.checked.data.public,
                 home=sweep.home,
                 keeper=keeper,
@@ -96,5 +100,5 @@ def _configs(sweep: OpenSweep, hand_out: HandOut | None) -> Iterator[dict[str, A
         yield config
 
 
-def _board() -> BoardHandle:
-    return BoardHandle(Here(StopBoard()))
+def _stops(rule: AshaStop, by: ChooseBy) -> EarlyStops:
+    return EarlyStops(rule=rule, by=by, actor=Here(StopBoard()))

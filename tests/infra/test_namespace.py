@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from tests.infra.documents import Document, broken, load, load_all
+from tests.infra.documents import Document, load, load_all
 from tests.infra.kuberay import CLUSTER, JOB, pod_complaints, schema_complaints, schema_of
 
 METADATA_SERVICE = "169.254.169.254/32"
@@ -64,32 +62,6 @@ def _values_of(key: str, node: Any) -> Iterator[str]:
     elif isinstance(node, list):
         for value in node:
             yield from _values_of(key, value)
-
-
-@pytest.mark.parametrize(
-    ("name", "where", "value", "complaint"),
-    [
-        ("deny-all", "podSelector", {"matchLabels": {"a": "b"}}, "denied by default"),
-        ("deny-all", "policyTypes", ["Ingress"], "denied by default"),
-        ("postgres", "ingress.0.from", [], "from anywhere"),
-        ("mlflow", "ingress.0.from", [{"ipBlock": {"cidr": "0.0.0.0/0"}}], "from anywhere"),
-        ("mlflow", "ingress.0.ports", ..., "all ports"),
-        ("mlflow", "policyTypes", ["Ingress"], "does not name"),
-        ("ray", "egress.2.to.0.ipBlock.except", [], "metadata service"),
-        ("ray", "egress.2.to", ..., "metadata service"),
-    ],
-)
-def test_each_rule_of_policies_notices(name: str, where: str, value: Any, complaint: str) -> None:
-    policies = documents("k8s/networkpolicy.yaml", "NetworkPolicy")
-    changed = [
-        policy | {"spec": broken(policy["spec"], where, value)}
-        if policy["metadata"]["name"] == name
-        else policy
-        for policy in policies
-    ]
-    assert changed != policies
-    found = policy_complaints(changed)
-    assert any(complaint in text for text in found), found
 
 
 def test_the_rules_of_policies_and_pods_fit_the_schemas_too() -> None:

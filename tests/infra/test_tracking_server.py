@@ -5,7 +5,6 @@ import importlib.util
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,6 @@ from tests.infra.documents import (
     ROOT,
     SECRET,
     Document,
-    broken,
     image_complaints,
     load,
     load_all,
@@ -71,36 +69,6 @@ def test_we_have_no_complaint_of_the_compose_file() -> None:
 
 
 MLFLOW = "services/mlflow"
-
-
-@pytest.mark.parametrize(
-    ("where", "value", "complaint"),
-    [
-        (f"{MLFLOW}/ports", ["5000:5000"], "beyond loopback"),
-        (f"{MLFLOW}/ports", ["0.0.0.0:5000:5000"], "beyond loopback"),
-        ("services/postgres/ports", [5432], "beyond loopback"),
-        ("services/postgres/networks", ["front"], "not internal"),
-        ("services/seaweedfs/networks", ..., "not internal"),
-        ("networks/store/internal", ..., "not internal"),
-        ("services/seaweedfs/image", "chrislusf/seaweedfs", "not pinned"),
-        ("services/postgres/privileged", True, "shares the host"),
-        ("services/postgres/environment/POSTGRES_PASSWORD", "mlflow", "stands in the file"),
-        ("services/bucket/environment/AWS_ACCESS_KEY_ID", "${KEY:-mlflow}", "stands in the file"),
-        (f"{MLFLOW}/environment/PGPASSWORD", "${POSTGRES_PASSWORD}", "may be left empty"),
-        ("services/migrate/command/3", "postgresql://mlflow:pw@postgres/mlflow", "every `ps`"),
-        (f"{MLFLOW}/command", ["mlflow", "server"], "no password"),
-        (f"{MLFLOW}/command", ["mlflow", "server"], "any Host header"),
-        (f"{MLFLOW}/command", ["--allowed-hosts=*"], "any Host header"),
-        (f"{MLFLOW}/command", ["--backend-store-uri=sqlite:///x.db"], "not in PostgreSQL"),
-        (f"{MLFLOW}/command", ["--artifacts-destination=/mlartifacts"], "not proxied"),
-        (f"{MLFLOW}/command", ["--default-artifact-root=s3://mlflow"], "need keys"),
-        (f"{MLFLOW}/depends_on/migrate/condition", "service_started", "before migrate"),
-        (f"{MLFLOW}/depends_on/bucket", ..., "before bucket"),
-    ],
-)
-def test_each_rule_of_compose_notices(where: str, value: Any, complaint: str) -> None:
-    found = compose_complaints(broken(load(COMPOSE), where, value))
-    assert any(complaint in text for text in found), found
 
 
 def test_every_variable_is_in_the_example_and_none_has_a_value() -> None:

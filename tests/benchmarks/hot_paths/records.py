@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.report.report import write_report
-from labeldp.platform.sweep.earlier_starts import finished_before
+from labeldp.platform.sweep.open_sweep import finished_before
 from labeldp.platform.sweep.sweep import Resume
 from tests.benchmarks.benchmark import Benchmark, Clock, Work
 from tests.platform.sweep.examples import a_record

@@ -22,7 +22,6 @@ from labeldp.platform.sweep.cost import (
     check_budget,
     check_what_is_left,
     cost_of,
-    delta_with_earlier,
 )
 from labeldp.platform.sweep.sweep import plan_trials
 from labeldp.trainers.settings.methods import (
@@ -92,21 +91,12 @@ def test_a_trial_is_priced_at_the_delta_of_its_record(
     assert found.epsilons == pytest.approx((vault.epsilon(delta=found.delta),), rel=1e-9)
 
 
-def test_a_budget_without_a_delta_leaves_room_for_earlier_failures() -> None:
-    def line(event: PureEvent | GaussianEvent, failing: float = 0.0) -> Charge:
-        return Charge(key="r", event=event, indices=None, mechanism={}, failure_probability=failing)
-
-    pure, noise = PureEvent(epsilon=1.0), GaussianEvent(noise_multiplier=2.0)
-    assert delta_with_earlier([], planned=0.0, delta=1e-5) == 0.0
-    assert delta_with_earlier([line(pure)], planned=0.0, delta=1e-5) == 0.0
-    assert delta_with_earlier([line(noise)], planned=0.0, delta=1e-5) == 1e-5
-    assert delta_with_earlier([line(noise)], planned=3e-5, delta=1e-5) == 3e-5
-    assert delta_with_earlier([line(pure, 4e-6)] * 2, planned=0.0, delta=1e-5) == 1.6e-5
-    lines = [line(pure, 4e-6)] * 2
-    at = delta_with_earlier(lines, planned=0.0, delta=1e-5)
-    check_left(lines, Budget(epsilon=2.5, delta=at), trainer__epsilon=0.5)
+def test_earlier_failures_are_taken_off_the_budgets_delta() -> None:
+    pure = PureEvent(epsilon=1.0)
+    line = Charge(key="r", event=pure, indices=None, mechanism={}, failure_probability=4e-6)
+    check_left([line] * 2, Budget(epsilon=2.5, delta=1.6e-5), trainer__epsilon=0.5)
     with pytest.raises(BudgetExceeded, match=r"2 is spent and this would make it 2\.5"):
-        check_left(lines, Budget(epsilon=2.4, delta=at), trainer__epsilon=0.5)
+        check_left([line] * 2, Budget(epsilon=2.4, delta=1.6e-5), trainer__epsilon=0.5)
 
 
 def test_mixed_releases_are_held_at_a_delta() -> None:

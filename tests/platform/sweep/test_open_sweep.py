@@ -1,19 +1,32 @@
 """open_sweep: who may write one file, whose coins are secret. Whole sweeps are run elsewhere."""
 
-import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, write_json
 from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep.cluster import Capacity
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
-from labeldp.platform.sweep.open_sweep import _coin_seed, _sizes, check_one_writer, load, meanwhile
+from labeldp.platform.sweep.open_sweep import (
+    _coin_seed,
+    _sizes,
+    check_one_writer,
+    known_ledger,
+    meanwhile,
+    other_code,
+)
+from labeldp.platform.sweep.plan import count_epsilon_before
 from labeldp.platform.sweep.sweep import PlannedTrial, SweepOptions
-from tests.platform.sweep.examples import a_sweep
+from labeldp.platform.vault.vault_identity import witness
+from labeldp.platform.vault.vault_store import SqliteStore
+from tests.platform.sweep.examples import a_charge, a_record, a_sweep
 
 
 def cluster(nodes: int) -> Capacity:
@@ -71,7 +84,7 @@ def test_the_one_trial_of_a_preset_takes_this_whole_machine(
         sweep=a_sweep(),
         options=SweepOptions(results=tmp_path, preset=preset, address=address),
     )
-    assert _sizes(planned, cluster(1)).trial.cpus == cores
+    assert _sizes(planned, cluster(1))[0].cpus == cores
 
 
 def test_results_and_errors_come_when_asked_for() -> None:
@@ -82,12 +95,6 @@ def test_results_and_errors_come_when_asked_for() -> None:
     failed = meanwhile(fail)
     with pytest.raises(KeyError, match="of the thread"):
         failed.result(timeout=10)
-
-
-def test_modules_are_loaded_up_to_one_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "this", raising=False)
-    load("json", "labeldp.no_such_module", "this")
-    assert "this" not in sys.modules
 
 
 def test_what_is_begun_after_something_waits_for_its_end() -> None:
@@ -105,3 +112,75 @@ def test_what_is_begun_after_something_waits_for_its_end() -> None:
     gate.set()
     after.result(timeout=10)
     assert order == ["first", "second"]
+
+
+# --- earlier starts -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ResultsFolder:
+    """A folder whose one trial read a release."""
+    folder = ResultsFolder(tmp_path / "results", sweep="small")
+    store = SqliteStore(folder.store)
+    charge: Charge = a_charge("r1")
+    assert store.record(charge, np.arange(3), lines=0)
+    folder.identify(vault=store.id)
+    folder.keep(a_record(release_keys=("r1",)))
+    return folder
+
+
+def test_a_ledger_that_knows_everything_is_gone_on_with(folder: ResultsFolder) -> None:
+    charges, vault = known_ledger(folder, moved=False)
+    assert [charge.key for charge in charges] == ["r1"] and vault == folder.identity().vault
+    new = ResultsFolder(folder.path.parent / "new", sweep="small")
+    assert known_ledger(new, moved=False) == ((), None)
+
+
+@pytest.mark.parametrize("kept", ["sweep.json", "trials", "vault.lines"])
+def test_a_deleted_vault_is_missed_by_whatever_is_left(folder: ResultsFolder, kept: str) -> None:
+    folder.store.unlink()
+    if kept != "sweep.json":
+        (folder.path / "sweep.json").unlink()
+    if kept != "trials":
+        (folder.path / "trials" / f"{a_record().hash}.json").unlink()
+    if kept != "vault.lines":
+        witness(folder.store).unlink()
+    with pytest.raises(ValueError, match=r"vault\.db is gone.*--results"):
+        known_ledger(folder, moved=True)
+    assert not folder.store.exists()
+
+
+def test_a_new_vault_in_its_place_is_refused(folder: ResultsFolder) -> None:
+    for path in (folder.store, witness(folder.store)):
+        path.unlink()
+    SqliteStore(folder.store)
+    with pytest.raises(ResultsFolderError, match=r"not the vault that this folder's sweep\.json"):
+        known_ledger(folder, moved=True)
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_release_that_any_trial_read_is_missed(folder: ResultsFolder, finished: bool) -> None:
+    """Also one of another plan, and one that failed: it has seen the noise."""
+    folder.keep(a_record("f" * 16, finished=finished, reason="no", release_keys=("r1", "r2")))
+    with pytest.raises(ResultsFolderError, match=r"lost lines.*trial f{16} read release r2"):
+        known_ledger(folder, moved=False)
+
+
+def test_other_code_is_spoken_of() -> None:
+    old, now = (replace(a_record(), git_commit=each) for each in ("old", "now"))
+    assert other_code([now, now], commit="now") == ""
+    assert other_code([], commit="now") == ""
+    said = other_code([old, now, a_record()], commit="now")
+    assert "1 at old, 1 at unknown" in said and "at now now" in said and "--results" in said
+
+
+def test_a_folder_tells_what_a_count_cost_where_nobody_said(tmp_path: Path) -> None:
+    assert count_epsilon_before(tmp_path / "nowhere") is None
+    folder = ResultsFolder(tmp_path / "results", sweep="small")
+    folder.keep(a_record(changes={"evaluation.epsilon": 0.4}))
+    assert count_epsilon_before(folder.path) is None, "it was stated"
+    folder.identify(count_epsilon=0.36)
+    assert count_epsilon_before(folder.path) == 0.36
+    write_json(folder.path / "sweep.json", {"sweep": "small", "count_epsilon": "much"})
+    with pytest.raises(ResultsFolderError, match="count_epsilon"):
+        count_epsilon_before(folder.path)

@@ -47,10 +47,9 @@ from labeldp.platform.sweep.plan import (
     plan_sweep,
     planned_noise,
     prepare,
-    touching,
     with_count_price,
 )
-from labeldp.platform.sweep.search import Search, searches_of
+from labeldp.platform.sweep.search import Search, searches_of, touching
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, Variant, plan_trials
 from labeldp.platform.sweep.sweep_check import check
@@ -142,12 +141,6 @@ def test_a_sweep_that_can_be_run_is_planned_whole(tmp_path: Path) -> None:
     assert len(plan.cost.epsilons) == len(plan.trials) == plan.total > 1
     assert plan.choose_by is ChooseBy.TEST and plan.size.held_out == 0 and plan.budget is None
     assert checked.folder.path == tmp_path / "results" and checked.folder.path.is_dir()
-
-
-def test_the_smaller_budget_counts(tmp_path: Path) -> None:
-    generous = replace(small(), budget=Budget(epsilon=1000.0, delta=1e-5))
-    checked = check(generous, options(tmp_path, max_epsilon_total=900.0))
-    assert checked.plan.budget == Budget(epsilon=900.0, delta=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -363,13 +356,9 @@ def test_what_is_stated_stays_what_it_is() -> None:
     assert priced(a_count(EPSILONS), 0)[0][0].config.evaluation.epsilon is None
 
 
-def test_a_folder_keeps_the_price_that_it_was_begun_with() -> None:
+def test_an_earlier_price_and_the_least_price_stand() -> None:
     assert priced(a_count(EPSILONS), before=0.05)[2] == 0.05
-
-
-def test_many_labels_cost_what_they_always_did() -> None:
-    sweep = a_count(EPSILONS)
-    assert priced(sweep, 6000)[2] == LEAST_EPSILON
+    assert priced(a_count(EPSILONS), 6000)[2] == LEAST_EPSILON
 
 
 def counted_search(**changes: Any) -> Sweep:
@@ -410,70 +399,56 @@ def a_search(axes: dict[str, Axis], **settings: Any) -> Search:
     return found
 
 
-@pytest.mark.parametrize(
-    ("method", "key", "axis"),
-    [
-        ("alibi", "trainer.learning_rate", RATE),
-        ("alibi", "trainer.epochs", Choice(5, 50)),
-        ("alibi", "trainer.model", Choice("mlp", "small_cnn")),
-        ("alibi", "trainer.post_processing", Choice("map_with_prior", "map")),
-        ("alibi", "seed", Choice(0, 1)),
-        ("bit_flip", "trainer.weight_decay", Uniform(0.0, 0.1)),
-        ("consensus", "trainer.learning_rate", RATE),
-        ("pate", "trainer.student.network.learning_rate", RATE),
-    ],
-)
-def test_what_is_done_with_a_release_touches_none(method: str, key: str, axis: Axis) -> None:
-    assert touching(a_search({key: axis}, method=method), a_size()) == []
+INTERACTIVE = {
+    "method": "pate",
+    "trainer__aggregator": "interactive",
+    "trainer__publish_cost": False,
+}
 
 
 @pytest.mark.parametrize(
-    ("key", "axis", "settings"),
+    ("key", "axis", "settings", "touched"),
     [
-        ("trainer.epsilon", LogUniform(0.5, 2.0), {}),
-        ("trainer.noise", Choice("laplace", "gaussian"), {}),
-        ("noise.draw", Choice(0, 1), {}),
-        ("noise.secure", Choice(False, True), {}),
-        ("performance.device", Choice("cpu", "auto"), {}),
+        ("trainer.learning_rate", RATE, {}, False),
+        ("trainer.epochs", Choice(5, 50), {}, False),
+        ("trainer.model", Choice("mlp", "small_cnn"), {}, False),
+        ("trainer.post_processing", Choice("map_with_prior", "map"), {}, False),
+        ("seed", Choice(0, 1), {}, False),
+        ("trainer.weight_decay", Uniform(0.0, 0.1), {"method": "bit_flip"}, False),
+        ("trainer.learning_rate", RATE, {"method": "consensus"}, False),
+        ("trainer.student.network.learning_rate", RATE, {"method": "pate"}, False),
+        ("trainer.learning_rate", RATE, {"method": "lp_mst", "trainer__stages": 1}, False),
+        ("trainer.epsilon", LogUniform(0.5, 2.0), {}, True),
+        ("trainer.noise", Choice("laplace", "gaussian"), {}, True),
+        ("noise.draw", Choice(0, 1), {}, True),
+        ("noise.secure", Choice(False, True), {}, True),
+        ("performance.device", Choice("cpu", "auto"), {}, True),
         (
             "trainer.sigma1",
             LogUniform(50, 100),
             {"method": "pate", "trainer__sigma2": 40.0, "trainer__threshold": 200.0},
+            True,
         ),
-        ("trainer.ensemble.seed", Choice(0, 1), {"method": "pate"}),
-        # What a later stage asks follows from the model of the one before.
-        ("trainer.learning_rate", RATE, {"method": "lp_mst", "trainer__stages": 2}),
+        ("trainer.ensemble.seed", Choice(0, 1), {"method": "pate"}, True),
+        # A later stage's request follows from the model of the one before.
+        ("trainer.learning_rate", RATE, {"method": "lp_mst", "trainer__stages": 2}, True),
         # A student's certainty is shown to the teachers.
-        (
-            "trainer.student.network.learning_rate",
-            RATE,
-            {
-                "method": "pate",
-                "trainer__aggregator": "interactive",
-                "trainer__publish_cost": False,
-            },
-        ),
+        ("trainer.student.network.learning_rate", RATE, INTERACTIVE, True),
     ],
 )
-def test_what_decides_a_release_touches_it(key: str, axis: Axis, settings: dict[str, Any]) -> None:
-    assert touching(a_search({key: axis}, **settings), a_size()) == [key]
+def test_axes_that_decide_a_release_touch_it(
+    key: str, axis: Axis, settings: dict[str, Any], touched: bool
+) -> None:
+    assert touching(a_search({key: axis}, **settings), a_size()) == [key] * touched
 
 
-def test_only_the_guilty_axis_is_named() -> None:
+def test_only_the_guilty_axis_is_named_the_price_of_counts_too() -> None:
     axes: dict[str, Axis] = {
         "trainer.learning_rate": RATE,
         "trainer.epsilon": Choice(1.0, 2.0),
         "trainer.momentum": Uniform(0.0, 0.9),
     }
     assert touching(a_search(axes), a_size()) == ["trainer.epsilon"]
-
-
-def test_a_stage_that_is_alone_asks_the_same_whatever_comes_after() -> None:
-    alone = a_search({"trainer.learning_rate": RATE}, method="lp_mst", trainer__stages=1)
-    assert touching(alone, a_size()) == []
-
-
-def test_the_price_of_counts_may_not_change_either() -> None:
     axis: dict[str, Axis] = {"evaluation.epsilon": Choice(0.05, 0.5)}
     assert touching(a_search(axis), a_size()) == []
     assert touching(a_search(axis), a_size(100)) == ["evaluation.epsilon"]
@@ -497,13 +472,10 @@ def searched(
     return price(sweep, a_size(held_out), choose_by=by)
 
 
-def test_one_release_is_read_by_all_trials() -> None:
-    found = cost({"trainer.learning_rate": RATE}, trainer__epsilon=1.5)
-    assert (found.trials, found.releases, found.epsilon_total) == (12, 1, 1.5)
-
-
 def test_counts_are_charged_each() -> None:
     rates: dict[str, Axis] = {"trainer.learning_rate": RATE}
+    found = cost(rates, trainer__epsilon=1.5)  # one release is read by all trials
+    assert (found.trials, found.releases, found.epsilon_total) == (12, 1, 1.5)
     found = cost(rates, 10_000, evaluation__epsilon=0.5)
     assert (found.releases, found.epsilon_total) == (13, 6.0)
     # With epochs 1, 4 and 16 of 30 as rungs a trial asks four times.
@@ -521,15 +493,12 @@ def test_the_dearest_way_is_what_a_touching_axis_costs() -> None:
     both: dict[str, Axis] = {"trainer.noise": Choice("laplace", "gaussian")}
     found = cost(both, trainer__epsilon=1.0)
     assert (found.trials, found.releases) == (2, 4) and found.epsilon_total > 2.0
-
-
-def test_searches_that_ask_alike_draw_for_themselves() -> None:
-    space: dict[str, Axis] = {
+    # Two searches that request alike draw for themselves.
+    twice: dict[str, Axis] = {
         "trainer.epsilon": LogUniform(0.5, 2.0),
         "trainer.learning_rate": Grid(0.1, 0.2),
     }
-    sweep = Sweep(name="s", base=TrialConfig(), space=space, search=OptunaSearch(trials=12))
-    found = price(sweep, a_size(), choose_by=ChooseBy.TEST, max_epsilon_total=50.0).cost
+    found = cost(twice)
     assert (found.trials, found.releases, found.epsilon_total) == (24, 24, 48.0)
 
 
@@ -563,7 +532,7 @@ def test_decisions_that_are_dearer_once_may_be_cheaper_often(
         own = releases_of(trial, num_classes=num_classes)
         return {key: replace(part, event=event) for key, part in own.items()}
 
-    monkeypatch.setattr("labeldp.platform.sweep.plan.releases_of", decisions)
+    monkeypatch.setattr("labeldp.platform.sweep.search.releases_of", decisions)
     monkeypatch.setattr("labeldp.platform.sweep.cost.releases_of", decisions)
     assert cost({"trainer.epsilon": Choice(1.0, 2.0)}).epsilon_total >= dearest
 
@@ -580,5 +549,5 @@ def test_what_is_left_is_priced_as_the_whole_search() -> None:
     (rest,) = plan.searches[0].rest(9)
     assert (rest.stands_for, rest.estimates) == (3, 3)
     assert plan.searches[0].rest(12) == []
-    trial = plan.suggested(0, (0.05,))
+    trial = plan.searches[0].suggested((0.05,), plan.size)
     assert (trial.config.trainer.learning_rate, trial.estimates) == (0.05, 1)

@@ -25,8 +25,14 @@ from labeldp.platform.sweep.configuration import (
 )
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
-from labeldp.platform.sweep.search import Numbers, Search, check_installed, searches_of, suggest
-from labeldp.platform.sweep.search_book import SearchBook
+from labeldp.platform.sweep.search import (
+    Numbers,
+    Search,
+    SearchBook,
+    check_installed,
+    searches_of,
+    suggest,
+)
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, RandomAxis, Uniform
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
@@ -301,15 +307,19 @@ def a_plan(sweep: Sweep = SWEEP) -> Plan:
     return plan_sweep(sweep, options, prepare(sweep, options), None)
 
 
+def a_book(path: Path, plan: Plan) -> SearchBook:
+    return SearchBook(path, plan.searches, size=plan.size, fingerprint="f", by=plan.choose_by)
+
+
 def test_a_setting_is_not_tried_twice(tmp_path: Path) -> None:
     space = {"trainer.width": Choice(4, 8, 16), "trainer.momentum": Choice(0.0, 0.9)}
-    book = SearchBook(tmp_path / "search.json", a_plan(replace(SWEEP, space=space)))
+    book = a_book(tmp_path / "search.json", a_plan(replace(SWEEP, space=space)))
     ended: dict[str, TrialRecord] = {}
     while (suggested := book.next(ended)) is not None:
         ended[suggested.hash] = a_record(suggested.hash, accuracy=0.5)
     assert len(ended) == 4
     wide = replace(SWEEP, space=space, search=OptunaSearch(trials=40))
-    book = SearchBook(tmp_path / "all.json", a_plan(wide))
+    book = a_book(tmp_path / "all.json", a_plan(wide))
     ended = {}
     while (suggested := book.next(ended)) is not None:
         ended[suggested.hash] = a_record(suggested.hash, finished=False)
@@ -322,7 +332,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     for content in ('{"a": 3}', '{"a": [["x"]]}', json.dumps({name: [[1.0]]})):
         path.write_text(content)
         with pytest.raises(ResultsFolderError, match=r"search\.json is damaged"):
-            SearchBook(path, plan)
+            a_book(path, plan)
 
 
 def test_what_the_plan_did_not_foresee_is_not_run(
@@ -333,5 +343,5 @@ def test_what_the_plan_did_not_foresee_is_not_run(
     unforeseen = [replace(each, foreseen=frozenset()) for each in plan.searches]
     plan = replace(plan, searches=unforeseen)
     with pytest.raises(ConfigurationError, match="another release of the labels than the plan"):
-        SearchBook(tmp_path / "search.json", plan).next({})
+        a_book(tmp_path / "search.json", plan).next({})
     assert not (tmp_path / "search.json").exists()

@@ -22,7 +22,7 @@ from labeldp.platform.sweep.configuration import METHODS, DataSettings, TrialCon
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import PlannedTrial, ensembles_of
-from labeldp.platform.sweep.trial import Plans, Rungs, TrialOutcome, run_trial, tune_trial
+from labeldp.platform.sweep.trial import Rungs, TrialOutcome, run_trial, tune_trial
 from labeldp.platform.vault.trial_labels import TrialLabels
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.one_network import OneNetwork
@@ -327,7 +327,8 @@ def test_what_ended_a_trial_travels_in_its_end(
     nothing: Any = SimpleNamespace()
     tune_trial(
         {"hash": "ab"},
-        plans=Plans(listed={"ab": PlannedTrial(variant="ALIBI", config=TrialConfig(), point={})}),
+        plans={"ab": PlannedTrial(variant="ALIBI", config=TrialConfig(), point={})},
+        searches=(),
         data=nothing,
         home=nothing,
         keeper=nothing,

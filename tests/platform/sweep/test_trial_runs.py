@@ -18,9 +18,9 @@ from labeldp.platform.sweep import trial_runs
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.cluster import Capacity
 from labeldp.platform.sweep.configuration import AshaStop
-from labeldp.platform.sweep.search_book import Suggested
+from labeldp.platform.sweep.search import Suggested
 from labeldp.platform.sweep.sweep import CannotFit, Resources
-from labeldp.platform.sweep.trial import BoardHandle, StopBoard, rung_metric
+from labeldp.platform.sweep.trial import EarlyStops, StopBoard, rung_metric
 from labeldp.platform.sweep.trial_runs import AshaByGroup, HandOut, _fit
 from tests.faults.without_cluster import Here
 from tests.platform.sweep.examples import a_record
@@ -103,12 +103,14 @@ def test_tune_keeps_nothing_of_it(tmp_path: Path) -> None:
 
 
 @contextmanager
-def scheduler(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[AshaByGroup, BoardHandle]]:
+def scheduler(
+    monkeypatch: pytest.MonkeyPatch, by: ChooseBy = ChooseBy.TEST
+) -> Iterator[tuple[AshaByGroup, EarlyStops]]:
     """One of two trials goes on; the first letter of a hash is its group."""
     monkeypatch.setattr(ray, "get", lambda reference, **limits: reference)
-    board = BoardHandle(Here(StopBoard()))
-    stop = AshaStop(grace_epochs=2, keep_one_in=2)
-    yield AshaByGroup(stop, board=board, group_of=lambda each: each[0], most_epochs=30), board
+    rule = AshaStop(grace_epochs=2, keep_one_in=2)
+    stops = EarlyStops(rule=rule, by=by, actor=Here(StopBoard()))
+    yield AshaByGroup(stops, group_of=lambda each: each[0], most_epochs=30), stops
 
 
 def told(judge: AshaByGroup, digest: str, epoch: int, accuracy: float) -> None:
@@ -136,14 +138,13 @@ def test_results_between_rungs_say_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_trials_of_an_earlier_start_are_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example's curve has .9 after its second epoch."""
-    with scheduler(monkeypatch) as (judge, board):
-        for name in ("a1", "b1"):
-            judge.recall(a_record(name), by=ChooseBy.TEST)
-        judge.recall(a_record("c1"), by=ChooseBy.ESTIMATED)  # has no estimate there
-        for name in ("a2", "c2"):
-            told(judge, name, 2, 0.5)
-        assert board.stopped("a2") and not board.stopped("c2")
+    """The example's curve has .9 after its second epoch, and no estimate."""
+    for by, stopped in ((ChooseBy.TEST, True), (ChooseBy.ESTIMATED, False)):
+        with scheduler(monkeypatch, by) as (judge, board):
+            for name in ("a1", "b1"):
+                judge.recall(a_record(name))
+            told(judge, "a2", 2, 0.5)
+            assert board.stopped("a2") is stopped and not board.stopped("a1")
 
 
 def test_the_accuracy_of_a_rung_has_the_name_of_the_curve_it_is_in() -> None:

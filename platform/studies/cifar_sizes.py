@@ -1,14 +1,13 @@
-"""`--preset home`: sweeps of CIFAR on two cores, on all 50,000 images, with the fast network.
+"""Sizes that sweeps of CIFAR share: `--smoke` in minutes, and `--preset home` for two cores.
 
-What the papers train for hours on a GPU takes minutes here: at half width ten epochs are 500,000
-images, 1,300 in a second of a core that has units for bfloat16 (docs/fast_network.md has times and
-processors). Full width is `trainer.width=64`.
+`home` trains the fast network on all 50,000 images in minutes, where the papers take hours on a
+GPU: at half width ten epochs are 500,000 images, 1,300 in a second of a core that has units for
+bfloat16 (docs/fast_network.md has times and processors). Full width is `trainer.width=64`.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from labeldp.platform.sweep.space import Axis
 from labeldp.platform.sweep.sweep import Preset, Variant
 from labeldp.trainers.models.recipe import LABEL_SMOOTHING, as_changes, fast_training
 from labeldp.trainers.performance import Precision
@@ -16,6 +15,15 @@ from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import StudentKind, TeacherKind
 from labeldp.trainers.settings.training import WeakBranch
 
+#: `--smoke`: 2,000 images, two epochs of a small CNN in single precision.
+SMALL_CNN: Mapping[str, Any] = {
+    "data.limit": 2000,
+    "audit.canaries": 100,
+    "trainer.model": ModelName.SMALL_CNN,
+    "trainer.epochs": 2,
+    "performance.precision": Precision.FP32,
+    "performance.channels_last": False,
+}
 #: Passes over the training examples, in each stage of methods that have some.
 EPOCHS = 10
 #: Channels of the first block of teachers and students; a shard is too small for more.
@@ -26,7 +34,6 @@ _PERFORMANCE = {"performance.precision": Precision.AUTO, "performance.channels_l
 def network_preset(
     changes: Mapping[str, Any] | None = None,
     *,
-    space: Mapping[str, Axis] | None = None,
     variants: tuple[Variant, ...] = (),
     samples: int | None = None,
 ) -> Preset:
@@ -34,30 +41,23 @@ def network_preset(
 
     Args:
         changes: Beside those of the network and its recipe.
-        space: See `Preset`.
-        variants: See `Preset`; where they are given, they say how many epochs.
+        variants: See `Preset`; they state their own epochs.
         samples: See `Preset`.
     """
     recipe = as_changes("trainer", fast_training(epochs=EPOCHS))
     if variants:
         del recipe["trainer.epochs"]
     return Preset(
-        changes={**recipe, **_PERFORMANCE, **(changes or {})},
-        space=space or {},
-        variants=variants,
-        samples=samples,
+        changes={**recipe, **_PERFORMANCE, **(changes or {})}, variants=variants, samples=samples
     )
 
 
 def pate_preset(*, epochs: int) -> Preset:
-    """Return `home` of a sweep of PATE-FM.
+    """Return `home` of a sweep of PATE-FM, with `epochs` passes over a shard or the answers.
 
-    Teachers and student are fast networks that see their shard, or the answers, and no more:
-    FixMatch for each teacher would be days. `trainer.student.kind=fixmatch` has the student learn
-    by FixMatch all the same, a tenth of the published views in each epoch.
-
-    Args:
-        epochs: Passes over a shard, or over the answers.
+    Teachers and student are fast networks that see nothing else: FixMatch for each teacher would
+    take days. `trainer.student.kind=fixmatch` has the student learn by FixMatch all the same, a
+    tenth of the published views in each epoch.
     """
     network = fast_training(epochs=epochs, width=_SMALL_WIDTH, label_smoothing=LABEL_SMOOTHING)
     # A shard is a few batches of 50; the rate goes with the batch.

@@ -1,18 +1,19 @@
-"""`--preset home`: all images, the fast network, its recipe; the papers' size stays the default."""
+"""cifar_sizes: `--preset home` has all images and the fast network, `--smoke` is small."""
 
 from typing import Any
 
 import pytest
 
 from labeldp.platform.cli.sweep_plan import load_sweep
-from labeldp.platform.studies.home_preset import EPOCHS, network_preset
+from labeldp.platform.studies.cifar_sizes import EPOCHS, network_preset
 from labeldp.platform.sweep.configuration import TrialConfig
-from labeldp.platform.sweep.sweep import plan_trials, preset_sized
+from labeldp.platform.sweep.sweep import plan_trials, preset_sized, smoke_sized
 from labeldp.trainers.models.recipe import as_changes, fast_training
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import Noise
 from labeldp.trainers.settings.pate import StudentKind, TeacherKind
+from labeldp.trainers.settings.training import LearnerConfig
 from tests.source_tree import ROOT
 
 
@@ -74,3 +75,19 @@ def test_lines_of_their_own_say_how_many_epochs() -> None:
     assert network_preset().changes["trainer.epochs"] == EPOCHS
     assert network_preset({"seed": 3}).changes["seed"] == 3
     assert as_changes("trainer", fast_training()).items() <= network_preset().changes.items()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"{method}_{data}" for method in ("alibi", "lp_mst") for data in ("cifar10", "cifar100")],
+)
+def test_a_smoke_is_two_epochs_of_a_small_network_on_any_processor(name: str) -> None:
+    full = load_sweep(str(ROOT / "sweeps" / f"{name}.py"))
+    trials = plan_trials(smoke_sized(full))
+    assert 0 < len(trials) < len(plan_trials(full))
+    for trial in trials:
+        trainer, performance = trial.config.trainer, trial.config.performance
+        assert trial.config.data.limit == 2000
+        assert isinstance(trainer, LearnerConfig)
+        assert (trainer.epochs, trainer.model) == (2, ModelName.SMALL_CNN)
+        assert (performance.precision, performance.channels_last) == (Precision.FP32, False)

@@ -1,0 +1,118 @@
+"""Lines and smoke sizes that sweeps of PATE share: levels of PATE-FM, grids of probe teachers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from labeldp.platform.sweep.space import Axis, Grid
+from labeldp.platform.sweep.sweep import Smoke, Variant
+from labeldp.trainers.data.catalog import find
+from labeldp.trainers.data.files import data_root
+from labeldp.trainers.performance import Precision
+from labeldp.trainers.settings.base import ModelName
+
+
+def level(
+    name: str,
+    *,
+    teachers: int,
+    queries: int,
+    sigma1: float,
+    sigma2: float,
+    tau: float,
+    answers: int,
+) -> Variant:
+    """Return a row of Table 3 of Malek et al., "Antipodes of Label DP", NeurIPS 2021.
+
+    Args:
+        name: The level.
+        teachers: T.
+        queries: The most that are checked: enough for the answers, where about half of them pass.
+        sigma1: Of the check.
+        sigma2: Of the answers.
+        tau: The threshold.
+        answers: K.
+    """
+    return Variant(
+        name=name,
+        changes={
+            "trainer.ensemble.teachers": teachers,
+            "trainer.ensemble.queries": queries,
+            "trainer.sigma1": sigma1,
+            "trainer.sigma2": sigma2,
+            "trainer.threshold": tau,
+            "trainer.answers": answers,
+        },
+    )
+
+
+_TINY: Mapping[str, Any] = {
+    "model": ModelName.SMALL_CNN,
+    "width": 8,
+    "epochs": 1,
+    "steps_per_epoch": 2,
+    "batch_size": 16,
+    "unlabeled_ratio": 2,
+}
+#: PATE-FM on 300 images, four teachers of a small CNN, two steps.
+FIXMATCH_SMOKE = Smoke(
+    changes={
+        "data.limit": 300,
+        "audit.canaries": 100,
+        "trainer.ensemble.teachers": 4,
+        "trainer.ensemble.queries": 100,
+        "trainer.answers": 20,
+        "trainer.students": 1,
+        **{
+            f"trainer.{role}.fixmatch.{key}": value
+            for role in ("ensemble", "student")
+            for key, value in _TINY.items()
+        },
+        "performance.precision": Precision.FP32,
+        "performance.channels_last": False,
+    },
+)
+
+#: 12 settings of 250 probe teachers and 24 of 800. Teachers are trained once for each ensemble, and
+#: every setting reads their votes. Papernot et al., "Scalable Private Learning with PATE", ICLR
+#: 2018, has 250 teachers.
+VARIANTS = (
+    Variant(
+        name="T=250",
+        changes={"trainer.ensemble.teachers": 250},
+        space={
+            "trainer.threshold": Grid(100.0, 150.0),
+            "trainer.sigma1": Grid(75.0, 150.0),
+            "trainer.sigma2": Grid(25.0, 50.0, 75.0),
+        },
+    ),
+    Variant(
+        name="T=800",
+        changes={"trainer.ensemble.teachers": 800},
+        space={
+            "trainer.threshold": Grid(320.0, 400.0),
+            "trainer.sigma1": Grid(400.0, 800.0),
+            "trainer.sigma2": Grid(80.0, 120.0, 240.0),
+            "trainer.answers": Grid(300, 500),
+        },
+    ),
+)
+
+
+def smoke(
+    data: str,
+    *,
+    changes: Mapping[str, Any] | None = None,
+    space: Mapping[str, Axis] | None = None,
+) -> Smoke:
+    """Return 2,000 images and 24 settings; scikit-learn's digits where the data set is missing."""
+    return Smoke(
+        changes={
+            "data.name": data if find(data).available(data_root(None)) else "digits",
+            "data.limit": 2000,
+            "audit.canaries": 100,
+            "trainer.ensemble.queries": 400,
+            "trainer.answers": 100,
+            **(changes or {}),
+        },
+        space={"trainer.answers": Grid(100), **(space or {})},
+    )
