@@ -16,16 +16,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
-from labeldp.mechanisms.descriptions import is_of
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseKind
+from labeldp.mechanisms.release_address import is_of
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.platform.records.results import ResultsFolderError, write_text
