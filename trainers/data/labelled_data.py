@@ -39,7 +39,7 @@ from labeldp.trainers.data.splits import (
     held_out_count,
 )
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
-from labeldp.trainers.models.mapped_features import FileOfFeatures, as_tensor, file_of, take_rows
+from labeldp.trainers.models.shared_arrays import FileOfFeatures, as_tensor, file_of, take_rows
 
 _CHUNK_ROWS = 8192
 #: Seeds of the order that held-out examples are taken from; a limit's order has the seed 1.

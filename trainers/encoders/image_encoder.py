@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from labeldp.trainers.data.files import open_regular, whole_file
-from labeldp.trainers.models.augmentation import normalize
 from labeldp.trainers.models.networks import FittedFirst, build_model
-from labeldp.trainers.models.predictors import Pixels, fitting_images
+from labeldp.trainers.models.predictors import Pixels, fitting_images, normalize
 from labeldp.trainers.settings.base import ModelName
 
 #: Of the file.
@@ -32,6 +31,10 @@ class ImageEncoder(nn.Module):
     """A network without its head, and how pixels become numbers.
 
     Attributes:
+        model: Which network.
+        width: See `ModelName`.
+        shape: Of an image, (C, H, W).
+        mirrored: Whether an image is described by itself and its mirror image.
         network: Normalized images [B, C, H, W] -> vectors [B, D].
     """
 
@@ -48,6 +51,7 @@ class ImageEncoder(nn.Module):
         mirrored: bool = True,
         seed: int = 0,
     ) -> None:
+        """Build it with weights that depend on the seed alone."""
         super().__init__()
         self.model, self.shape, self.width, self.mirrored = model, shape, width, mirrored
         network = build_model(
