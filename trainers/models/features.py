@@ -548,7 +548,7 @@ class ScaledStep(Step):
         return (len(self.center),)
 
     def described(self) -> dict[str, Any]:
-        """Return what is no array: nothing."""
+        """Return the settings: none."""
         return {}
 
     def arrays(self) -> dict[str, NDArray[Any]]:

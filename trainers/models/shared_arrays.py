@@ -220,7 +220,7 @@ def as_tensor(array: NDArray[Any]) -> Tensor:
 
 
 def file_of(features: Any) -> FileOfFeatures | None:
-    """Which file holds these features and nothing else; None in memory, and for a part of it."""
+    """The file of these features and nothing else; None in memory, and for a part of a file."""
     if not isinstance(features, Tensor):
         return None
     storage = features.untyped_storage()

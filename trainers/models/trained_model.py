@@ -290,6 +290,6 @@ def _description(path: Path) -> dict[str, Any]:
 
 def _json(described: Mapping[str, Any]) -> str:
     text = json.dumps(described, indent=1)
-    # Python's own name of infinity is no JSON; every reader takes 1e999 for it. In a text this
+    # Python's own name of infinity is not JSON; every reader takes 1e999 for it. In a text this
     # would have its quotation marks escaped.
     return text.replace('"epsilon": Infinity', '"epsilon": 1e999') + "\n"
