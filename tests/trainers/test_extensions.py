@@ -114,7 +114,7 @@ def test_what_is_broken_is_named_and_breaks_nothing_else(
         ExtensionError, match="3 is not a class of settings: put `@settings` above it"
     ):
         METHODS["nothing"]
-    with pytest.raises(ExtensionError, match="it is a int and no DataSet"):
+    with pytest.raises(ExtensionError, match="it is a int and not a DataSet"):
         DATASETS["nothing"]
     with pytest.raises(ExtensionError, match="that is the record of 'corners'"):
         DATASETS["edges"]

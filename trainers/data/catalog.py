@@ -56,7 +56,7 @@ class PublishedFile:
     md5: str | None = None
 
     def problem(self, root: Path) -> str | None:
-        """What is different about the file below `root`; None if it is as published."""
+        """Return how the file below `root` differs from the published one, or None."""
         path = root / self.path
         try:
             size = file_size(path)
@@ -362,7 +362,7 @@ _RECORDS = (
 
 def _wrong(name: str, thing: object) -> str | None:
     if not isinstance(thing, DataSet):
-        return f"it is a {type(thing).__name__} and no DataSet"
+        return f"it is a {type(thing).__name__} and not a DataSet"
     return None if thing.name == name else f"that is the record of {thing.name!r}"
 
 

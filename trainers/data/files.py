@@ -1,6 +1,6 @@
 """Files that are read: regular ones that end, no larger than they may be, written whole.
 
-A pipe that nobody writes to waits for ever, `/dev/zero` never ends, and a few bytes of an archive
+A pipe without a writer waits for ever, `/dev/zero` never ends, and a few bytes of an archive
 can stand for more than any machine holds. All of it is told from what the file system and the
 file's own table of contents say, before anything is read.
 """
@@ -25,7 +25,7 @@ _KINDS = (
 
 
 class FileRefused(ValueError):
-    """Something that is no file, or more than can be read; the message names it and says why."""
+    """A path that is not a regular file, or a file too large to read; the message says why."""
 
 
 def memory_bytes() -> int:

@@ -49,7 +49,7 @@ _PARTS = ("train_features", "test_features", "held_out_features")
 
 
 class FeatureKind(Enum):
-    """What a row of features is; IDENTIFIERS are places in lists, with a column per list."""
+    """The kind of a row of features; IDENTIFIERS are places in lists, with a column per list."""
 
     IMAGE = "image"
     TABULAR = "tabular"
@@ -115,8 +115,8 @@ class PublicData:
         if self.preprocessing.shape != tuple(self.train_features.shape[1:]):
             raise ValueError(
                 f"{self.name}: its preprocessing makes rows of shape {self.preprocessing.shape}, "
-                f"and a row of train_features has {tuple(self.train_features.shape[1:])}; who "
-                "changes the features says how (preprocessing)"
+                f"and a row of train_features has {tuple(self.train_features.shape[1:])}; "
+                "give the preprocessing that made the features"
             )
         if self.class_names is not None and len(self.class_names) != self.num_classes:
             raise ValueError(
@@ -168,10 +168,10 @@ class PublicData:
         return float((guesses == self.test_labels).mean()) if self.has_test_split else math.nan
 
     def require_numbers(self, *, user: str) -> None:
-        """Refuse identifiers, on behalf of somebody who would take them for numbers."""
+        """Refuse identifiers for a user that would take them for numbers."""
         if self.kind is FeatureKind.IDENTIFIERS:
             raise ValueError(
-                f"{self.name} holds identifiers, which are names and no numbers to calculate with: "
+                f"{self.name} holds identifiers, which are names, not numbers to calculate with: "
                 f"{user} can't use them; take method=recommender or model=two_branch, which learn "
                 "what is behind a name, and features as they are"
             )

@@ -176,11 +176,11 @@ def rows_for_testing(
     if split is None:
         if hold_out is None:
             raise DataFileError(
-                f"{file} brings no test split, and labels are not made public without a word: mark "
-                f"rows as train or test in the file ({SPLIT}, or data.split_column=NAME), name a "
-                "second file (data.test_path=FILE), or say data.hold_out=public (one "
-                f"row in {HELD_OUT} is held out and its label published) or data.hold_out=none "
-                "(no label is; accuracy is estimated from what is released)"
+                f"{file} brings no test split, and labels stay secret unless you decide "
+                f"otherwise: mark rows as train or test in the file ({SPLIT}, or "
+                "data.split_column=NAME), name a second file (data.test_path=FILE), or set "
+                f"data.hold_out=public (one row in {HELD_OUT} is held out and its label published) "
+                "or data.hold_out=none (no label is; accuracy is estimated from what is released)"
             )
         if hold_out is HoldOut.PUBLIC:
             return held_out(count, seed=seed)
@@ -203,7 +203,7 @@ def rows_for_testing(
 
 
 def refuse_hold_out(file: Path | str, hold_out: HoldOut | None) -> None:
-    """Refuse a word on holding out where the file brings a public test split."""
+    """Refuse `hold_out` where the file brings a public test split."""
     if hold_out is not None:
         raise DataFileError(
             f"data.hold_out is {hold_out}, but {file} brings a public test split of its own; leave "
@@ -248,8 +248,8 @@ def label_numbers(
 ) -> NDArray[Any]:
     """Return labels as whole numbers: those that are text by their place among the stated names.
 
-    Text that is whole numbers throughout counts as numbers, unless names say otherwise. What is no
-    text comes back as it is.
+    Text that is whole numbers throughout counts as numbers, unless names say otherwise. Labels
+    of other types come back unchanged.
 
     Args:
         labels: Text or numbers [N]; secret.
@@ -271,7 +271,7 @@ def label_numbers(
     if names is None:
         raise DataFileError(
             f"{where} {column} holds names of classes; which there are is not read off secret "
-            f"labels (row {no_number} is the first that is no whole number): set "
+            f"labels (row {no_number} is the first that is not a whole number): set "
             "data.classes=NAME,NAME,... in the order of the classes (or class_names in the file)"
         )
     raise DataFileError(
@@ -411,8 +411,8 @@ def _array(values: Any, name: str) -> NDArray[Any]:
             array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} holds what is no number, or rows of different lengths; give numbers [N, D], "
-            "or a DataFrame, whose columns of text become categories"
+            f"{name} holds values that are not numbers, or rows of different lengths; give "
+            "numbers [N, D], or a DataFrame, whose columns of text become categories"
         ) from error
     if array.dtype.kind in "mM":
         raise ValueError(f"{name} holds dates; give a DataFrame, whose dates become days")
@@ -774,8 +774,8 @@ def _check_alike(records: Mapping[Path, EmbeddingRecord | None]) -> None:
         if one is None or other is None:
             silent = first if one is None else file
             raise EmbeddingRefused(
-                f"{silent} comes without a word of what made it, and the other file of this data "
-                "set with one; make both by one encoder: labeldp embed"
+                f"{silent} has no record of the encoder that made it, and the other file of this "
+                "data set has one; make both by one encoder: labeldp embed"
             )
         if not one.provenance.same_encoder(other.provenance):
             raise EmbeddingRefused(

@@ -84,7 +84,7 @@ RawFeatures = NDArray[Any] | MappedRows | dict[str, NDArray[Any]]
 
 
 class HoldOut(StrEnum):
-    """What becomes of labels for testing where a file brings no split of its own.
+    """The fate of labels for testing where a file brings no split of its own.
 
     PUBLIC holds one row in five out and **publishes their true labels**: every trial sees them.
     NONE publishes none: there is no public test split.
@@ -534,7 +534,7 @@ def npy_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
         ) from error
     if not isinstance(array, np.ndarray):
         array.close()
-        raise DataFileError(f"{file} is an .npz and no .npy; call it what it is")
+        raise DataFileError(f"{file} is an .npz, not an .npy; rename it to .npz")
     return array
 
 
@@ -642,10 +642,10 @@ class Missing:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSeen:
-    """What is seen in a file.
+    """Rows, columns, labels and gaps of a file.
 
     Attributes:
-        classes: How many are stated, and their names; None if nobody says.
+        classes: How many are stated, and their names; None if not stated.
     """
 
     rows: int
@@ -715,7 +715,7 @@ def _columns(
         else:
             seen = _feature(column, name, keep=types_only or name in source.keep)
             if types_only and seen.kind in _FEATURES:
-                # As long as nobody says which column holds the labels, it may be this one.
+                # Until the column of labels is named, it may be this one.
                 seen = ColumnSeen(name=name, kind=seen.kind)
             yield seen
 
@@ -816,7 +816,7 @@ def _where_split(source: OwnSource, own: str) -> str:
 def _unsaid(
     source: OwnSource, stated: StatedClasses | None, own_split: bool, *, names: bool
 ) -> Iterator[Missing]:
-    """What neither the file nor the user says, and nobody reads off labels."""
+    """Settings that are still open; they are never derived from labels."""
     if source.classes is None and stated is None:
         yield Missing(
             key="data.classes",
@@ -827,6 +827,6 @@ def _unsaid(
         yield Missing(
             key="data.hold_out",
             value="none",
-            why="nothing says which rows are for testing; none publishes no label, public "
+            why="no rows are marked for testing; none publishes no label, public "
             "publishes one in five (or data.split_column, or data.test_path)",
         )

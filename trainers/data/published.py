@@ -79,7 +79,7 @@ def read_cifar_binary(path: Path, *, label_bytes: int) -> Batch:
     size, record = file_size(path), label_bytes + _PIXELS
     if size == 0 or size % record:
         raise DataFileError(
-            f"{path} has {size:,} bytes, which is no whole number of records of {record:,} bytes "
+            f"{path} has {size:,} bytes, not a whole number of records of {record:,} bytes "
             f"({size // record:,} records and {size % record:,} bytes): {_AGAIN}"
         )
     records = np.fromfile(path, dtype=np.uint8).reshape(-1, record)
@@ -99,7 +99,7 @@ def read_cifar_pickle(path: Path, *, label_key: str) -> Batch:
     except Exception as error:  # damaged pickles raise nearly anything
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataFileError(
-            f"{path} ({size:,} bytes) is no batch of CIFAR's Python version ({first}): {_AGAIN}"
+            f"{path} ({size:,} bytes) is not a batch of CIFAR's Python version ({first}): {_AGAIN}"
         ) from error
     if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != _PIXELS:
         raise DataFileError(
@@ -334,8 +334,8 @@ def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     except Exception as error:  # damaged files raise nearly anything
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataFileError(
-            f"{path} ({size:,} bytes) is no MATLAB file of SVHN's cropped digits ({first}): it is "
-            "cut off or damaged: fetch it again"
+            f"{path} ({size:,} bytes) is not a MATLAB file of SVHN's cropped digits ({first}): it "
+            "is cut off or damaged: fetch it again"
         ) from error
     if pixels.dtype != np.uint8:
         raise DataFileError(f"{path}: X holds {pixels.dtype}; uint8 is what SVHN's pixels are")

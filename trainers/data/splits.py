@@ -65,7 +65,7 @@ def fixed_order(count: int, *, seed: int) -> NDArray[np.intp]:
 
 
 def held_out(count: int, *, seed: int = 0) -> NDArray[np.bool_]:
-    """Return which of `count` rows are for testing, where nobody has said: one in five [count].
+    """Return which of `count` rows are for testing, where no split is given: one in five [count].
 
     Args:
         count: N.
@@ -108,7 +108,7 @@ def checked_images(where: Path | str, *parts: NDArray[Any]) -> tuple[NDArray[np.
     for part in parts:
         if part.dtype != np.uint8 or part.ndim not in (3, 4) or not part.size:
             raise DataFileError(
-                f"{where} holds {part.dtype} of shape {part.shape}, and no images; they are uint8 "
+                f"{where} holds {part.dtype} of shape {part.shape}; images are uint8 "
                 "[N, H, W], [N, C, H, W] or [N, H, W, C] with 1 or 3 channels (for images in 0..1: "
                 "(255 * images).round().astype(numpy.uint8))"
             )
@@ -137,7 +137,7 @@ def digest_of_images(*parts: NDArray[np.uint8]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SetSize:
-    """What is public of a data set's size.
+    """The public size of a data set.
 
     Attributes:
         has_test_split: Whether there are public labels to measure accuracy on.

@@ -242,7 +242,7 @@ class EncoderRequest:
 
     @property
     def kind(self) -> WeightsKind:
-        """What `weights` names."""
+        """The kind of weights that `weights` names."""
         if self.weights is None:
             return WeightsKind.LIBRARY
         if self.weights == RANDOM:
@@ -341,7 +341,7 @@ def image_source(named: str, *, root: Path | None = None) -> ImageSource:
         return ArraySource(parts=_of_file(place))
     if named not in DATASETS and ("/" in named or place.suffix):
         raise DataFileError(
-            f"{named} is no folder, no .npz or .npy, and no data set; check where the images are"
+            f"{named} is not a folder, an .npz, an .npy or a data set; check where the images are"
         )
     if named == "own":
         raise ValueError("name the file of your images itself: labeldp embed IMAGES.npz")
@@ -388,7 +388,7 @@ def _read_image(file: Path) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Surroundings:
-    """What an encoder that is trained here needs besides the request.
+    """Inputs of an encoder that is trained here, besides the request.
 
     Attributes:
         images: Images to embed, which must not be trained on; None where they are not known.
@@ -449,7 +449,7 @@ def vectors_of(output: Any, *, pool: Pool | None, encoder: str) -> Tensor:
     """
     if not isinstance(output, Tensor):
         raise ValueError(
-            f"{encoder} returns a {type(output).__name__} and no tensor; return vectors [B, D]"
+            f"{encoder} returns a {type(output).__name__} and not a tensor; return vectors [B, D]"
         )
     found: Tensor = output
     shape = tuple(found.shape)
@@ -470,7 +470,7 @@ def vectors_of(output: Any, *, pool: Pool | None, encoder: str) -> Tensor:
         way_out = "say --pool mean"
     raise ValueError(
         f"{encoder} returns {found.dtype} of shape {shape} for {shape[0] if shape else 0} images"
-        f"{what}, and no vectors; {way_out}"
+        f"{what}, not vectors; {way_out}"
     )
 
 

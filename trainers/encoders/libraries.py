@@ -140,8 +140,8 @@ def without_head(network: nn.Module) -> str:
     layers: list[str] = [name for name, part in parts if isinstance(part, nn.Linear)]
     if not layers:
         raise WeightsRefused(
-            f"a {type(network).__name__} ends in no linear layer, so that nothing says where its "
-            "vectors are; write a function of your own that returns them (--encoder "
+            f"a {type(network).__name__} ends in no linear layer, so that the place of its "
+            "vectors is unknown; write a function of your own that returns them (--encoder "
             "module:function)"
         )
     parent, _, name = layers[-1].rpartition(".")
@@ -176,8 +176,8 @@ def torchvision_encoder(request: EncoderRequest) -> Encoder:
         names = [each.name for each in published]
         if request.weights not in names:
             raise WeightsRefused(
-                f"--weights is {request.weights}, which is no file and none of the weights of "
-                f"{request.address}: {', '.join(names) or 'there are none'}, or random"
+                f"--weights is {request.weights}, which is neither a file nor one of the weights "
+                f"of {request.address}: {', '.join(names) or 'there are none'}, or random"
             )
         member = published[request.weights]
     with seeded(request.seed):
@@ -277,7 +277,7 @@ def timm_encoder(request: EncoderRequest) -> Encoder:
     of_library = request.kind is WeightsKind.LIBRARY
     if of_library and request.weights is not None:
         raise WeightsRefused(
-            f"--weights is {request.weights}, and is no file; timm's own weights are named with "
+            f"--weights is {request.weights}, and is not a file; timm's own weights are named with "
             f"the model: --encoder {request.address.partition('.')[0]}.TAG"
         )
     with seeded(request.seed):

@@ -90,7 +90,7 @@ def pretrained_encoder(request: EncoderRequest, around: Surroundings) -> Encoder
 
 
 class MirroredFeatures(nn.Module):
-    """What a fast network's head sees of images and of their mirror images, in the mean."""
+    """The mean of a fast network's features of an image and of its mirror image."""
 
     def __init__(self, network: FastCnn) -> None:
         super().__init__()
@@ -131,8 +131,8 @@ def _check(request: EncoderRequest, around: Surroundings) -> None:
     if not request.public_labels:
         raise ValueError(
             f"{request.address} is trained on the labels of {request.name} as they are, and "
-            "whoever has its vectors can learn of them: no epsilon covers it. If they are nobody's "
-            "secret, say --public-labels"
+            "its vectors tell about them: no epsilon covers it. If these labels are public, add "
+            "--public-labels"
         )
     if request.kind is not WeightsKind.LIBRARY or request.weights is not None:
         raise ValueError(
@@ -277,7 +277,7 @@ def _trained(
 def _kept(file: Path, data: LabelledData, settings: PublicTraining, *, key: str) -> FastCnn:
     """The network of a file of weights, which itself states its images, labels and settings.
 
-    A file's name is no proof: its weights could have learned secret labels.
+    A file's name proves nothing: its weights could have learned secret labels.
     """
     config = settings.learner
     network = NetworkSettings.for_data(data.public, model=config.model, width=config.width).build()

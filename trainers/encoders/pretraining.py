@@ -248,12 +248,12 @@ def described(encoder: ImageEncoder, images: Tensor, *, performance: Performance
     for part in torch.split(images, _AT_ONCE):
         with performance.autocast():
             blocks.append(encoder(part.to(device)).float().cpu())
-    # Out of the mode, for those who learn from it.
+    # A copy outside inference mode can be learned from.
     return torch.cat(blocks).clone()
 
 
 def _pixels_of(images: Tensor) -> Pixels:
-    """Mean and deviation of the channels; refuses what is no images."""
+    """Mean and deviation of the channels; refuses other tensors."""
     if images.ndim != 4 or images.dtype != torch.uint8 or len(images) < 2:
         raise ValueError(
             f"images are {images.dtype} of shape {tuple(images.shape)}; an encoder is trained on "
@@ -261,7 +261,7 @@ def _pixels_of(images: Tensor) -> Pixels:
         )
     data = PublicData(
         name="images",
-        num_classes=2,  # of labels that nobody has
+        num_classes=2,  # there are no labels
         train_features=images,
         test_features=images[:0],
         test_labels=np.zeros(0, dtype=np.int64),
@@ -401,8 +401,8 @@ def concern(losses: Sequence[float], *, variance: float) -> str | None:
     constant = variance * (1 - math.sqrt(_LEAST_VARIANCE))
     if 0 < _ALMOST * constant <= last:
         return (
-            f"the encoder says hardly anything: its loss is {last:.6g} in epoch {count}, and one "
-            f"that says the same of every image has {constant:.6g}; {_CAUSE}"
+            f"the encoder hardly tells images apart: its loss is {last:.6g} in epoch {count}, and "
+            f"one with the same vector for every image has {constant:.6g}; {_CAUSE}"
         )
     # Half of what it had fallen by is lost again, or it has never fallen.
     if last >= (first + lowest) / 2:

@@ -31,10 +31,10 @@ UNSAID = "not stated"
 
 
 class League(StrEnum):
-    """What a result's features have seen beside the data set itself.
+    """The outside data that a result's features have seen.
 
-    NONE: nothing. PUBLIC_ENCODER: what an encoder was trained on; also where nobody says what that
-    was. NOT_STATED: the user's own matrix of numbers, with nothing beside it.
+    NONE: nothing. PUBLIC_ENCODER: what an encoder was trained on; also where that is not
+    stated. NOT_STATED: the user's own matrix of numbers, with nothing beside it.
     """
 
     NONE = "none"
@@ -56,7 +56,7 @@ _WORDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureProvenance:
-    """What made the features that models see; all of it may be published.
+    """The origin of the features that models see; all of it may be published.
 
     Attributes:
         weights: SHA-256 of its weights.
@@ -88,7 +88,7 @@ class FeatureProvenance:
         return f"{self.league.words}: {self.encoder} (weights {self.weights[:8]}), {trained}"
 
     def described(self) -> dict[str, str]:
-        """Return what is said, as JSON has it."""
+        """Return the fields that are set, for JSON."""
         return {
             entry.name: str(value) for entry in fields(self) if (value := getattr(self, entry.name))
         }
@@ -116,7 +116,7 @@ _MOST_BYTES = 1 << 62
 
 
 class EmbeddingRefused(ValueError):
-    """Features, or what is said of them, that can't be used; the message says what to do."""
+    """Features, or a record of them, that can't be used; the message says what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +161,7 @@ def record_place(file: Path) -> Path:
 
 
 def record_beside(file: Path) -> EmbeddingRecord | None:
-    """Return what lies beside a file; None for features that come without a word."""
+    """Return what lies beside a file; None for features without a record."""
     place = record_place(file)
     if not os.path.lexists(place):
         return None

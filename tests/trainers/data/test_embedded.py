@@ -144,7 +144,7 @@ def test_own_features_pick_up_what_lies_beside(tmp_path: Path) -> None:
     with pytest.raises(EmbeddingRefused, match="or with other weights"):
         own(tmp_path)
     record_place(tmp_path / "t.npy").unlink()
-    with pytest.raises(EmbeddingRefused, match=r"t\.npy comes without a word"):
+    with pytest.raises(EmbeddingRefused, match=r"t\.npy has no record of the encoder"):
         own(tmp_path)
     record_place(tmp_path / "x.npy").unlink()
     assert own(tmp_path).public.provenance.league is League.NOT_STATED

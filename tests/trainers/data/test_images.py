@@ -136,7 +136,7 @@ def test_a_pickle_that_asks_for_all_memory_does_not_get_it(tmp_path: Path) -> No
         b"\x8a\x06\xff\xff\xff\xff\xff\x7f\x85U\x01b\x87R."
     )
     (tmp_path / "batch").write_bytes(hostile)
-    with pytest.raises(DataFileError, match="is no batch of CIFAR"):
+    with pytest.raises(DataFileError, match="is not a batch of CIFAR"):
         read_cifar_pickle(tmp_path / "batch", label_key="labels")
 
 
@@ -145,7 +145,7 @@ def test_damaged_and_foreign_pickles_are_named(tmp_path: Path) -> None:
     good = python2_batch(images(4, 3072), [1, 0, 9, 3])
     for content in (b"", b"PK\x03\x04 something else", good[:-500], good[:40]):
         path.write_bytes(content)
-        with pytest.raises(DataFileError, match=r"batch .*bytes\) is no batch.*fetch it again"):
+        with pytest.raises(DataFileError, match=r"batch .*bytes\) is not a batch.*fetch it again"):
             read_cifar_pickle(path, label_key="labels")
     with pytest.raises(DataFileError, match="fine_labels"):
         path.write_bytes(good)

@@ -85,7 +85,7 @@ def test_files_that_hold_no_array(tmp_path: Path) -> None:
         load_own(source)
     with open(tmp_path / "y.npy", "wb") as file:
         np.savez(file, y=LABELS)
-    with pytest.raises(DataFileError, match=r"y\.npy is an \.npz and no \.npy"):
+    with pytest.raises(DataFileError, match=r"y\.npy is an \.npz, not an \.npy; rename it"):
         load_own(source)
     np.save(tmp_path / "y.npy", np.array(["a", 1], dtype=object), allow_pickle=True)
     with pytest.raises(DataFileError, match="no Python objects"):

@@ -21,7 +21,7 @@ def test_names_come_before_numbers() -> None:
 
 @pytest.mark.parametrize("text", ["1.0", "", "--1", "1-", "9" * 19, "1e3", "²"])
 def test_what_is_no_whole_number(text: str) -> None:
-    with pytest.raises(DataFileError, match=r"row 1 is the first that is no whole number"):
+    with pytest.raises(DataFileError, match=r"row 1 is the first that is not a whole number"):
         numbers(["0", text])
 
 

@@ -9,7 +9,7 @@ import torch
 
 from labeldp.trainers.data.labelled_data import labelled
 from labeldp.trainers.data.own_data import read_arrays
-from labeldp.trainers.data.own_files import HoldOut
+from labeldp.trainers.data.own_files import HoldOut, OwnSource
 from tests.trainers.data_samples import images
 
 TABLE = np.arange(60, dtype=np.float64).reshape(20, 3) ** 2
@@ -77,6 +77,8 @@ def test_rows_are_held_out_only_when_asked_for() -> None:
         assert (len(splits.train_labels), len(splits.test_labels)) == (16, 4)
     with pytest.raises(ValueError, match="hold_out_seed is 5, but no rows are held out"):
         read_arrays(TABLE, NAMES, classes=["no", "yes"], hold_out_seed=5)
+    with pytest.raises(ValueError, match="hold_out_seed is -1"):
+        OwnSource(path="a.csv", hold_out=HoldOut.PUBLIC, hold_out_seed=-1)
 
 
 @pytest.mark.parametrize(

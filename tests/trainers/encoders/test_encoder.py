@@ -73,7 +73,7 @@ def test_vectors_come_one_for_each_image() -> None:
     [
         (lambda batch: batch[:1].float().mean((2, 3)), "returns 1 vectors for 3 images"),
         (lambda batch: batch @ torch.ones(3), r"fails on a batch of shape .*--image-size N"),
-        (lambda batch: None, "a NoneType and no tensor"),
+        (lambda batch: None, "a NoneType and not a tensor"),
     ],
 )
 def test_an_encoder_that_fails_is_told_of(forward: Any, message: str) -> None:

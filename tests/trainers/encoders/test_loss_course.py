@@ -26,8 +26,11 @@ def test_losses_that_fall_are_passed_in_silence(losses: list[float]) -> None:
         ([21.0, 21.5], "it was 21 in epoch 1, 21 at its lowest in epoch 1, and is 21.5 in epoch 2"),
         ([21.0, 21.0], "the loss does not fall"),
         ([22.0, 18.0, 20.5], "18 at its lowest in epoch 2, and is 20.5 in epoch 3"),
-        ([22.0, 24.75, 24.75], "is 24.75 in epoch 3, and one that says the same of every image"),
-        ([658181.88, 11403.86, 301902.25], "hardly anything: its loss is 301902 in epoch 3"),
+        ([22.0, 24.75, 24.75], "is 24.75 in epoch 3, and one with the same vector for every image"),
+        (
+            [658181.88, 11403.86, 301902.25],
+            "tells images apart: its loss is 301902 in epoch 3",
+        ),
     ],
 )
 def test_losses_that_do_not_are_told_with_cause_and_way_out(

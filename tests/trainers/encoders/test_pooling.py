@@ -27,7 +27,7 @@ def test_what_is_taken_of_a_sequence() -> None:
         (torch.ones(2), r"shape \(2,\)"),
         (torch.tensor(1.0), r"shape \(\) for 0 images"),
         (torch.ones(2, 3, dtype=torch.int64), "torch.int64"),
-        ((torch.ones(2, 3),), "a tuple and no tensor"),
+        ((torch.ones(2, 3),), "a tuple and not a tensor"),
     ],
 )
 def test_anything_else_is_refused_with_its_shape(output: object, message: str) -> None:

@@ -1,4 +1,4 @@
-"""regular_files: what never ends, and what is too large, is told before it is read."""
+"""files: what never ends, and what is too large, is told before it is read."""
 
 import os
 import socket

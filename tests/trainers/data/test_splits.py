@@ -1,4 +1,4 @@
-"""set_size: what a plan counts is what is loaded, and what is no data set is none in either."""
+"""splits: what a plan counts is what is loaded, and what is no data set is none in either."""
 
 from dataclasses import replace
 from typing import Any
