@@ -240,7 +240,7 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
         return None
     words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower())
     ends = {words[0], words[-1]} if words else set()
-    distinct = len(set(present.tolist()))
+    distinct = len(set(present)) if text else np.unique(present).size
     share = distinct / len(present)
     said = f"it has {distinct:,} different values in {len(present):,} rows"
     if ends & _ID_WORDS and share > 0.5:
