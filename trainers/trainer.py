@@ -1,4 +1,4 @@
-"""What a trainer is: one frozen configuration that starts it, and one object that runs epochs.
+"""A trainer: one frozen configuration that starts it, and one object that runs epochs.
 
 The platform drives every trainer through these protocols. A trainer sees public data and a source
 of releases; true labels it never sees.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # torch, which plans and prices have no use for
 
 
 class LabelSource(Protocol):
-    """What a trainer may ask about labels: a `LabelVault`, or a client of one."""
+    """A source of releases for a trainer: a `LabelVault`, or a client of one."""
 
     def release(
         self,
@@ -39,7 +39,7 @@ class LabelSource(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedCharge:
-    """What a trial is going to pay, known before it runs.
+    """The price of a trial, known before it runs.
 
     Attributes:
         event: What every label that it touches pays, at most.
@@ -106,14 +106,14 @@ class Trainer(Protocol):
     def figures(self) -> Mapping[str, float]:
         """Return name -> number, of its own, computed from releases and the public test split.
 
-        They are logged beside those that all trials have; who inherits this has none.
+        They are logged beside those that all trials have; by default there are none.
         """
         return {}
 
     def predictor(self) -> "Predictor | None":
         """Return what predicts, apart from what trains: it is kept as the trial's model.
 
-        Its predictions are those of `predict`, bit for bit. Who inherits this keeps no model.
+        Its predictions are those of `predict`, bit for bit. By default no model is kept.
         """
         return None
 

@@ -331,7 +331,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                     f"delta is 0, and {found.name} holds at a delta above 0 only; take "
                     "delta=1e-5, or a pure method: randomized_response, alibi, cluster_labels"
                 )
-            return found, "asked for"
+            return found, "chosen by the user"
         name, reason = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
         return named(name), reason
 

@@ -85,13 +85,7 @@ class People:
 
     @classmethod
     def of(cls, rows: Any, names: NDArray[Any] | None, *, transformed: bool) -> "People":
-        """Return the people of a fit's X.
-
-        Args:
-            rows: X.
-            names: Names of the labels [N], as `PublicSide` has them.
-            transformed: Whether a pipeline made X from other rows.
-        """
+        """Return the people of a fit's X; `transformed` if a pipeline made X from other rows."""
         named = None if names is None else _digests(str(name).encode() for name in names)
         return cls(
             rows=row_digests(rows),
@@ -112,30 +106,25 @@ class ProcessLedger:
     process: int = field(default_factory=os.getpid)
     sent: bool = False
     _token: str = field(default_factory=lambda: secrets.token_hex(8), repr=False)
-    _keys: Digests = field(default_factory=lambda: np.empty(0, dtype=np.uint64), repr=False)
-    #: Charges of each key by each of `_kinds` [M, E]; the last line counts for all keys.
-    _times: NDArray[np.int32] = field(
-        default_factory=lambda: np.zeros((1, 0), dtype=np.int32), repr=False
+    #: Charges: a row for each key, a column for each of `_kinds`.
+    _times: pd.DataFrame = field(
+        default_factory=lambda: pd.DataFrame(index=pd.Index([], dtype=np.uint64)), repr=False
     )
+    #: Charges that count for all keys, by kind [E].
+    _of_all: list[int] = field(default_factory=list, repr=False)
     #: The kinds of charges, and the vault that made each.
     _kinds: list[tuple[Charge, str | None]] = field(default_factory=list, repr=False)
     _named: bool = field(default=False, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     def add(self, charges: Iterable[Charge], people: People, *, source: str | None) -> None:
-        """Charge the people of a fit.
-
-        Args:
-            charges: Lines of its ledger.
-            people: Of the fit.
-            source: The vault that has these lines too, or None.
-        """
+        """Charge the people of a fit; `source` is the vault that has these lines too."""
         with self._lock:
             for charge in charges:
                 column = self._column(charge, source)
                 touched: Any = slice(None) if charge.indices is None else charge.indices
                 if people.unknown:
-                    self._times[-1, column] += 1
+                    self._of_all[column] += 1
                     continue
                 if people.names is None:
                     self._count(people.rows[touched], column)
@@ -200,34 +189,23 @@ class ProcessLedger:
             ):
                 return place
         self._kinds.append((kind, source))
-        self._times = np.pad(self._times, ((0, 0), (0, 1)))
+        self._of_all.append(0)
+        self._times[len(self._kinds) - 1] = np.int32(0)
         return len(self._kinds) - 1
 
     def _count(self, keys: Digests, column: int) -> None:
         keys = np.unique(keys)
-        places, known = self._find(keys)
-        new = keys[~known]
-        if len(new):
-            self._times = np.insert(self._times, places[~known], 0, axis=0)
-            self._keys = np.insert(self._keys, places[~known], new)
-            places = np.searchsorted(self._keys, keys)
-        self._times[places, column] += 1
-
-    def _find(self, keys: Digests) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Places of keys among those that were charged [N], and whether they were [N]."""
-        places = np.searchsorted(self._keys, keys)
-        known = np.append(self._keys, np.uint64(0))[places] == keys
-        return places, known & (places < len(self._keys))
+        self._times = self._times.reindex(self._times.index.union(keys), fill_value=np.int32(0))
+        self._times.loc[keys, column] += 1
 
     def _of(self, keys: Digests) -> NDArray[np.int32]:
         """Charges of each key [N, E]."""
-        places, known = self._find(keys)
-        return np.asarray(np.where(known[:, None], self._times[places], 0))
+        return np.asarray(self._times.reindex(keys, fill_value=np.int32(0)), dtype=np.int32)
 
     def _times_of(self, people: People) -> NDArray[np.int32]:
         """Charges that each of these people may have had [N or 1, E]."""
         if people.unknown:  # each of them may have any key
-            times = self._times[:-1]
+            times = self._times.to_numpy(dtype=np.int32)
             if self._named or not len(times):  # one person has several keys, or there is no key
                 times = times.max(0, keepdims=True, initial=0)
         else:
@@ -235,8 +213,7 @@ class ProcessLedger:
             if people.names is not None:
                 named = np.maximum(named, self._of(people.names ^ _NAME))
             times = self._of(people.rows) + named
-        found: NDArray[np.int32] = self._times[-1] + times
-        return found
+        return np.asarray(times + np.array(self._of_all, dtype=np.int32), dtype=np.int32)
 
 
 #: Of this process. Fits add to it, with a vault and without.
@@ -313,9 +290,7 @@ def callers() -> tuple[bool, str | None]:
         labels, or None.
     """
     transforming, stratified = False, None
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__", ""))
+    for module, frame in _frames():
         if module.startswith("sklearn."):
             transforming |= module.startswith(_TRANSFORMING)
             found = [*frame.f_locals.values()]
@@ -328,18 +303,20 @@ def callers() -> tuple[bool, str | None]:
                     stratified = kind.__name__
         else:
             transforming |= module.startswith("imblearn.")
-        frame = frame.f_back
     return transforming, stratified
 
 
 def leaves_process() -> bool:
     """Whether the caller is being pickled for another process, by joblib or multiprocessing."""
+    return any(module.startswith(_SENDING) for module, _ in _frames())
+
+
+def _frames() -> Iterator[tuple[str, FrameType]]:
+    """The module and frame of each caller, up to the main program."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).startswith(_SENDING):
-            return True
+        yield str(frame.f_globals.get("__name__", "")), frame
         frame = frame.f_back
-    return False
 
 
 @dataclass(frozen=True, kw_only=True)

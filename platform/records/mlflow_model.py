@@ -136,14 +136,9 @@ def _array(folder: Path, name: str) -> Any:
 def log_model(client: MlflowClient, run_id: str, kept: Path, *, private: bool) -> None:
     """Log a kept model as an artifact of a run.
 
-    In a folder of this machine, its arrays are the kept file under a second name.
-
-    Args:
-        client: Of the store.
-        run_id: The trial's run.
-        kept: The model's folder.
-        private: Whether it may reveal labels: it saw them without noise, or a seed removes the
-            noise. It is logged below `private/`.
+    In a folder of this machine, its arrays are the kept file under a second name. A `private` one
+    may reveal labels, since it saw them without noise or a seed removes the noise: it is logged
+    below `private/`.
     """
     arrays, below = kept / ARRAYS, "private/model" if private else "model"
     address = urlsplit(client.get_run(run_id).info.artifact_uri)

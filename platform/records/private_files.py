@@ -1,9 +1,9 @@
 """Folders and files for their owner alone, whatever was there before and whatever the umask.
 
-What is computed from true labels lies in a results folder: records, votes, audits, reports,
-tracking. Others on the machine get no access to any of it. What belongs to somebody else is refused
-and not used: its owner could read it, and write it. So are links where our own files would lie:
-what is written there would be written, or overwritten, in a place that somebody else chose.
+Records, votes, audits, reports and tracking are computed from true labels, so other users of the
+machine get no access to a results folder. Files of another user are refused: that user could read
+and write them. So are links in the place of our own files: they would lead writes to a place that
+another user chose.
 """
 
 import errno
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-#: What results folders, and folders of votes, hold of ours; in a folder of these names, everything.
+#: Our own files and folders in results folders and folders of votes.
 _OUR_NAMES = frozenset(
     {
         *("driver.lock", "sweep.json", "trials", "private", "checkpoints", "models"),
@@ -32,12 +32,12 @@ _OUR_ENDINGS = (".votes", DRAFT_ENDING)
 
 
 class NotOurs(ValueError):
-    """A file or folder of another user, one that is everybody's, or a link; says what to do."""
+    """A file or folder of another user, a shared one, or a link; the message says what to do."""
 
 
 @contextmanager
 def owner_only() -> Iterator[None]:
-    """Give what this process makes, and the processes that it starts, to its owner alone."""
+    """Create files for their owner alone, in this process and those that it starts."""
     before = os.umask(0o077)
     try:
         yield
@@ -46,27 +46,27 @@ def owner_only() -> Iterator[None]:
 
 
 def private_folder(folder: Path) -> None:
-    """Make `folder` if need be, and take it and all below it from everybody but its owner.
+    """Create `folder` if needed, and close it and everything below it to other users.
 
-    What the owner may do stays as it is. The folder may be a link that the user made. Links below
-    it are left alone, and so is what they point at, unless they are refused.
+    The owner's rights stay as they are. The folder may be a link that the user made. Links below it
+    and their targets are left alone, unless they are refused.
 
     Raises:
         NotOurs: Something in it belongs to another user or is a link in the place of one of our
-            own files, or the folder is one that a machine's users share, or a home folder.
-        OSError: It can't be made.
+            own files, or users share the folder, or it is a home folder.
+        OSError: It can't be created.
     """
     with owner_only():
         folder.mkdir(parents=True, exist_ok=True)
     _refuse_shared(folder)
     named = folder.lstat()
-    # The superuser may point where he likes: he can do all else as well.
+    # A link of the superuser is accepted: the superuser could do everything else as well.
     if stat.S_ISLNK(named.st_mode) and named.st_uid not in (os.geteuid(), 0):
         raise _not_ours(folder, named)
     _close(folder, os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
     waiting = [folder]
     while waiting:
-        # Nobody else can put anything here by now: each folder was closed before it is looked into.
+        # Each folder is closed before it is read, so that nobody else can add to it.
         with os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 try:
@@ -82,36 +82,22 @@ def private_folder(folder: Path) -> None:
 
 
 def inner_folder(folder: Path) -> None:
-    """Make a folder for its owner alone within one that is there, or take it from everybody else.
-
-    Raises:
-        NotOurs: It is a link, or belongs to another user.
-        OSError: It can't be made.
-    """
+    """Create a folder for its owner alone, or close it to others; raises as `private_folder`."""
     refuse_link(folder)
     folder.mkdir(exist_ok=True, mode=0o700)
     _close(folder, os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
 
 
 def private_file(path: Path) -> None:
-    """Make an empty file for its owner alone, or take the one that is there from everybody else.
-
-    Raises:
-        NotOurs: It belongs to another user, or is a link.
-        OSError: It can't be made.
-    """
+    """Create an empty file for its owner alone, or close it to others; see `open_private`."""
     os.close(open_private(path, os.O_RDWR | os.O_CREAT))
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a file of this user's own, closed to others from then on, and return its descriptor.
-
-    Args:
-        path: Where it is.
-        flags: As `os.open` takes them; what they make is for its owner alone.
+    """Open a file of this user, close it to others, and return its descriptor.
 
     Raises:
-        NotOurs: It belongs to another user, is a link of either kind, or is no regular file.
+        NotOurs: It belongs to another user, is a link of either kind, or not a regular file.
         OSError: It can't be opened.
     """
     # A pipe is opened without waiting for its other end, and refused then.
@@ -126,7 +112,7 @@ def open_private(path: Path, flags: int) -> int:
         found = os.fstat(descriptor)
         _check_owner(path, found)
         if not stat.S_ISREG(found.st_mode):
-            raise NotOurs(f"{path} is no regular file; move it away, or choose another folder")
+            raise NotOurs(f"{path} is not a regular file; move it away, or choose another folder")
         if found.st_nlink > 1:
             raise NotOurs(
                 f"{path} is a hard link: the same file has {found.st_nlink} names, and what is "
@@ -143,13 +129,13 @@ def open_private(path: Path, flags: int) -> int:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a draft that takes the place of the file at `path` when it is whole, and not before.
+    """Open a draft beside the file at `path`, which replaces it when it is complete.
 
-    It lies beside the file, for its owner alone, under a name that nobody could foresee.
+    The draft is for its owner alone, and its name can't be guessed.
 
     Raises:
-        NotOurs: At `path` there is a link.
-        OSError: It can't be written; the file that was there stays as it was.
+        NotOurs: There is a link at `path`.
+        OSError: It can't be written; an earlier file stays as it was.
     """
     refuse_link(path)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}{DRAFT_ENDING}")
@@ -166,11 +152,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def refuse_link(path: Path) -> None:
-    """Refuse a symbolic link, whether there is something at its end or not.
-
-    Raises:
-        NotOurs: It is one.
-    """
+    """Raise `NotOurs` for a symbolic link, whether its target exists or not."""
     if path.is_symlink():
         raise NotOurs(
             f"{path} is a link to {os.readlink(path)}, and what is written here would be written "
@@ -186,7 +168,7 @@ def _check_link(path: Path, found: os.stat_result, *, below: Path) -> None:
 
 
 def _close(folder: Path, descriptor: int) -> None:
-    """Take the open folder from everybody else, and let go of it."""
+    """Close an open folder to other users, and its descriptor."""
     try:
         found = os.fstat(descriptor)
         _check_owner(folder, found)
@@ -197,7 +179,7 @@ def _close(folder: Path, descriptor: int) -> None:
 
 
 def _tighten(path: Path, found: os.stat_result) -> None:
-    """Take what is no link, in a folder that is closed, from everybody else."""
+    """Close a file or folder that is not a link to other users."""
     _check_owner(path, found)
     if stat.S_IMODE(found.st_mode) & 0o7077:
         path.chmod(stat.S_IMODE(found.st_mode) & 0o700)

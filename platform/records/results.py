@@ -218,8 +218,8 @@ class TrialRecord:
                 raise ValueError(f"it is of trial {record.hash!r}")
         except (TypeError, ValueError, RecursionError) as error:
             raise ResultsFolderError(
-                f"{path} is no trial record of this labeldp ({error}); restore it, or move it away "
-                "to run the trial again"
+                f"{path} is not a trial record of this version of labeldp ({error}); restore it, "
+                "or move it away to run the trial again"
             ) from error
         return record
 

@@ -10,7 +10,6 @@ import logging
 import os
 import sqlite3
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -172,11 +171,7 @@ class Tracker:
                     )
 
     def open_parent(self, name: str, tags: Mapping[str, str], run_id: str | None) -> str:
-        """Open the sweep's own run: the one of an earlier start, or a new one.
-
-        Raises:
-            TrackingUnusable: The store stopped answering.
-        """
+        """Open the sweep's own run: the one of an earlier start, or a new one; return its id."""
         with _explained(self.uri):
             if run_id is None:
                 run_id = self._begun(tags)
@@ -298,14 +293,7 @@ class Tracker:
         texts: Mapping[str, str],
         model: Path | None = None,
     ) -> None:
-        """Write a trial's numbers, configuration, artifacts and status.
-
-        Args:
-            record: The trial's.
-            run_id: Its run.
-            texts: Artifacts by name.
-            model: The folder of its kept model; None where there is none.
-        """
+        """Write a trial's numbers, configuration, texts by name, kept model and status."""
         now = int(time.time() * 1000)
         metrics = [Metric(name, float(value), now, 0) for name, value in record.metrics.items()]
         params = [Param(key, str(value)[:_PARAM_LENGTH]) for key, value in record.config.items()]
@@ -315,10 +303,11 @@ class Tracker:
         self._client.log_batch(run_id, metrics=metrics, params=first, tags=reason)
         for start in range(0, len(rest), _BATCH_PARAMS):
             self._client.log_batch(run_id, params=rest[start : start + _BATCH_PARAMS])
-        self._log_texts(run_id, texts)
+        for name, text in texts.items():
+            self._client.log_text(run_id, text, name)
         if model is not None:
-            told = not is_private(record.metrics["epsilon"], record.noise)
-            log_model(self._client, run_id, model, private=told)
+            private = not is_private(record.metrics["epsilon"], record.noise)
+            log_model(self._client, run_id, model, private=private)
         self._client.set_terminated(run_id, _FINISHED if record.finished else _FAILED)
         self._complete.add(record.hash)
         self._list(record.hash, run_id)
@@ -343,7 +332,8 @@ class Tracker:
             self._client.log_artifact(self.parent_run_id, str(path))
         for path in private:
             self._client.log_artifact(self.parent_run_id, str(path), "private")
-        self._log_texts(self.parent_run_id, texts)
+        for name, text in texts.items():
+            self._client.log_text(self.parent_run_id, text, name)
         if note:
             self._client.set_tag(self.parent_run_id, NOTE, note)
             self._tag_experiment({NOTE: note})
@@ -371,13 +361,6 @@ class Tracker:
                 step = 1 + max(point.step for point in points)
                 changed.append(Metric(name, float(value), now, step))
         return changed
-
-    def _log_texts(self, run_id: str, texts: Mapping[str, str]) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            for name, text in texts.items():
-                Path(folder, name).write_text(text)
-            if texts:
-                self._client.log_artifacts(run_id, folder)
 
 
 def _explain(uri: str, error: Exception) -> str:

@@ -177,7 +177,7 @@ class DataSettings:
 
     @property
     def own_source(self) -> OwnSource:
-        """What these settings say of the user's own files.
+        """These settings of the user's own files.
 
         Raises:
             ValueError: They do not go together.
@@ -228,8 +228,7 @@ class AuditSettings:
     )
     canary_block: Whole | None = key(
         None,
-        "Which of several sets of canaries that share no example; the first and only one if not "
-        "given.",
+        "Which of several disjoint sets of canaries; the first and only one if not given.",
     )
     coin_canaries: Whole | None = key(
         None,
@@ -337,8 +336,8 @@ class NoiseSettings:
 
     seed: Whole | None = key(
         None,
-        "Makes the noise repeatable, and void as a guarantee for whoever knows the seed. Not "
-        "given: the operating system's entropy.",
+        "Makes the noise repeatable, and no guarantee against anyone with the seed. Not given: the "
+        "operating system's entropy.",
     )
     draw: Whole = key(0, "Numbers independent releases; each is charged.")
     secure: Flag | None = key(
@@ -358,7 +357,7 @@ class NoiseSettings:
 
     @property
     def kind(self) -> NoiseKind:
-        """What tables say of it."""
+        """The kind of noise, for tables."""
         return self.source().kind
 
     def source(self) -> NoiseSource:
@@ -403,7 +402,7 @@ class EvaluationSettings:
 
     @property
     def count_epsilon(self) -> float:
-        """What a COUNT costs; the least where nothing is stated or settled."""
+        """The cost of a COUNT; the least where nothing is stated or settled."""
         return LEAST_EPSILON if self.epsilon is None else self.epsilon
 
     def share(self, *, has_test_split: bool) -> float | None:
@@ -441,7 +440,7 @@ def two_digits(value: float, rounding: Callable[[float], int]) -> float:
 
 @settings
 class ModelSettings:
-    """What becomes of trained models; it changes no number of a trial, and not its hash."""
+    """Models to keep; this changes no number of a trial, and not its hash."""
 
     keep: Flag = key(
         True, "Keep each trial's model in `models/HASH` of the results folder, and in tracking."

@@ -1,4 +1,4 @@
-"""How large a sweep's data are, for whoever starts nothing: read from disk, without torch."""
+"""The size of a sweep's data for plans, read from disk without torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +12,12 @@ from labeldp.trainers.data.set_size import size_of
 
 @dataclass(frozen=True, kw_only=True)
 class DataSize:
-    """What a plan knows of data.
+    """The size of a data set.
 
     Attributes:
         num_classes: K.
         num_labels: N, to train on.
-        held_out: H, labels that nobody trains on.
+        held_out: H, labels that no trial trains on.
         has_test_split: Whether test labels are public.
         shape: Of an example's features, before others are computed of them.
     """
@@ -69,10 +69,10 @@ def as_on_disk(settings: DataSettings, *, cache: Path | None = None) -> Splits:
                 "file of their labels"
             )
         return read_own(settings.own_source, folder=cache)
-    said = [f"data.{key}" for key in OWN_KEYS if getattr(settings, key)]
-    if said:
+    stated = [f"data.{key}" for key in OWN_KEYS if getattr(settings, key)]
+    if stated:
         raise ValueError(
-            f"{', '.join(said)}: for data of your own, but data.name is {settings.name}; set "
+            f"{', '.join(stated)}: for data of your own, but data.name is {settings.name}; set "
             "data.name=own, or leave them out"
         )
     splits = find(settings.name).read(data_root(settings.root))

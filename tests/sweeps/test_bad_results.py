@@ -81,7 +81,7 @@ def test_a_record_that_no_report_could_show_is_refused(door: Door, changes: dict
     file = folder.path / "trials" / f"{a_record().hash}.json"
     write_json(file, {**asdict(a_record()), **changes})
     code, line = door.refuse()
-    assert code == 2 and f"{file.name} is no trial record" in line and "move it away" in line
+    assert code == 2 and f"{file.name} is not a trial record" in line and "move it away" in line
 
 
 @pytest.mark.parametrize("door", ["new"], indirect=True)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import load
@@ -62,20 +61,6 @@ def test_parts_that_overlap_cost_more(monkeypatch: pytest.MonkeyPatch) -> None:
     assert vault.epsilon(delta=0.0) == 4.0
     with pytest.raises(BudgetExceeded):
         trained(QUICK, vault_of_digits(budget=Budget(epsilon=2.0)))
-
-
-def test_the_plan_is_one_epsilon_and_other_trials_share_only_the_first_stage() -> None:
-    for stages in (1, 2, 4):
-        charge = replace(QUICK, stages=stages).planned_charge(num_classes=10, seed=0)
-        assert charge.event == PureEvent(epsilon=2.0)
-    other_rate = replace(QUICK, learning_rate=0.2)
-    plans = [
-        config.planned_charge(num_classes=10, seed=seed).release
-        for config, seed in ((QUICK, 0), (QUICK, 1), (other_rate, 0))
-    ]
-    assert len(set(plans)) == 3
-    single = [replace(config, stages=1) for config in (QUICK, other_rate)]
-    assert len({c.planned_charge(num_classes=10, seed=0).release for c in single}) == 1
 
 
 def test_one_stage_under_other_files_priors_is_not_one_release_in_the_plan() -> None:

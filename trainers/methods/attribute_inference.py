@@ -1,7 +1,7 @@
-"""What votes about a person's income tell about their education: attribute inference on UCI Adult.
+"""Attribute inference on UCI Adult: votes about a person's income reveal their education.
 
 Wang et al., "In Differential Privacy, There is Truth" (NeurIPS 2022, arXiv:2209.10732), section 2:
-250 random forests on disjoint shards predict who earns above 50,000 dollars, without seeing any
+250 random forests on disjoint shards predict incomes above 50,000 dollars, without seeing any
 column on education; the attacker calls a person a PhD holder if less than 75% of the forests agree.
 
 The published code scales the features of PhD holders and of the others each by their own mean and

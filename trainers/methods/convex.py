@@ -165,7 +165,7 @@ class Convex(Trainer):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from where `state` was taken; the configuration must be the same."""
+        """Continue from where `state` was taken, with the same configuration."""
         self._seed, self._epochs, self._steps = state["seed"], state["epochs"], state["steps"]
         self._weights = state["weights"].numpy().copy()
         self._average = state["average"].numpy().copy()

@@ -242,16 +242,13 @@ class LpMst(OneNetwork):
 def evidence_of(
     noisy: NDArray[np.int64], prior: NDArray[Any], mechanism: RRWithPrior, loss: RobustLoss
 ) -> NDArray[np.float32]:
-    """Turn released labels into what `robust_loss` compares predictions with.
+    """Return weights of the classes [M, K] for `robust_loss`, or log-likelihoods for FORWARD.
 
     Args:
         noisy: Released labels [M].
-        prior: What they were released under [M, K]; uniform for plain randomized response.
-        mechanism: What made them.
+        prior: Their prior at the release [M, K]; uniform for plain randomized response.
+        mechanism: Of the release.
         loss: Which loss they are for.
-
-    Returns:
-        [M, K]: weights of the classes, or their log-likelihood for FORWARD.
     """
     if loss is RobustLoss.FORWARD:
         return mechanism.log_likelihood(noisy, prior).astype(np.float32)
@@ -276,13 +273,7 @@ def evidence_of(
 
 
 def robust_loss(loss: RobustLoss, logits: torch.Tensor, evidence: torch.Tensor) -> torch.Tensor:
-    """Mean loss of a batch.
-
-    Args:
-        loss: Which one.
-        logits: [B, K].
-        evidence: Rows [B, K] of what `evidence_of` returned.
-    """
+    """Return the mean loss of logits [B, K], given rows [B, K] of `evidence_of`."""
     log_probabilities = logits.log_softmax(1)
     if loss is RobustLoss.FORWARD:
         return -(log_probabilities + evidence).logsumexp(1).mean()
@@ -358,12 +349,9 @@ class Recommender:
 def rmse(
     probabilities: NDArray[Any], stars: NDArray[np.float64], rated: NDArray[np.float64]
 ) -> float:
-    """Root of the mean squared error of the mean rating.
+    """Return the root of the mean squared error of the mean rating.
 
-    Args:
-        probabilities: Of the classes [N, K].
-        stars: What each class stands for [K].
-        rated: True ratings [N].
+    `probabilities` are of the classes [N, K], `stars` their ratings [K], `rated` the true ones [N].
     """
     checked = _validate.probabilities(probabilities, name="probabilities", num_classes=len(stars))
     return float(np.sqrt(np.mean((checked @ stars - rated) ** 2)))
@@ -378,7 +366,7 @@ def stars_of(data: PublicData) -> NDArray[np.float64]:
     if len(values) != data.num_classes or not np.isfinite(values).all():
         raise ValueError(
             f"the classes of {data.name} are named {data.class_names}; an error in stars needs "
-            "names that are numbers: take method=lp_mst where classes are no ratings"
+            "names that are numbers: take method=lp_mst where classes are not ratings"
         )
     return values
 

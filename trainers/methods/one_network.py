@@ -1,8 +1,4 @@
-"""The base of trainers around one `Learner`: what is left to say is the loss of a batch.
-
-A trainer of this kind asks for its releases, makes its learner, and has a `_loss`; it has figures
-of its own where it says so.
-"""
+"""The base of trainers around one `Learner`; each adds the loss of a batch."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -19,7 +15,7 @@ from labeldp.trainers.trainer import Trainer
 
 
 class OneNetwork(Trainer):
-    """A trainer that hands all but its loss on to its learner."""
+    """A trainer that leaves all but its loss to its learner."""
 
     def __init__(self, learner: Learner) -> None:
         """Take what is trained, at its first step."""
@@ -27,12 +23,7 @@ class OneNetwork(Trainer):
 
     @abstractmethod
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
-        """Return the loss of a batch.
-
-        Args:
-            logits: In single precision [B, K].
-            rows: Places in the release [B].
-        """
+        """Return the loss of logits [B, K] of the places `rows` [B] in the release."""
 
     def epoch(self) -> EpochMetrics:
         """Train for one epoch and evaluate."""

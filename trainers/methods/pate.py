@@ -214,7 +214,7 @@ def _most_confident(
 
 
 class AnswerSource(LabelSource, Protocol):
-    """What PATE may ask about labels: answers of an ensemble, and a prior's release, paid for."""
+    """A source of an ensemble's answers and of a prior's release, which are paid for."""
 
     def answers(
         self,

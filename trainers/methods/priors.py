@@ -76,15 +76,7 @@ def learned_prior(
     epsilon: float,
     delta: float,
 ) -> NDArray[np.float64]:
-    """Return the prior of every training example [N, K].
-
-    Args:
-        settings: Of the prior.
-        data: Public features.
-        labels: Where labels are asked for.
-        epsilon: What the prior may cost, all of it.
-        delta: At which epsilon holds; MOMENTS alone needs it.
-    """
+    """Return the prior of every training example [N, K], at a cost of `epsilon`."""
     count, classes = len(data.train_features), data.num_classes
     if settings.source is PriorSource.UNIFORM:
         return _smooth(np.full((count, classes), 1 / classes), settings)
@@ -108,15 +100,10 @@ def learned_moments(
     mechanism: LabelMoments,
     beside: Sequence[Tensor] = (),
 ) -> NDArray[np.float64]:
-    """Return the prior of MOMENTS of every training example [N, K], by a mechanism of its own.
+    """Return the prior of MOMENTS of every training example [N, K], by this mechanism.
 
-    Args:
-        settings: Of the prior.
-        data: Public features.
-        labels: Where labels are asked for.
-        mechanism: With what noise.
-        beside: More features, several kinds of them, each [N, ...]; of labels only what was
-            released may have gone into them.
+    `beside` are more kinds of features, each [N, ...], that were made of releases and public
+    features alone.
     """
     data.require_numbers(user=f"a prior from {settings.source}")
     rows = prior_features(settings, data)
@@ -171,15 +158,11 @@ class Directions:
 
 
 def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directions:
-    """Find the strongest directions of a Gaussian kernel, by Nystroem's method.
+    """Find the strongest directions of a Gaussian kernel on features [N, ...], by Nystroem.
 
-    On one thread, however many there are: sums are split among threads, other splits give other
-    last digits, and a release is addressed by its public inputs to the last bit.
-
-    Args:
-        features: Made without labels [N, ...].
-        landmarks: How many random examples stand for all; at most as many directions are found.
-        seed: Of the landmarks.
+    `landmarks` random examples stand for all. On one thread, however many there are: sums are split
+    among threads, other splits give other last digits, and a release is addressed by its public
+    inputs to the last bit.
     """
     rows = features.flatten(1).float().cpu()
     _validate.whole(minimum=2, landmarks=landmarks)
@@ -195,7 +178,7 @@ def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directi
 def side_by_side(*parts: Tensor) -> Tensor:
     """Return features of several kinds [N, ...] as one [N, D], each kind with an equal say.
 
-    Each is centered and brought to a mean squared norm of 1: what a kernel measures is distances.
+    Each is centered and brought to a mean squared norm of 1: a kernel measures distances.
     """
     shares = []
     for part in parts:
@@ -241,7 +224,7 @@ def one_thread() -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MomentQuery:
-    """What is asked about labels, and how the answer is read.
+    """A question about labels, and the way to read its answer.
 
     Attributes:
         weights: Rows of length 1 at most [N, M], for `LabelMoments`.
@@ -327,7 +310,7 @@ _CLUSTERS_VERSION = 1
 
 @dataclass(frozen=True)
 class Rows:
-    """Features that are told apart by what is in them, or in the images they are of.
+    """Features, compared by the fingerprint of their content or of their images.
 
     Attributes:
         fingerprint: Of their content.
@@ -342,7 +325,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class PriorImages:
-    """Images that are told apart likewise."""
+    """Images, compared likewise."""
 
     fingerprint: str
     data: PublicData = field(compare=False, repr=False)
@@ -402,16 +385,7 @@ def remembered_directions(rows: Rows, *, landmarks: int, seed: int) -> Direction
 
 
 def clusters_of(features: Tensor, *, clusters: int, seed: int) -> NDArray[np.int64]:
-    """Group examples by k-means on their features; labels have no part in it.
-
-    Args:
-        features: [N, ...], made without labels.
-        clusters: How many groups.
-        seed: Of k-means; public.
-
-    Returns:
-        The group of every example [N], numbered from 0 without gaps.
-    """
+    """Return the group of every example [N] by k-means on features [N, ...], without gaps."""
     rows = features.flatten(1).float().cpu().numpy()
     from sklearn.cluster import MiniBatchKMeans  # a second, which most trials have no use for
 

@@ -36,7 +36,7 @@ _FIXED_POINT_BITS = 16
 
 
 class Operation(enum.Enum):
-    """What may happen to an image; the values are the names in the paper."""
+    """Operations on an image; the values are the names in the paper."""
 
     AUTO_CONTRAST = "AutoContrast"
     BRIGHTNESS = "Brightness"
@@ -200,7 +200,7 @@ def _affine(operation: Operation, signed: int, height: int, width: int) -> tuple
 
 @dataclass(frozen=True, kw_only=True)
 class Draws:
-    """What was drawn for B images, all on the CPU.
+    """Draws for B images, all on the CPU.
 
     Attributes:
         operations: Place in the list of operations, int64 [layers, B]; -1 where skipped.

@@ -1,8 +1,8 @@
 """Teachers of a PATE ensemble: each learns from its own shard of true labels, then votes.
 
-Runs inside the trust boundary: what is returned here are votes without noise, for the vault's side
-only. A batch of teachers depends on its own shards and seeds, and on public features; the same
-batch gives the same votes on whatever actor it runs, and however often.
+Runs inside the trust boundary: the votes have no noise, and are for the vault's side only. A batch
+of teachers depends on its own shards and seeds, and on public features; the same batch gives the
+same votes on every actor, and however often.
 
 Small networks are trained side by side as one batched model: on few examples a small network's step
 is mostly overhead. Each starts, shuffles and learns as a `Learner` of its own seed does; results

@@ -44,7 +44,7 @@ _DELTA = "At which epsilon holds; used by Gaussian noise and other releases that
 
 
 class Noise(StrEnum):
-    """What is done to each label. NONE is the baseline without any privacy."""
+    """Noise on each label. NONE is the baseline without any privacy."""
 
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
@@ -218,7 +218,7 @@ class NoisyLabels(StartedMethod):
         )
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
-        """Return what a trial will pay: one release, shared by all who ask for the same noise."""
+        """Return what a trial will pay: one release, shared by all trials with the same noise."""
         return PlannedCharge.of(self.mechanism(num_classes))
 
 
@@ -295,7 +295,7 @@ class PriorLabelsConfig(LearnerConfig, StartedMethod):
             raise ValueError("prior.source is uniform; there is nothing to learn from it")
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
-        """Return what a trial will pay: one release, shared by all who ask for the same prior.
+        """Return what a trial will pay: one release, shared by all trials with the same prior.
 
         None for the user's own, which was made without the labels.
         """
@@ -317,7 +317,7 @@ class BitFlipConfig(LearnerConfig, StartedMethod):
         self.recipe.refuse_smoothing("bits of the labels are flipped")
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
-        """Return what a trial will pay: one release, shared by all who ask for the same flips."""
+        """Return what a trial will pay: one release, shared by all trials with the same flips."""
         return PlannedCharge.of(BitFlip(epsilon=self.epsilon, num_classes=num_classes))
 
 
@@ -346,7 +346,7 @@ class ConsensusConfig(LearnerConfig, NoisyLabels):
 
 
 class Iterate(StrEnum):
-    """Which weights the method returns: the LAST, as in the paper, or the AVERAGE of all steps."""
+    """Weights that the method returns: the LAST, as in the paper, or the AVERAGE of all steps."""
 
     LAST = "last"
     AVERAGE = "average"
@@ -467,10 +467,9 @@ class LpMstConfig(LearnerConfig, StartedMethod):
 class RecommenderConfig(LpMstConfig):
     """Settings of LP-MST, with defaults for ratings.
 
-    Weight decay pulls at all users in every step, while a user is in one batch of many: what suits
-    other networks would undo what is learned of a user before the next rating comes. And the mean
-    under the softmax is meant to be right, so that the noise in ratings is accounted for in the
-    loss; trained on noisy ratings as if they were true, it would be drawn to the middle.
+    Weight decay pulls at all users in every step, while a user is in one batch of many: the decay
+    of other networks would undo a user's progress before the next rating comes. FORWARD accounts
+    for the noise in ratings, which would otherwise draw their mean to the middle.
     """
 
     started_by = "labeldp.trainers.methods.lp_mst:start_on_ratings"

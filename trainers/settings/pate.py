@@ -1,4 +1,4 @@
-"""Settings of PATE: teachers who vote, answers made of votes, and students who learn of them."""
+"""Settings of PATE: teachers vote, votes become answers, and students learn from answers."""
 
 from dataclasses import asdict, replace
 from enum import StrEnum
@@ -52,7 +52,7 @@ class ForestSettings:
 
 
 class TeacherKind(StrEnum):
-    """What a teacher is.
+    """Kinds of teachers.
 
     PROBE: a linear probe on frozen label-free features, hundreds at once. FOREST: a random forest,
     for tables. NETWORK: a network on its shard alone. FIXMATCH: a network on its shard and on all
@@ -66,7 +66,7 @@ class TeacherKind(StrEnum):
 
 
 class StudentKind(StrEnum):
-    """What a student is: as `TeacherKind`, and SELF_TRAINED, a probe that goes on by itself.
+    """Kinds of students: as `TeacherKind`, and SELF_TRAINED, a probe that goes on by itself.
 
     SELF_TRAINED fits a probe to the answers, takes its own most confident guesses for half of all
     features as further labels, and fits again; public features are free. Each student of an
@@ -282,7 +282,7 @@ class PateConfig(StartedMethod):
     def calibrated(self) -> "PateConfig":
         """Return these settings with the noise and threshold that they lead to.
 
-        Neither the data nor the votes have a say in them, so that they cost nothing.
+        They depend on neither the data nor the votes, and cost nothing.
         """
         # Seeds, students and kinds of teachers change no price: settings that differ in them alone
         # are calibrated once.
@@ -303,7 +303,7 @@ class PateConfig(StartedMethod):
 
     @property
     def rounds(self) -> tuple[PateAnswers, ...]:
-        """What is asked for: one request, or two of half the queries and answers each."""
+        """The requests: one, or two of half the queries and answers each."""
         return self.calibrated()._requests
 
     @property

@@ -180,19 +180,19 @@ def test_a_disk_without_links_gets_a_copy(tmp_path: Path, monkeypatch: pytest.Mo
     assert copy.read_bytes() == (folder / ARRAYS).read_bytes()
 
 
-def test_the_model_of_a_baseline_is_private(tmp_path: Path) -> None:
-    folder = kept(tmp_path, epsilon=math.inf)
-    tracker, run_id = closed_child(tmp_path, folder, epsilon=math.inf)
+@pytest.mark.parametrize("seeded", [False, True])
+def test_a_model_without_noise_or_with_seeded_noise_is_private(
+    seeded: bool, tmp_path: Path
+) -> None:
+    if seeded:
+        folder = kept(tmp_path, noise=NoiseKind.SEEDED)
+        tracker, run_id = closed_child(tmp_path, folder, noise_seed=7)
+    else:
+        folder = kept(tmp_path, epsilon=math.inf)
+        tracker, run_id = closed_child(tmp_path, folder, epsilon=math.inf)
     client = MlflowClient(tracking_uri=tracker.uri)
     assert [file.path for file in client.list_artifacts(run_id)] == ["private"]
     assert [file.path for file in client.list_artifacts(run_id, "private")] == ["private/model"]
-
-
-def test_a_model_under_noise_that_a_seed_takes_off_is_private(tmp_path: Path) -> None:
-    folder = kept(tmp_path, noise=NoiseKind.SEEDED)
-    tracker, run_id = closed_child(tmp_path, folder, noise_seed=7)
-    client = MlflowClient(tracking_uri=tracker.uri)
-    assert [file.path for file in client.list_artifacts(run_id)] == ["private"]
 
 
 class Away:

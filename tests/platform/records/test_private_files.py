@@ -76,7 +76,7 @@ def test_folders_that_hold_more_than_results_are_refused_and_left_alone(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can give files away")
-def test_a_file_of_another_user_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_file_or_link_of_another_user_is_refused_and_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "votes" / "salt"
     file.parent.mkdir()
     file.write_bytes(b"x" * 32)
@@ -89,6 +89,18 @@ def test_a_file_of_another_user_is_refused_and_left_alone(tmp_path: Path) -> Non
     with pytest.raises(VoteStoreUnusable, match=r"12345.*--results"):
         VoteStore(file.parent)
     assert mode(file) == 0o644
+    (tmp_path / "results").mkdir()
+    link = tmp_path / "results" / "notes"
+    link.symlink_to(tmp_path)
+    private_folder(tmp_path / "results")
+    os.chown(link, 12345, -1, follow_symlinks=False)
+    with pytest.raises(NotOurs, match=r"notes, a link to .*belongs to user 12345.*remove it"):
+        private_folder(tmp_path / "results")
+    (tmp_path / "way").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+    os.chown(tmp_path / "way", 12345, -1, follow_symlinks=False)
+    with pytest.raises(NotOurs, match=r"way, a link to .*belongs to user 12345"):
+        private_folder(tmp_path / "way")
 
 
 def test_votes_that_others_could_read_are_closed(tmp_path: Path) -> None:
@@ -134,22 +146,6 @@ def test_links_where_our_own_files_would_lie_are_refused(name: str, tmp_path: Pa
         assert mode(tmp_path / "other") == 0o755 and not (tmp_path / "nothing").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can give links away")
-def test_any_link_of_another_user_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "results").mkdir()
-    link = tmp_path / "results" / "notes"
-    link.symlink_to(tmp_path)
-    private_folder(tmp_path / "results")
-    os.chown(link, 12345, -1, follow_symlinks=False)
-    with pytest.raises(NotOurs, match=r"notes, a link to .*belongs to user 12345.*remove it"):
-        private_folder(tmp_path / "results")
-    (tmp_path / "way").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "elsewhere").mkdir()
-    os.chown(tmp_path / "way", 12345, -1, follow_symlinks=False)
-    with pytest.raises(NotOurs, match=r"way, a link to .*belongs to user 12345"):
-        private_folder(tmp_path / "way")
-
-
 def test_the_folder_itself_may_be_a_link_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "large-disk").mkdir()
     (tmp_path / "large-disk").chmod(0o755)
@@ -170,7 +166,7 @@ def test_files_are_opened_through_no_link_and_as_nothing_but_files(tmp_path: Pat
         "soft": "soft is a link to .*precious",
         "dangling": "dangling is a link to .*nothing",
         "hard": "hard is a hard link: the same file has 2 names",
-        "pipe": "pipe is no regular file",
+        "pipe": "pipe is not a regular file",
     }.items():
         with pytest.raises(NotOurs, match=words):
             private_file(tmp_path / name)

@@ -72,19 +72,15 @@ def test_a_trial_is_a_child_run_with_everything(tracker: Tracker, tmp_path: Path
     assert [file.read_text() for file in found] == ["seed: 0\n"]
 
 
-def test_a_failed_trial_says_why(tracker: Tracker) -> None:
+def test_a_failed_trial_has_its_reason_and_infinite_numbers_survive(tracker: Tracker) -> None:
     reason = "out of memory; lower the batch" + "x" * 50_000
     open_and_close(tracker, "a" * 16, finished=False, reason=reason)
-    (run,) = children(tracker.uri, tracker.parent_run_id)
-    assert run.info.status == "FAILED"
-    assert run.data.tags["failure_reason"].startswith(reason[:1000])
-
-
-def test_infinite_numbers_survive(tracker: Tracker) -> None:
-    open_and_close(tracker, "a" * 16, epsilon=math.inf, epsilon_m_high=math.inf)
-    (run,) = children(tracker.uri, tracker.parent_run_id)
-    assert run.data.metrics["epsilon"] > 1e300
-    assert run.data.metrics["accuracy"] == 0.9
+    open_and_close(tracker, "b" * 16, epsilon=math.inf, epsilon_m_high=math.inf)
+    infinite, failed = children(tracker.uri, tracker.parent_run_id)
+    assert failed.info.status == "FAILED"
+    assert failed.data.tags["failure_reason"].startswith(reason[:1000])
+    assert infinite.data.metrics["epsilon"] > 1e300
+    assert infinite.data.metrics["accuracy"] == 0.9
 
 
 def test_more_points_and_settings_than_fit_into_a_batch(tracker: Tracker) -> None:
@@ -122,11 +118,6 @@ def test_a_second_start_continues_the_parent_and_drops_what_was_half_written(
     assert all(run.info.status == "FINISHED" for run in found)
 
 
-def test_an_open_trial_counts_as_missing(tracker: Tracker) -> None:
-    tracker.open_child("a" * 16, name="running", tags={})
-    assert not tracker.has("a" * 16)
-
-
 @pytest.mark.parametrize("left", ["", '{"parent": "cut o', "[]\n\n7\n"])
 def test_runs_that_a_crash_kept_from_the_list_are_found_once(
     left: str, tracker: Tracker, tmp_path: Path
@@ -143,9 +134,10 @@ def test_runs_that_a_crash_kept_from_the_list_are_found_once(
     assert run.info.run_id == run_id == tracker.run_id("a" * 16)
 
 
-def test_a_trial_that_runs_again_is_missing_after_a_crash(tracker: Tracker) -> None:
+def test_a_trial_that_runs_again_is_missing_before_and_after_a_crash(tracker: Tracker) -> None:
     open_and_close(tracker, "a" * 16, finished=False, reason="no")
-    tracker.forget("a" * 16)
+    tracker.open_child("a" * 16, name="running again", tags={})
+    assert not tracker.has("a" * 16)
     tracker.reconcile()
     assert not tracker.has("a" * 16) and tracker.run_id("a" * 16) == ""
 
