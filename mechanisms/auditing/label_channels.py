@@ -19,10 +19,10 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms._roots import brentq
 from labeldp.mechanisms.accounting import log_gaussian_delta
 
 Floats = NDArray[np.float64]

@@ -21,10 +21,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms._roots import brentq
 from labeldp.mechanisms.accounting import log_gaussian_delta
 from labeldp.mechanisms.auditing.one_run import check_counts
 

@@ -32,10 +32,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import bdtr, betaincinv, expit, roots_legendre
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms._roots import brentq
 from labeldp.mechanisms.auditing.label_channels import Channel, Family, GaussianFamily, mean_error
 from labeldp.mechanisms.auditing.one_run import check_counts
 
