@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import like
+from labeldp.mechanisms._validate import like
 from labeldp.mechanisms.accounting import Event, PureEvent
 from labeldp.mechanisms.pate.accounting import (
     CheckNoise,

@@ -67,7 +67,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import as_numpy
+from labeldp.mechanisms._validate import as_numpy
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
 from labeldp.mechanisms.pate.decisions import (
     decision_rdp_gnmax,

@@ -44,7 +44,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import chdtrc, gammaln, log_ndtr, logsumexp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import Array, as_numpy
+from labeldp.mechanisms._validate import Array, as_numpy
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
 from labeldp.mechanisms.pate.aggregators import NO_ANSWER, Aggregator, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decisions import Accounting

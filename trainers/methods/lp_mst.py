@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.debiased_loss import debiased_loss_weights
+from labeldp.mechanisms.randomized_response import debiased_loss_weights
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.data.partition import partition

@@ -171,10 +171,6 @@ class _Networks:
         return images.reshape(networks, examples, *images.shape[1:])
 
 
-#: Raised when the same settings would give other votes than before.
-VERSION = 1
-
-
 @dataclass(frozen=True, kw_only=True)
 class TeacherVotes:
     """Trains batches of an ensemble's teachers; sent to the actors of a pool."""

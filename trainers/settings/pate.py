@@ -421,3 +421,7 @@ def _calibrated(settings: PateConfig) -> PateConfig:
                 f"{settings.delta:g}{other}; set epsilon or {', '.join(names)}, and not both"
             )
     return at(least_noise(lambda scale: at(scale).price, target)) if missing else found
+
+
+#: Raised when the same settings would give other votes than before.
+VOTES_VERSION = 1

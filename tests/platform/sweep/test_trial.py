@@ -19,7 +19,7 @@ from labeldp.platform.sweep import trial as trial_module
 from labeldp.platform.sweep.configuration import DataSettings, TrialConfig, with_changes
 from labeldp.platform.sweep.sweep import PlannedTrial
 from labeldp.platform.sweep.trial import Rungs, TrialOutcome, run_trial, tune_trial
-from labeldp.platform.vault.trial_labels import TrialLabels
+from labeldp.platform.vault.label_home import TrialLabels
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.models.trained_model import load_model
