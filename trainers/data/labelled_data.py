@@ -36,7 +36,7 @@ from labeldp.trainers.data.set_size import (
     check_variety,
 )
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
-from labeldp.trainers.models.mapped_features import FileOfFeatures, as_tensor, file_of, take_rows
+from labeldp.trainers.models.shared_arrays import FileOfFeatures, as_tensor, file_of, take_rows
 
 _CHUNK_ROWS = 8192
 #: Seeds of the order that held-out examples are taken from; a limit's order has the seed 1.

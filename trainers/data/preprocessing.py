@@ -392,12 +392,11 @@ def as_given(features: "Tensor") -> Preprocessing:
 
 def _kinds() -> dict[str, type[Step]]:
     # It is learned from whole data sets, and so knows what those are, which know this module.
-    from labeldp.trainers.models.features import PatchStep, ScaledStep
-    from labeldp.trainers.models.patches import RandomPatchStep
+    from labeldp.trainers.models.features import PatchEncoder, RandomPatchEncoder, ScaledStep
 
     kinds: tuple[type[Step], ...] = (
         *(AsTheyAre, Columns, Images, Numbers, Places),
-        *(PatchStep, RandomPatchStep, ScaledStep, SklearnStep),
+        *(PatchEncoder, RandomPatchEncoder, ScaledStep, SklearnStep),
     )
     return {kind.kind: kind for kind in kinds}
 

@@ -36,7 +36,7 @@ from labeldp.trainers.encoders.libraries import WeightsRefused, digest_of, put_i
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.models.predictors import NetworkSettings
-from labeldp.trainers.models.recipe import HALF_WIDTH, LABEL_SMOOTHING, fast_training
+from labeldp.trainers.models.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.training import LearnerConfig
 
