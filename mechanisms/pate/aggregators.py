@@ -266,7 +266,7 @@ class ConfidentGNMax(_Aggregator):
         return events_of([checks, Decisions(noise_std=self.sigma2, count=answered)], accounting)
 
     def check(self, counts: Array, rng: NoiseGenerator) -> Mask:
-        """Which queries pass, by their counts [N, K]."""
+        """Mask of the queries that pass, by their counts [N, K]."""
         per_class = self.check_noise is CheckNoise.PER_CLASS
         if isinstance(rng, SecureGenerator):
             looked_at = counts.astype(np.float64) if per_class else whole_maximum(counts)[:, None]
@@ -368,5 +368,5 @@ class InteractiveGNMax(_Aggregator):
         return labels, passed
 
 
-#: What answers queries in one round, without a student.
+#: Aggregators that answer queries in one round, without a student.
 Aggregator = LNMax | GNMax | ConfidentGNMax

@@ -1,7 +1,7 @@
 """The three prices of a run of an aggregator, and the noise that meets a target price.
 
 The target holds for any votes: with these parameters, K answers to at most N queries cost no more,
-whatever the votes are and whatever the noise does.
+for any votes and any draw of the noise.
 
 >>> votes = np.array([[240, 10], [130, 120], [250, 0]])
 >>> aggregator = calibrate_confident_gnmax(votes, epsilon=2.0, delta=1e-5, max_answers=2)
@@ -133,7 +133,7 @@ def least_noise(price: Callable[[float], float], target: float) -> float:
         if high > MOST_NOISE:
             raise ValueError(
                 f"epsilon is {target}; at this delta Renyi orders up to {ORDERS[-1]:.0f} show no "
-                f"less than {price(high):.4g}, whatever the noise: raise epsilon or delta"
+                f"less than {price(high):.4g} at any noise: raise epsilon or delta"
             )
     while price(low) <= target:
         low /= 2

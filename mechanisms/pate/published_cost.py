@@ -132,7 +132,7 @@ class AnswerPrice:
 
     @property
     def flat(self) -> float:
-        """The price whatever the votes are, order / noise_std**2 (PATE 2018, Prop. 8)."""
+        """The price for any votes, order / noise_std**2 (PATE 2018, Prop. 8)."""
         return self.order / self.noise_std**2
 
     @cached_property

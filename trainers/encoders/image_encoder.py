@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labeldp.trainers.data.regular_files import open_regular, whole_file
+from labeldp.trainers.data.files import open_regular, whole_file
 from labeldp.trainers.models.networks import FittedFirst, build_model
 from labeldp.trainers.models.predictors import Pixels, fitting_images, normalize
 from labeldp.trainers.settings.base import ModelName

@@ -43,8 +43,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.data.columns import Step
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.data.preprocessing import Step
 from labeldp.trainers.models.schedules import counted, tell
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.base import FeatureSet
@@ -123,7 +123,7 @@ class PatchFeatures:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PatchEncoder:
+class PatchEncoder(Step):
     """Images in, features out; D is C * patch^2. It is a step of a preprocessing.
 
     `mean` [D] and `whitening` [D, D] are those of normalized patches, `centers` those of whitened
@@ -379,7 +379,7 @@ class RandomPatchFeatures:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RandomPatchEncoder:
+class RandomPatchEncoder(Step):
     """Photographs in, features out; F filters on patches of D = C * patch^2 numbers.
 
     It is a step of a preprocessing. The `kernels` of the convolution are the F filters, half of
@@ -522,7 +522,7 @@ def _strongest_directions(rows: Tensor, count: int, generator: torch.Generator) 
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ScaledStep:
+class ScaledStep(Step):
     """Columns less `center` times `factor`, both [D]: a mean squared norm of 1 in all."""
 
     kind: ClassVar[str] = "scaled"
@@ -548,7 +548,7 @@ class ScaledStep:
         return (len(self.center),)
 
     def described(self) -> dict[str, Any]:
-        """Return what is no array: nothing."""
+        """Return the settings: none."""
         return {}
 
     def arrays(self) -> dict[str, NDArray[Any]]:

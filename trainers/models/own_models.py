@@ -91,7 +91,7 @@ class OwnModel(str):
                 network = kind(input_shape=input_shape, num_classes=num_classes)
                 network.eval()
                 shape = tuple(network(torch.zeros(2, *input_shape)).shape)
-            except Exception as error:  # whatever the user's module raises
+            except Exception as error:  # any error of the user's module
                 raise ValueError(
                     f"model is {self}, and {self.name}(input_shape={input_shape}, "
                     f"num_classes={num_classes}) of a batch of two raises {type(error).__name__}: "
@@ -171,7 +171,7 @@ def own_module(name: str) -> ModuleType:
     try:
         with here_too():
             return importlib.import_module(name)
-    except Exception as error:  # whatever the user's module raises
+    except Exception as error:  # any error of the user's module
         raise OwnModuleMissing(
             f"module {name} can't be imported here ({type(error).__name__}: {error}); put it into "
             "the folder where labeldp is started, or install it"

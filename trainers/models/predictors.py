@@ -28,7 +28,7 @@ from labeldp.trainers.models.own_models import OwnModel, chosen_model
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.base import ModelName
 
-#: What modules keep beside weights, such as a generator of dropout: nothing that predicts.
+#: State that modules keep beside weights, such as a generator of dropout; predictions need none.
 _NO_WEIGHTS = "_extra_state"
 #: Training examples, spread over all, that a first layer is fitted to.
 _FITTED_TO = 5000
@@ -200,7 +200,7 @@ class NetworkPredictor:
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the network's parameters and buffers."""
-        # A copy, in the usual layout: what is written holds each array once, whatever trains on.
+        # A copy, in the usual layout: a file holds each array once, and training goes on.
         return {
             name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
             for name, value in self.network.state_dict().items()

@@ -159,7 +159,7 @@ def soft_cross_entropy(log_probabilities: "Tensor", targets: "Tensor") -> "Tenso
 
 
 class Flip(StrEnum):
-    """Which images are mirrored, where images are augmented.
+    """Choice of the images that are mirrored, where images are augmented.
 
     RANDOM: half of them, drawn anew in every epoch. ALTERNATING: each image in every other epoch,
     half of them in the first: two epochs see every image both ways, instead of half of them twice

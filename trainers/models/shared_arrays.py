@@ -40,8 +40,8 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from torch import Tensor
 
+from labeldp.trainers.data.files import FileRefused, open_regular
 from labeldp.trainers.data.own_data import write_once
-from labeldp.trainers.data.regular_files import FileRefused, open_regular
 
 Arrays: TypeAlias = tuple[NDArray[Any], ...]
 
@@ -220,7 +220,7 @@ def as_tensor(array: NDArray[Any]) -> Tensor:
 
 
 def file_of(features: Any) -> FileOfFeatures | None:
-    """Which file holds these features and nothing else; None in memory, and for a part of it."""
+    """The file of these features and nothing else; None in memory, and for a part of a file."""
     if not isinstance(features, Tensor):
         return None
     storage = features.untyped_storage()

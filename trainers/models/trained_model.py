@@ -40,8 +40,9 @@ from safetensors.torch import save as written_arrays
 import labeldp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseKind, is_private
-from labeldp.trainers.data.preprocessing import Preprocessing, RowsRefused, SklearnStep
-from labeldp.trainers.data.regular_files import FileRefused, open_regular, read_bytes
+from labeldp.trainers.data.columns import RowsRefused
+from labeldp.trainers.data.files import FileRefused, open_regular, read_bytes
+from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.models.own_models import OwnModelMissing
 from labeldp.trainers.models.predictors import Predictor, UnknownArchitecture, below, restored
@@ -289,6 +290,6 @@ def _description(path: Path) -> dict[str, Any]:
 
 def _json(described: Mapping[str, Any]) -> str:
     text = json.dumps(described, indent=1)
-    # Python's own name of infinity is no JSON; every reader takes 1e999 for it. In a text this
+    # Python's own name of infinity is not JSON; every reader takes 1e999 for it. In a text this
     # would have its quotation marks escaped.
     return text.replace('"epsilon": Infinity', '"epsilon": 1e999') + "\n"
