@@ -33,8 +33,8 @@ from labeldp.trainers.data.own_data import read_arrays
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import described_by_features
-from labeldp.trainers.models.mapped_features import as_tensor
 from labeldp.trainers.models.predictors import Predictor
+from labeldp.trainers.models.shared_arrays import as_tensor
 from labeldp.trainers.models.trained_model import TrainedModel
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.

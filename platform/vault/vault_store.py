@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.release_store import OtherLabels, read_event, write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.private_files import NotOurs, private_file, replacing
-from labeldp.trainers.data.regular_files import FileRefused, open_regular
+from labeldp.trainers.data.files import FileRefused, open_regular
 
 SCHEMA_VERSION = 1
 

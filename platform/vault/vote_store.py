@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.platform.records.private_files import NotOurs, open_private, private_folder
-from labeldp.trainers.data.regular_files import open_regular
+from labeldp.trainers.data.files import open_regular
 
 SCHEMA_VERSION = 1
 _MAGIC = b"labeldp votes\n"

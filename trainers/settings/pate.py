@@ -19,7 +19,7 @@ from labeldp.mechanisms.pate.aggregators import (
 )
 from labeldp.mechanisms.pate.calibration import MOST_NOISE, least_noise
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, composed
-from labeldp.trainers.models.recipe import Recipe
+from labeldp.trainers.models.schedules import Recipe
 from labeldp.trainers.settings.base import (
     Count,
     Flag,
