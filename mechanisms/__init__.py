@@ -1,25 +1,19 @@
-"""What is done to labels and votes, what it costs, and how leaky it proves. NumPy and SciPy only.
-
-A map of this folder; every module opens with what it is, from which paper, and an example.
+"""Mechanisms on labels, their price, and how leaky they prove. NumPy and SciPy only.
 
 | question | modules |
 |---|---|
-| Where do labels live, what leaves? | `vault`, `release_store`, |
-| | `release_address`, `descriptions`, `ledger` |
-| Where does noise come from? | `randomness`; `secure_noise` on `exact_digits` |
+| Where do labels live, what leaves? | `vault`, `release_store`, `release_address`, `ledger` |
+| Where does noise come from? | `randomness`, `secure_noise` |
 | What is done to each label? | `additive_noise`, `randomized_response`, `channels`, `bit_flip`, |
-| | `rr_with_prior`, `cluster_prior`, `label_moments` |
-| How is a noisy label read? | `posterior`, `debiased_loss` |
-| How accurate, without test labels? | `accuracy_estimate`, `correct_count` |
+| | `rr_with_prior`, `cluster_prior`, `label_moments`, `label_channels` |
+| How is a noisy label read? | `posterior` |
+| How accurate, without test labels? | `accuracy_estimate` |
 | What does it cost? | `accounting`, `calibration`, `selection` |
-| How do votes become answers, what do they cost? | the room `pate` |
-| How leaky does it prove? | the room `auditing` |
-| How are arguments checked and refused? | `_validate`, `_arrays` |
+| How do votes become answers, what do they cost? | `pate` |
+| How leaky does it prove? | `auditing` |
 
-Each room's map is in its `__init__`.
-
-The names below are those to build on; all else is imported from its module. `posterior` and
-`debiased_loss` are functions here, named after their modules.
+Each module begins with its purpose, its paper, and an example. The names below are those to build
+on; all else is imported from its module. `posterior` is the function here, not its module.
 
 >>> import numpy as np
 >>> vault = LabelVault(labels=np.array([0, 2, 1, 1]), num_classes=3, budget=Budget(epsilon=2.0))
@@ -29,87 +23,92 @@ The names below are those to build on; all else is imported from its module. `po
 1.5
 """
 
-# In the order of the map, which an alphabet would tear apart.
-# isort: off
-
-# Where labels live, and what leaves.
-from labeldp.mechanisms.vault import LabelVault as LabelVault, Release as Release
-from labeldp.mechanisms.ledger import (
-    Budget as Budget,
-    BudgetExceeded as BudgetExceeded,
-    PrivacyLedger as PrivacyLedger,
+from labeldp.mechanisms.accounting import (
+    ORDERS,
+    Conversion,
+    DecisionEvent,
+    GaussianEvent,
+    PureEvent,
+    RenyiEvent,
+    epsilon_from_rdp,
+    epsilon_of,
 )
-from labeldp.mechanisms.randomness import (
-    OsEntropy as OsEntropy,
-    SecureEntropy as SecureEntropy,
-    SeededNoise as SeededNoise,
+from labeldp.mechanisms.accuracy_estimate import (
+    AccuracyEstimate,
+    BestOf,
+    CorrectCount,
+    MostCorrect,
 )
-
-# What is done to each label.
-from labeldp.mechanisms.additive_noise import (
-    GaussianNoise as GaussianNoise,
-    LaplaceNoise as LaplaceNoise,
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection, optimal_channel
+from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
+from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
+from labeldp.mechanisms.pate.decisions import Accounting
+from labeldp.mechanisms.pate.published_cost import SanitizedEpsilon, release_epsilon
+from labeldp.mechanisms.posterior import (
+    PostProcessing,
+    posterior,
+    project_to_simplex,
+    soft_labels,
 )
 from labeldp.mechanisms.randomized_response import (
-    NoNoise as NoNoise,
-    PublishedClasses as PublishedClasses,
-    RandomizedResponse as RandomizedResponse,
+    NoNoise,
+    PublishedClasses,
+    RandomizedResponse,
+    debiased_loss,
 )
-from labeldp.mechanisms.bit_flip import BitFlip as BitFlip
-from labeldp.mechanisms.channels import (
-    StaircaseChannel as StaircaseChannel,
-    SubsetSelection as SubsetSelection,
-    optimal_channel as optimal_channel,
-)
-from labeldp.mechanisms.rr_with_prior import RRWithPrior as RRWithPrior, tempered as tempered
-from labeldp.mechanisms.cluster_prior import (
-    ClusterHistograms as ClusterHistograms,
-    prior_from_histograms as prior_from_histograms,
-)
-from labeldp.mechanisms.label_moments import LabelMoments as LabelMoments
+from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
+from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
+from labeldp.mechanisms.vault import LabelVault, Release
 
-# How a noisy label is read: post-processing, free of charge.
-from labeldp.mechanisms.posterior import (
-    PostProcessing as PostProcessing,
-    posterior as posterior,
-    project_to_simplex as project_to_simplex,
-    soft_labels as soft_labels,
-)
-from labeldp.mechanisms.debiased_loss import debiased_loss as debiased_loss
-
-# How accurate a model is, by what is released of held-out labels.
-from labeldp.mechanisms.accuracy_estimate import (
-    AccuracyEstimate as AccuracyEstimate,
-    BestOf as BestOf,
-)
-from labeldp.mechanisms.correct_count import (
-    CorrectCount as CorrectCount,
-    MostCorrect as MostCorrect,
-)
-
-# How votes become answers.
-from labeldp.mechanisms.pate.aggregators import (
-    ConfidentGNMax as ConfidentGNMax,
-    GNMax as GNMax,
-    LNMax as LNMax,
-)
-from labeldp.mechanisms.pate.aggregators import InteractiveGNMax as InteractiveGNMax
-
-# What it costs.
-from labeldp.mechanisms.accounting import (
-    ORDERS as ORDERS,
-    Conversion as Conversion,
-    DecisionEvent as DecisionEvent,
-    GaussianEvent as GaussianEvent,
-    PureEvent as PureEvent,
-    RenyiEvent as RenyiEvent,
-    epsilon_from_rdp as epsilon_from_rdp,
-    epsilon_of as epsilon_of,
-)
-from labeldp.mechanisms.pate.decisions import Accounting as Accounting
-from labeldp.mechanisms.pate.published_cost import (
-    SanitizedEpsilon as SanitizedEpsilon,
-    release_epsilon as release_epsilon,
-)
-
-# isort: on
+__all__ = [
+    "ORDERS",
+    "Accounting",
+    "AccuracyEstimate",
+    "BestOf",
+    "BitFlip",
+    "Budget",
+    "BudgetExceeded",
+    "ClusterHistograms",
+    "ConfidentGNMax",
+    "Conversion",
+    "CorrectCount",
+    "DecisionEvent",
+    "GNMax",
+    "GaussianEvent",
+    "GaussianNoise",
+    "InteractiveGNMax",
+    "LNMax",
+    "LabelMoments",
+    "LabelVault",
+    "LaplaceNoise",
+    "MostCorrect",
+    "NoNoise",
+    "OsEntropy",
+    "PostProcessing",
+    "PrivacyLedger",
+    "PublishedClasses",
+    "PureEvent",
+    "RRWithPrior",
+    "RandomizedResponse",
+    "Release",
+    "RenyiEvent",
+    "SanitizedEpsilon",
+    "SecureEntropy",
+    "SeededNoise",
+    "StaircaseChannel",
+    "SubsetSelection",
+    "debiased_loss",
+    "epsilon_from_rdp",
+    "epsilon_of",
+    "optimal_channel",
+    "posterior",
+    "prior_from_histograms",
+    "project_to_simplex",
+    "release_epsilon",
+    "soft_labels",
+    "tempered",
+]

@@ -1,23 +1,56 @@
-"""Checks of what users pass in; messages name the parameter, its value, the bound, a way out.
+"""Checks of arguments, and NumPy arrays and torch tensors as one kind of input.
 
-The scalar checks take keyword arguments, so that a message carries the caller's own name:
+Messages name the parameter, its value, the bound, and a way out. The scalar checks take keyword
+arguments, so that a message carries the caller's own name:
 
 >>> positive(epsilon=-1.0)
 Traceback (most recent call last):
     ...
 ValueError: epsilon is -1.0; it must be a finite number above 0
+
+torch takes seconds to import, which accounting and the command line must not pay for. An object can
+be a tensor only if torch has been imported already, so a look into `sys.modules` is enough.
 """
 
 import math
 import numbers
+import sys
 from dataclasses import fields
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms._arrays import Array, as_numpy
+if TYPE_CHECKING:
+    import torch
+
+
+Array = Union[NDArray[Any], "torch.Tensor"]
+AnyArray = TypeVar("AnyArray", NDArray[Any], "torch.Tensor")
+
+
+def is_torch(values: object) -> bool:
+    """Whether `values` is a torch tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(values, torch.Tensor)
+
+
+def as_numpy(values: Any) -> NDArray[Any]:
+    """Return `values` as a NumPy array; tensors are detached and brought to the CPU."""
+    if is_torch(values):
+        return np.asarray(values.detach().cpu().numpy())
+    return np.asarray(values)
+
+
+def like(result: NDArray[Any], example: object) -> Any:
+    """Return `result` in the kind of `example`: a tensor on its device, or the array itself."""
+    if is_torch(example):
+        import torch
+
+        assert isinstance(example, torch.Tensor)
+        return torch.from_numpy(np.ascontiguousarray(result)).to(example.device)
+    return result
 
 
 def number(**values: float) -> None:
@@ -52,6 +85,13 @@ def between(low: float, high: float, **values: float) -> None:
     for name, value in values.items():
         if not low < value < high:
             raise ValueError(f"{name} is {value!r}; it must lie strictly between {low} and {high}")
+
+
+def delta(value: float, name: str = "delta") -> None:
+    """Refuse a probability outside [0, 1)."""
+    number(**{name: value})
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} is {value}; it must lie in [0, 1)")
 
 
 def whole(*, minimum: int = 0, **values: int) -> None:
@@ -114,8 +154,8 @@ def probabilities(
 ) -> NDArray[np.float64]:
     """Return rows of probabilities as float64 [N, K], or name the first row that is not one.
 
-    `tolerance` is how far a row's sum may be from 1 (single precision leaves 1e-6), and a hundred
-    times how far below 0 an entry may be.
+    A sum may miss 1 by `tolerance` (single precision leaves 1e-6), an entry may be a hundredth of
+    it below 0.
     """
     given = as_numpy(values)
     if np.iscomplexobj(given):

@@ -49,25 +49,19 @@ class PureEvent:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Check epsilon."""
         _validate.positive(epsilon=self.epsilon, infinity=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponseEvent(PureEvent):
-    """K-ary randomized response: an epsilon-DP answer of which the whole trade-off is known.
+    """K-ary randomized response: an epsilon-DP answer whose whole trade-off curve is known.
 
     It is priced as any epsilon-DP answer; audits may hold it to its own curve.
-
-    Attributes:
-        epsilon: Of the answer.
-        num_classes: K, at least 2.
     """
 
     num_classes: int
 
     def __post_init__(self) -> None:
-        """Check epsilon and the number of classes."""
         super().__post_init__()
         _validate.whole(num_classes=self.num_classes, minimum=2)
 
@@ -79,24 +73,17 @@ class GaussianEvent:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        """Check the multiplier."""
         _validate.positive(noise_multiplier=self.noise_multiplier)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RenyiEvent:
-    """Anything whose Renyi divergence is bounded on a grid of orders (PATE's answers).
+    """Anything whose Renyi divergence is bounded on a grid of orders (PATE's answers)."""
 
-    Attributes:
-        orders: Orders above 1, ascending.
-        rdp: The bound at each order, not negative, `inf` where there is none.
-    """
-
-    orders: tuple[float, ...]
-    rdp: tuple[float, ...]
+    orders: tuple[float, ...]  # orders above 1, ascending
+    rdp: tuple[float, ...]  # the bound at each order, not negative, `inf` where there is none
 
     def __post_init__(self) -> None:
-        """Check orders and values."""
         _check_curve(np.asarray(self.orders), np.asarray(self.rdp))
 
 
@@ -104,19 +91,14 @@ class RenyiEvent:
 class DecisionEvent(GaussianEvent):
     """Decisions made of Gaussian counts: never more than the Gaussian, and less by this curve.
 
-    Both bounds hold at once. Whoever knows nothing of the curve may take the Gaussian.
-
-    Attributes:
-        noise_multiplier: Of the Gaussian that releasing the counts would be.
-        orders: Orders above 1, ascending.
-        rdp: Bound on the decisions' Renyi divergence at each order (docs/decision_accounting.md).
+    Both bounds hold at once; `noise_multiplier` is that of releasing the counts, `rdp` bounds the
+    decisions' Renyi divergence at each of `orders` (docs/decision_accounting.md).
     """
 
     orders: tuple[float, ...] = field(repr=False)
     rdp: tuple[float, ...] = field(repr=False)
 
     def __post_init__(self) -> None:
-        """Check the multiplier, orders and values."""
         super().__post_init__()
         _check_curve(np.asarray(self.orders), np.asarray(self.rdp))
 
@@ -234,11 +216,7 @@ def _precision(events: Iterable[GaussianEvent]) -> float:
 
 
 def composed_gaussians(events: Sequence[GaussianEvent]) -> GaussianEvent:
-    """Return several Gaussian events of one label, decisions among them or not, as one.
-
-    Raises:
-        ValueError: Decisions on different grids of orders.
-    """
+    """Return several Gaussian events of one label, decisions among them or not, as one."""
     multiplier = _precision(events) ** -0.5
     decisions = [event for event in events if isinstance(event, DecisionEvent)]
     if not decisions:
@@ -263,11 +241,6 @@ def epsilon_of(
     Pure events add. Gaussian events alone compose exactly, as one Gaussian, decisions as the
     Gaussian of their counts. Anything, and these too, composes as a Renyi curve. Of the bounds that
     hold, the smallest is returned.
-
-    Raises:
-        ValueError: delta out of range, or 0 although an event is not pure; Renyi events on
-        different
-            grids of orders.
     """
     listed = list(events)
     pure = math.fsum(event.epsilon for event in listed if isinstance(event, PureEvent))

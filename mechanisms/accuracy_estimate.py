@@ -1,15 +1,20 @@
-"""Accuracy without public test labels, from what is released of held-out ones.
+"""Accuracy without public test labels, from releases of held-out ones.
 
 Some labels are held out: no model is trained on them. Two ways to judge a model's predictions:
 
 - From a *release* of the held-out labels, made like that of the others: post-processing, free for
-  any number of models. What a release says about the predicted class is an unbiased estimate of
-  "right or wrong": the entry of a noisy one-hot vector, or, where labels or bits are flipped,
-  (agreement - flip) / (keep - flip).
+  any number of models. Its agreement with the predicted classes (`label_channels.Agreement`) gives
+  an unbiased estimate.
 - From a *noisy count* of right predictions (`CorrectCount`): charged for every model, and far more
-  exact, since one draw of noise is spread over all examples.
+  exact, since one draw of noise is spread over all examples. Substituting one label changes the
+  count by 1 at most, so that noise of a few answers is enough, however many are counted. It is
+  discrete Laplace noise (Ghosh, Roughgarden and Sundararajan, STOC 2009).
 
-Held-out labels are used by nothing else, so that in a ledger they pay for their estimates only.
+`MostCorrect` releases which of k models has most right predictions and nothing else, by
+permute-and-flip (McKenna and Sheldon, NeurIPS 2020): it costs epsilon once, where k counts cost k
+times theirs.
+
+Held-out labels have no other use, so that in a ledger they pay for their estimates only.
 
 >>> from labeldp.mechanisms.randomized_response import RandomizedResponse
 >>> labels, mechanism = np.arange(5000) % 10, RandomizedResponse(epsilon=2.0, num_classes=10)
@@ -18,27 +23,124 @@ Held-out labels are used by nothing else, so that in a ledger they pay for their
 >>> estimate = AccuracyEstimate.from_release(released, predictions, mechanism)
 >>> round(estimate.accuracy, 2), round(estimate.error, 2)
 (0.83, 0.02)
+>>> CorrectCount(epsilon=2.0).release(labels, predictions, generator=np.random.default_rng(7))
+array([3999])
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr, ndtri
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.bit_flip import BitFlip
-from labeldp.mechanisms.correct_count import CorrectCount
-from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms._validate import Array, as_numpy
+from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.label_channels import PerLabel
+from labeldp.mechanisms.randomness import AnyGenerator, SecureGenerator, as_numpy_generator
+from labeldp.mechanisms.secure_noise import discrete_laplace, exponential, largest
 
 #: Standard deviations of a normal distribution on either side of which 95% lie.
 _TWO_SIDED = 1.959964
-#: Mechanisms that say something about each label by itself.
-PerLabel = LaplaceNoise | GaussianNoise | RandomizedResponse | BitFlip | NoNoise
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfPredictions:
+    """An epsilon-DP answer about predictions and secret labels."""
+
+    epsilon: float  # privacy loss per label, finite and above 0
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+
+    @property
+    def event(self) -> PureEvent:
+        """The cost of one answer to each label in it."""
+        return PureEvent(epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectCount(_OfPredictions):
+    """The number of right predictions plus discrete Laplace noise: pure epsilon-DP.
+
+    The noise is a whole number, so that no bits of its rounding reveal anything.
+    """
+
+    failure_probability: ClassVar[float] = 0.0
+
+    @property
+    def scale(self) -> float:
+        """That of the continuous Laplace noise with tails as heavy, in answers."""
+        return 1 / self.epsilon
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise, in answers."""
+        return math.sqrt(2 * math.exp(-self.epsilon)) / -math.expm1(-self.epsilon)
+
+    def release(
+        self, labels: Array, predictions: Array, *, generator: AnyGenerator
+    ) -> NDArray[Any]:
+        """Draw the noisy number of right predictions, once: int64 [1], below 0 or above M perhaps.
+
+        The predictions [M] must be made without these labels [M].
+        """
+        right = _right(labels, as_numpy(predictions)[None])
+        if isinstance(generator, SecureGenerator):
+            return right + discrete_laplace(generator, scale=self.scale, shape=(1,))
+        success = -math.expm1(-self.epsilon)
+        up, down = as_numpy_generator(generator).geometric(success, size=(2, 1))
+        return np.asarray(right + up - down, dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MostCorrect(_OfPredictions):
+    """Which of k models has most right predictions, nearly: pure epsilon-DP, whatever k is.
+
+    The winner falls short of the best by more than (2 / epsilon) (log k + t) answers with a
+    probability below e^-t.
+    """
+
+    failure_probability: ClassVar[float] = 0.0
+
+    def release(
+        self, labels: Array, predictions: Array, *, generator: AnyGenerator
+    ) -> NDArray[Any]:
+        """Draw the place of the winner, once: int64 [1].
+
+        The predictions of each model [k, M] must be made without these labels [M].
+        """
+        right = _right(labels, as_numpy(predictions))
+        # Exponential noise and a maximum are permute-and-flip (Ding et al., 2021). A label may add
+        # to one model's count and take from another's, hence the factor 2.
+        scale = 2 / self.epsilon
+        if isinstance(generator, SecureGenerator):
+            drawn = exponential(len(right), generator=generator)
+            return largest(right[None], drawn, scale=math.nextafter(scale, math.inf))
+        noise = as_numpy_generator(generator).exponential(scale, size=len(right))
+        return np.array([(right + noise).argmax()], dtype=np.int64)
+
+
+def _right(labels: Array, predictions: NDArray[Any]) -> NDArray[np.int64]:
+    """Number of right predictions of each model [k]."""
+    truth = as_numpy(labels)
+    if truth.ndim != 1 or predictions.ndim != 2 or predictions.shape[1:] != truth.shape:
+        raise ValueError(
+            f"there are predictions of shape {predictions.shape[1:] or predictions.shape} for "
+            f"{truth.size} labels; give one for each"
+        )
+    if predictions.size == 0:
+        raise ValueError("there are no predictions; at least one label and one model are needed")
+    if not np.issubdtype(predictions.dtype, np.integer):
+        raise ValueError(
+            f"predictions are of type {predictions.dtype}; they must be classes, whole numbers: "
+            "scores become classes by .argmax(1)"
+        )
+    counts: NDArray[np.int64] = (predictions == truth).sum(axis=1)
+    return counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +149,7 @@ class AccuracyEstimate:
 
     Attributes:
         accuracy: The estimate; noise may take it out of [0, 1], or it would be biased.
-        sampling_error: Standard error from which examples are held out, and from noise that is
+        sampling_error: Standard error from the choice of held-out examples, and from noise that is
             drawn for each of them. Too large rather than too small, so that intervals hold for few
             examples: by up to a third at 20 of them, by a twentieth at 600.
         count_scale: Scale of the one draw of Laplace noise that a count has, per example; 0 without
@@ -59,7 +161,6 @@ class AccuracyEstimate:
     count_scale: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         _validate.number(accuracy=self.accuracy)
         _validate.non_negative(sampling_error=self.sampling_error, count_scale=self.count_scale)
 
@@ -83,15 +184,13 @@ class AccuracyEstimate:
             )
         count = len(guesses)
         seen = values == guesses if values.ndim == 1 else values[np.arange(count), guesses]
-        mean = float(seen.mean(dtype=np.float64))
-        if isinstance(mechanism, LaplaceNoise | GaussianNoise):
-            noise = mechanism.noise_std / math.sqrt(count)
-            error = math.hypot(_careful_error(mean, count, noise), noise)
-            return cls(accuracy=mean, sampling_error=error)
-        flip, slope = _flips(mechanism)
-        # What is seen is 1 with probability flip + slope * accuracy, and 0 or 1 in any case.
-        error = _careful_error(mean, count) / slope
-        return cls(accuracy=(mean - flip) / slope, sampling_error=error)
+        mean, agreement = float(seen.mean(dtype=np.float64)), mechanism.agreement
+        noise = agreement.noise_std / math.sqrt(count)
+        error = math.hypot(_careful_error(mean, count, noise), noise)
+        return cls(
+            accuracy=(mean - agreement.wrong) / agreement.gain,
+            sampling_error=error / agreement.gain,
+        )
 
     @classmethod
     def from_count(
@@ -119,7 +218,7 @@ class AccuracyEstimate:
         _validate.whole(minimum=1, choices=choices)
         outside = (1 - confidence) / choices
         # Each part by its own quantile: exact for Laplace noise alone and for normal noise alone.
-        # Measured coverage at 20 to 600 examples is 95% to 99%, whatever is released.
+        # Measured coverage at 20 to 600 examples is 95% to 99%, for every mechanism.
         width = math.hypot(
             float(-ndtri(outside / 2)) * self.sampling_error, -math.log(outside) * self.count_scale
         )
@@ -134,26 +233,16 @@ class BestOf:
     Choosing is post-processing of estimates that are paid for: nothing if they are from one
     release, k counts if each has a count of its own (`MostCorrect` costs less where only the winner
     is needed).
-
-    Attributes:
-        place: Of the winner.
-        estimate: Its estimate, which is too high on average for having won.
-        low: Lower end of an interval for its accuracy that is corrected for the choice.
-        high: Upper end.
     """
 
-    place: int
-    estimate: AccuracyEstimate
-    low: float
-    high: float
+    place: int  # of the winner
+    estimate: AccuracyEstimate  # its estimate, which is too high on average for having won
+    low: float  # lower end of an interval for its accuracy that is corrected for the choice
+    high: float  # upper end
 
     @classmethod
     def among(cls, estimates: Sequence[AccuracyEstimate], *, confidence: float = 0.95) -> "BestOf":
-        """Choose; of equal ones the first wins.
-
-        Raises:
-            ValueError: There are none.
-        """
+        """Choose; of equal ones the first wins."""
         if not estimates:
             raise ValueError("there are no estimates to choose among; give at least one")
         place = max(range(len(estimates)), key=lambda each: estimates[each].accuracy)
@@ -162,21 +251,7 @@ class BestOf:
         return cls(place=place, estimate=won, low=low, high=high)
 
 
-def _flips(mechanism: RandomizedResponse | BitFlip | NoNoise) -> tuple[float, float]:
-    """Probability that a wrong prediction looks right, and how much more a right one does."""
-    match mechanism:
-        case NoNoise():
-            return 0.0, 1.0
-        case BitFlip():
-            return mechanism.flip_probability, math.tanh(mechanism.epsilon / 4)
-        case RandomizedResponse():
-            keep = mechanism.keep_probability
-            flip = (1 - keep) / (mechanism.num_classes - 1)
-            # keep - flip, without taking nearly equal numbers from each other.
-            return flip, flip * math.expm1(mechanism.epsilon) if flip else 1.0
-
-
-def _careful_error(mean: float, count: int, noise: float = 0.0) -> float:
+def _careful_error(mean: float, count: int, noise: float) -> float:
     """Standard error of a share of right ones that is large enough for intervals of few examples.
 
     The wider side of Clopper and Pearson's 95% interval over 1.96. Noise may have moved the share
@@ -184,7 +259,7 @@ def _careful_error(mean: float, count: int, noise: float = 0.0) -> float:
 
     Args:
         mean: The share, with its noise.
-        count: Among how many.
+        count: The number of examples.
         noise: Standard deviation of the noise on the share.
     """
     nearest = mean + min(2 * noise, max(-2 * noise, 0.5 - mean))

@@ -18,8 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import AnyArray, like
-from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
+from labeldp.mechanisms._validate import AnyArray, like
+from labeldp.mechanisms.accounting import GaussianEvent
+from labeldp.mechanisms.label_channels import (
+    Agreement,
+    GaussianFamily,
+    LaplaceFamily,
+    PerLabel,
+    PurePerLabel,
+)
 from labeldp.mechanisms.randomness import AnyGenerator, SecureGenerator, as_noise_generator
 from labeldp.mechanisms.secure_noise import lattice_gaussian, lattice_laplace
 
@@ -36,23 +43,10 @@ def _one_hot(labels: Any, num_classes: int) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceNoise:
-    """One-hot labels plus Laplace noise of scale 2 / epsilon in every coordinate: pure epsilon-DP.
-
-    Attributes:
-        epsilon: Privacy loss per label, finite and above 0.
-        num_classes: K, at least 2.
-    """
-
-    epsilon: float
-    num_classes: int
+class LaplaceNoise(PurePerLabel):
+    """One-hot labels plus Laplace noise of scale 2 / epsilon in every coordinate: pure DP."""
 
     failure_probability: ClassVar[float] = 0.0
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        _validate.positive(epsilon=self.epsilon)
-        _validate.whole(num_classes=self.num_classes, minimum=2)
 
     @property
     def scale(self) -> float:
@@ -65,9 +59,14 @@ class LaplaceNoise:
         return math.sqrt(2.0) * self.scale
 
     @property
-    def event(self) -> PureEvent:
-        """What one release of a label costs."""
-        return PureEvent(epsilon=self.epsilon)
+    def agreement(self) -> Agreement:
+        """The entry of the predicted class, with its noise."""
+        return Agreement(noise_std=self.noise_std)
+
+    @property
+    def family(self) -> LaplaceFamily:
+        """Laplace noise of any scale."""
+        return LaplaceFamily()
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy one-hot vectors of labels [N], once: float64 [N, K]."""
@@ -90,31 +89,35 @@ class LaplaceNoise:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianNoise:
-    """One-hot labels plus Gaussian noise in every coordinate: (epsilon, delta)-DP.
+class GaussianNoise(PerLabel):
+    """One-hot labels plus Gaussian noise in every coordinate: (epsilon, delta)-DP."""
 
-    Attributes:
-        noise_std: Standard deviation per coordinate, finite and above 0.
-        num_classes: K, at least 2.
-    """
-
-    noise_std: float
-    num_classes: int
+    noise_std: float  # standard deviation per coordinate, finite and above 0
+    num_classes: int  # K, at least 2
 
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        """Check the parameters."""
         _validate.positive(noise_std=self.noise_std)
         _validate.whole(num_classes=self.num_classes, minimum=2)
 
     @property
     def event(self) -> GaussianEvent:
-        """What one release of a label costs: a Gaussian event at L2 sensitivity sqrt(2)."""
+        """The cost of one release of a label: a Gaussian event at L2 sensitivity sqrt(2)."""
         return GaussianEvent(noise_multiplier=self.noise_std / L2_SENSITIVITY)
 
+    @property
+    def agreement(self) -> Agreement:
+        """The entry of the predicted class, with its noise."""
+        return Agreement(noise_std=self.noise_std)
+
+    @property
+    def family(self) -> GaussianFamily:
+        """Gaussian noise of any standard deviation."""
+        return GaussianFamily()
+
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
-        """Draw the noisy one-hot vectors, once; arguments and result as `LaplaceNoise.release`."""
+        """Draw the noisy one-hot vectors of labels [N], once: float64 [N, K]."""
         exact = _one_hot(labels, self.num_classes)
         rng = as_noise_generator(generator)
         if isinstance(rng, SecureGenerator):

@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import AnyArray, is_torch, like
-from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms._validate import AnyArray, is_torch, like
+from labeldp.mechanisms.label_channels import Agreement, BitFlipFamily, PurePerLabel
 from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
 
 _BLOCK_ENTRIES = 1 << 20
@@ -33,23 +33,10 @@ def flip_probability(*, epsilon: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BitFlip:
-    """One-hot labels with independently flipped bits: pure epsilon-DP.
-
-    Attributes:
-        epsilon: Privacy loss per label, finite and above 0.
-        num_classes: K, at least 2.
-    """
-
-    epsilon: float
-    num_classes: int
+class BitFlip(PurePerLabel):
+    """One-hot labels with independently flipped bits: pure epsilon-DP."""
 
     failure_probability: ClassVar[float] = 0.0
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        _validate.positive(epsilon=self.epsilon)
-        _validate.whole(num_classes=self.num_classes, minimum=2)
 
     @property
     def flip_probability(self) -> float:
@@ -57,9 +44,15 @@ class BitFlip:
         return flip_probability(epsilon=self.epsilon)
 
     @property
-    def event(self) -> PureEvent:
-        """What one release of a label costs."""
-        return PureEvent(epsilon=self.epsilon)
+    def agreement(self) -> Agreement:
+        """The bit of the predicted class."""
+        # 1 - 2 q = tanh(epsilon / 4), which keeps its digits where epsilon is small.
+        return Agreement(wrong=self.flip_probability, gain=math.tanh(self.epsilon / 4))
+
+    @property
+    def family(self) -> BitFlipFamily:
+        """Bits flipped at any rate."""
+        return BitFlipFamily()
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy bits of labels [N], once: uint8 [N, K]."""
@@ -77,8 +70,7 @@ class BitFlip:
     def debias(self, bits: AnyArray) -> AnyArray:
         """Unbiased estimate (bit - q) / (1 - 2 q) of the one-hot labels [N, K], q the flip rate."""
         self._check(bits)
-        # 1 - 2 q = tanh(epsilon / 4), which keeps its digits where epsilon is small.
-        return (bits - self.flip_probability) / math.tanh(self.epsilon / 4)
+        return (bits - self.flip_probability) / self.agreement.gain
 
     def log_likelihood(self, bits: AnyArray) -> AnyArray:
         """Log-likelihood of every class, up to a term that all classes share [N, K].

@@ -1,8 +1,6 @@
 """From a target epsilon to the noise, and from the noise to epsilon, for every label mechanism.
 
-Whatever a solver returns is priced again, and moved to the safe side until it does not exceed the
-target: nobody gets a little more epsilon than he asked for. Each mechanism has a `calibrate_*` and
-a `price_*`: `laplace`, `gaussian`, `randomized_response` and `bit_flip`.
+A solver's answer is priced again, and moved to the safe side until it does not exceed the target.
 
 >>> calibrate_laplace(epsilon=2.0)
 LaplaceSetting(scale=1.0, noise_std=1.4142135623730951, epsilon=2.0, delta=0.0)
@@ -19,7 +17,6 @@ from scipy.optimize import brentq
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import gaussian_epsilon
 from labeldp.mechanisms.additive_noise import L1_SENSITIVITY, L2_SENSITIVITY
-from labeldp.mechanisms.bit_flip import flip_probability
 from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability, keep_probability
 
 _STEPS = 64
@@ -27,14 +24,7 @@ _STEPS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceSetting:
-    """Laplace noise on one-hot labels, and what it costs.
-
-    Attributes:
-        scale: Of the Laplace distribution.
-        noise_std: Standard deviation per coordinate, scale * sqrt(2).
-        epsilon: 2 / scale.
-        delta: 0.
-    """
+    """Laplace noise on one-hot labels: its scale, its standard deviation, and its cost."""
 
     scale: float
     noise_std: float
@@ -44,13 +34,7 @@ class LaplaceSetting:
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianSetting:
-    """Gaussian noise on one-hot labels, and what it costs.
-
-    Attributes:
-        noise_std: Standard deviation per coordinate.
-        epsilon: At `delta`, exact for an L2 sensitivity of sqrt(2).
-        delta: In (0, 1).
-    """
+    """Gaussian noise on one-hot labels: its standard deviation, and its cost."""
 
     noise_std: float
     epsilon: float
@@ -59,14 +43,7 @@ class GaussianSetting:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponseSetting:
-    """Randomized response, and what it costs.
-
-    Attributes:
-        keep_probability: That the label survives.
-        num_classes: K.
-        epsilon: log(p (K - 1) / (1 - p)).
-        delta: 0.
-    """
+    """Randomized response on K labels, and its cost."""
 
     keep_probability: float
     num_classes: int
@@ -76,13 +53,7 @@ class RandomizedResponseSetting:
 
 @dataclass(frozen=True, kw_only=True)
 class BitFlipSetting:
-    """Flipped bits of one-hot labels, and what they cost.
-
-    Attributes:
-        flip_probability: That a bit is turned over.
-        epsilon: 2 log((1 - q) / q).
-        delta: 0.
-    """
+    """Flipped bits of one-hot labels, and their cost."""
 
     flip_probability: float
     epsilon: float
@@ -90,11 +61,7 @@ class BitFlipSetting:
 
 
 def price_laplace(*, scale: float | None = None, noise_std: float | None = None) -> LaplaceSetting:
-    """What Laplace noise on one-hot labels costs, given its scale or its standard deviation.
-
-    Raises:
-        ValueError: Both are given, or neither, or one that is not above 0.
-    """
+    """Cost of Laplace noise on one-hot labels, given its scale or its standard deviation."""
     if (scale is None) == (noise_std is None):
         raise ValueError(
             f"scale is {scale} and noise_std is {noise_std}; give one of the two "
@@ -110,11 +77,7 @@ def price_laplace(*, scale: float | None = None, noise_std: float | None = None)
 
 
 def price_gaussian(*, noise_std: float, delta: float) -> GaussianSetting:
-    """What Gaussian noise on one-hot labels costs at `delta`, exactly.
-
-    Raises:
-        ValueError: noise_std not above 0, or delta outside (0, 1).
-    """
+    """Cost of Gaussian noise on one-hot labels at `delta`, exact at L2 sensitivity sqrt 2."""
     _validate.positive(noise_std=noise_std)
     epsilon = gaussian_epsilon(noise_multiplier=noise_std / L2_SENSITIVITY, delta=delta)
     return GaussianSetting(noise_std=noise_std, epsilon=epsilon, delta=delta)
@@ -123,7 +86,7 @@ def price_gaussian(*, noise_std: float, delta: float) -> GaussianSetting:
 def price_randomized_response(
     *, keep_probability: float, num_classes: int
 ) -> RandomizedResponseSetting:
-    """What randomized response costs, given the probability that a label survives."""
+    """Cost of randomized response, given the probability that a label survives."""
     epsilon = epsilon_from_keep_probability(
         keep_probability=keep_probability, num_classes=num_classes
     )
@@ -133,7 +96,7 @@ def price_randomized_response(
 
 
 def price_bit_flip(*, flip_probability: float) -> BitFlipSetting:
-    """What flipped bits cost, given the probability of a flip, strictly between 0 and 1/2."""
+    """Cost of flipped bits, given the probability of a flip, strictly between 0 and 1/2."""
     _validate.between(0, 0.5, flip_probability=flip_probability)
     # Each bit costs log((1 - q) / q), and two labels differ in two bits.
     epsilon = 2 * (math.log1p(-flip_probability) - math.log(flip_probability))
@@ -153,11 +116,7 @@ def calibrate_laplace(*, epsilon: float) -> LaplaceSetting:
 
 
 def calibrate_gaussian(*, epsilon: float, delta: float) -> GaussianSetting:
-    """The least Gaussian noise on one-hot labels that costs at most `epsilon` at `delta`.
-
-    Raises:
-        ValueError: epsilon not above 0, or delta outside (0, 1).
-    """
+    """The least Gaussian noise on one-hot labels that costs at most `epsilon` at `delta`."""
     _validate.positive(epsilon=epsilon)
     _validate.between(0, 1, delta=delta)
 
@@ -191,19 +150,6 @@ def calibrate_randomized_response(*, epsilon: float, num_classes: int) -> Random
         safer=1 / num_classes,
     )
     return price_randomized_response(keep_probability=keep, num_classes=num_classes)
-
-
-def calibrate_bit_flip(*, epsilon: float) -> BitFlipSetting:
-    """The fewest bit flips that cost at most `epsilon`."""
-    _validate.positive(epsilon=epsilon)
-    most = math.nextafter(0.5, 0.0)  # fair coins would cost nothing, and say nothing
-    flips = _never_over(
-        min(flip_probability(epsilon=epsilon), most),
-        price=lambda q: price_bit_flip(flip_probability=q).epsilon,
-        target=epsilon,
-        safer=most,
-    )
-    return price_bit_flip(flip_probability=flips)
 
 
 def _never_over(

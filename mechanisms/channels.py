@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import AnyArray, like
+from labeldp.mechanisms._validate import AnyArray, like
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
 

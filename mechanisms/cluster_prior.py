@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import AnyArray, as_numpy, like
+from labeldp.mechanisms._validate import AnyArray, as_numpy, like
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
@@ -54,7 +54,6 @@ class ClusterHistograms(DrawnExactly):
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        """Check the parameters."""
         _validate.positive(epsilon=self.epsilon)
         if self.epsilon < SMALLEST_EPSILON:
             raise ValueError(
@@ -69,15 +68,10 @@ class ClusterHistograms(DrawnExactly):
         return PureEvent(epsilon=self.epsilon)
 
     def release(self, labels: AnyArray, clusters: AnyArray, *, generator: AnyGenerator) -> AnyArray:
-        """Draw the noisy histograms, once.
+        """Draw the noisy counts [C, K], once: int64, some below 0.
 
-        Args:
-            labels: True labels [N], whole numbers 0..K-1.
-            clusters: Cluster [N] of every example, whole numbers from 0, made without labels.
-            generator: Source of the noise.
-
-        Returns:
-            Noisy counts [C, K], int64, some below 0; C is the largest cluster number plus 1.
+        `clusters` [N] of every example are numbered from 0 and made without labels; C is the
+        largest plus 1.
         """
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         groups = _validate.labels(clusters, num_classes=np.iinfo(np.int64).max, name="clusters")

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import AnyArray, Array, as_numpy, like
+from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
 from labeldp.mechanisms.accounting import GaussianEvent
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
@@ -44,19 +44,14 @@ class LabelMoments(DrawnExactly):
 
     A substituted label moves the sums by its row of the weights twice, once away and once back
     in: by sqrt(2) at most in L2, since no row is longer than 1.
-
-    Attributes:
-        noise_std: Standard deviation of the noise in every sum, finite and above 0.
-        num_classes: K, at least 2.
     """
 
-    noise_std: float
-    num_classes: int
+    noise_std: float  # standard deviation of the noise in every sum, finite and above 0
+    num_classes: int  # K, at least 2
 
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        """Check the parameters."""
         _validate.positive(noise_std=self.noise_std)
         _validate.whole(num_classes=self.num_classes, minimum=2)
 

@@ -44,7 +44,7 @@ class Priced(Protocol):
 
     @property
     def failure_probability(self) -> float:
-        """That of something else being done, a part of delta."""
+        """The probability that something else is done, a part of delta."""
 
 
 def all_pure(events: Iterable[Event]) -> bool:
@@ -96,18 +96,12 @@ def _has_epsilon(events: Iterable[Event], delta: float) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The most that any one label may ever pay.
+    """The most that any one label may ever pay."""
 
-    Attributes:
-        epsilon: Above 0; `inf` for no limit.
-        delta: In [0, 1); 0 allows pure events only.
-    """
-
-    epsilon: float
-    delta: float = 0.0
+    epsilon: float  # above 0; `inf` for no limit
+    delta: float = 0.0  # in [0, 1); 0 allows pure events only
 
     def __post_init__(self) -> None:
-        """Check the limits."""
         _validate.positive(epsilon=self.epsilon, infinity=True)
         _validate.number(delta=self.delta)
         if not 0 <= self.delta < 1:
@@ -178,24 +172,16 @@ class PrivacyLedger:
         return sum(self._failures)
 
     def add(self, charge: Charge) -> None:
-        """Charge what a line says to the labels that it names.
-
-        Raises:
-            ValueError: An index outside 0..N-1.
-        """
+        """Charge a line of a ledger to the labels that it names."""
         self.charge(charge.event, indices=charge.indices)
         self.add_failures([charge])
 
     def add_failures(self, prices: Iterable[Priced]) -> None:
-        """Charge what may fail of `prices`, whose events are charged some other way."""
+        """Charge the failures of `prices`, whose events are charged some other way."""
         self._failures.extend(price.failure_probability for price in prices)
 
     def charge(self, event: Event, *, indices: NDArray[np.integer[Any]] | None = None) -> None:
-        """Charge `event` to the labels at `indices`, or to every label.
-
-        Raises:
-            ValueError: An index outside 0..N-1.
-        """
+        """Charge `event` to the labels at `indices`, or to every label."""
         touched = np.zeros(self.num_labels, dtype=bool)
         touched[slice(None) if indices is None else check_indices(indices, self.num_labels)] = True
         for group in np.unique(self._group_of[touched]):
@@ -216,14 +202,9 @@ class PrivacyLedger:
     ) -> None:
         """Charge the lines of another ledger, that of one fit among several, to the same labels.
 
-        Args:
-            charges: Its lines, over its own labels 0..n-1.
-            num_labels: n.
-            people: Which label here each of them is [n], each once. Where that is not known, one
-                label may have been in it at the dearest place: every label is charged so.
-
-        Raises:
-            ValueError: `people` does not name each label, or names one twice.
+        `charges` are over its own labels 0..n-1; `people` names the label here that each of them is
+        [n], each once. Where that is unknown, one label may have been in it at the dearest place:
+        every label is charged so.
         """
         self.add_failures(charges)
         if people is None:
@@ -244,11 +225,7 @@ class PrivacyLedger:
             self.charge(charge.event, indices=places[rows])
 
     def epsilon(self, *, delta: float) -> float:
-        """Epsilon of the label that has paid most, at `delta`.
-
-        Raises:
-            ValueError: `delta` is 0, but an event is not pure; or is spent on failures alone.
-        """
+        """Epsilon of the label that has paid most, at `delta`."""
         return max(self._epsilons(self._left(delta)))
 
     def epsilon_or_infinity(self, *, delta: float) -> float:
@@ -287,10 +264,8 @@ def ledger_of(charges: Iterable[Charge], *, num_labels: int) -> PrivacyLedger:
 def check_indices(indices: NDArray[np.integer[Any]], num_labels: int) -> NDArray[np.intp]:
     """Return positions of labels as [M], each at most once, or say which one is wrong.
 
-    They are a copy that nobody can write to: a line of the ledger says by them who paid.
-
-    Raises:
-        ValueError: Not whole numbers, outside 0..N-1, or one label named twice.
+    They are a copy that nobody can write to: a line of the ledger names by them the labels that
+    paid.
     """
     array = np.asarray(indices)
     if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.mechanisms._arrays import AnyArray, as_numpy, is_torch
+from labeldp.mechanisms._validate import AnyArray, as_numpy, is_torch
 
 
 class PostProcessing(StrEnum):
@@ -45,17 +45,10 @@ class PostProcessing(StrEnum):
 def posterior(log_likelihood: AnyArray, log_prior: AnyArray) -> AnyArray:
     """Bayes' rule in log space: softmax of the sum (the paper's Eqs. 1 and 3).
 
-    Args:
-        log_likelihood: Log-likelihood of every class [N, K]; a term that the classes of a row share
-        may
-            be missing; -inf rules a class out.
-        log_prior: Log-prior [N, K], or one prior [K] for all rows; likewise.
-
-    Raises:
-        ValueError: Shapes that do not fit, NaN, +inf, or a row in which every class is ruled out.
-        On an
-            accelerator rows are not looked at, since every step would wait for the answer: there
-            such a row comes out as NaN, which the check of the loss finds.
+    A log-likelihood [N, K] and a log-prior [N, K], or one prior [K] for all rows; a term that the
+    classes of a row share may be missing, and -inf rules a class out. A row in which every class is
+    ruled out is refused, except on an accelerator, where every step would wait for the check: there
+    it comes out as NaN, which the check of the loss finds.
     """
     if log_likelihood.ndim != 2 or log_prior.shape not in (
         log_likelihood.shape,

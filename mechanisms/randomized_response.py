@@ -1,10 +1,12 @@
 """K-ary randomized response: keep the label, or replace it by another one chosen uniformly.
 
 Warner 1965; on K labels as in Ghazi et al., "Deep Learning with Label Differential Privacy",
-NeurIPS 2021, section 2.
+NeurIPS 2021, section 2; its unbiased loss, Eq. (7) of appendix F, is `debiased_loss`.
 
 >>> round(RandomizedResponse(epsilon=1.0, num_classes=2).keep_probability, 4)
 0.7311
+>>> debiased_loss(np.array([[0.1, 2.0, 3.0]]), np.array([0]), epsilon=1.0).round(3)
+array([-2.693])
 """
 
 import math
@@ -15,8 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import AnyArray, like
+from labeldp.mechanisms._validate import AnyArray, is_torch, like
 from labeldp.mechanisms.accounting import PureEvent, RandomizedResponseEvent
+from labeldp.mechanisms.label_channels import (
+    Agreement,
+    PerLabel,
+    PurePerLabel,
+    RandomizedResponseFamily,
+)
 from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
 
 AnyNumbers = TypeVar("AnyNumbers", float, NDArray[Any])
@@ -68,23 +76,10 @@ def happens(
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse:
-    """Randomized response on K labels: pure epsilon-DP.
-
-    Attributes:
-        epsilon: Privacy loss per label, finite and above 0.
-        num_classes: K, at least 2.
-    """
-
-    epsilon: float
-    num_classes: int
+class RandomizedResponse(PurePerLabel):
+    """Randomized response on K labels: pure epsilon-DP."""
 
     failure_probability: ClassVar[float] = 0.0
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        _validate.positive(epsilon=self.epsilon)
-        _validate.whole(num_classes=self.num_classes, minimum=2)
 
     @property
     def keep_probability(self) -> float:
@@ -93,8 +88,20 @@ class RandomizedResponse:
 
     @property
     def event(self) -> RandomizedResponseEvent:
-        """What one release of a label costs."""
+        """The cost of one release of a label."""
         return RandomizedResponseEvent(epsilon=self.epsilon, num_classes=int(self.num_classes))
+
+    @property
+    def agreement(self) -> Agreement:
+        """Whether the released label is the predicted one."""
+        flip = (1 - self.keep_probability) / (self.num_classes - 1)
+        # keep - flip, without taking nearly equal numbers from each other.
+        return Agreement(wrong=flip, gain=flip * math.expm1(self.epsilon) if flip else 1.0)
+
+    @property
+    def family(self) -> RandomizedResponseFamily:
+        """Randomized response at any epsilon."""
+        return RandomizedResponseFamily(num_classes=self.num_classes)
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy labels, once: int64 [N]."""
@@ -123,25 +130,30 @@ class RandomizedResponse:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoNoise:
-    """The labels themselves: a baseline without any privacy, priced at epsilon = infinity.
+class NoNoise(PerLabel):
+    """The labels themselves: a baseline without any privacy, priced at epsilon = infinity."""
 
-    Attributes:
-        num_classes: K, at least 2.
-    """
-
-    num_classes: int
+    num_classes: int  # K, at least 2
 
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        """Check the number of classes."""
         _validate.whole(num_classes=self.num_classes, minimum=2)
 
     @property
     def event(self) -> PureEvent:
-        """What handing out a label costs: everything."""
+        """The cost of handing out a label: everything."""
         return PureEvent(epsilon=math.inf)
+
+    @property
+    def agreement(self) -> Agreement:
+        """Whether the label is the predicted one."""
+        return Agreement()
+
+    @property
+    def family(self) -> None:
+        """None: labels without noise need no audit."""
+        return None
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Return the labels [N] unchanged; `generator` is there for the common interface."""
@@ -161,11 +173,7 @@ class NoNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedClasses:
-    """Which classes occur, read off the labels: paid for as the labels themselves are.
-
-    Attributes:
-        num_classes: K.
-    """
+    """Which of K classes occur, read off the labels: paid for as the labels themselves are."""
 
     failure_probability: ClassVar[float] = 0.0
 
@@ -181,3 +189,44 @@ class PublishedClasses:
         del generator
         occurs: NDArray[np.bool_] = np.isin(np.arange(self.num_classes), labels)
         return occurs
+
+
+def debiased_loss_weights(*, epsilon: float, num_classes: int) -> tuple[float, float]:
+    """Factors (a, b) of the unbiased loss a * loss[noisy label] - b * sum of all K losses.
+
+    a = (e^epsilon + K - 1) / (e^epsilon - 1) and b = 1 / (e^epsilon - 1).
+    """
+    _validate.positive(epsilon=epsilon)
+    _validate.whole(num_classes=num_classes, minimum=2)
+    rest = -math.expm1(-epsilon)
+    return (1 + (num_classes - 1) * math.exp(-epsilon)) / rest, math.exp(-epsilon) / rest
+
+
+def debiased_loss(losses: AnyArray, noisy_labels: AnyArray, *, epsilon: float) -> AnyArray:
+    """Unbiased estimates [N] of the losses on the true labels; gradients flow through `losses`.
+
+    Randomized response keeps a label or, with probability p = K / (e^epsilon + K - 1), draws it
+    uniformly from all K; hence (loss of the noisy label - p * mean loss over all classes) / (1 - p)
+    is unbiased. The price is variance: at a small epsilon the two terms are large and of opposite
+    sign.
+
+    `losses` [N, K] are those of every example under each class as its label, for instance
+    -log_softmax(logits). Noisy labels outside 0..K-1 are refused, on an accelerator by itself.
+    """
+    if losses.ndim != 2 or tuple(noisy_labels.shape) != tuple(losses.shape[:1]):
+        raise ValueError(
+            f"losses has shape {tuple(losses.shape)} and noisy_labels "
+            f"{tuple(noisy_labels.shape)}; they must be [N, K] and [N]"
+        )
+    num_classes = int(losses.shape[1])
+    own, shared = debiased_loss_weights(epsilon=epsilon, num_classes=num_classes)
+    values: Any = losses
+    chosen: Any = noisy_labels
+    if not is_torch(chosen) or chosen.device.type == "cpu":
+        _validate.labels(chosen, num_classes=num_classes, name="noisy_labels")
+    if is_torch(losses):
+        picked = values.gather(1, chosen.long()[:, None])[:, 0]
+    else:
+        picked = values[np.arange(len(values)), chosen]
+    result: AnyArray = own * picked - shared * values.sum(1)
+    return result

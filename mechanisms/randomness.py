@@ -16,7 +16,6 @@ counter mode, under a fresh key of the operating system's for every release.
 import math
 import secrets
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Union
@@ -25,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.descriptions import is_of
 
 if TYPE_CHECKING:
     import torch
@@ -48,18 +46,12 @@ class NoiseKind(StrEnum):
 
 
 def is_private(epsilon: float, kind: NoiseKind) -> bool:
-    """Whether what is made of releases under such noise is private at all.
+    """Whether releases under such noise, of `epsilon` together, are private at all.
 
     An epsilon is a promise only where nobody can draw its noise again.
 
-    >>> is_private(2.0, NoiseKind.PLAIN), is_private(math.inf, NoiseKind.PLAIN)
+    >>> is_private(2.0, NoiseKind.PLAIN), is_private(2.0, NoiseKind.SEEDED)
     (True, False)
-    >>> is_private(2.0, NoiseKind.SEEDED)
-    False
-
-    Args:
-        epsilon: Of all of the releases.
-        kind: Of their noise.
     """
     return math.isfinite(epsilon) and kind in (NoiseKind.PLAIN, NoiseKind.SECURE)
 
@@ -67,10 +59,8 @@ def is_private(epsilon: float, kind: NoiseKind) -> bool:
 def cryptographic_generator(key: bytes) -> np.random.Generator:
     """Return the generator whose bits are AES-128's keystream in counter mode under `key`.
 
-    The key is the operating system's, or a keyed hash of a secret.
-
-    Raises:
-        ImportError: randomgen is not installed. Nothing weaker takes its place.
+    The key is the operating system's, or a keyed hash of a secret. Without randomgen there is an
+    ImportError: nothing weaker takes its place.
     """
     if len(key) != KEY_BYTES:
         raise ValueError(f"key has {len(key)} bytes; AES-128 takes {KEY_BYTES}")
@@ -91,17 +81,12 @@ class SecureGenerator:
 
     It is no NumPy generator on purpose: a mechanism that knows only how to draw floating-point
     noise refuses it, instead of releasing numbers that pass for secure ones.
-
-    Attributes:
-        bits: The generator of uniform bits.
-        word_bits: How many digits of a real number are drawn at a time, 1 to 64.
     """
 
-    bits: np.random.Generator
-    word_bits: int = 64
+    bits: np.random.Generator  # the generator of uniform bits
+    word_bits: int = 64  # how many digits of a real number are drawn at a time, 1 to 64
 
     def __post_init__(self) -> None:
-        """Check the number of digits."""
         _validate.whole(word_bits=self.word_bits, minimum=1)
         if self.word_bits > 64:
             raise ValueError(f"word_bits is {self.word_bits}; a word holds 64 bits at most")
@@ -132,15 +117,10 @@ class OsEntropy:
     draw: int = 0
 
     def __post_init__(self) -> None:
-        """Check the number of the draw."""
         _validate.whole(draw=self.draw)
 
     def generator(self, key: str) -> np.random.Generator:
-        """Return a fresh cryptographic generator; `key` is not used: noise is never made twice.
-
-        Raises:
-            ImportError: randomgen is not installed.
-        """
+        """Return a fresh cryptographic generator; `key` is not used: noise is never made twice."""
         del key
         return cryptographic_generator(secrets.token_bytes(KEY_BYTES))
 
@@ -151,42 +131,28 @@ class SecureEntropy:
 
     Mechanisms draw real numbers, exactly, and release what is decided on their digits. What that
     costs is what their formulas say, and no more; see `secure_noise`.
-
-    Attributes:
-        draw: Which of several independent draws this is.
     """
 
     kind: ClassVar[NoiseKind] = NoiseKind.SECURE
-    draw: int = 0
+    draw: int = 0  # which of several independent draws this is
 
     def __post_init__(self) -> None:
-        """Check the number of the draw."""
         _validate.whole(draw=self.draw)
 
     def generator(self, key: str) -> SecureGenerator:
-        """Return a fresh source of bits; `key` is not used: noise is never made twice.
-
-        Raises:
-            ImportError: randomgen is not installed.
-        """
+        """Return a fresh source of bits; `key` is not used: noise is never made twice."""
         return SecureGenerator(bits=OsEntropy().generator(key))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeededNoise:
-    """Noise that anyone who knows the seed can repeat: for experiments, never for a real release.
-
-    Attributes:
-        seed: The seed, whole and not negative.
-        draw: Which of several independent draws this is.
-    """
+    """Noise that anyone with the seed can repeat: for experiments, never for a real release."""
 
     kind: ClassVar[NoiseKind] = NoiseKind.SEEDED
-    seed: int
-    draw: int = 0
+    seed: int  # the seed, whole and not negative
+    draw: int = 0  # which of several independent draws this is
 
     def __post_init__(self) -> None:
-        """Check the seed."""
         _validate.whole(seed=self.seed, draw=self.draw)
 
     def generator(self, key: str) -> np.random.Generator:
@@ -196,30 +162,10 @@ class SeededNoise:
 
 
 NoiseSource = OsEntropy | SecureEntropy | SeededNoise
-_SECRET = (OsEntropy, SecureEntropy)
-
-
-def kind_of_described(noise: object) -> NoiseKind:
-    """Return the kind of a source of noise by what a ledger says of it.
-
-    What is not known for the operating system's entropy is taken for what can be repeated: another
-    name, other fields, or nothing at all.
-
-    >>> kind_of_described({"name": "OsEntropy", "draw": 0})
-    <NoiseKind.PLAIN: 'plain'>
-    >>> kind_of_described({"name": "OsEntropy", "draw": 0, "seed": 7}), kind_of_described(None)
-    (<NoiseKind.SEEDED: 'seeded'>, <NoiseKind.SEEDED: 'seeded'>)
-
-    Args:
-        noise: Name and parameters, as `release_address.describe` has them.
-    """
-    if not isinstance(noise, Mapping):
-        return NoiseKind.SEEDED
-    return next((each.kind for each in _SECRET if is_of(each, noise)), NoiseKind.SEEDED)
 
 
 class DrawnExactly:
-    """What a mechanism inherits from whose few numbers a vault draws exactly, asked for or not.
+    """Base class of mechanisms whose few numbers a vault draws exactly in any case.
 
     Secret noise alone is: with `secure_noise`, which costs time for each number. Seeded noise stays
     as it is, so that experiments repeat.
@@ -236,9 +182,8 @@ def generator_for(mechanism: object, noise: NoiseSource, stream: str) -> AnyGene
 def as_numpy_generator(generator: AnyGenerator) -> np.random.Generator:
     """Return a NumPy generator; a torch generator is advanced by one draw of 128 bits to seed it.
 
-    Raises:
-        TypeError: Neither of the two (an int or None, for instance): noise needs an explicit one.
-        ValueError: A `SecureGenerator`, of which no floating-point noise is drawn.
+    Anything else, an int or None for instance, is refused: noise needs an explicit one. So is a
+    `SecureGenerator`, of which no floating-point noise is drawn.
     """
     if isinstance(generator, SecureGenerator):
         raise ValueError(

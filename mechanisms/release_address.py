@@ -1,41 +1,48 @@
-"""What names a release: the labels, the mechanism with all its parameters, and the noise.
+"""Names of releases: the labels, the mechanism with all its parameters, and the noise.
 
-Two releases of one address would be one: who asks for the second would get the first, and pay
-nothing. So everything that decides what is drawn is part of it, the types of parameters too.
+Two releases of one address would be one: a request for the second would get the first, and pay
+nothing. So everything that decides a draw is part of the address, the types of parameters too.
 
 >>> from labeldp.mechanisms.randomized_response import RandomizedResponse
->>> from labeldp.mechanisms.randomness import OsEntropy
 >>> describe(RandomizedResponse(epsilon=1, num_classes=2), OsEntropy(draw=3))["noise"]
 {'name': 'OsEntropy', 'draw': 3}
+
+A ledger keeps names and parameters, and anybody's class may bear the name of ours: with a parameter
+that is a secret of theirs, or with another meaning. So a name alone decides nothing. Fields have to
+be those of our own dataclass, all of them and no others, each of the type that it declares there.
+
+>>> is_of(RandomizedResponse, {"name": "RandomizedResponse", "epsilon": 1.0, "num_classes": 2})
+True
+>>> is_of(RandomizedResponse, {"name": "RandomizedResponse", "patient": 4711.0, "num_classes": 2})
+False
 """
 
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.randomness import NoiseSource
+from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, OsEntropy, SecureEntropy
 
-#: What a class itself says, and no class that inherits from it, whose parameters are recorded
-#: without its name, as they always were: so that stored releases are found and seeded noise is the
-#: same. No two such classes have the same fields.
+#: A mark on a class itself, not inherited: its parameters are recorded without its name. Seeded
+#: noise and addresses follow from the record. No two such classes have the same fields.
 _WITHOUT_TYPE = "recorded_without_type"
-#: What a description says beside the parameters; one of that name would be lost. With other names.
+#: Beside the parameters in a description, which may have no field of that name; with other names.
 _OTHERWISE = {"name": "title", "noise": "added_noise"}
 
 
 def describe(mechanism: object, noise: NoiseSource) -> dict[str, Any]:
     """Return name and parameters of a mechanism and of its noise, as the ledger records them.
 
-    Raises:
-        TypeError: The mechanism is not a dataclass, so that its parameters can't be told, has the
-            name of one of labeldp's own, or a field `name` or `noise`, which the description has
-            another meaning for.
+    A mechanism that is not a dataclass, has the name of one of labeldp's own, or a field `name` or
+    `noise` is refused: its parameters could not be recorded without doubt.
     """
     _refuse_namesake(type(mechanism))
     return {
@@ -53,11 +60,8 @@ def address(
 ) -> str:
     """Return the address of a release, 32 hexadecimal digits.
 
-    Args:
-        private_digest: Keyed digest of the labels or votes.
-        description: As `describe` returns it.
-        indices: The labels that it is of [M], None for all of them.
-        public: The mechanism's public inputs.
+    `private_digest` is a keyed digest of the labels or votes, `indices` the labels that it is of
+    [M], None for all of them, and `public` the mechanism's public inputs.
     """
     parts = {
         "private": private_digest,
@@ -69,11 +73,7 @@ def address(
 
 
 def array_digest(values: NDArray[Any]) -> str:
-    """Return a digest of an array's type, shape and content.
-
-    Raises:
-        TypeError: An array of objects or of records, whose bytes don't say what is in it.
-    """
+    """Return a digest of an array's type, shape and content."""
     if values.dtype.hasobject or values.dtype.names is not None:
         raise TypeError(
             f"an input is an array of type {values.dtype}, whose bytes don't tell its content, so "
@@ -132,3 +132,57 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     # NumPy's scalars are numbers like any other, but not to JSON.
     return value.item() if isinstance(value, np.generic) else value
+
+
+def is_of(kind: type, described: Mapping[str, Any]) -> bool:
+    """Whether a description (`release_address.describe`) is of a mechanism of this class."""
+    if described.get("name") != kind.__name__:
+        return False
+    return _has_fields(kind, {key: described[key] for key in described if key not in _OTHERWISE})
+
+
+def _has_fields(kind: type, values: Mapping[str, Any]) -> bool:
+    assert is_dataclass(kind), f"{kind.__name__} has no fields to know it by"
+    hints = get_type_hints(kind)
+    declared = {entry.name: hints[entry.name] for entry in fields(kind)}
+    return set(values) == set(declared) and all(
+        _is_a(values[name], hint) for name, hint in declared.items()
+    )
+
+
+def _is_a(value: Any, hint: Any) -> bool:
+    """Whether a value is one of a type's as it is written down; of a type not foreseen, none is."""
+    if get_origin(hint) in (Union, UnionType):
+        return any(_is_a(value, each) for each in get_args(hint))
+    if hint is float:  # whole ones too
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint in (int, bool, NoneType):
+        return type(value) is hint
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return any(value == member.value for member in hint)
+    if not is_dataclass(hint) or not isinstance(hint, type) or not isinstance(value, Mapping):
+        return False
+    if set(value) == {"type", "parameters"}:
+        inside = value["parameters"]
+        typed = value["type"] == hint.__name__ and isinstance(inside, Mapping)
+        return typed and _has_fields(hint, inside)
+    return _has_fields(hint, value)
+
+
+def kind_of_described(noise: object) -> NoiseKind:
+    """Return the kind of a source of noise from its description in a ledger.
+
+    Anything but the operating system's entropy counts as repeatable: another name, other fields, or
+    nothing at all.
+
+    >>> kind_of_described({"name": "OsEntropy", "draw": 0})
+    <NoiseKind.PLAIN: 'plain'>
+    >>> kind_of_described({"name": "OsEntropy", "draw": 0, "seed": 7}), kind_of_described(None)
+    (<NoiseKind.SEEDED: 'seeded'>, <NoiseKind.SEEDED: 'seeded'>)
+    """
+    if not isinstance(noise, Mapping):
+        return NoiseKind.SEEDED
+    for source in (OsEntropy, SecureEntropy):
+        if is_of(source, noise):
+            return source.kind
+    return NoiseKind.SEEDED

@@ -20,7 +20,8 @@ from labeldp.mechanisms.accounting import (
     RenyiEvent,
     hands_out_labels,
 )
-from labeldp.mechanisms.randomness import NoiseKind, kind_of_described
+from labeldp.mechanisms.randomness import NoiseKind
+from labeldp.mechanisms.release_address import kind_of_described
 
 _EVENTS: dict[str, Any] = {
     kind.__name__: kind
@@ -52,7 +53,6 @@ class Charge:
     failure_probability: float
 
     def __post_init__(self) -> None:
-        """Check the failure probability."""
         _validate.number(failure_probability=self.failure_probability)
         if not 0 <= self.failure_probability < 1:
             raise ValueError(
@@ -70,11 +70,7 @@ class Charge:
         return hands_out_labels(self.event)
 
     def is_beyond(self, training: int) -> bool:
-        """Whether it is of held-out labels alone, which come after those to train on.
-
-        Args:
-            training: N, how many labels there are to train on.
-        """
+        """Whether it is of held-out labels alone, which come after the N labels to train on."""
         _validate.whole(training=training)
         return self.indices is not None and bool((self.indices >= training).all())
 
@@ -95,15 +91,9 @@ class ReleaseStore(Protocol):
         """Return every charge so far, in order."""
 
     def record(self, charge: Charge, values: NDArray[Any], *, lines: int) -> bool:
-        """Keep a charge and what it paid for, atomically.
+        """Keep a charge and its release atomically; False, and nothing kept, if others came first.
 
-        Args:
-            charge: The ledger's next line.
-            values: What it paid for.
-            lines: How many lines the ledger had when this one was found affordable.
-
-        Returns:
-            Whether it was kept: not if the ledger has another number of lines by now.
+        `lines` is the number of lines that the ledger had when this charge was found affordable.
         """
 
 
@@ -153,12 +143,7 @@ def write_event(event: Event) -> str:
 
 
 def read_event(text: str) -> Event:
-    """Return the event that `write_event` wrote.
-
-    Raises:
-        KeyError: It is of a kind that is not known here.
-        ValueError: The text is no JSON.
-    """
+    """Return the event that `write_event` wrote."""
     fields = json.loads(text)
     kind = _EVENTS[fields.pop("name")]
     event: Event = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import AnyArray, as_numpy, like
+from labeldp.mechanisms._validate import AnyArray, as_numpy, like
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.randomized_response import happens, wrong_probability
 from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
@@ -55,18 +55,13 @@ def tempered(logits: AnyArray, *, temperature: float) -> AnyArray:
 
 @dataclass(frozen=True, kw_only=True)
 class RRWithPrior:
-    """Randomized response on the likeliest classes under a public prior: pure epsilon-DP.
+    """Randomized response on the likeliest classes under a public prior: pure epsilon-DP."""
 
-    Attributes:
-        epsilon: Privacy loss per label, finite and above 0.
-    """
-
-    epsilon: float
+    epsilon: float  # privacy loss per label, finite and above 0
 
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        """Check epsilon."""
         _validate.positive(epsilon=self.epsilon)
 
     @property

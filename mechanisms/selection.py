@@ -24,7 +24,6 @@ from scipy.optimize import brentq
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import (
-    ORDERS,
     Conversion,
     DecisionEvent,
     Event,
@@ -56,64 +55,30 @@ class TrialDistribution(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectionPreconditions:
-    """What the theorem assumes of a sweep; say what is true of yours.
-
-    Attributes:
-        independent_trials: Every trial draws its settings from one fixed distribution (random
-            search), whatever the others found.
-        private_score: The score that trials are compared by is part of what the trial's event
-            pays for, or uses public data only.
-        only_winner_released: Settings, scores and models of all other trials stay secret.
-        hidden_count: The number of trials was drawn at random, and nobody is told.
-    """
-
-    independent_trials: bool
-    private_score: bool
-    only_winner_released: bool
-    hidden_count: bool
-
-    def violations(self) -> tuple[str, ...]:
-        """Return a reason for everything that does not hold."""
-        reasons = {
-            "trials are not independent (use random search; schedulers that stop or clone trials "
-            "and searchers that learn from them do not qualify)": self.independent_trials,
-            "the score was computed from labels that the trial did not pay for (score on public "
-            "or released labels)": self.private_score,
-            "more than the winner is released (keep the other trials secret)": (
-                self.only_winner_released
-            ),
-            "the number of trials is known (draw it with Selection.draw_trials and keep it "
-            "secret)": self.hidden_count,
-        }
-        return tuple(reason for reason, holds in reasons.items() if not holds)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The best of a random number of trials, where the theorem applies.
+    """The best of a random number of trials. The price holds under four preconditions.
 
-    Raises:
-        ValueError: A mean below 1, or a precondition that does not hold: then every trial has to be
-            charged.
+    1. Every trial draws its settings from one fixed distribution (random search), whatever the
+       others found. Schedulers that stop or clone trials and searchers that learn do not qualify.
+    2. The score that trials are compared by is part of the trial's price, or uses public data only.
+    3. Only the winner is released: settings, scores and models of all other trials stay secret.
+    4. The number of trials was drawn by `draw_trials`, and stays secret.
+
+    Otherwise every trial has to be charged.
     """
 
-    mean_trials: float
-    distribution: TrialDistribution
-    preconditions: SelectionPreconditions
+    mean_trials: float  # at least 1
+    distribution: TrialDistribution  # of the number of trials
 
     def __post_init__(self) -> None:
-        """Check the parameters and the preconditions."""
-        _check_mean(self.mean_trials)
+        _validate.positive(mean_trials=self.mean_trials)
+        if self.mean_trials < 1:
+            raise ValueError(
+                f"mean_trials is {self.mean_trials}; a sweep has at least 1 trial on average"
+            )
         if not isinstance(self.distribution, TrialDistribution):
             raise ValueError(
                 f"distribution is {self.distribution!r}; it must be a TrialDistribution"
-            )
-        broken = self.preconditions.violations()
-        if broken:
-            raise ValueError(
-                f"the best of {self.mean_trials:g} trials has no price of its own: "
-                f"{'; '.join(broken)}. Charge every trial instead"
             )
 
     def epsilon(
@@ -126,8 +91,7 @@ class Selection:
         """Epsilon of the winner of trials that cost `trial` each, the least bound that holds."""
         events = list(trial)
         pure = all_pure(events)
-        if not 0 <= delta < 1:
-            raise ValueError(f"delta is {delta}; it must lie in [0, 1)")
+        _validate.delta(delta)
         if delta == 0 and not pure:
             raise ValueError(
                 "delta is 0, but Gaussian and PATE answers have an epsilon only at delta > 0"
@@ -136,14 +100,9 @@ class Selection:
         if pure:
             bounds.append(self._pure_epsilon(epsilon_of(events, delta=0.0)))
         if delta > 0:
-            orders, rdp = _curve(events, otherwise=_FINE_ORDERS)
+            orders, rdp = _curve(events)
             bounds.append(epsilon_from_rdp(orders, self.rdp(orders, rdp), delta, conversion)[0])
         return min(bounds)
-
-    def event(self, trial: Iterable[Event]) -> RenyiEvent:
-        """The winner as one event for the ledger, given what every trial does to a label."""
-        orders, rdp = _curve(list(trial), otherwise=ORDERS)
-        return RenyiEvent(orders=tuple(orders), rdp=tuple(self.rdp(orders, rdp)))
 
     def rdp(self, orders: ArrayLike, rdp: ArrayLike) -> NDArray[np.float64]:
         """Renyi curve of the winner [A] (the paper's Theorems 2 and 6)."""
@@ -199,20 +158,9 @@ class Selection:
         return float(root)
 
 
-#: What `selection_price` takes for granted, since it sees two numbers and no sweep.
-ASSUMED = SelectionPreconditions(
-    independent_trials=True, private_score=True, only_winner_released=True, hidden_count=True
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class SelectionPrice:
-    """What the best of several trials costs, if the preconditions of the theorem hold.
-
-    Attributes:
-        epsilon: Of the winner.
-        delta: At which it holds.
-    """
+    """Epsilon and delta of the best of several trials, if the theorem's preconditions hold."""
 
     epsilon: float
     delta: float
@@ -226,30 +174,18 @@ def selection_price(
     delta: float = 0.0,
     trial_delta: float = 0.0,
 ) -> SelectionPrice:
-    """Price of the best of a random number of trials, under `SelectionPreconditions`.
+    """Price of the best of a random number of trials, under the preconditions of `Selection`.
 
-    Args:
-        epsilon: Of one trial, which is epsilon-DP (or (epsilon, trial_delta)-DP, see below).
-        mean_trials: Mean number of trials, at least 1.
-        distribution: geometric, logarithmic or poisson.
-        delta: At which the answer is wanted; above 0 the Renyi curve may give a smaller epsilon.
-        trial_delta: Of one trial, where it is not pure. Then each of the trials fails to be
-            epsilon-DP with this probability, one of them with at most mean_trials times as much,
-            which `delta` has to cover.
-
-    Raises:
-        ValueError: An argument out of range, or a delta that does not cover the trials' own.
+    One trial is (epsilon, trial_delta)-DP. Each of the trials then fails to be epsilon-DP with the
+    probability trial_delta, one of them with at most mean_trials times as much, which `delta` has
+    to cover. At a delta above 0 the Renyi curve may give a smaller epsilon.
     """
     _validate.positive(epsilon=epsilon)
     _validate.non_negative(delta=delta, trial_delta=trial_delta)
     if distribution not in list(TrialDistribution):
         known = ", ".join(TrialDistribution)
         raise ValueError(f"distribution is {distribution!r}; it must be one of {known}")
-    selection = Selection(
-        mean_trials=mean_trials,
-        distribution=TrialDistribution(distribution),
-        preconditions=ASSUMED,
-    )
+    selection = Selection(mean_trials=mean_trials, distribution=TrialDistribution(distribution))
     failing = mean_trials * trial_delta
     if failing > delta:
         raise ValueError(
@@ -260,20 +196,12 @@ def selection_price(
     return SelectionPrice(epsilon=total, delta=delta)
 
 
-def _check_mean(mean_trials: float) -> None:
-    _validate.positive(mean_trials=mean_trials)
-    if mean_trials < 1:
-        raise ValueError(f"mean_trials is {mean_trials}; a sweep has at least 1 trial on average")
-
-
-def _curve(
-    events: list[Event], *, otherwise: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _curve(events: list[Event]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Renyi curve of a trial's events together, on their own grid of orders if they have one."""
     grids = {event.orders for event in events if isinstance(event, RenyiEvent | DecisionEvent)}
     if len(grids) > 1:
         raise ValueError("two Renyi events lie on different grids of orders; use one grid, ORDERS")
-    orders = np.asarray(grids.pop()) if grids else otherwise
+    orders = np.asarray(grids.pop()) if grids else _FINE_ORDERS
     total = np.zeros(len(orders))
     for event in events:
         match event:

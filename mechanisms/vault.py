@@ -63,9 +63,9 @@ class Mechanism(Protocol):
 
     @property
     def failure_probability(self) -> float:
-        """That of a release costing more than `event` says, in [0, 1); 0 where it never does.
+        """The probability that a release costs more than `event` says, in [0, 1), taken off delta.
 
-        It is taken off delta. There is no default: a mechanism that says nothing is refused.
+        There is no default: a mechanism that declares none is refused.
         """
 
     @property
@@ -81,30 +81,19 @@ class Mechanism(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What a mechanism made of labels: all that ever leaves the vault.
+    """What a mechanism made of labels: all that ever leaves the vault."""
 
-    Attributes:
-        key: Its address.
-        values: The mechanism's output, floating-point values in single precision.
-        indices: The labels it speaks of [M], or None for all of them.
-    """
-
-    key: str
-    values: NDArray[Any]
-    indices: NDArray[np.intp] | None
+    key: str  # its address
+    values: NDArray[Any]  # the mechanism's output, floating-point values in single precision
+    indices: NDArray[np.intp] | None  # the labels it speaks of [M], or None for all of them
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shard:
-    """What one teacher learns from; true labels, never to leave the trust boundary.
+    """What one teacher learns from; true labels, never to leave the trust boundary."""
 
-    Attributes:
-        indices: Training examples [n], in ascending order.
-        labels: Their labels [n].
-    """
-
-    indices: NDArray[np.intp]
-    labels: NDArray[np.int64]
+    indices: NDArray[np.intp]  # training examples [n], in ascending order
+    labels: NDArray[np.int64]  # their labels [n]
 
     def __repr__(self) -> str:
         """Say what is inside without showing it."""
@@ -122,11 +111,7 @@ class LabelVault:
         store: ReleaseStore | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Lock the labels [N] away; releases and charges are kept in memory without a store.
-
-        Raises:
-            ValueError: Labels that are not whole numbers in 0..K-1, or a store of other labels.
-        """
+        """Lock the labels [N] away; releases and charges are kept in memory without a store."""
         _validate.whole(num_classes=num_classes, minimum=2)
         self._labels = _validate.labels(labels, num_classes=num_classes, secret=True)
         self._labels.setflags(write=False)
@@ -166,14 +151,11 @@ class LabelVault:
     ) -> Release:
         """Return the release of `mechanism`: the stored one, or a new one drawn and charged now.
 
-        Args:
-            mechanism: What to do to the labels.
-            *public: Public inputs of the mechanism (a prior [M, K], clusters [M]).
-            indices: The labels to release [M], each once; all of them if not given.
-            noise: Where noise comes from; the operating system's entropy, draw 0, if not given.
+        `public` are the mechanism's public inputs (a prior [M, K], clusters [M]), `indices` the
+        labels to release [M], each once (all of them if not given), and `noise` is draw 0 of the
+        operating system's entropy if not given.
 
         Raises:
-            ValueError: Indices out of range or repeated, or inputs that the mechanism refuses.
             TypeError: The mechanism does not declare how probably a release fails.
             BudgetExceeded: The charge would take a label over the budget; nothing is drawn.
         """
@@ -203,18 +185,14 @@ class LabelVault:
         every label that the ensemble was trained on is charged with it.
 
         Args:
-            mechanism: What turns votes into answers.
+            mechanism: Turns votes into answers.
             votes: Counts per query and class [Q, K].
             *public: Public inputs of the mechanism.
-            noise: Where noise comes from; the operating system's entropy, draw 0, if not given.
-            trained_on: What `partition` was asked to divide; all labels if not given.
+            noise: As in `release`.
+            trained_on: The labels that `partition` divided; all if not given.
             ensemble: Public words for this ensemble and these queries. That two ensembles vote
-                alike is a secret, which their having one release would tell. If not given, equal
+                alike is a secret, which their having one release would reveal. If not given, equal
                 votes are taken for those of one ensemble.
-
-        Raises:
-            ValueError: Votes that the mechanism refuses.
-            BudgetExceeded: The charge would take a label over the budget; nothing is drawn.
         """
         keyed = hashlib.blake2b(key=self._store.salt(), digest_size=16)
         keyed.update(self._labels_digest.encode())
@@ -235,16 +213,10 @@ class LabelVault:
     ) -> tuple["Shard", ...]:
         """Return disjoint shards of true labels for a PATE ensemble, inside the trust boundary.
 
-        Nothing is charged here: what teachers learn may leave as answers only, through
-        `release_from_votes`. Which examples form a shard depends on public numbers alone.
-
-        Args:
-            teachers: T, at least 1; every shard gets N // T labels or one more.
-            seed: Of the shuffle.
-            among: The labels to divide [n], which shards number from 0; all if not given.
-
-        Raises:
-            ValueError: More teachers than labels.
+        Nothing is charged here: knowledge of teachers leaves as answers only, through
+        `release_from_votes`. Which examples form a shard depends on public numbers alone: the seed
+        of a shuffle, and T; every shard gets N // T labels or one more, of all labels or of those
+        `among` [n], which shards number from 0.
         """
         _validate.whole(teachers=teachers, minimum=1)
         _validate.whole(seed=seed)
@@ -317,9 +289,7 @@ class LabelVault:
     def epsilon(self, *, delta: float, keys: Sequence[str] | None = None) -> float:
         """Epsilon of the worst label at `delta`, over all releases or those at `keys` only.
 
-        Raises:
-            ValueError: delta is 0 although a release is not pure, or is spent on failures alone; or
-                a key that no release has, which would otherwise count as free.
+        A key that no release has is refused, since it would otherwise count as free.
         """
         charges = self.charges()
         if keys is None:

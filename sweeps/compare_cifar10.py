@@ -7,7 +7,7 @@ features reached 55.5 at .5 and 57.7 at 1 (ALIBI with a cluster prior), 66.7 at 
 
 Features are of random patches, averaged with those of the mirror image, and no label went into
 them. But four of their constants were chosen on this set by accuracy on true labels
-(`trainers/models/patches.py`), which no epsilon pays for; `compare_cifar100.py` confirms
+(`trainers/models/features.py`), which no epsilon pays for; `compare_cifar100.py` confirms
 them. What all methods share is as in `compare_fashion_mnist.py`. `--smoke`: 4,000 images, one
 seed, epsilon 1. One line first, and the others later in the same folder:
 

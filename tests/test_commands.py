@@ -29,7 +29,7 @@ MODULES = [each for each in COMMANDS if each.line.startswith("python -m ")]
 MAKE = [each for each in COMMANDS if each.line.startswith("make ")]
 #: Of `labeldp`: only parsed, by how the line begins, and why.
 PARSED_ONLY = {
-    "labeldp ui": "serves pages until it is stopped; tests/platform/cli/test_ui_verb.py starts it",
+    "labeldp ui": "serves pages until it is stopped; tests/platform/cli/test_tracking_server.py",
     "labeldp data fetch": "loads a data set from the network",
     **dict.fromkeys(
         (
@@ -40,8 +40,8 @@ PARSED_ONLY = {
         ),
         "is of an encoder and a sweep on it; tests/test_encoders_page.py runs them together",
     ),
-    "labeldp self-supervise": "trains; tests/platform/cli/test_self_supervise_verb.py has it",
-    "labeldp doctor": "starts Ray; tests/platform/cli/test_doctor_verb.py has it",
+    "labeldp self-supervise": "trains; tests/platform/cli/test_encoders.py has it",
+    "labeldp doctor": "starts Ray; tests/platform/cli/test_doctor.py has it",
 }
 #: What else is not run, by how the line begins, and why.
 NOT_RUN = {

@@ -22,8 +22,8 @@ from torch import nn
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.results import KeptResults, read_results
 from labeldp.platform.report.card import run_card
+from labeldp.trainers.data.columns import RowsRefused
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.data.preprocessing import RowsRefused
 from labeldp.trainers.encoders.provenance import League
 from labeldp.trainers.models.trained_model import load_model
 from tests.platform.sweep.examples import a_charge

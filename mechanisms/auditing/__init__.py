@@ -8,42 +8,23 @@
 | ... if the mechanism's own curve is known? | `f_dp_lower_bound` | tighter lower bound |
 | ... if each label got noise of a known family? | `tight_lower_bound` | tightest lower bound |
 | What does a release prove, without any model? | `audit_release` | lower bounds |
-| Is the noise of moment labels what is charged? | `audit_moments` | lower bound |
+| Is the noise of moment labels as charged? | `audit_moments` | lower bound |
 | What shows without spoiling a label, given how wrong a proxy is? | `observational_audit` | ... |
-| Is an attack better than not looking at labels at all? | `label_inference` | advantage |
+| How much better than chance can any attack guess labels? | `advantage_bound` | upper bound |
 | What do repeated PATE answers give away? | `mechanisms.pate.vote_leakage` | vote histograms |
-
-| what | modules |
-|---|---|
-| what is planted | `canaries` |
-| what is asked of a model | `memorization`, `one_run` with `one_run_curves`, `label_inference` |
-| what is asked of a release | `release_audit` by `tight_one_run`, with `label_channels` |
-| and of what neither shows | `moments_audit`, `observational` |
 
 A lower bound is proof that a mechanism leaks, with the stated confidence. It is never proof that it
 leaks no more: that is the provable epsilon's part. Show a bound with its `ceiling`.
 """
 
 from labeldp.mechanisms.auditing.canaries import Canaries, CoinCanaries
-from labeldp.mechanisms.auditing.label_channels import (
-    BitFlipFamily,
-    Family,
-    GaussianFamily,
-    LaplaceFamily,
-    RandomizedResponseFamily,
-)
-from labeldp.mechanisms.auditing.label_inference import (
-    LabelInference,
-    advantage_bound,
-    label_inference,
-)
+from labeldp.mechanisms.auditing.label_inference import advantage_bound
 from labeldp.mechanisms.auditing.memorization import (
     EpsilonInterval,
     MemorizationAudit,
     memorization_interval,
     memorization_interval_from_pairs,
 )
-from labeldp.mechanisms.auditing.moments_audit import MomentsAudit, audit_moments
 from labeldp.mechanisms.auditing.observational import ObservationalAudit, observational_audit
 from labeldp.mechanisms.auditing.one_run import (
     OneRunAudit,
@@ -55,31 +36,39 @@ from labeldp.mechanisms.auditing.one_run import (
     one_run_lower_bound,
     right_guesses,
 )
-from labeldp.mechanisms.auditing.one_run_curves import (
+from labeldp.mechanisms.auditing.release_audit import (
+    MomentsAudit,
+    ReleaseAudit,
+    audit_moments,
+    audit_release,
+)
+from labeldp.mechanisms.auditing.tight_one_run import (
+    Curve,
     GaussianCurve,
     PureCurve,
     RandomizedResponseCurve,
+    best_tight_bound,
     f_dp_lower_bound,
+    tight_lower_bound,
 )
-from labeldp.mechanisms.auditing.release_audit import (
-    LocalMechanism,
-    ReleaseAudit,
-    audit_release,
-    family_of,
+from labeldp.mechanisms.label_channels import (
+    BitFlipFamily,
+    Family,
+    GaussianFamily,
+    LaplaceFamily,
+    RandomizedResponseFamily,
 )
-from labeldp.mechanisms.auditing.tight_one_run import best_tight_bound, tight_lower_bound
 
 __all__ = [
     "BitFlipFamily",
     "Canaries",
     "CoinCanaries",
+    "Curve",
     "EpsilonInterval",
     "Family",
     "GaussianCurve",
     "GaussianFamily",
-    "LabelInference",
     "LaplaceFamily",
-    "LocalMechanism",
     "MemorizationAudit",
     "MomentsAudit",
     "ObservationalAudit",
@@ -95,9 +84,7 @@ __all__ = [
     "canaries_needed",
     "candidate_scores",
     "f_dp_lower_bound",
-    "family_of",
     "guess_counts",
-    "label_inference",
     "memorization_interval",
     "memorization_interval_from_pairs",
     "observational_audit",

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import Array, as_numpy, like
+from labeldp.mechanisms._validate import Array, as_numpy, like
 
 #: Seed of the published canaries (Malek et al. 2021); their blocks try every eleventh seed from it.
 PUBLISHED_SEED = 11337
@@ -46,7 +46,6 @@ class Canaries:
     true_labels: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Check the arrays against each other and make them read-only."""
         size = _check_positions(self.positions)
         for name in ("labels", "true_labels"):
             shape = getattr(self, name).shape
@@ -67,17 +66,9 @@ class Canaries:
         """Draw mislabeled examples as the published attack does, bit for bit.
 
         NumPy's legacy generator picks the positions without replacement, then, in the order of the
-        draw, one of the K - 1 wrong labels of each, all equally likely.
-
-        Args:
-            labels: True labels of the training set [n].
-            num_classes: K, at least 2.
-            num_canaries: M.
-            seed: Seed of the draw, 0 to 2**32 - 1. It is no privacy noise, but who knows it and the
-                true labels knows the canaries' labels: an attacker must not.
-
-        Raises:
-            ValueError: Labels out of range, one class only, or more canaries than examples.
+        draw, one of the K - 1 wrong labels of each, all equally likely. The seed (below 2**32) is
+        not privacy noise, but with the true labels it reveals the canaries' labels: an attacker
+        must not know it.
         """
         true_labels = _check_draw(labels, num_classes, num_canaries)
         generator = _legacy_generator(seed)
@@ -98,9 +89,6 @@ class Canaries:
 
         Seeds are tried in steps of 11 from `seed`; one whose positions meet an earlier block's is
         passed over. This replays the published ten blocks of one hundred.
-
-        Raises:
-            ValueError: As `draw`, or no further free block found.
         """
         _validate.whole(minimum=1, num_blocks=num_blocks)
         true_labels = _check_draw(labels, num_classes, num_canaries * num_blocks)
@@ -142,7 +130,6 @@ class CoinCanaries:
     coins: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Check the arrays against each other and make them read-only."""
         size = _check_positions(self.positions)
         if self.candidates.shape != (size, 2) or self.coins.shape != (size,):
             raise ValueError(
@@ -167,17 +154,8 @@ class CoinCanaries:
     ) -> "CoinCanaries":
         """Draw examples, two candidate labels for each, and the coins between them.
 
-        With three classes or more the true label is no candidate: a model that has learned the task
-        then has no reason of its own to prefer either.
-
-        Args:
-            labels: True labels of the training set [n].
-            num_classes: K, at least 2.
-            num_canaries: M.
-            generator: Source of positions, candidates and coins.
-
-        Raises:
-            ValueError: Labels out of range, one class only, or more canaries than examples.
+        With three classes or more the true label is not a candidate: a model that has learned the
+        task then has no reason of its own to prefer either.
         """
         true_labels = _check_draw(labels, num_classes, num_canaries)
         positions = generator.choice(true_labels.size, num_canaries, replace=False)

@@ -1,15 +1,12 @@
-"""Label inference: how much better does an attack guess labels than one that never saw them?
+"""Label inference: how much better can an attack guess labels than one that never saw them?
 
 A model that classifies well also "infers" training labels well, and so would a model trained on
-other people's labels: that is learning, not a leak. What label DP limits is the *advantage* of an
-attack over the best guess made without the labels (Wu et al., AISTATS 2023). Where a label was
-drawn uniformly from m candidates, as a canary's, epsilon-label-DP lets no attack be right more
-often than e^epsilon / (e^epsilon + m - 1), against 1 / m without the release: `advantage_bound`.
-
-For other labels the best label-independent guess is unknown. A stand-in that never saw the label in
-question, such as an out-of-fold model, is weaker, so the advantage measured against it is an
-estimate that errs upward: above a bound it shows a weak stand-in before it shows a broken
-mechanism. Only the one-run audit proves the latter.
+other people's labels: that is learning, not a leak. Label DP limits the *advantage* of an attack
+over the best guess made without the labels (Wu et al., AISTATS 2023). Where a label was drawn
+uniformly from m candidates, as a canary's, epsilon-label-DP lets no attack be right more often than
+e^epsilon / (e^epsilon + m - 1), against 1 / m without the release: `advantage_bound`. For other
+labels the best label-independent guess is unknown, and a stand-in for it is weaker, so that an
+advantage measured against it errs upward.
 
 >>> round(advantage_bound(epsilon=1.0, candidates=2), 4)
 0.2311
@@ -18,65 +15,8 @@ mechanism. Only the one-run audit proves the latter.
 """
 
 import math
-from dataclasses import dataclass
-
-import numpy as np
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import Array, as_numpy
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelInference:
-    """How well labels were inferred.
-
-    Attributes:
-        accuracy: Share of labels that the attack guessed.
-        baseline_accuracy: Share that the label-independent predictor guessed.
-        advantage: The difference; negative if the attack is the worse of the two.
-        standard_error: Of the advantage; guesses about one example are paired.
-    """
-
-    accuracy: float
-    baseline_accuracy: float
-    advantage: float
-    standard_error: float
-
-
-def label_inference(guesses: Array, baseline: Array, labels: Array) -> LabelInference:
-    """Compare an attack's guesses with a label-independent predictor's.
-
-    Args:
-        guesses: What the attack, which saw a model or a release, says the labels are [N].
-        baseline: What a predictor says that saw none of these labels [N].
-        labels: The true training labels [N].
-
-    Returns:
-        Figures computed from true labels: private.
-
-    Raises:
-        ValueError: Arrays that are not whole numbers [N] of one length.
-    """
-    arrays = {"guesses": guesses, "baseline": baseline, "labels": labels}
-    numbers = {}
-    for name, values in arrays.items():
-        array = as_numpy(values)
-        highest = int(array.max()) + 1 if array.size and array.dtype.kind in "iu" else 1
-        numbers[name] = _validate.labels(array, num_classes=max(1, highest), name=name)
-        if numbers[name].size != numbers["guesses"].size:
-            raise ValueError(
-                f"{name} has {numbers[name].size} entries, guesses {numbers['guesses'].size}; "
-                "they must be about the same examples"
-            )
-    right = (numbers["guesses"] == numbers["labels"]).astype(np.float64)
-    by_baseline = (numbers["baseline"] == numbers["labels"]).astype(np.float64)
-    difference = right - by_baseline
-    return LabelInference(
-        accuracy=float(right.mean()),
-        baseline_accuracy=float(by_baseline.mean()),
-        advantage=float(difference.mean()),
-        standard_error=float(difference.std() / math.sqrt(difference.size)),
-    )
 
 
 def advantage_bound(*, epsilon: float, candidates: int, delta: float = 0.0) -> float:
@@ -98,9 +38,6 @@ def advantage_bound(*, epsilon: float, candidates: int, delta: float = 0.0) -> f
         epsilon: Of the substitution of one label; inf for no privacy.
         candidates: m, from which the secret label was drawn uniformly.
         delta: In [0, 1].
-
-    Raises:
-        ValueError: epsilon negative, fewer than two candidates or delta outside [0, 1].
     """
     _validate.number(epsilon=epsilon, delta=delta)
     _validate.whole(minimum=2, candidates=candidates)

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import Array
+from labeldp.mechanisms._validate import Array
 from labeldp.mechanisms.auditing.one_run import check_enough_canaries, one_run_ceiling
 
 #: The seven thresholds of the published attack.
@@ -83,17 +83,10 @@ class MemorizationAudit:
 def memorization_interval(
     confidences: Array, canary_labels: Array, true_labels: Array, confidence: float = 0.95
 ) -> MemorizationAudit:
-    """Audit a model by its confidences on its canaries.
+    """Audit a model by its probabilities on the canaries [N, K], K at least 3.
 
-    Args:
-        confidences: The model's probabilities on the canaries [N, K], K at least 3.
-        canary_labels: The wrong labels that it was trained on [N].
-        true_labels: The labels that they replaced [N].
-        confidence: Of each end of an interval.
-
-    Raises:
-        ValueError: A row that is no distribution, labels out of range or of another length, a
-            canary with its true label, fewer than three classes, too few canaries.
+    `canary_labels` [N] are the wrong labels that it was trained on, `true_labels` [N] those that
+    they replaced; `confidence` is of each end of an interval.
     """
     rows = _validate.probabilities(confidences, name="confidences")
     size, num_classes = rows.shape
@@ -126,13 +119,8 @@ def memorization_interval_from_pairs(
 ) -> MemorizationAudit:
     """As `memorization_interval`, for confidences that are sorted already.
 
-    Args:
-        own: Confidence in each canary's own label [N].
-        others: Confidences in the other wrong labels [N, K - 2].
-        confidence: Of each end of an interval.
-
-    Raises:
-        ValueError: Shapes that do not fit, too few canaries.
+    `own` are confidences in each canary's own label [N], `others` those in the other wrong labels
+    [N, K - 2].
     """
     if own.ndim != 1 or others.ndim != 2 or len(own) != len(others) or others.shape[1] == 0:
         raise ValueError(

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import Array
+from labeldp.mechanisms._validate import Array
 from labeldp.mechanisms.auditing.one_run import one_run_audit
 
 _LEAST = np.finfo(np.float64).tiny
@@ -37,23 +37,14 @@ _LEAST = np.finfo(np.float64).tiny
 
 @dataclass(frozen=True, kw_only=True)
 class ObservationalAudit:
-    """What a model proves about its epsilon, if the proxy is as good as is said.
+    """What a model proves about its epsilon, if the proxy is as good as is said."""
 
-    Attributes:
-        epsilon_low: Epsilon (at delta 0) is at least this; the slack is taken off already.
-        slack: 2 tau, what the proxy's error may explain.
-        ceiling: What as many examples could have proven at most, less the slack.
-        guesses: How many labels were guessed, in the best try.
-        correct: How many of them rightly.
-        examples: Those whose two labels differ.
-    """
-
-    epsilon_low: float
-    slack: float
-    ceiling: float
-    guesses: int
-    correct: int
-    examples: int
+    epsilon_low: float  # epsilon (at delta 0) is at least this; the slack is taken off already
+    slack: float  # 2 tau, what the proxy's error may explain
+    ceiling: float  # what as many examples could have proven at most, less the slack
+    guesses: int  # how many labels were guessed, in the best try
+    correct: int  # how many of them rightly
+    examples: int  # those whose two labels differ
 
 
 def observational_audit(
@@ -77,10 +68,6 @@ def observational_audit(
             label, where p is the law that true labels are drawn from.
         generator: Draws the proxy's labels and their order.
         confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
-
-    Raises:
-        ValueError: Rows that are no probabilities, arrays that differ in length, a proxy that gives
-            no chance to a label that was there, or too few examples whose labels differ.
     """
     _validate.non_negative(proxy_log_error=proxy_log_error)
     rows, chances, true = _checked(confidences, labels, proxy)
@@ -114,7 +101,6 @@ def observational_audit(
 def _checked(
     confidences: Array, labels: Array, proxy: Array
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Refuse what is no audit's input; returns both tables of probabilities and the labels."""
     rows = _validate.probabilities(confidences, name="confidences")
     chances = _validate.probabilities(proxy, name="proxy", num_classes=rows.shape[1])
     true = _validate.labels(labels, num_classes=rows.shape[1], name="labels", secret=True)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc, betaincinv, expit
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import Array, as_numpy
+from labeldp.mechanisms._validate import Array, as_numpy
 
 #: Fractions of the canaries that are guessed unless others are given; the best bound is kept.
 FRACTIONS = (1.0, 0.5, 0.25, 0.1)
@@ -37,18 +37,9 @@ def one_run_lower_bound(
 ) -> float:
     """Largest epsilon that the guesses refute, at `delta`; 0 where they refute none.
 
-    The number of guesses must not follow from the coins. At delta 0 it may follow from the outputs.
-
-    Args:
-        canaries: M, canaries in the run, guessed or not.
-        guesses: R, how many coins were guessed.
-        correct: How many of the guesses are right.
-        delta: In [0, 1).
-        confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
-
-    Raises:
-        ValueError: Counts that contradict each other, an argument out of range, or too few canaries
-            to prove anything at this confidence.
+    Of M `canaries` the attacker guessed R coins, `correct` of them rightly. R must not follow from
+    the coins; at delta 0 it may follow from the outputs. The bound exceeds the true epsilon with
+    probability at most 1 - confidence.
     """
     check_counts(canaries, guesses, correct, confidence)
     _check_delta(delta)
@@ -102,31 +93,20 @@ def guess_counts(canaries: int, fractions: Sequence[float] = FRACTIONS) -> tuple
 
 @dataclass(frozen=True, kw_only=True)
 class OneRunAudit:
-    """What a run proves about its epsilon.
+    """What a run proves about its epsilon."""
 
-    Attributes:
-        epsilon_low: Epsilon is at least this, with the stated confidence.
-        ceiling: What as many canaries could have proven at most.
-        guesses: How many coins were guessed, in the best try.
-        correct: How many of them rightly.
-        canaries: M.
-    """
-
-    epsilon_low: float
-    ceiling: float
-    guesses: int
-    correct: int
-    canaries: int
+    epsilon_low: float  # epsilon is at least this, with the stated confidence
+    ceiling: float  # what as many canaries could have proven at most
+    guesses: int  # how many coins were guessed, in the best try
+    correct: int  # how many of them rightly
+    canaries: int  # M
 
 
 def right_guesses(scores: NDArray[Any], truth: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which guesses of coins are right, the surest first [M].
 
-    Ties in sureness keep their order of drawing, which knows nothing of the coins.
-
-    Args:
-        scores: Below 0 for a guess of 1, the further from 0 the surer [M].
-        truth: The coins, 0 or 1 [M].
+    A score below 0 guesses 1, the further from 0 the surer; `truth` are the coins. Ties in sureness
+    keep their order of drawing, which knows nothing of the coins.
     """
     right: NDArray[np.bool_] = (scores < 0) == (truth == 1)
     return right[np.argsort(-np.abs(scores), kind="stable")]
@@ -140,24 +120,13 @@ def one_run_audit(
     delta: float = 0.0,
     confidence: float = 0.95,
 ) -> OneRunAudit:
-    """Audit from an attacker's scores and the coins.
+    """Audit from an attacker's scores [M] and the coins [M], 0 or 1.
 
-    The canaries with the largest |score| are guessed, a fraction of those with a score other than
-    0. That number follows the outputs, which the theorem allows at delta 0; at a larger delta it is
-    a fraction of all canaries. Of several fractions the best bound is kept, and the stated error is
-    divided among them (Bonferroni).
-
-    Args:
-        scores: [M], above 0 for "coin 0, the first candidate", below 0 for the second; the larger
-            the surer, 0 for no idea. `candidate_scores` makes them from a model's confidences.
-        truth: The coins [M], 0 or 1.
-        fractions: What to try, each above 0 and at most 1.
-        delta: In [0, 1).
-        confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
-
-    Raises:
-        ValueError: Arrays of different shapes, scores that are not finite, coins other than 0
-            and 1, too few canaries.
+    A score above 0 means coin 0, the first candidate; the larger the surer, 0 for no idea
+    (`candidate_scores`). The canaries with the largest |score| are guessed, a fraction of those
+    with a score other than 0. That number follows the outputs, which the theorem allows at delta 0;
+    at a larger delta it is a fraction of all canaries. Of several fractions the best bound is kept,
+    and the stated error is divided among them (Bonferroni).
     """
     score = as_numpy(scores).astype(np.float64)
     coins = as_numpy(truth)
@@ -193,12 +162,7 @@ def one_run_audit(
 def candidate_scores(confidences: Array, candidates: Array) -> NDArray[np.float64]:
     """Scores of the coins: log-probability of the first candidate minus that of the second [M].
 
-    Args:
-        confidences: A model's probabilities on the canaries [M, K].
-        candidates: The two labels of each [M, 2].
-
-    Raises:
-        ValueError: Rows that are not probabilities, labels out of range, shapes that differ.
+    From a model's probabilities on the canaries [M, K] and the two labels of each [M, 2].
     """
     rows = _validate.probabilities(confidences, name="confidences")
     pairs = as_numpy(candidates)

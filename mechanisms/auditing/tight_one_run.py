@@ -1,5 +1,8 @@
-"""The one-run audit of noise on single labels, as tight as one run can be.
+"""The one-run audit within a family of mechanisms, as tight as one run can be.
 
+Two bounds, each "if this is that noise, its epsilon is at least ...". `one_run` assumes neither.
+
+**By the law of single labels** (`tight_lower_bound`), for noise on each label by itself.
 Where each label passes a channel of its own, M coins are guessed independently. Of M canaries the R
 with the surest ratios are guessed; the share W that is less sure is Beta(M - R, R + 1), and given W
 each guess errs by itself with the mean error g(W) of the surest 1 - W. So for the best attacker
@@ -19,27 +22,40 @@ errors: given the outputs, each guess errs by itself with probability at least
 1 / (1 + exp(largest |L|)), and P[T <= u] is at most BinCDF(u; R, that). Gaussian noise has no
 largest ratio and needs a fixed R.
 
-**It assumes the family**, and that what the attacker saw is made of the noisy labels and of public
-things alone: "if this is Gaussian noise, its epsilon is at least ...". `one_run` assumes neither.
+It assumes the family, and that the attacker saw nothing but the noisy labels and public things.
 
+**By a trade-off curve** (`f_dp_lower_bound`), for a whole run whose curve of false positives
+against false negatives is known: Mahloujifar, Melis and Chaudhuri, "Auditing f-Differential Privacy
+in One Run", ICML 2025 (arXiv:2410.22235). Epsilon-DP allows the worst mechanism of that epsilon;
+Gaussian noise or K-class randomized response is a whole curve, which fewer right guesses refute:
+much tighter for Gaussian noise, little for randomized response, whose surest outputs are those of
+the worst.
+
+>>> from labeldp.mechanisms.label_channels import GaussianFamily
+>>> family = GaussianFamily()
 >>> counts = {"canaries": 1000, "guesses": 1000, "correct": 691, "guesses_fixed": True}
->>> round(tight_lower_bound(**counts, family=GaussianFamily(), delta=1e-5), 3)
+>>> round(tight_lower_bound(**counts, family=family, delta=1e-5), 3)
 3.67
+>>> counts = {"canaries": 1000, "guesses": 600, "correct": 450}
+>>> round(f_dp_lower_bound(**counts, curve=GaussianCurve(delta=1e-5)), 2)
+1.66
+>>> round(f_dp_lower_bound(**counts, curve=PureCurve()), 2)
+0.93
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import bdtr, betaincinv, expit, roots_legendre
+from scipy.special import bdtr, betaincinv, expit, ndtr, ndtri, roots_legendre
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.auditing.label_channels import Channel, Family, GaussianFamily, mean_error
+from labeldp.mechanisms.accounting import log_gaussian_delta
 from labeldp.mechanisms.auditing.one_run import check_counts
-
-__all__ = ["GaussianFamily", "best_tight_bound", "chance_of_errors", "tight_lower_bound"]
+from labeldp.mechanisms.label_channels import Channel, Family, mean_error
 
 _NODES, _WEIGHTS = roots_legendre(64)
 #: Probabilities of W at which the mean over W is taken, and their weights.
@@ -61,19 +77,9 @@ def tight_lower_bound(
 ) -> float:
     """Largest epsilon at `delta` of the family that the guesses refute; 0 where they refute none.
 
-    Args:
-        canaries: M, canaries in the run, guessed or not.
-        guesses: R, how many coins were guessed.
-        correct: How many of the guesses are right.
-        family: What noise the labels had, but for its strength.
-        guesses_fixed: Whether R was fixed without looking at the outputs. Required for Gaussian
-            noise.
-        delta: At which epsilon is stated, in [0, 1); above 0 for Gaussian noise.
-        confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
-
-    Raises:
-        ValueError: Counts that contradict each other, an argument out of range, a family without a
-            largest ratio where R was not fixed.
+    Of M `canaries` R were guessed, `correct` of them rightly; `guesses_fixed` says that R was fixed
+    without looking at the outputs, which Gaussian noise requires, as a delta above 0. The bound
+    exceeds the true epsilon with probability at most 1 - confidence.
     """
     check_counts(canaries, guesses, correct, confidence)
     strongest = family.channel(family.strongest)
@@ -115,16 +121,8 @@ def best_tight_bound(
 ) -> float:
     """Largest of the bounds of several numbers of guesses, each of which pays for the choice.
 
-    Args:
-        tries: Guesses and how many of them are right, for each number that was tried; the numbers
-            fixed without looking at the outputs.
-        canaries: M.
-        family: As in `tight_lower_bound`, and so the others.
-        delta: At which epsilon is stated.
-        confidence: Of the best bound; the error is divided among the tries (Bonferroni).
-
-    Raises:
-        ValueError: As `tight_lower_bound`.
+    `tries` are guesses and how many of them are right, the numbers fixed without looking at the
+    outputs; the error 1 - confidence is divided among them (Bonferroni).
     """
     counts = list(tries)
     each = 1 - (1 - confidence) / max(1, len(counts))
@@ -148,14 +146,9 @@ def best_tight_bound(
 def chance_of_errors(
     channel: Channel, *, canaries: int, guesses: int, errors: int, guesses_fixed: bool
 ) -> float:
-    """P[T <= u]: how likely the best attacker makes at most so many errors, or an upper bound.
+    """P[T <= u]: how likely the best attacker makes at most u `errors`, or an upper bound.
 
-    Args:
-        channel: One label's way out.
-        canaries: M.
-        guesses: R; if it was fixed, the surest of the M are guessed.
-        errors: u.
-        guesses_fixed: Whether R was fixed without looking at the outputs; if not, an upper bound.
+    If R was fixed, the surest R of the M canaries are guessed; if not, this is an upper bound.
     """
     _validate.whole(errors=errors)
     if not guesses_fixed:
@@ -165,3 +158,115 @@ def chance_of_errors(
         return float(bdtr(errors, guesses, every[0]))
     less_sure = betaincinv(canaries - guesses, guesses + 1, _PLACES)
     return float(bdtr(errors, guesses, mean_error(channel, 1 - less_sure)) @ _SHARES)
+
+
+# By a trade-off curve
+
+_LARGEST_EPSILON = 40.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureCurve:
+    """Any epsilon-DP mechanism at all: chances differ by at most a factor e^epsilon."""
+
+    def smallest_wrong(self, epsilon: float) -> Callable[[float], float]:
+        """How likely a wrong guess must at least be, given the likelihood of a right one."""
+        # both lines of the curve: e^-eps x, and 1 - e^eps (1 - x) near certainty
+        shrink, grow = math.exp(-epsilon), math.exp(epsilon)
+        return lambda right: max(shrink * right, 1 - grow * (1 - right))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponseCurve:
+    """K-class randomized response."""
+
+    num_classes: int  # K, at least 2
+
+    def __post_init__(self) -> None:
+        _validate.whole(minimum=2, num_classes=self.num_classes)
+
+    def smallest_wrong(self, epsilon: float) -> Callable[[float], float]:
+        """How likely a wrong guess must at least be, given the likelihood of a right one."""
+        other = 1 / (math.exp(epsilon) + self.num_classes - 1)
+        keep = 1 - (self.num_classes - 1) * other
+        # Outputs in the order in which they speak for a label: itself, those that say nothing, the
+        # label it is tested against. Sums of their chances under that label, and under the other.
+        right = [0.0, keep, 1 - other, 1.0]
+        wrong = [0.0, other, 1 - keep, 1.0]
+        return lambda likelihood: float(np.interp(likelihood, right, wrong))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianCurve:
+    """The Gaussian mechanism, once or composed; its epsilon is stated at `delta`."""
+
+    delta: float  # in (0, 1)
+
+    def __post_init__(self) -> None:
+        _validate.between(0, 1, delta=self.delta)
+
+    def smallest_wrong(self, epsilon: float) -> Callable[[float], float]:
+        """How likely a wrong guess must at least be, given the likelihood of a right one."""
+        target = math.log(self.delta)
+
+        def excess(log_separation: float) -> float:
+            multiplier = math.exp(-log_separation)
+            log_delta = log_gaussian_delta(noise_multiplier=multiplier, epsilon=epsilon)
+            return max(log_delta, -1e300) - target
+
+        separation = math.exp(brentq(excess, -20.0, 5.0, xtol=1e-12))
+        return lambda right: float(ndtr(ndtri(right) - separation))
+
+
+Curve = PureCurve | RandomizedResponseCurve | GaussianCurve
+
+
+def f_dp_lower_bound(
+    *, canaries: int, guesses: int, correct: int, curve: Curve, confidence: float = 0.95
+) -> float:
+    """Largest epsilon of the family `curve` that the guesses refute; 0 where they refute none.
+
+    Of M `canaries` R were guessed, fixed without looking at the outputs, `correct` of them rightly.
+    The bound exceeds the true epsilon with probability at most 1 - confidence.
+    """
+    check_counts(canaries, guesses, correct, confidence)
+
+    def refuted(epsilon: float) -> bool:
+        smallest_wrong = curve.smallest_wrong(epsilon)
+        return _refuted(smallest_wrong, canaries, guesses, correct, 1 - confidence)
+
+    low, high = 0.0, _LARGEST_EPSILON
+    if correct == 0 or not refuted(1e-9):
+        return 0.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        if refuted(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _refuted(
+    smallest_wrong: Callable[[float], float],
+    canaries: int,
+    guesses: int,
+    correct: int,
+    error: float,
+) -> bool:
+    """The paper's recursion, for two candidates.
+
+    If `correct` guesses or more were right with probability `error`, then, going down one right
+    guess at a time, right and wrong guesses would have to be at least this likely; together they
+    cannot exceed the share of canaries that is guessed.
+    """
+    right = error * correct / canaries
+    wrong = error * (guesses - correct) / canaries
+    share = guesses / canaries
+    for fewer in range(correct - 1, -1, -1):
+        next_wrong = max(wrong, smallest_wrong(right))
+        right = min(1.0, right + fewer / (guesses - fewer) * (next_wrong - wrong))
+        wrong = next_wrong
+        if right + wrong > share:
+            return True  # both only grow
+    return False

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import like
+from labeldp.mechanisms._validate import like
 from labeldp.mechanisms.accounting import Event, PureEvent
 from labeldp.mechanisms.pate.accounting import (
     CheckNoise,
@@ -48,6 +48,7 @@ NO_ANSWER = -1
 #: Queries are answered in chunks of about this many counts.
 _CHUNK_ENTRIES = 2**20
 
+Array = NDArray[Any]
 Labels = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
@@ -80,18 +81,14 @@ class _Aggregator(ABC):
         """See `events`."""
 
     @abstractmethod
-    def _costs(
-        self, votes: NDArray[Any], accounting: Accounting, *public: NDArray[Any]
-    ) -> QueryCosts:
+    def _costs(self, votes: Array, accounting: Accounting, *public: Array) -> QueryCosts:
         """Costs of checked votes [N, K]; `public` are the arrays of `_public`."""
 
     @abstractmethod
-    def _decide(
-        self, rng: NoiseGenerator, votes: NDArray[Any], *public: NDArray[Any]
-    ) -> tuple[Labels, Mask]:
+    def _decide(self, rng: NoiseGenerator, votes: Array, *public: Array) -> tuple[Labels, Mask]:
         """Labels [N], and which queries teachers answered [N]."""
 
-    def _public(self, votes: NDArray[Any], student_scores: Any) -> tuple[NDArray[Any], ...]:
+    def _public(self, votes: Array, student_scores: Any) -> tuple[Array, ...]:
         """Arrays beside the votes that answers depend on, a row per query."""
         if student_scores is not None:
             raise ValueError(f"{type(self).__name__} takes no student_scores; leave them out")
@@ -189,17 +186,13 @@ class LNMax(_Aggregator):
     def __post_init__(self) -> None:
         checked_noise(scale=self.scale)
 
-    def _costs(
-        self, votes: NDArray[Any], accounting: Accounting, *public: NDArray[Any]
-    ) -> QueryCosts:
+    def _costs(self, votes: Array, accounting: Accounting, *public: Array) -> QueryCosts:
         return lnmax_costs(votes, scale=self.scale)
 
     def _events(self, checked: int, answered: int, accounting: Accounting) -> tuple[Event, ...]:
         return (PureEvent(epsilon=2 * answered / self.scale),) if answered else ()
 
-    def _decide(
-        self, rng: NoiseGenerator, votes: NDArray[Any], *public: NDArray[Any]
-    ) -> tuple[Labels, Mask]:
+    def _decide(self, rng: NoiseGenerator, votes: Array, *public: Array) -> tuple[Labels, Mask]:
         if isinstance(rng, SecureGenerator):
             labels = largest(votes, laplace(votes.size, generator=rng), scale=self.scale)
         else:
@@ -218,22 +211,18 @@ class GNMax(_Aggregator):
     def __post_init__(self) -> None:
         checked_noise(noise_std=self.noise_std)
 
-    def _costs(
-        self, votes: NDArray[Any], accounting: Accounting, *public: NDArray[Any]
-    ) -> QueryCosts:
+    def _costs(self, votes: Array, accounting: Accounting, *public: Array) -> QueryCosts:
         return gnmax_costs(votes, noise_std=self.noise_std, accounting=accounting)
 
     def _events(self, checked: int, answered: int, accounting: Accounting) -> tuple[Event, ...]:
         return events_of([Decisions(noise_std=self.noise_std, count=answered)], accounting)
 
-    def _decide(
-        self, rng: NoiseGenerator, votes: NDArray[Any], *public: NDArray[Any]
-    ) -> tuple[Labels, Mask]:
+    def _decide(self, rng: NoiseGenerator, votes: Array, *public: Array) -> tuple[Labels, Mask]:
         labels = gaussian_argmax(votes, self.noise_std, rng)
         return labels, np.ones(len(votes), dtype=np.bool_)
 
 
-def gaussian_argmax(votes: NDArray[Any], noise_std: float, rng: NoiseGenerator) -> Labels:
+def gaussian_argmax(votes: Array, noise_std: float, rng: NoiseGenerator) -> Labels:
     """Class with the largest count [N] after Gaussian noise on every count [N, K]."""
     if isinstance(rng, SecureGenerator):
         return largest(votes, normal(votes.size, generator=rng), scale=noise_std)
@@ -261,9 +250,7 @@ class ConfidentGNMax(_Aggregator):
         checked_noise(sigma1=self.sigma1, sigma2=self.sigma2)
         object.__setattr__(self, "check_noise", CheckNoise(self.check_noise))
 
-    def _costs(
-        self, votes: NDArray[Any], accounting: Accounting, *public: NDArray[Any]
-    ) -> QueryCosts:
+    def _costs(self, votes: Array, accounting: Accounting, *public: Array) -> QueryCosts:
         return confident_gnmax_costs(
             votes,
             threshold=self.threshold,
@@ -278,8 +265,8 @@ class ConfidentGNMax(_Aggregator):
         checks = Decisions(noise_std=self.sigma1, count=checked, moved=moved)
         return events_of([checks, Decisions(noise_std=self.sigma2, count=answered)], accounting)
 
-    def check(self, counts: NDArray[Any], rng: NoiseGenerator) -> Mask:
-        """Which queries pass, by their counts [N, K]."""
+    def check(self, counts: Array, rng: NoiseGenerator) -> Mask:
+        """Mask of the queries that pass, by their counts [N, K]."""
         per_class = self.check_noise is CheckNoise.PER_CLASS
         if isinstance(rng, SecureGenerator):
             looked_at = counts.astype(np.float64) if per_class else whole_maximum(counts)[:, None]
@@ -296,15 +283,13 @@ class ConfidentGNMax(_Aggregator):
             noisy = whole_maximum(counts) + self.sigma1 * rng.normal(size=len(counts))
         return np.asarray(noisy >= self.threshold)
 
-    def answer_passed(self, votes: NDArray[Any], passed: Mask, rng: NoiseGenerator) -> Labels:
+    def answer_passed(self, votes: Array, passed: Mask, rng: NoiseGenerator) -> Labels:
         """Labels of the queries that passed [N], -1 for the others."""
         labels = np.full(len(votes), NO_ANSWER, dtype=np.int64)
         labels[passed] = gaussian_argmax(votes[passed], self.sigma2, rng)
         return labels
 
-    def _decide(
-        self, rng: NoiseGenerator, votes: NDArray[Any], *public: NDArray[Any]
-    ) -> tuple[Labels, Mask]:
+    def _decide(self, rng: NoiseGenerator, votes: Array, *public: Array) -> tuple[Labels, Mask]:
         passed = self.check(votes, rng)
         return self.answer_passed(votes, passed, rng), passed
 
@@ -355,15 +340,13 @@ class InteractiveGNMax(_Aggregator):
     def _teachers(self) -> ConfidentGNMax:
         return ConfidentGNMax(threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2)
 
-    def _public(self, votes: NDArray[Any], student_scores: Any) -> tuple[NDArray[Any], ...]:
+    def _public(self, votes: Array, student_scores: Any) -> tuple[Array, ...]:
         if student_scores is None:
             raise ValueError("InteractiveGNMax needs student_scores, the student's probabilities")
         counts = surprise_counts(votes, student_scores)
         return counts, _validate.probabilities(student_scores, name="student_scores")
 
-    def _costs(
-        self, votes: NDArray[Any], accounting: Accounting, *public: NDArray[Any]
-    ) -> QueryCosts:
+    def _costs(self, votes: Array, accounting: Accounting, *public: Array) -> QueryCosts:
         return confident_gnmax_costs(
             votes,
             threshold=self.threshold,
@@ -376,9 +359,7 @@ class InteractiveGNMax(_Aggregator):
     def _events(self, checked: int, answered: int, accounting: Accounting) -> tuple[Event, ...]:
         return self._teachers.events(checked=checked, answered=answered, accounting=accounting)
 
-    def _decide(
-        self, rng: NoiseGenerator, votes: NDArray[Any], *public: NDArray[Any]
-    ) -> tuple[Labels, Mask]:
+    def _decide(self, rng: NoiseGenerator, votes: Array, *public: Array) -> tuple[Labels, Mask]:
         counts, scores = public
         passed = self._teachers.check(counts, rng)
         labels = self._teachers.answer_passed(votes, passed, rng)
@@ -387,5 +368,5 @@ class InteractiveGNMax(_Aggregator):
         return labels, passed
 
 
-#: What answers queries in one round, without a student.
+#: Aggregators that answer queries in one round, without a student.
 Aggregator = LNMax | GNMax | ConfidentGNMax

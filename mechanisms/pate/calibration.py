@@ -1,14 +1,14 @@
 """The three prices of a run of an aggregator, and the noise that meets a target price.
 
 The target holds for any votes: with these parameters, K answers to at most N queries cost no more,
-whatever the votes are and whatever the noise does.
+for any votes and any draw of the noise.
 
 >>> votes = np.array([[240, 10], [130, 120], [250, 0]])
->>> setting = calibrate_confident_gnmax(votes, epsilon=2.0, delta=1e-5, max_answers=2)
->>> setting.epsilon <= 2.0
+>>> aggregator = calibrate_confident_gnmax(votes, epsilon=2.0, delta=1e-5, max_answers=2)
+>>> price_for_any_votes(aggregator, checked=3, answered=2, delta=1e-5).epsilon <= 2.0
 True
->>> price = price_of_answers(
-...     setting.aggregator, votes, delta=1e-5, generator=np.random.default_rng(0))
+>>> answers = aggregator.respond(votes, generator=np.random.default_rng(0))
+>>> price = price_of_answers(aggregator, votes, answers, delta=1e-5)
 >>> price.realised.epsilon <= price.data_independent.epsilon
 True
 """
@@ -38,7 +38,6 @@ from labeldp.mechanisms.pate.aggregators import Aggregator, Answers, ConfidentGN
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.published_bounds import log_probability_answered, log_q_gaussian
 from labeldp.mechanisms.pate.votes import checked_votes
-from labeldp.mechanisms.randomness import AnyGenerator
 
 #: Shares of the budget that are tried for the checks, the rest being for the answers.
 _CHECK_SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
@@ -59,14 +58,12 @@ class PatePrice:
         realised: The cost of these answers with these votes: private.
         data_independent: The cost of these answers with any votes, as a Renyi curve; publishable.
         data_independent_exact: The same by exact composition, never more; publishable.
-        answers: The answers that `realised` and `data_independent` are about.
     """
 
     expected: PateCost[float]
     realised: PateCost[float]
     data_independent: PateCost[float]
     data_independent_exact: float
-    answers: Answers
 
 
 def price_for_any_votes(
@@ -99,30 +96,6 @@ def price_for_any_votes(
 def price_of_answers(
     aggregator: Aggregator,
     votes: Any,
-    *,
-    delta: float,
-    generator: AnyGenerator,
-    max_answers: int | None = None,
-    conversion: Conversion = Conversion.IMPROVED,
-    accounting: Accounting = Accounting.DECISION,
-) -> PatePrice:
-    """Answer the queries once, up to `max_answers`, and price that: the three prices."""
-    _validate.between(0, 1, delta=delta)
-    counts = checked_votes(votes)
-    return price_of_given_answers(
-        aggregator,
-        counts,
-        aggregator.respond(counts, generator=generator, max_answers=max_answers),
-        delta=delta,
-        max_answers=max_answers,
-        conversion=conversion,
-        accounting=accounting,
-    )
-
-
-def price_of_given_answers(
-    aggregator: Aggregator,
-    votes: Any,
     answers: Answers,
     *,
     delta: float,
@@ -149,7 +122,6 @@ def price_of_given_answers(
         ),
         data_independent=any_votes,
         data_independent_exact=min(epsilon_of(events, delta=delta), any_votes.epsilon),
-        answers=answers,
     )
 
 
@@ -161,7 +133,7 @@ def least_noise(price: Callable[[float], float], target: float) -> float:
         if high > MOST_NOISE:
             raise ValueError(
                 f"epsilon is {target}; at this delta Renyi orders up to {ORDERS[-1]:.0f} show no "
-                f"less than {price(high):.4g}, whatever the noise: raise epsilon or delta"
+                f"less than {price(high):.4g} at any noise: raise epsilon or delta"
             )
     while price(low) <= target:
         low /= 2
@@ -172,36 +144,19 @@ def least_noise(price: Callable[[float], float], target: float) -> float:
     return noise
 
 
-@dataclass(frozen=True, kw_only=True)
-class CalibratedAggregator:
-    """An aggregator and its price for any votes, computed anew and at most the target.
-
-    `chosen_from_votes`: parameters depend on the votes. Such a choice is itself a query that
-    nothing here charges: make it on public votes, or give the parameters.
-    """
-
-    aggregator: ConfidentGNMax
-    epsilon: float
-    chosen_from_votes: bool
-    expected_answers: float
-
-
 def calibrate_confident_gnmax(
     votes: Any,
     *,
     epsilon: float,
     delta: float,
     max_answers: int,
-    threshold: float | None = None,
-    check_share: float | None = None,
-    conversion: Conversion = Conversion.IMPROVED,
     accounting: Accounting = Accounting.DECISION,
-) -> CalibratedAggregator:
+) -> ConfidentGNMax:
     """Confident-GNMax that answers up to `max_answers` of these queries for at most `epsilon`.
 
-    The budget is split between the checks of all N queries and the K answers; `check_share` is the
-    checks' part. Threshold and split are the ones with the most correct answers to expect, unless
-    they are given.
+    The budget is split between the checks of all N queries and the K answers. Threshold and split
+    are the ones with the most correct answers to expect. Such a choice is itself a query that
+    nothing here charges: make it on public votes.
     """
     _validate.positive(epsilon=epsilon)
     _validate.between(0, 1, delta=delta)
@@ -209,14 +164,8 @@ def calibrate_confident_gnmax(
     counts = checked_votes(votes)
     if max_answers > len(counts):
         raise ValueError(f"max_answers is {max_answers}, but there are only {len(counts)} queries")
-    if check_share is not None:
-        _validate.between(0, 1, check_share=check_share)
     teachers = int(counts[0].sum())
-    thresholds = (
-        [threshold]
-        if threshold is not None
-        else sorted({float(round(fraction * teachers)) for fraction in _THRESHOLDS})
-    )
+    thresholds = sorted({float(round(fraction * teachers)) for fraction in _THRESHOLDS})
 
     def price(aggregator: ConfidentGNMax) -> float:
         return price_for_any_votes(
@@ -224,7 +173,6 @@ def calibrate_confident_gnmax(
             checked=len(counts),
             answered=max_answers,
             delta=delta,
-            conversion=conversion,
             accounting=accounting,
         ).epsilon
 
@@ -242,7 +190,7 @@ def calibrate_confident_gnmax(
         return at(least_noise(lambda scale: price(at(scale)), epsilon))
 
     best, most = None, -1.0
-    for share in _CHECK_SHARES if check_share is None else (check_share,):
+    for share in _CHECK_SHARES:
         noise = split(share)
         right = -np.expm1(log_q_gaussian(counts, noise.sigma2))
         for tau in thresholds:
@@ -251,14 +199,7 @@ def calibrate_confident_gnmax(
             if correct > most:
                 best, most = tried, correct
     assert best is not None
-    return CalibratedAggregator(
-        aggregator=best,
-        epsilon=price(best),
-        chosen_from_votes=threshold is None or check_share is None,
-        expected_answers=float(
-            np.exp(log_probability_answered(counts, best.threshold, best.sigma1)).sum()
-        ),
-    )
+    return best
 
 
 def _correct_answers(

@@ -40,7 +40,7 @@ _WINDOW = 9.0
 _ROOT_TWO = math.sqrt(2)
 #: Below this exponents are expanded: expm1(y) - y loses digits there.
 _SMALL = 1e-2
-#: What rounding may add, relative: a million times what it does add at the points that are tested.
+#: Relative allowance for rounding: a million times its error at the points that are tested.
 ROUNDING = 1e-7
 #: Points whose quadrature is held in memory at once.
 _CHUNK = 2**14
@@ -200,7 +200,7 @@ def _grid(edges: Edges, step: float) -> Iterator[tuple[Floats, Floats]]:
 
 
 def _near(outcomes: tuple[Outcome, ...], kappa: float, step: float) -> Floats:
-    """What sum_i f_i w(t_i) can be in the cells around each point [P] ("a cell" in the docs)."""
+    """Bound on sum_i f_i w(t_i) in the cells around each point [P] ("a cell" in the docs)."""
     reach = math.sqrt(2) * step
     bend = np.zeros_like(outcomes[0].score)
     for each in outcomes:

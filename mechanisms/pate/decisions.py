@@ -1,4 +1,4 @@
-"""What a decision of PATE costs: less than the counts that it was made of.
+"""Costs of PATE's decisions, which are below those of the counts that they are made of.
 
 GNMax releases which noisy count is the largest, not the counts, and a check one bit.
 

@@ -192,7 +192,7 @@ class RenyiCurves:
         return replace(self, **{name: getattr(self, name)[index] for name in per_curve})
 
     def ceiling(self, orders: Floats) -> Floats:
-        """The bound that holds whatever the votes are [A]."""
+        """The bound that holds for any votes [A]."""
         return np.minimum(self.ceiling_slope * orders, self.ceiling_cap)
 
     def _blocks(self, orders: Floats) -> Iterator[tuple[slice, Floats, int]]:

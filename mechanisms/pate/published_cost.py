@@ -67,7 +67,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import as_numpy
+from labeldp.mechanisms._validate import as_numpy
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
 from labeldp.mechanisms.pate.decisions import (
     decision_rdp_gnmax,
@@ -132,7 +132,7 @@ class AnswerPrice:
 
     @property
     def flat(self) -> float:
-        """The price whatever the votes are, order / noise_std**2 (PATE 2018, Prop. 8)."""
+        """The price for any votes, order / noise_std**2 (PATE 2018, Prop. 8)."""
         return self.order / self.noise_std**2
 
     @cached_property
@@ -422,7 +422,7 @@ class BoundedPrices:
 
     def _flat(self) -> tuple[float, float]:
         """The most that an answer costs, and a check."""
-        check = self.order / (2 * self.sigma1**2) if self.sigma1 else 0.0
+        check = 0.0 if self.sigma1 is None else self.order / (2 * self.sigma1**2)
         return self.answer.flat, check
 
     def _largest_change_of_an_answer(self) -> float:

@@ -234,7 +234,7 @@ class AnsweredRequest:
 
     @property
     def by_teachers(self) -> NDArray[np.bool_]:
-        """Which of the queries that were looked at the teachers answered."""
+        """Mask of the queries that teachers answered, among those that were looked at."""
         answered: NDArray[np.bool_] = self.released[: looked_at(self.released), BY_TEACHERS] > 0
         return answered
 

@@ -44,7 +44,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import chdtrc, gammaln, log_ndtr, logsumexp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import Array, as_numpy
+from labeldp.mechanisms._validate import Array, as_numpy
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
 from labeldp.mechanisms.pate.aggregators import NO_ANSWER, Aggregator, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decisions import Accounting
@@ -106,7 +106,7 @@ def fit_concentration(counts: Any, noise_std: float, num_teachers: int) -> float
     """Concentration of a Dirichlet prior under which all the answers together are likeliest.
 
     Empirical Bayes: the probability of each row's answers is integrated over votes by Laplace's
-    method. It helps most where each input was asked few times.
+    method. It helps most where there are few answers about each input.
     """
     answers = _check_counts(counts)
     _validate.whole(minimum=1, num_teachers=num_teachers)
@@ -135,7 +135,7 @@ def queries_within_budget(
     conversion: Conversion = Conversion.IMPROVED,
     orders: ArrayLike = ORDERS,
 ) -> int:
-    """How often Confident-GNMax can be asked about one input, votes [K], within a budget.
+    """Number of queries to Confident-GNMax about one input, votes [K], within a budget.
 
     Costs are data-dependent and expected, as in the paper.
     """
@@ -426,10 +426,10 @@ def measure_reconstruction(
         raise ValueError("give either answers or budget, which limits the attacker's questions")
     _validate.whole(minimum=1, repeats=repeats)
     teachers = _teachers(votes)
-    asked = [answers or 0] * len(votes)
+    numbers = [answers or 0] * len(votes)
     if budget is not None:
         service = ConfidentGNMax(threshold=budget.threshold, sigma1=budget.sigma1, sigma2=noise_std)
-        asked = [
+        numbers = [
             queries_within_budget(row, service, epsilon=budget.epsilon, delta=budget.delta)
             for row in votes
         ]
@@ -439,7 +439,7 @@ def measure_reconstruction(
         counts = np.stack(
             [
                 generator.multinomial(max(1, number), chance / chance.sum())
-                for number, chance in zip(asked, chances, strict=True)
+                for number, chance in zip(numbers, chances, strict=True)
             ]
         )
         started = time.perf_counter()
@@ -451,7 +451,7 @@ def measure_reconstruction(
         with_prior.append(error_rate(learned, votes).mean())
     return Reconstruction(
         noise_std=noise_std,
-        answers=float(np.mean(asked)),
+        answers=float(np.mean(numbers)),
         error=float(np.mean(errors)),
         error_with_prior=float(np.mean(with_prior)),
         milliseconds=1000 * seconds / (repeats * len(votes)),

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._arrays import as_numpy
+from labeldp.mechanisms._validate import as_numpy
 
 Floats = NDArray[np.float64]
 

@@ -45,9 +45,8 @@ from labeldp.platform.api.process_ledger import (
     leaves_process,
 )
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
-from labeldp.platform.vault.fit_labels import FitLabels
 from labeldp.platform.vault.label_home import SecretLabels
-from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
+from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 

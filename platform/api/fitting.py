@@ -21,20 +21,20 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.calibration import calibrate_gaussian
-from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.ledger import Budget, delta_of_total, epsilon_of_prices
 from labeldp.platform.api.methods import NamedMethod
 from labeldp.platform.api.process_ledger import PaidRelease, line_of
 from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
-from labeldp.platform.vault.fit_labels import FitLabels
+from labeldp.platform.vault.shared_vault import FitLabels
 from labeldp.trainers.data.columns import Columns, by_name
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.data.own_data import read_arrays
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import described_by_features
-from labeldp.trainers.models.mapped_features import as_tensor
 from labeldp.trainers.models.predictors import Predictor
+from labeldp.trainers.models.shared_arrays import as_tensor
 from labeldp.trainers.models.trained_model import TrainedModel
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
@@ -52,8 +52,6 @@ _MOST_EPOCHS, _FEWEST_EPOCHS = 12, 5
 _TELL_SECONDS = 5.0
 #: One thread trains tables up to this width as quickly as two.
 _NARROW = 256
-#: Sums of the same epsilons in another order differ in the last bits.
-_LAST_BITS = 1e-9
 
 
 def refuse_unusable(labels: Any) -> None:
@@ -317,7 +315,7 @@ def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classe
     chain = planned.chain()
     at = delta_of_total(chain, delta=config.trainer.delta)
     cost = epsilon_of_prices(chain, delta=at)
-    if cost > epsilon * (1 + _LAST_BITS) or at > delta:
+    if not Budget(epsilon=epsilon, delta=delta).allows(cost) or at > delta:
         raise ValueError(
             f"with these settings a fit costs epsilon {cost:.4g} at delta {at:g}, more than "
             f"epsilon={epsilon:g}, delta={delta:g} allow; leave out of settings what changes the "

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.regular_files import FileRefused, check_unpacked, open_regular
+from labeldp.trainers.data.files import FileRefused, check_unpacked, open_regular
 
 
 class ArrayFileError(ValueError):

@@ -16,13 +16,18 @@ from typing import Any
 
 from labeldp.platform.cli.command import Table, plain_text
 from labeldp.platform.sweep.configuration import DataSettings
-from labeldp.trainers.data.catalog import DATASETS, fetch, find
-from labeldp.trainers.data.data_set import DataSet
+from labeldp.trainers.data.catalog import DATASETS, DataSet, fetch, find
 from labeldp.trainers.data.files import data_root
 from labeldp.trainers.data.own_data import ColumnsLeftOut, read_own
-from labeldp.trainers.data.own_description import FileSeen, describe
-from labeldp.trainers.data.own_files import OWN_FILES, HoldOut, OwnSource, read_table
-from labeldp.trainers.data.set_size import fingerprint_of, size_of
+from labeldp.trainers.data.own_files import (
+    OWN_FILES,
+    FileSeen,
+    HoldOut,
+    OwnSource,
+    describe,
+    read_table,
+)
+from labeldp.trainers.data.splits import fingerprint_of, size_of
 from labeldp.trainers.extensions import ExtensionError
 
 #: More columns than that are not listed for people; JSON has all of them.

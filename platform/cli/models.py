@@ -17,10 +17,9 @@ from labeldp.platform.report import publish as publishing
 from labeldp.platform.report.selection import Reservation
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.trainers.data.columns import Categories, Columns, ColumnsIgnored
-from labeldp.trainers.data.files import DataFileError
+from labeldp.trainers.data.files import DataFileError, FileRefused, open_regular
 from labeldp.trainers.data.own_files import csv_table
 from labeldp.trainers.data.preprocessing import Preprocessing
-from labeldp.trainers.data.regular_files import FileRefused, open_regular
 from labeldp.trainers.encoders.provenance import FeatureProvenance, checked_record
 from labeldp.trainers.models.trained_model import load_model
 

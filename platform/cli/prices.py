@@ -13,12 +13,12 @@ from labeldp.mechanisms import _validate, calibration
 from labeldp.mechanisms.accounting import Conversion
 from labeldp.mechanisms.calibration import LaplaceSetting, RandomizedResponseSetting
 from labeldp.mechanisms.ledger import epsilon_of_prices
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.aggregators import Answers, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.calibration import (
     PatePrice,
     calibrate_confident_gnmax,
+    price_for_any_votes,
     price_of_answers,
-    price_of_given_answers,
 )
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.published_cost import ConditionsFailed
@@ -93,8 +93,11 @@ def epsilon_pate(
         "max_answers": answer,
         "conversion": Conversion(conversion),
     }
-    price = price_of_answers(mechanism, counts, generator=generator, accounting=ours, **settings)
-    beside = price_of_given_answers(mechanism, counts, price.answers, accounting=other, **settings)
+    answers = mechanism.respond(counts, generator=generator, max_answers=answer)
+    price, beside = (
+        price_of_answers(mechanism, counts, answers, accounting=each, **settings)
+        for each in (ours, other)
+    )
     drawn = "fresh noise" if seed is None else f"noise of --seed {seed}, which its knower can undo"
     note = {}
     if ours is Accounting.DECISION and not (
@@ -108,7 +111,7 @@ def epsilon_pate(
         **_prices(price),
         **note,
         f"by_{other.value}": _prices(beside),
-        **_sanitized(mechanism, counts, price, generator, **settings),
+        **_sanitized(mechanism, counts, answers, generator, **settings),
         "note": (
             f"prices marked simulated are about answers drawn here with {drawn}, and not about any "
             "that were given; expected and realised are made of the votes, and not for publication"
@@ -141,23 +144,24 @@ def calibrate_pate(
                 f"--aggregator is {aggregator}, and only the noise of confident is chosen from "
                 "votes; leave --votes out"
             )
+        counts = checked_votes(read_array(votes, what="--votes"), name="--votes")
+        priced_as = Accounting(accounting)
         chosen = calibrate_confident_gnmax(
-            checked_votes(read_array(votes, what="--votes"), name="--votes"),
-            epsilon=epsilon,
-            delta=delta,
-            max_answers=answer,
-            accounting=Accounting(accounting),
+            counts, epsilon=epsilon, delta=delta, max_answers=answer, accounting=priced_as
+        )
+        price = price_for_any_votes(
+            chosen, checked=len(counts), answered=answer, delta=delta, accounting=priced_as
         )
         return {
             "aggregator": "confident",
             "accounting": accounting,
-            "threshold": chosen.aggregator.threshold,
-            "sigma1": chosen.aggregator.sigma1,
-            "sigma2": chosen.aggregator.sigma2,
+            "threshold": chosen.threshold,
+            "sigma1": chosen.sigma1,
+            "sigma2": chosen.sigma2,
             "answer": answer,
-            "epsilon": chosen.epsilon,
+            "epsilon": price.epsilon,
             "delta": delta,
-            "chosen_from_votes": chosen.chosen_from_votes,
+            "chosen_from_votes": True,
         }
     if accounting != Accounting.DECISION:
         raise ValueError("without --votes noise is calibrated to the price of decisions alone")
@@ -259,7 +263,7 @@ def _prices(price: PatePrice) -> dict[str, dict[str, Any]]:
 def _sanitized(
     aggregator: Aggregator,
     votes: NDArray[Any],
-    price: PatePrice,
+    answers: Answers,
     generator: np.random.Generator,
     *,
     delta: float,
@@ -279,7 +283,7 @@ def _sanitized(
     assert published is not None, "all but lnmax have a bound"
     try:
         found = published.sanitize(
-            votes, released_of(price.answers), generator=generator, conversion=conversion
+            votes, released_of(answers), generator=generator, conversion=conversion
         )
     except ConditionsFailed as error:
         return {"sanitized": None, "sanitized_reason": str(error)}

@@ -29,7 +29,7 @@ from labeldp.platform.report.ledger import FolderLedger, read_folder, sweep_tota
 from labeldp.platform.report.ledger_words import sentences
 from labeldp.platform.report.report import write_report
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.trainers.data.regular_files import FileRefused, open_regular
+from labeldp.trainers.data.files import FileRefused, open_regular
 
 if TYPE_CHECKING:
     from labeldp.platform.report.publish import PublicReport

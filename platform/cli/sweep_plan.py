@@ -18,7 +18,7 @@ from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
 from labeldp.platform.sweep.planned_minutes import planned_minutes
 from labeldp.platform.sweep.search import Search
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, ensembles_of
-from labeldp.trainers.data.regular_files import FileRefused, read_bytes
+from labeldp.trainers.data.files import FileRefused, read_bytes
 from labeldp.trainers.performance import Device
 
 

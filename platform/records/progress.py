@@ -23,7 +23,7 @@ from rich.progress import (
 
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.accuracy_figures import accuracy_text
-from labeldp.trainers.models.telling import listening
+from labeldp.trainers.models.schedules import listening
 
 #: Off a terminal, a line on trials in training is printed at most this often.
 TELL_SECONDS = 60.0

@@ -34,7 +34,7 @@ from labeldp.platform.records.private_files import (
     replacing,
 )
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.trainers.data.regular_files import read_bytes
+from labeldp.trainers.data.files import read_bytes
 from labeldp.trainers.encoders.provenance import FeatureProvenance
 
 #: Records hold a number per metric and epoch: a few megabytes at most.

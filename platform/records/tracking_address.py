@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from labeldp.platform.sweep.accuracy_figures import estimated_text
-from labeldp.trainers.data.regular_files import FileRefused, open_regular
+from labeldp.trainers.data.files import FileRefused, open_regular
 
 #: Tags of a run that describe the origin of its features begin so.
 FEATURE_TAG = "features."

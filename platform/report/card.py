@@ -185,10 +185,8 @@ def _attack(record: TrialRecord) -> dict[str, str]:
     attack = f"{metrics['epsilon_m_low']:.3f} to {_bound(metrics['epsilon_m_high'])}{dagger}"
     if "epsilon_m_ceiling" in metrics:
         attack += f", ceiling {metrics['epsilon_m_ceiling']:.3f}"
-    if "audit.canaries" in config:
-        attack += (
-            f" ({config['audit.canaries']} canaries, confidence {config.get('audit.confidence')})"
-        )
+    if record.canaries:
+        attack += f" ({record.canaries[0]} canaries, confidence {config.get('audit.confidence')})"
     return {"epsilon_m": attack}
 
 

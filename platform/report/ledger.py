@@ -14,7 +14,7 @@ gone (`spent_by`).
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from math import isfinite
@@ -484,19 +484,17 @@ def _histories(charges: Sequence[Charge]) -> NDArray[np.bool_]:
 
 def _groups(folders: Sequence[FolderLedger]) -> tuple[tuple[int, ...], ...]:
     """Return positions of folders that have the same labels, group by group."""
-    marks = [{(name, mark) for name, mark in _marks(folder).items() if mark} for folder in folders]
+    marks = []
+    for folder in folders:
+        labels = "" if folder.kept is None else folder.kept.labels
+        facts = (("vault", folder.vault), ("labels", labels), ("data", folder.fingerprint))
+        marks.append({(name, mark) for name, mark in facts if mark})
     groups: list[list[int]] = []
     for place, mine in enumerate(marks):
         own = [group for group in groups if any(mine & marks[other] for other in group)]
         groups = [group for group in groups if group not in own]
         groups.append([*(other for group in own for other in group), place])
     return tuple(sorted(tuple(sorted(group)) for group in groups))
-
-
-def _marks(folder: FolderLedger) -> Mapping[str, str]:
-    """Return facts of a folder, each of which is shared only by folders of the same labels."""
-    labels = "" if folder.kept is None else folder.kept.labels
-    return {"vault": folder.vault, "labels": labels, "public data": folder.fingerprint}
 
 
 def _copies_marked(folders: Sequence[FolderLedger]) -> tuple[list[FolderLedger], list[str]]:

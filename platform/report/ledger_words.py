@@ -16,22 +16,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
-from labeldp.mechanisms.descriptions import is_of
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseKind
+from labeldp.mechanisms.release_address import is_of
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.platform.records.results import ResultsFolderError, write_text
 from labeldp.platform.report.ledger import (
     Account,
     Audience,
-    FolderLedger,
     LedgerLine,
     account_of,
     read_folder,
@@ -43,6 +43,8 @@ _WHAT: dict[type, str] = {
     GaussianNoise: "release[|s] of Gaussian noise",
     RandomizedResponse: "release[|s] of labels by randomized response",
     RRWithPrior: "release[|s] of labels by randomized response under a prior",
+    SubsetSelection: "release[|s] of subsets of the classes",
+    StaircaseChannel: "release[|s] of labels by the best channel under a prior",
     BitFlip: "release[|s] of flipped bits",
     ClusterHistograms: "release[|s] of noisy counts of classes in clusters",
     LabelMoments: "release[|s] of noisy sums of labels",
@@ -59,7 +61,7 @@ _NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".s
 _PARAMETERS = (
     *("epsilon", "num_classes", "noise_std", "scale"),
     *("queries", "max_answers", "threshold", "sigma1", "sigma2", "confidence"),
-    *("order", "delta", "tail"),
+    *("order", "delta", "tail", "subset_size", "prototypes"),
 )
 _COLUMNS = (
     *("folder", "sweep", "line", "release", "made", "what", "noise", "epsilon", "delta"),
@@ -308,13 +310,15 @@ def in_words(account: Account) -> list[str]:
     """Return all of an account as paragraphs and items."""
     words = []
     for folder in account.folders:
-        words.append(_heading(folder))
+        on = "" if folder.num_labels is None else f" on {folder.num_labels:,} labels"
+        number = counted(len(folder.lines), "release")
+        words.append(f"{folder.path}, sweep {folder.results.sweep}: {number}{on}")
         words += [
             f"- {text}" for text in sentences(each for each in folder.lines if not each.repeats)
         ]
     words.append(_sum(account))
-    if number := account.together.handed_out:
-        copies = counted(number, "release has", "releases have").capitalize()
+    if handed_out := account.together.handed_out:
+        copies = counted(handed_out, "release has", "releases have").capitalize()
         words.append(
             f"{copies} no noise at all, so nothing bounds what all of it together reveals: keep "
             "what was made of it (models, predictions, accuracy) to yourself; the sum above holds "
@@ -325,12 +329,6 @@ def in_words(account: Account) -> list[str]:
         words.append("THIS LEDGER IS NOT WHOLE, and its sums are too low:")
         words += [f"- {problem}" for problem in account.problems]
     return words
-
-
-def _heading(folder: FolderLedger) -> str:
-    on = "" if folder.num_labels is None else f" on {folder.num_labels:,} labels"
-    releases = counted(len(folder.lines), "release")
-    return f"{folder.path}, sweep {folder.results.sweep}: {releases}{on}"
 
 
 def _sum(account: Account) -> str:

@@ -6,7 +6,7 @@ among others, a search chose settings by earlier results, and a trial may fail f
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from labeldp.mechanisms.ledger import Budget
@@ -98,7 +98,9 @@ def selected(
             would choose the best.
     """
     check_whole(folder)
-    limit = ANY if at_epsilon is None else Budget(epsilon=_positive(at_epsilon))
+    if at_epsilon is not None and not at_epsilon > 0:
+        raise ValueError(f"--at-epsilon is {at_epsilon}; it must be above 0")
+    limit = ANY if at_epsilon is None else Budget(epsilon=at_epsilon)
     by = doubt = ""
     rivals = private_trials(folder, limit=limit)
     if trial == BEST:
@@ -138,16 +140,10 @@ def selected(
         keys=folder.keys_behind(chosen),
         by=by,
         among=len(among),
-        together=_dearer(together, cost.epsilon),
+        together=together.at_least(Total(epsilon=cost.epsilon)),
         learned=folder.learns,
         doubt=doubt,
     )
-
-
-def _positive(at_epsilon: float) -> float:
-    if not at_epsilon > 0:
-        raise ValueError(f"--at-epsilon is {at_epsilon}; it must be above 0")
-    return at_epsilon
 
 
 def _refuse_none(folder: FolderLedger, at_epsilon: float | None) -> None:
@@ -206,17 +202,13 @@ def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
     # Releases that were planned and not made may have needed a delta, also where others cost more.
     if plan.epsilon > behind.epsilon_private or folder.depends_on_all:
         behind = behind.at_least(plan)
-    return _dearer(behind, record.metrics.get("epsilon", 0.0))
+    return behind.at_least(Total(epsilon=record.metrics.get("epsilon", 0.0)))
 
 
 def _paid(folder: FolderLedger, records: Iterable[TrialRecord], keys: Iterable[str]) -> Total:
     given = max((each.metrics.get("delta", 0.0) for each in records), default=0.0)
     lines = [line.charge for line in folder.lines_of(set(keys))]
     return total_of([lines], delta=given if 0 < given < 1 else folder.delta)
-
-
-def _dearer(cost: Total, epsilon: float) -> Total:
-    return replace(cost, epsilon=max(cost.epsilon, epsilon))
 
 
 def within(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from labeldp.platform.sweep.sweep import Preset, Variant
-from labeldp.trainers.models.recipe import LABEL_SMOOTHING, as_changes, fast_training
+from labeldp.trainers.models.schedules import LABEL_SMOOTHING, as_changes, fast_training
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import StudentKind, TeacherKind

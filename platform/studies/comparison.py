@@ -28,8 +28,7 @@ from labeldp.platform.studies.cifar_sizes import network_preset
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Preset, Smoke, Sweep, Variant
-from labeldp.trainers.models.recipe import FULL_WIDTH, LABEL_SMOOTHING
-from labeldp.trainers.models.schedules import Schedule
+from labeldp.trainers.models.schedules import FULL_WIDTH, LABEL_SMOOTHING, Schedule
 from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import AlibiConfig, Noise, PriorSource
 from labeldp.trainers.settings.pate import AggregatorKind, StudentKind

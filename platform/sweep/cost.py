@@ -5,13 +5,13 @@ import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accuracy_estimate import PerLabel
-from labeldp.mechanisms.correct_count import CorrectCount
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
+from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.ledger import (
     Budget,
     BudgetExceeded,
@@ -136,7 +136,7 @@ def held_out_mechanism(config: TrialConfig, *, num_classes: int) -> Any:
         return CorrectCount(epsilon=settings.count_epsilon)
     planned = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
     own = None if planned is None else planned.release
-    if not isinstance(own, get_args(PerLabel)):
+    if not isinstance(own, PerLabel):
         raise ConfigurationError(
             f"evaluation.estimate is release, but method {config.method!r} as it is set releases "
             "nothing that shows the accuracy on single labels; take evaluation.estimate=count"

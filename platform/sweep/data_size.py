@@ -5,9 +5,9 @@ from pathlib import Path
 
 from labeldp.platform.sweep.configuration import OWN_KEYS, DataSettings, EvaluationSettings
 from labeldp.trainers.data.catalog import find
-from labeldp.trainers.data.files import Splits, data_root, held_out_count
+from labeldp.trainers.data.files import data_root
 from labeldp.trainers.data.own_data import read_own, with_embeddings
-from labeldp.trainers.data.set_size import size_of
+from labeldp.trainers.data.splits import Splits, held_out_count, size_of
 
 
 @dataclass(frozen=True, kw_only=True)

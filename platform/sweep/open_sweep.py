@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,8 +35,7 @@ from labeldp.platform.sweep.sweep import PlannedTrial, Resources, Resume, ensemb
 from labeldp.platform.sweep.sweep_check import CheckedSweep, beside
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
-from labeldp.platform.vault.vault_identity import refuse_if_gone
-from labeldp.platform.vault.vault_store import SqliteStore
+from labeldp.platform.vault.vault_store import SqliteStore, refuse_if_gone
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA
 from labeldp.trainers.performance import Device
 
@@ -63,6 +62,7 @@ class OpenSweep:
         trial: Resources of a trial there.
         teacher: Resources of an actor that trains teachers.
         home: The vault's home.
+        authority: The token that the home requires for figures and shards; trials get none.
         recorder: Keeps records, and mirrors them to tracking.
         progress: Prints how it goes.
         book: The suggestions of its searches; None without a search.
@@ -74,6 +74,7 @@ class OpenSweep:
     trial: Resources
     teacher: Resources
     home: LabelHome
+    authority: bytes = field(repr=False)
     recorder: "Recorder"
     progress: SweepProgress
     book: SearchBook | None = None
@@ -149,6 +150,7 @@ def opened(checked: CheckedSweep, *, steps: Steps) -> Iterator[OpenSweep]:
                 trial=trial,
                 teacher=teacher,
                 home=home,
+                authority=authority,
                 recorder=Recorder(
                     folder=checked.folder,
                     tracker=tracker,
@@ -400,7 +402,7 @@ def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
 
 
 def _home(checked: CheckedSweep, *, budget: Budget | None, authority: bytes) -> LabelHome:
-    """Start the vault's home; it gives figures for the token `authority` alone."""
+    """Start the vault's home; figures and shards require the token `authority`."""
     data, trials = checked.data, checked.plan.trials
     return home_proxy.start(
         SecretLabels(

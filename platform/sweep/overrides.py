@@ -9,7 +9,7 @@ import yaml
 
 from labeldp.platform.sweep.configuration import ConfigurationError, flatten
 from labeldp.platform.sweep.space import Choice, LogUniform, RandomAxis, Uniform
-from labeldp.trainers.data.regular_files import FileRefused, read_bytes
+from labeldp.trainers.data.files import FileRefused, read_bytes
 
 #: Axes of random draws, as they are written on the command line.
 _KINDS: Mapping[str, Callable[..., RandomAxis]] = {

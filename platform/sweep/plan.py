@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from labeldp.mechanisms.correct_count import CorrectCount
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.records.private_files import NotOurs, refuse_link
 from labeldp.platform.records.results import ResultsFolderError, TrialRecord, identity_of

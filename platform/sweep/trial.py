@@ -22,8 +22,7 @@ import torch
 from ray import tune
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.mechanisms.correct_count import CorrectCount
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.platform.records.checkpoints import Checkpoints, KeeperHandle, ModelShelf
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of, majority_figures
@@ -31,8 +30,7 @@ from labeldp.platform.sweep.configuration import AshaStop, TrialConfig
 from labeldp.platform.sweep.cost import held_out_mechanism
 from labeldp.platform.sweep.search import Search
 from labeldp.platform.sweep.sweep import PlannedTrial
-from labeldp.platform.vault.label_home import LabelHome
-from labeldp.platform.vault.trial_labels import TrialLabels
+from labeldp.platform.vault.label_home import LabelHome, TrialLabels
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.models.trained_model import Origin, TrainedModel

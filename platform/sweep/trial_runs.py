@@ -24,7 +24,7 @@ from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.search import SearchBook
 from labeldp.platform.sweep.sweep import CannotFit, Resources
 from labeldp.platform.sweep.trial import EarlyStops, rung_metric, tune_trial
-from labeldp.platform.vault.ensembles import train_missing
+from labeldp.platform.vault.teacher_pool import train_missing
 
 #: Restarts of a trial whose worker died. An error that a trial raises is final.
 WORKER_DEATHS_ALLOWED = 3
@@ -50,16 +50,17 @@ def run(sweep: OpenSweep) -> None:
         ensembles = train_missing(
             left if sweep.unfinished else [],
             home=sweep.home,
+            authority=sweep.authority,
             data=data,
             each=sweep.teacher,
             available=sweep.capacity,
             progress=sweep.progress,
         )
-        if ensembles.teachers_trained or ensembles.teachers_reused:
+        if ensembles.trained or ensembles.reused:
             # A later start that has nothing left to do reports the same to tracking.
             sweep.checked.folder.identify(
-                teachers_trained=ensembles.teachers_trained,
-                teachers_reused=ensembles.teachers_reused,
+                teachers_trained=ensembles.trained,
+                teachers_reused=ensembles.reused,
             )
         if sweep.unfinished:
             _run_trials(sweep)

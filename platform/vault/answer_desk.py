@@ -1,8 +1,8 @@
-"""Where an ensemble's votes are turned into answers: part of the vault's home.
+"""Where an ensemble's votes are turned into answers: part of the labels' home.
 
-Votes come from a journal on the driver's disk and go no further; what leaves is drawn and charged
-by the vault. What only the owner may see (what answers really cost, how right they are) leaves for
-tracking under names that say so.
+Votes come from a journal on the driver's disk and go no further; answers are drawn and charged by
+the vault. Figures for the owner alone (the data-dependent price of answers, their accuracy) are
+returned under names that say so.
 """
 
 import json
@@ -31,27 +31,18 @@ from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.platform.records.results import VoteConsensus
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStore
-from labeldp.trainers.methods import teachers
-from labeldp.trainers.settings.pate import EnsembleConfig
+from labeldp.trainers.settings.pate import VOTES_VERSION, EnsembleConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleFile:
-    """Where an ensemble's votes are kept, and what the file has to say of itself.
+    """Where an ensemble's votes are kept, and the header of the file."""
 
-    Attributes:
-        path: The journal.
-        key: Hash of all that decides the votes.
-        teachers: T.
-        queries: Q.
-        classes: K.
-    """
-
-    path: Path
-    key: str
-    teachers: int
-    queries: int
-    classes: int
+    path: Path  # the journal
+    key: str  # hash of all that decides the votes
+    teachers: int  # T
+    queries: int  # Q
+    classes: int  # K
 
     def journal(self) -> VoteJournal:
         """Open it."""
@@ -65,23 +56,8 @@ class EnsembleFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Published:
-    """A bound on a round's cost as it was released.
-
-    Attributes:
-        key: Of the release.
-        mechanism: How it was drawn.
-        epsilon: The bound, or what holds for any votes where that is less.
-    """
-
-    key: str
-    mechanism: PublishedCost
-    epsilon: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class DeskAnswers:
-    """What a request brought.
+    """The reply to a request.
 
     Attributes:
         values: Answers [Q, 2], see `PateAnswers.release`.
@@ -109,15 +85,11 @@ class AnswerDesk:
         fingerprint: str,
         rows: NDArray[np.intp] | None = None,
     ) -> None:
-        """Take a seat beside the vault.
+        """Open the desk beside the vault.
 
-        Args:
-            vault: Charges what leaves.
-            labels: True labels with canaries [N]: what teachers learn, and so what decides votes.
-            truth: True labels without them [N]: what answers should be.
-            folder: Where votes are kept.
-            fingerprint: Of the public features.
-            rows: Which of the vault's labels these are [N]; all of them if not given.
+        Teachers learn from `labels`, which hold canaries [N]; answers are compared with the `truth`
+        [N]. Votes are kept in `folder`, under the `fingerprint` of the public features; `rows` says
+        which of the vault's labels these are [N], all of them if not given.
         """
         self._vault, self._labels, self._truth, self._rows = vault, labels, truth, rows
         self._fingerprint = fingerprint
@@ -139,14 +111,9 @@ class AnswerDesk:
         """All that decides an ensemble's votes, but for the labels."""
         return {
             "ensemble": ensemble.facts(),
-            "version": teachers.VERSION,
+            "version": VOTES_VERSION,
             "features": self._fingerprint,
         }
-
-    def _named(self, ensemble: EnsembleConfig, *, first: int) -> str:
-        """What tells votes on the queries from `first` on from all others; nothing secret."""
-        facts = {**self._facts(ensemble), "first": first}
-        return json.dumps(facts, sort_keys=True, default=str)
 
     def shards(self, ensemble: EnsembleConfig) -> tuple[Shard, ...]:
         """Return the teachers' shards."""
@@ -162,20 +129,15 @@ class AnswerDesk:
         publish_cost: bool,
         noise: NoiseSource,
     ) -> DeskAnswers:
-        """Answer queries, charge for the answers, and publish what they cost where that is asked.
+        """Answer queries, charge for the answers, and publish their cost where that is wanted.
 
-        Args:
-            ensemble: The teachers.
-            requests: Rounds of the same run so far, over consecutive queries; those that were
-                answered before are read again, for free, so that figures speak of the whole run.
-            student_scores: For an interactive round [Q, K].
-            delta: At which costs are stated.
-            publish_cost: Release a bound on the cost too, where one is proven.
-            noise: Where noise comes from.
+        `requests` are the rounds of the same run so far, over consecutive queries; those that were
+        answered before are read again, for free, so that figures speak of the whole run. An
+        interactive round takes `student_scores` [Q, K]. `publish_cost` releases a bound on the cost
+        too, where one is proven: for one round only.
 
         Raises:
             BudgetExceeded: The charge would take a label over the budget.
-            ValueError: The cost of several rounds is to be published, for which nothing is proven.
             VoteStoreUnusable: Teachers have not voted yet.
         """
         if publish_cost and len(requests) != 1:
@@ -191,15 +153,13 @@ class AnswerDesk:
         figures["private/epsilon_expected"] = costs["expected"]
         figures["private/epsilon_expected_of_counts"] = costs["expected_of_counts"]
         figures["epsilon_realised"] = costs["realised_data_independent"]
-        published = None
-        if publish_cost:
-            published = self._published_cost(ensemble, rounds[0], delta=delta, noise=noise)
-        if published is not None:
-            keys.append(published.key)
-            figures["epsilon_sanitized"] = published.epsilon
-        figures["epsilon_of_counts"] = epsilon_of_counts(
-            requests, published.mechanism if published else None, delta=delta
-        )
+        mechanism = None
+        if publish_cost and (
+            published := self._published_cost(ensemble, rounds[0], delta=delta, noise=noise)
+        ):
+            mechanism, key, figures["epsilon_sanitized"] = published
+            keys.append(key)
+        figures["epsilon_of_counts"] = epsilon_of_counts(requests, mechanism, delta=delta)
         return DeskAnswers(
             values=released,
             keys=tuple(keys),
@@ -224,19 +184,10 @@ class AnswerDesk:
             scores = student_scores if interactive else None
             part = votes[first : first + request.queries]
             public = () if scores is None else (scores,)
-            release = self._vault.release_from_votes(
-                request,
-                part,
-                *public,
-                noise=noise,
-                trained_on=self._rows,
-                ensemble=self._named(ensemble, first=first),
-            )
-            keys.append(release.key)
+            key, values = self._release(ensemble, request, part, *public, first=first, noise=noise)
+            keys.append(key)
             rounds.append(
-                AnsweredRequest(
-                    request=request, votes=part, released=release.values, student_scores=scores
-                )
+                AnsweredRequest(request=request, votes=part, released=values, student_scores=scores)
             )
             first += request.queries
         return keys, rounds
@@ -248,35 +199,49 @@ class AnswerDesk:
         *,
         delta: float,
         noise: NoiseSource,
-    ) -> _Published | None:
-        """Release a bound on what a round cost.
+    ) -> tuple[PublishedCost, str, float] | None:
+        """Release a bound on the cost of a round: its mechanism, key and epsilon.
 
-        None where no bound is proven; nothing is drawn or charged then.
+        The epsilon is the bound that holds for any votes where that is less. Where no bound is
+        proven this is None; nothing is drawn or charged then.
         """
-        published = PublishedCost.of(
+        mechanism = PublishedCost.of(
             answered.request,
             teachers=ensemble.teachers,
             classes=self._vault.num_classes,
             delta=delta,
         )
-        if published is None:
+        if mechanism is None:
             return None
         try:
-            release = self._vault.release_from_votes(
-                published,
-                answered.votes,
-                answered.released,
-                noise=noise,
-                trained_on=self._rows,
-                ensemble=self._named(ensemble, first=0),
+            key, values = self._release(
+                ensemble, mechanism, answered.votes, answered.released, first=0, noise=noise
             )
         except ConditionsFailed:
-            return None  # the trial goes without this number
-        return _Published(
-            key=release.key,
-            mechanism=published,
-            epsilon=published.capped(float(release.values[0]), answered.request),
+            return None  # the trial continues without this number
+        return mechanism, key, mechanism.capped(float(values[0]), answered.request)
+
+    def _release(
+        self,
+        ensemble: EnsembleConfig,
+        mechanism: PateAnswers | PublishedCost,
+        votes: NDArray[np.integer[Any]],
+        *public: NDArray[Any],
+        first: int,
+        noise: NoiseSource,
+    ) -> tuple[str, NDArray[Any]]:
+        """Key and values of a release from votes on the queries from `first` on."""
+        # Tells these votes from all others, and says nothing secret.
+        facts = {**self._facts(ensemble), "first": first}
+        release = self._vault.release_from_votes(
+            mechanism,
+            votes,
+            *public,
+            noise=noise,
+            trained_on=self._rows,
+            ensemble=json.dumps(facts, sort_keys=True, default=str),
         )
+        return release.key, release.values
 
     def _figures(
         self,
@@ -284,7 +249,7 @@ class AnswerDesk:
         rounds: Sequence[AnsweredRequest],
         released: NDArray[np.int64],
     ) -> dict[str, float]:
-        """How right the ensemble is, and its answers."""
+        """Accuracy of the ensemble, and of its answers."""
         votes = np.concatenate([each.votes for each in rounds])
         truth = self._truth[ensemble.query_positions(len(self._truth))[: len(votes)]]
         figures = {

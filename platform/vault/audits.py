@@ -1,9 +1,13 @@
 """Every audit of every trained model, and the truth about the canaries that audits need.
 
 Two kinds of canaries are planted before labels are locked away: wrong labels for the memorization
-attack, and labels chosen by coins for the one-run audit. A model's confidences on both come in;
+attack, and labels chosen by coins for the one-run audit. A model's confidences on both come in, and
 figures go out. Figures that depend on the canaries' labels are the owner's alone and begin with
 `private/`, except the `epsilon_m_*`, which the contract names (`accuracy_figures.py`).
+
+Where a model is made of one release, by a mechanism that acted on each label by itself, that
+release is audited too: the likelihood ratio is the best attack on it, and one run proves nearly all
+there is to prove (`auditing.release_audit`).
 
 >>> labels = np.arange(600) % 10
 >>> settings = AuditSettings(canaries=100, coin_canaries=100)
@@ -24,35 +28,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp import mechanisms
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, RandomizedResponseEvent
 from labeldp.mechanisms.auditing import (
     Canaries,
     CoinCanaries,
+    Curve,
     GaussianCurve,
     PureCurve,
     RandomizedResponseCurve,
     advantage_bound,
+    audit_release,
+    best_tight_bound,
     candidate_scores,
     f_dp_lower_bound,
     guess_counts,
     memorization_interval_from_pairs,
     one_run_audit,
     right_guesses,
+    tight_lower_bound,
 )
-from labeldp.mechanisms.auditing.one_run_curves import Curve
+from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.ledger import all_pure
-from labeldp.mechanisms.vault import Charge
+from labeldp.mechanisms.release_address import is_of
+from labeldp.mechanisms.vault import Charge, ReleaseStore
 from labeldp.platform.records.private_files import inner_folder, replacing
 from labeldp.platform.sweep.configuration import AuditSettings
-from labeldp.platform.vault.release_figures import ReleasedByItself
+
+#: A mechanism that acted on each training label by itself, and its release [N] or [N, K].
+OwnRelease = tuple[PerLabel, NDArray[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttackEvidence:
-    """What attacks saw, sorted by the truth: for the owner of the labels, who may pool and draw it.
+    """Confidences that attacks saw, sorted by the truth: for the owner, who may pool and draw them.
 
-    No label is in it, only which confidences were in a planted one.
+    It holds no label, only which confidences were in a planted one.
 
     Attributes:
         own: Confidence in each memorization canary's label [M].
@@ -99,12 +111,7 @@ class AttackEvidence:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AuditFindings:
-    """What audits of one model say.
-
-    Attributes:
-        figures: Name -> number, for tracking.
-        evidence: What they rest on; it stays with the owner of the labels.
-    """
+    """Figures of one model by name, and the evidence, which stays with the owner of the labels."""
 
     figures: Mapping[str, float]
     evidence: AttackEvidence
@@ -112,17 +119,11 @@ class AuditFindings:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlantedCanaries:
-    """The canaries of a sweep and the truth about them; it never leaves the vault's home.
+    """The canaries of a sweep and the truth about them; it never leaves the vault's home."""
 
-    Attributes:
-        mislabeled: For the memorization attack; None if it is off.
-        coins: For the one-run audit, on other examples; None if it is off.
-        num_classes: K.
-    """
-
-    mislabeled: Canaries | None
-    coins: CoinCanaries | None
-    num_classes: int
+    mislabeled: Canaries | None  # for the memorization attack; None if it is off
+    coins: CoinCanaries | None  # for the one-run audit, on other examples; None if it is off
+    num_classes: int  # K
 
     @classmethod
     def draw(
@@ -133,17 +134,10 @@ class PlantedCanaries:
         settings: AuditSettings,
         secret: bytes,
     ) -> "PlantedCanaries":
-        """Draw both kinds.
+        """Draw both kinds among the true labels [N].
 
-        Args:
-            labels: True labels [N].
-            num_classes: K.
-            settings: How many, and which block; numbers that nobody stated are settled.
-            secret: Decides the coins and their examples: the same secret, the same coins. Who knows
-                it knows the coins.
-
-        Raises:
-            ValueError: More canaries than examples; labels out of range.
+        The secret decides the coins and their examples: anyone with the secret knows the coins.
+        Numbers that the settings leave open are settled by the labels.
         """
         settings = settings.settled(num_labels=len(labels), num_classes=num_classes)
         check_room(settings, num_labels=len(labels))
@@ -187,20 +181,13 @@ class PlantedCanaries:
         epsilon: float,
         delta: float,
         curve: Curve | None,
-        released: ReleasedByItself | None = None,
+        released: OwnRelease | None = None,
     ) -> AuditFindings:
-        """Audit one model, and the release that it was made of.
+        """Audit one model, by its probabilities on `positions` [M + C, K], and its own release.
 
-        Args:
-            confidences: Its probabilities on `positions` [M + C, K].
-            confidence: Of every bound, each by itself.
-            epsilon: What is proven of the run, with `delta`.
-            delta: In [0, 1).
-            curve: The family that its mechanism belongs to, if one is known.
-            released: All that it was made of, if that is one release of each label by itself.
-
-        Raises:
-            ValueError: Rows that are no probabilities, or not one for each canary.
+        (epsilon, delta) is proven for the run; `curve` is the family of its mechanism, if one is
+        known, and `released` the model's only input, if that is one release of each label by
+        itself. Each bound has the `confidence` by itself.
         """
         if len(self.positions) == len(confidences) == 0:
             nobody = np.empty(0)
@@ -226,13 +213,15 @@ class PlantedCanaries:
             margins = np.where(self.coins.coins == 0, scores, -scores)
             figures |= _one_run(scores, self.coins.coins, delta, confidence, curve)
             if released is not None:
-                figures |= released.figures(scores, self.coins, delta=delta, confidence=confidence)
+                figures |= release_figures(
+                    released, scores, self.coins, delta=delta, confidence=confidence
+                )
         evidence = AttackEvidence(own=own, others=others, coin_margins=margins)
         return AuditFindings(figures=figures, evidence=evidence)
 
     @property
     def _candidates(self) -> int:
-        """From how many labels one that is guessed was drawn: K - 1 wrong ones, or 2 by a coin."""
+        """The number of labels a guess chooses from: K - 1 wrong ones, or 2 by a coin."""
         return 2 if self.mislabeled is None else max(2, self.num_classes - 1)
 
     def _pairs(self, rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -246,7 +235,7 @@ class PlantedCanaries:
         return rows[every, self.mislabeled.labels], rows[other].reshape(len(rows), -1)
 
     def _label_inference(self, rows: NDArray[np.float64]) -> dict[str, float]:
-        """How much better labels are guessed by who sees the model, told what they are not.
+        """How much better a reader of the model guesses labels, knowing which ones are wrong.
 
         Labels that were drawn at random are the only ones for which the best guess without the
         model is known: no stand-in for it is needed, and the advantage has no bias.
@@ -273,7 +262,7 @@ class PlantedCanaries:
 
 
 def evidence_path(results: Path, trial: str) -> Path:
-    """Where a sweep's results folder keeps what the audits of a trial rest on."""
+    """Where a sweep's results folder keeps the evidence of a trial's audits."""
     return results / "private" / "evidence" / f"{trial}.npz"
 
 
@@ -281,27 +270,77 @@ def curve_of(charges: Iterable[Charge], *, delta: float) -> Curve | None:
     """Family of trade-off curves that a run's releases belong to; None where none is known."""
     lines = list(charges)
     if not lines or any(line.failure_probability for line in lines):
-        return None  # families are what releases are that never fail
+        return None  # a curve holds for releases that never fail
     events = [line.event for line in lines]
     if len(events) == 1 and isinstance(events[0], RandomizedResponseEvent):
         return RandomizedResponseCurve(num_classes=events[0].num_classes)
     if all_pure(events):
         return PureCurve()
-    # What decisions leave of noisy counts has no Gaussian's curve, though the counts have.
-    if any(isinstance(event, DecisionEvent) for event in events):
-        return None
-    # Gaussians compose to a Gaussian.
-    if all(isinstance(event, GaussianEvent) for event in events):
+    # Gaussians compose to a Gaussian. Decisions on noisy counts have no Gaussian's curve, though
+    # the counts have.
+    if all(isinstance(e, GaussianEvent) and not isinstance(e, DecisionEvent) for e in events):
         return GaussianCurve(delta=delta)
     return None
 
 
-def check_room(settings: AuditSettings, *, num_labels: int) -> None:
-    """Refuse more canaries than there are examples to be canaries.
+def own_release(
+    charges: Iterable[Charge], *, store: ReleaseStore, training: int
+) -> OwnRelease | None:
+    """Return a model's only input, if that is one release of all training labels by themselves.
 
-    Raises:
-        ValueError: The message says how many there can be.
+    `charges` are the ledger's lines that it read, `training` is how many labels there are to train
+    on: those after them are held out, and pay for estimates of accuracy that no model is made of.
     """
+    lines = [line for line in charges if not line.is_beyond(training)]
+    if len(lines) != 1:
+        return None
+    (line,) = lines
+    if line.indices is not None and not np.array_equal(line.indices, np.arange(training)):
+        return None
+    kind = getattr(mechanisms, str(line.mechanism.get("name")), None)
+    if not (isinstance(kind, type) and issubclass(kind, PerLabel) and is_of(kind, line.mechanism)):
+        return None
+    settings = {k: v for k, v in line.mechanism.items() if k not in ("name", "noise")}
+    mechanism, values = kind(**settings), store.release(line.key)
+    # The price has to be ours as well.
+    if mechanism.family is None or mechanism.event != line.event or values is None:
+        return None
+    return mechanism, values
+
+
+def release_figures(
+    released: OwnRelease,
+    scores: NDArray[np.float64],
+    coins: CoinCanaries,
+    *,
+    delta: float,
+    confidence: float,
+) -> dict[str, float]:
+    """Return bounds that a model and its release prove within the family of the release's noise.
+
+    `scores` are the model's, of the coins [C].
+    """
+    mechanism, values = released
+    stated: dict[str, Any] = {"delta": delta, "confidence": confidence}
+    right = right_guesses(scores, coins.coins)
+    found = audit_release(values[coins.positions], mechanism=mechanism, coins=coins, **stated)
+    stated |= {"family": mechanism.family, "canaries": scores.size}
+    tries = [(guesses, int(right[:guesses].sum())) for guesses in guess_counts(scores.size)]
+    return {
+        "private/epsilon_tight": best_tight_bound(tries, **stated),
+        "epsilon_tight_ceiling": tight_lower_bound(
+            guesses=scores.size, correct=scores.size, guesses_fixed=True, **stated
+        ),
+        "private/epsilon_release": found.epsilon_tight,
+        "private/epsilon_release_one_run": found.epsilon_low,
+        "private/release_guesses": float(found.guesses),
+        "private/release_correct": float(found.correct),
+        "epsilon_release_ceiling": found.ceiling,
+    }
+
+
+def check_room(settings: AuditSettings, *, num_labels: int) -> None:
+    """Refuse more canaries than there are examples to be canaries."""
     if settings.spoiled > num_labels:
         raise ValueError(
             f"audit.canaries is {settings.canaries} and audit.coin_canaries is "
@@ -325,16 +364,16 @@ def _mislabeled(
 
 
 def _keyed_generator(secret: bytes, stream: bytes) -> np.random.Generator:
-    # PCG64, though its state can be recovered: nothing secret hangs on that here. Who knows all
-    # places and candidates may find the state of their stream, which a keyed hash made and which
-    # leads neither to the secret nor to the stream of the coins; who knows coins may find the other
+    # PCG64, though its state can be recovered: nothing secret depends on that here. All places and
+    # candidates together may reveal the state of their stream, which a keyed hash made and which
+    # leads neither to the secret nor to the stream of the coins; some coins may reveal the other
     # coins, which are labels made up here and nobody's. And a vault is bound to its labels, coins
     # included: other coins would shut every results folder that is there.
     digest = hmac.digest(secret, b"coin canaries: " + stream, "sha256")
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
-#: What is known of epsilon_m where there was no attack, or none that could have found anything.
+#: epsilon_m where there was no attack, or none that could have found anything.
 _NO_ATTACK = {
     "epsilon_m_low": 0.0,
     "epsilon_m_high": math.inf,
@@ -376,21 +415,17 @@ def _one_run(
     }
     if curve is None:
         return figures
-    right = right_guesses(scores, coins)
+    right, size = right_guesses(scores, coins), scores.size
     # As for the one-run audit, each number of guesses that is tried pays its share of the error.
-    counts = guess_counts(scores.size)
+    counts = guess_counts(size)
     each = 1 - (1 - confidence) / len(counts)
-    figures["private/epsilon_f_dp"] = max(
-        f_dp_lower_bound(
-            canaries=scores.size,
-            guesses=guesses,
-            correct=int(right[:guesses].sum()),
-            curve=curve,
-            confidence=each,
+
+    def bound(guesses: int, correct: int, confidence: float) -> float:
+        return f_dp_lower_bound(
+            canaries=size, guesses=guesses, correct=correct, curve=curve, confidence=confidence
         )
-        for guesses in set(counts)
-    )
-    everything = {"canaries": scores.size, "guesses": scores.size, "correct": scores.size}
-    ceiling = f_dp_lower_bound(**everything, curve=curve, confidence=confidence)
-    figures["epsilon_f_dp_ceiling"] = ceiling
+
+    tried = (bound(guesses, int(right[:guesses].sum()), each) for guesses in set(counts))
+    figures["private/epsilon_f_dp"] = max(tried)
+    figures["epsilon_f_dp_ceiling"] = bound(size, size, confidence)
     return figures

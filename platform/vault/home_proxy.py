@@ -5,16 +5,14 @@ from typing import Any, cast
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from labeldp.mechanisms.ledger import Budget
-from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.sweep.sweep import Unfinished
-from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
+from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 
 #: A release of 50,000 labels takes well under a second; this is for machines that are swamped.
 TIME_LIMIT_SECONDS = 300
 #: How often a home whose process died is made again. It comes back from its store: what was charged
-#: stays charged, what was drawn is read and not drawn again, and the question under way is asked
-#: once more, which is safe since a release and its charge are kept together or not at all.
+#: stays charged, what was drawn is read and not drawn again, and the request under way is repeated.
+#: That is safe, since a release and its charge are kept together or not at all.
 DEATHS_ALLOWED = 5
 
 
@@ -41,10 +39,9 @@ class HomeProxy:
 
 
 class HomeActor(LabelHome):
-    """A home that can say what it lacks: an actor that raises while it is made tells nobody."""
+    """A home that reports why it was refused: an actor that raises while it is made can't."""
 
     def __init__(self, labels: SecretLabels, **settings: Any) -> None:
-        """Make the home, or keep what it was refused with until somebody asks."""
         self._refused: ValueError | None = None
         try:
             super().__init__(labels, **settings)
@@ -53,29 +50,17 @@ class HomeActor(LabelHome):
             self._refused = error
 
     def __getattr__(self, name: str) -> Any:
-        """Raise what made the home, and so the vault in it, refuse."""
+        """Raise the error that made the home, and so the vault in it, refuse."""
         if name.startswith("__") or self.__dict__.get("_refused") is None:
             raise AttributeError(f"a {type(self).__name__} has no {name!r}")
         raise self.__dict__["_refused"]
 
 
-def start(
-    labels: SecretLabels,
-    *,
-    audit: AuditSettings,
-    coin_seed: int | None,
-    places: HomePlaces,
-    fingerprint: str,
-    budget: Budget | None,
-    authority: bytes | None = None,
-) -> LabelHome:
+def start(labels: SecretLabels, **settings: Any) -> LabelHome:
     """Start the home beside the driver and return its proxy; arguments as for `LabelHome`.
 
-    It stays on the driver's node, where the store is, and asks for no core: it waits most of the
-    time. What it is made of stays in Ray's hands, so that it can be made again if its process dies.
-
-    Raises:
-        ValueError: What the home refuses, before any trial.
+    It stays on the driver's node, where the store is, and requests no core: it waits most of the
+    time. Ray keeps the arguments, so that it can be made again if its process dies.
     """
     here = ray.get_runtime_context().get_node_id()
     remote: Any = ray.remote(HomeActor)
@@ -87,19 +72,8 @@ def start(
     )
     # One byte each: so few travel within the request that makes the actor, and need no place in
     # Ray's object store, which a home that is made again would depend on.
-    proxy = HomeProxy(
-        actor.remote(
-            labels.small(),
-            audit=audit,
-            coin_seed=coin_seed,
-            places=places,
-            fingerprint=fingerprint,
-            budget=budget,
-            authority=authority,
-        )
-    )
-    home = cast(LabelHome, proxy)
-    home.num_labels()  # what the vault refuses is said here, before any trial
+    home = cast(LabelHome, HomeProxy(actor.remote(labels.small(), **settings)))
+    home.num_labels()  # a refusal of the vault is raised here, before any trial
     return home
 
 
@@ -107,8 +81,8 @@ def ask(reference: Any) -> Any:
     """Wait for a home's answer, but not for ever.
 
     Raises:
-        VaultLost: It did not come; the message says what to look at.
-        ValueError: What the vault refused, as it refused it.
+        VaultLost: No answer came; the message says what to look at.
+        ValueError: The vault's refusal, as it was.
     """
     try:
         return ray.get(reference, timeout=TIME_LIMIT_SECONDS)

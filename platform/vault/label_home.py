@@ -1,12 +1,12 @@
 """Where labels live: the one object that holds true labels, canaries and audits.
 
 A sweep has its home in an actor on the driver's node (`home_proxy`), a fit in its own process
-(`fit_labels`). Trials ask it for releases, and send it their confidences to be audited, once. They
-never see a true label, nor which labels the canaries replaced, nor a figure made of either: figures
-are for the owner of the labels, who has the token that the home was made with.
+(`shared_vault`). Trials request releases from it, and send it their confidences to be audited,
+once. They never see a true label, nor which labels the canaries replaced, nor a figure made of
+either: those go to the owner, who has the token that the home was made with.
 
-Exact figures about canaries for chosen confidences would tell the labels, one question a label. A
-trial is therefore told only that it was audited, and is audited once. A digest of what it sent is
+Exact figures about canaries for chosen confidences would reveal the labels, one question a label. A
+trial therefore only learns that it was audited, and is audited once. A digest of what it sent is
 kept beside the evidence, so that a home that is made again, or a sweep that is resumed, answers no
 second question either. The same confidences once more (a request that Ray repeats) change nothing.
 """
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,17 +40,20 @@ from labeldp.platform.records.private_files import inner_folder
 from labeldp.platform.records.results import consensus_path, write_json
 from labeldp.platform.sweep.accuracy_figures import PRIVATE_PREFIX
 from labeldp.platform.sweep.configuration import AuditSettings
-from labeldp.platform.vault.audits import AuditFindings, PlantedCanaries, curve_of, evidence_path
-from labeldp.platform.vault.release_figures import ReleasedByItself
+from labeldp.platform.vault.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
+from labeldp.platform.vault.audits import (
+    AuditFindings,
+    PlantedCanaries,
+    curve_of,
+    evidence_path,
+    own_release,
+)
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.platform.vault.vote_store import VoteStore
-
-if TYPE_CHECKING:
-    from labeldp.platform.vault.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
-    from labeldp.trainers.settings.pate import EnsembleConfig
+from labeldp.trainers.settings.pate import EnsembleConfig
 
 _HASH = re.compile(r"[0-9a-f]{1,64}")
-#: Names of what answers alone have cost; they would pass for the trial's where it paid for more.
+#: Prices of answers alone, which would pass for the trial's where it paid for more.
 _PRICES = ("epsilon_", f"{PRIVATE_PREFIX}epsilon_")
 
 
@@ -111,7 +114,7 @@ class HomePlaces:
 
 
 class LabelHome:
-    """The vault, the truth about its canaries, and what audits found."""
+    """The vault, the truth about its canaries, and the findings of audits."""
 
     def __init__(
         self,
@@ -126,17 +129,8 @@ class LabelHome:
     ) -> None:
         """Plant the canaries and lock the labels away.
 
-        Args:
-            labels: True ones.
-            audit: How many canaries of which kind.
-            coin_seed: Of the coins; None where they are a secret of the store.
-            places: Where releases and votes are kept.
-            fingerprint: Of the public data.
-            budget: The most that any label may pay.
-            authority: Token of the owner, who may ask for figures; nobody if none is given.
-
-        Raises:
-            ValueError: Labels, canaries or a store that can't be used.
+        Without a `coin_seed` the coins are a secret of the store. Figures and shards require the
+        token `authority`; without one nobody gets either.
         """
         self._truth = labels.training.astype(np.int64)
         self._store = store = places.open_store()
@@ -167,7 +161,7 @@ class LabelHome:
         return f"{type(self).__name__}({self._vault!r})"
 
     def end(self) -> None:
-        """Let go of what is kept for this process only: votes in a temporary folder."""
+        """Remove what is kept for this process only: votes in a temporary folder."""
         if self._temporary is not None:
             self._temporary.cleanup()
             self._temporary = self._made_desk = None
@@ -175,7 +169,7 @@ class LabelHome:
     # Releases and their prices
 
     def num_labels(self) -> int:
-        """How many labels there are to train on."""
+        """Return the number of labels to train on."""
         return len(self._truth)
 
     def release(
@@ -220,11 +214,8 @@ class LabelHome:
     # Ensembles
 
     @property
-    def _desk(self) -> "AnswerDesk":
-        """The desk, made when it is first asked for: it loads torch."""
+    def _desk(self) -> AnswerDesk:
         if self._made_desk is None:
-            from labeldp.platform.vault.answer_desk import AnswerDesk
-
             folder = self._places.votes
             if folder is None:
                 self._temporary = TemporaryDirectory(prefix="labeldp-votes-")
@@ -239,24 +230,25 @@ class LabelHome:
             )
         return self._made_desk
 
-    def ensemble_file(self, ensemble: "EnsembleConfig") -> "EnsembleFile":
+    def ensemble_file(self, ensemble: EnsembleConfig) -> EnsembleFile:
         """Return where an ensemble's votes are, or will be."""
         return self._desk.file_of(ensemble)
 
-    def shards(self, ensemble: "EnsembleConfig") -> tuple[Shard, ...]:
-        """Return the teachers' shards, for the pool that trains them."""
+    def shards(self, authority: bytes, ensemble: EnsembleConfig) -> tuple[Shard, ...]:
+        """Return the teachers' shards of labels, canaries among them; it takes the token."""
+        self._check(authority)
         return self._desk.shards(ensemble)
 
     def answers(
         self,
         trial: str,
-        ensemble: "EnsembleConfig",
+        ensemble: EnsembleConfig,
         requests: Sequence[PateAnswers],
         student_scores: NDArray[np.float32] | None,
         delta: float,
         publish_cost: bool,
         noise: NoiseSource,
-    ) -> "DeskAnswers":
+    ) -> DeskAnswers:
         """Return an ensemble's answers, as `AnswerDesk.answers`, and keep their figures back."""
         page = self._page_of(trial)  # before anything is released and charged
         reply = self._desk.answers(
@@ -277,7 +269,7 @@ class LabelHome:
     # Audits
 
     def canary_positions(self) -> NDArray[np.intp]:
-        """Positions of all canaries [M]; that they are canaries is no secret, their labels are."""
+        """Positions of all canaries [M]; they are no secret, only their labels are."""
         return np.asarray(self._canaries.positions)
 
     def audit(
@@ -288,22 +280,23 @@ class LabelHome:
         keys: Sequence[str],
         delta: float,
     ) -> None:
-        """Audit a trial's model by its confidences on the canaries [M, K]; once, and say nothing.
+        """Audit a trial's model once by its confidences on the canaries [M, K]; return nothing.
 
-        Raises:
-            ValueError: A trial that the driver has not begun, or that was audited with other
-                confidences since it began; confidences that are not probabilities.
+        A trial that the driver has not begun is refused, and one that was audited with other
+        confidences since it began.
         """
         page = self._page_of(trial)
-        digest = _digest_of(confidences, (confidence, sorted(keys), delta))
+        rows = np.ascontiguousarray(confidences)
+        asked = repr((rows.shape, rows.dtype.str, (confidence, sorted(keys), delta)))
+        digest = hashlib.sha256(asked.encode() + rows.tobytes()).hexdigest()
         known = page.get("audit", {}).get("digest")
         if known == digest:
             return
         if known is not None:
             raise ValueError(
                 f"trial {trial} was audited already, with other confidences; a trial is audited "
-                "once, since exact figures for chosen confidences would tell the canaries' labels. "
-                "It can be audited again when the driver has started it again"
+                "once, since exact figures for chosen confidences would reveal the canaries' "
+                "labels. It can be audited again when the driver has started it again"
             )
         findings = self._findings(confidences, confidence, keys, delta)
         if self._results is not None:
@@ -312,12 +305,9 @@ class LabelHome:
         self._write(trial, {**page, "audit": audit})
 
     def begin(self, authority: bytes, trial: str) -> None:
-        """Open a page for a trial that starts, and forget what was found when it started before.
+        """Open a page for a trial that starts, and forget the findings of its earlier start.
 
-        Nothing of that has been told to anybody. A trial without a page is not audited.
-
-        Raises:
-            ValueError: The token is not the owner's.
+        Those were reported to nobody. A trial without a page is not audited. It takes the token.
         """
         self._check(authority)
         self._write(trial, {})
@@ -325,16 +315,10 @@ class LabelHome:
     def figures(
         self, authority: bytes, trial: str, release_keys: Sequence[str]
     ) -> dict[str, float]:
-        """Return all that is known of a trial that has ended.
+        """Return all figures of a trial that has ended; it takes the token.
 
-        Args:
-            authority: The owner's token.
-            trial: Its hash.
-            release_keys: Every release that it read. Where some hold no answers, prices of the
-                answers alone are left out.
-
-        Raises:
-            ValueError: The token is not the owner's, or the trial was not audited.
+        Of the releases that it read, where some hold no answers, prices of the answers alone are
+        left out.
         """
         self._check(authority)
         page = self._read(trial) or {}
@@ -358,18 +342,10 @@ class LabelHome:
         keys: Sequence[str],
         delta: float,
     ) -> dict[str, float]:
-        """Return what the owner may know of a model of their own; nothing of it is kept.
+        """Return the owner's figures of a model of their own, of which nothing is kept.
 
-        Args:
-            authority: The owner's token.
-            guesses: What the model predicts for the training examples [N].
-            confidences: Its probabilities on the canaries [M, K].
-            confidence: Of every bound, each by itself.
-            keys: The releases that it is made of.
-            delta: At which epsilon is stated.
-
-        Raises:
-            ValueError: The token is not the owner's; confidences that are not probabilities.
+        From its predictions for the training examples [N], its probabilities on the canaries [M,
+        K], and the releases that it is made of. It takes the token.
         """
         self._check(authority)
         found = {"private/training_accuracy": float((guesses == self._truth).mean())}
@@ -388,14 +364,14 @@ class LabelHome:
             epsilon=epsilon,
             delta=used_delta,
             curve=curve_of(charges, delta=used_delta),
-            released=ReleasedByItself.find(charges, store=self._store, training=self.num_labels()),
+            released=own_release(charges, store=self._store, training=self.num_labels()),
         )
 
     def _check(self, authority: bytes) -> None:
         if self._authority is None or not hmac.compare_digest(authority, self._authority):
             raise ValueError(
-                "what was found of trials is the driver's: it is made of true labels, and a trial "
-                "that could ask for it could learn them; read the records that the driver keeps"
+                "figures and shards are the driver's: they are made of true labels, and a trial "
+                "that received them could learn those; read the records that the driver keeps"
             )
 
     # One page a trial, in the results folder or in memory
@@ -413,7 +389,7 @@ class LabelHome:
         return results / "private" / "figures" / f"{trial}.json"
 
     def _read(self, trial: str) -> dict[str, Any] | None:
-        """What is known of a trial; None for one that was never begun."""
+        """A trial's page; None for one that was never begun."""
         _check_hash(trial)
         if self._results is None:
             return self._memory.get(trial)
@@ -440,13 +416,6 @@ class LabelHome:
         write_json(path, page)
 
 
-def _digest_of(confidences: NDArray[Any], facts: Any) -> str:
-    """Digest of an audit's input: confidences [M, K] to the last bit, and plain facts."""
-    rows = np.ascontiguousarray(confidences)
-    head = repr((rows.shape, rows.dtype.str, facts))
-    return hashlib.sha256(head.encode() + rows.tobytes()).hexdigest()
-
-
 def _check_hash(trial: str) -> None:
     """Refuse a trial's hash that is not one: it names files."""
     if not _HASH.fullmatch(trial):
@@ -454,3 +423,74 @@ def _check_hash(trial: str) -> None:
             f"trial is {trial!r}; audits and answers are kept by a trial's hash, 1 to 64 "
             "hexadecimal digits, and without one none is made"
         )
+
+
+@dataclass(kw_only=True)
+class TrialLabels:
+    """The labels of a home for one trial: releases and audits with its own noise, and no figure.
+
+    Attributes:
+        home: In this process, or in an actor.
+        noise: Where this trial's noise comes from.
+        trial: Its hash, under which the home keeps its findings; answers and audits are refused
+            without one.
+        keys: The releases that this trial has read.
+    """
+
+    home: LabelHome
+    noise: NoiseSource
+    trial: str = ""
+    keys: list[str] = field(default_factory=list)
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        *public: NDArray[Any],
+        indices: NDArray[np.integer[Any]] | None = None,
+    ) -> Release:
+        """Return a release, as `LabelVault.release`, and remember that it was read."""
+        release = self.home.release(mechanism, public, indices, self.noise)
+        self._read(release.key)
+        return release
+
+    def release_held_out(self, mechanism: Mechanism, *public: NDArray[Any]) -> Release:
+        """Return a release of the held-out labels, and remember that it was read."""
+        release = self.home.release_held_out(mechanism, public, self.noise)
+        self._read(release.key)
+        return release
+
+    def answers(
+        self,
+        ensemble: EnsembleConfig,
+        requests: Sequence[PateAnswers],
+        student_scores: NDArray[np.float32] | None = None,
+        *,
+        delta: float,
+        publish_cost: bool,
+    ) -> NDArray[np.int64]:
+        """Return an ensemble's answers [Q, 2]; their figures go to the driver."""
+        reply = self.home.answers(
+            self.trial, ensemble, requests, student_scores, delta, publish_cost, self.noise
+        )
+        self._read(*reply.keys)
+        return reply.values
+
+    def charges(self) -> list[Charge]:
+        """Return the lines of the ledger for the releases read here."""
+        return self.home.charges(self.keys)
+
+    def epsilon(self, *, delta: float) -> tuple[float, float]:
+        """Epsilon of the releases read here, and the delta at which it holds."""
+        return self.home.epsilon(self.keys, delta)
+
+    def canary_positions(self) -> NDArray[np.intp]:
+        """Positions of the canaries among the training examples [M]."""
+        # A copy: an array in Ray's memory is read-only, of which torch warns.
+        return np.array(self.home.canary_positions())
+
+    def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:
+        """Have a model audited by its confidences on the canaries [M, K], once."""
+        self.home.audit(self.trial, confidences, confidence, self.keys, delta)
+
+    def _read(self, *keys: str) -> None:
+        self.keys.extend(key for key in keys if key not in self.keys)

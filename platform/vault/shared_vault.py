@@ -1,11 +1,11 @@
-"""One ledger for many fits in one process or several: who paid for what, and what that is together.
+"""The labels of a fit in this process, and one ledger for many fits in one process or several.
 
-A fit is told by its public side: its rows and its classes. Fits on the same rows have one vault, so
-that what one has released the next one reads, and pays nothing. Their labels must be equal: a fit
-with others is refused until `relabel` says for all to see that labels may have changed, so that no
-total depends on whether any did. All else is charged anew, and what fits have cost adds up
-(`PrivacyLedger.include`): label by label where fits say which label each row is, and as if one
-label had been in all of them where none do.
+A fit is identified by its public side: its rows and its classes. Fits on the same rows have one
+vault: a later fit reads the releases of an earlier one, and pays nothing. Their labels must be
+equal: a fit with others is refused until `relabel` says publicly that labels may have changed, so
+that no total depends on whether any did. All else is charged anew, and the fits' costs add up
+(`PrivacyLedger.include`): label by label where fits name the label of each row, and as if one label
+had been in all of them where none do.
 
 Rows count as the same to the last bit, and in the same order: a row that was left out or features
 that were scaled otherwise make another fit. The very same features under other names are taken for
@@ -16,36 +16,46 @@ their privacy.
 import hashlib
 import json
 import os
+import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import PrivacyLedger, delta_of_total
+from labeldp.mechanisms.randomness import NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.platform.records.private_files import inner_folder, private_folder, replacing
-from labeldp.platform.vault.vault_identity import StoreUnusable, refuse_if_gone
-from labeldp.platform.vault.vault_store import SqliteStore
+from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
+from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable, refuse_if_gone
+from labeldp.trainers.settings.pate import EnsembleConfig
+
+if TYPE_CHECKING:  # they load torch, which a shared vault does without
+    from labeldp.trainers.data.labelled_data import PublicData
+    from labeldp.trainers.performance import Performance
 
 Made = TypeVar("Made")
+#: A home of one fit has one trial.
+_TRIAL = "0"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicSide:
-    """What everybody may know of the labels of a fit.
+    """Public facts about the labels of a fit.
 
     Attributes:
         rows: Digest of the features.
         classes: Digest of the classes, in order.
         num_labels: N.
-        people: Which label each row is, in words or numbers that mean the same in every fit [N];
-            None where nobody says.
-        planted: What an audit plants among the labels; empty for nothing.
+        people: The label of each row, in words or numbers that mean the same in every fit [N]; None
+            where nobody names them.
+        planted: The canaries that an audit plants among the labels; empty for none.
     """
 
     rows: str
@@ -55,7 +65,6 @@ class PublicSide:
     planted: str = ""
 
     def __post_init__(self) -> None:
-        """Check `people`."""
         if self.people is None:
             return
         if self.people.shape != (self.num_labels,) or self.people.dtype.kind not in "iuU":
@@ -81,12 +90,7 @@ class PublicSide:
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
 
 
-@dataclass(kw_only=True)
-class _Place:
-    """Where one vault is."""
-
-    side: PublicSide
-    store: ReleaseStore
+_Place = tuple[PublicSide, ReleaseStore]
 
 
 class SharedVault:
@@ -98,17 +102,10 @@ class SharedVault:
     def __init__(
         self, folder: str | os.PathLike[str] | None = None, *, moved: bool = False
     ) -> None:
-        """Open it.
+        """Open it, in a folder for its owner alone, or in memory for this process only.
 
-        Args:
-            folder: Where it lies, for its owner alone, for good and for several processes; in
-                memory, for this process only, if not given.
-            moved: You say that the folder was moved or restored, and that no other copy of it
-                will be used.
-
-        Raises:
-            NotOurs: The folder belongs to somebody else.
-            ValueError: There is a file in its place.
+        Several processes may share a folder. `moved` confirms that it was moved or restored, and
+        that no other copy of it will be used.
         """
         self.folder = None if folder is None else Path(folder).expanduser().absolute()
         self._memory: dict[str, _Place] = {}
@@ -124,11 +121,10 @@ class SharedVault:
         inner_folder(self.folder / "fits")
 
     def __repr__(self) -> str:
-        """Say where it is."""
         return "SharedVault()" if self.folder is None else f"SharedVault({str(self.folder)!r})"
 
     def __deepcopy__(self, memo: Any) -> "SharedVault":
-        """Stay one: scikit-learn copies what an estimator is given, and a copy would forget."""
+        """Stay one: scikit-learn copies an estimator's parameters, and a copy would forget."""
         return self
 
     def __reduce__(self) -> Any:
@@ -146,11 +142,7 @@ class SharedVault:
         return None if self.folder is None else self.folder / "votes"
 
     def lock_away(self, side: PublicSide, lock: Callable[[ReleaseStore], Made]) -> Made:
-        """Return the home of a fit's labels, on the store that is there or a new one.
-
-        Args:
-            side: What is public of the fit.
-            lock: Makes the home, with a vault on that store.
+        """Return the home of a fit's labels, which `lock` makes on the store of the fit.
 
         Raises:
             OtherLabels: An earlier fit on these rows had other labels, and nobody called `relabel`.
@@ -173,8 +165,8 @@ class SharedVault:
     def relabel(self) -> None:
         """Say publicly that labels may have changed: from now on every release is drawn anew.
 
-        Nothing paid before is forgotten. Call it on a schedule, or with each delivery of labels,
-        rather than only if one changed: who sees the totals sees that it was called.
+        Earlier payments still count. Call it on a schedule, or with each delivery of labels, rather
+        than only if one changed: the totals show that it was called.
         """
         self._refuse_a_fork()
         with self._lock:
@@ -199,8 +191,7 @@ class SharedVault:
     def total(self, *, delta: float = USUAL_DELTA) -> tuple[float, float]:
         """Epsilon of the label that has paid most over all fits, and the delta at which it holds.
 
-        Args:
-            delta: At which it is asked for; 0 is enough where every release is pure.
+        That delta is 0 where every release is pure, and above `delta` where failures need more.
         """
         places = list(self._places())
         at = delta_of_total(_charges(places), delta=delta)
@@ -216,8 +207,7 @@ class SharedVault:
     def _store(self, side: PublicSide, number: int) -> ReleaseStore:
         name = f"{side.key}-{number}"
         if self.folder is None:
-            place = self._memory.setdefault(name, _Place(side=side, store=MemoryStore()))
-            return place.store
+            return self._memory.setdefault(name, (side, MemoryStore()))[1]
         folder = self.folder / "fits" / name
         inner_folder(folder)
         if not (folder / "fit.json").exists():
@@ -247,7 +237,7 @@ class SharedVault:
         for folder in sorted((self.folder / "fits").iterdir()):
             if not (folder / "vault.db").exists():
                 refuse_if_gone(folder / "vault.db")
-                continue  # a fit that was cut off before it asked for anything
+                continue  # a fit that was cut off before its first request
             people = folder / "people.npy"
             known = np.load(people, allow_pickle=False) if people.exists() else None
             side = PublicSide(**json.loads((folder / "fit.json").read_text()), people=known)
@@ -257,10 +247,10 @@ class SharedVault:
                     "people.npy there was changed or is gone, and says whose labels paid; restore "
                     "them from a copy"
                 )
-            yield _Place(side=side, store=self._opened(folder))
+            yield side, self._opened(folder)
 
     def _refuse_a_fork(self) -> None:
-        """Refuse a copy of this process's memory: what it charges, this one would never know."""
+        """Refuse a copy of this process's memory: this one would never know its charges."""
         if self.folder is None and os.getpid() != self._process:
             raise TypeError(
                 f"this SharedVault lies in the memory of process {self._process}, and process "
@@ -270,30 +260,122 @@ class SharedVault:
 
 
 def _charges(places: Iterable[_Place]) -> list[Charge]:
-    return [charge for place in places for charge in place.store.charges()]
+    return [charge for _, store in places for charge in store.charges()]
 
 
 def _joint_ledger(places: Iterable[_Place]) -> PrivacyLedger:
     """One ledger of all fits that released something, over people numbered alike."""
-    paid = [place for place in places if place.store.charges()]
-    named = [place.side.names for place in paid if place.side.people is not None]
+    paid = [(side, charges) for side, store in places if (charges := store.charges())]
+    named = [side.names for side, _ in paid if side.people is not None]
     everybody = np.unique(np.concatenate(named)) if named else np.empty(0, dtype=str)
-    doubted = _under_other_names(place.side for place in paid)
+    doubted = _under_other_names(side for side, _ in paid)
     ledger = PrivacyLedger(num_labels=max(len(everybody), 1))
-    for place in paid:
-        known = place.side.people is not None and place.side.rows not in doubted
+    for side, charges in paid:
+        known = side.people is not None and side.rows not in doubted
         ledger.include(
-            place.store.charges(),
-            num_labels=place.side.num_labels,
-            people=np.searchsorted(everybody, place.side.names) if known else None,
+            charges,
+            num_labels=side.num_labels,
+            people=np.searchsorted(everybody, side.names) if known else None,
         )
     return ledger
 
 
 def _under_other_names(sides: Iterable[PublicSide]) -> set[str]:
-    """Features that came under several lists of names: they are the same people's, or may be."""
+    """Features with several lists of names: they are the same people's, or may be."""
     lists: dict[str, set[tuple[str, ...]]] = {}
     for side in sides:
         if side.people is not None:
             lists.setdefault(side.rows, set()).add(tuple(side.names.tolist()))
     return {rows for rows, different in lists.items() if len(different) > 1}
+
+
+class FitLabels(TrialLabels):
+    """The labels of one fit, in this process: a sweep has the same in an actor, through Ray.
+
+    Canaries are planted only on request: each of them spoils a label.
+    """
+
+    def __init__(
+        self,
+        labels: SecretLabels,
+        *,
+        side: PublicSide,
+        shared: SharedVault,
+        noise: NoiseSource,
+        audit: AuditSettings | None = None,
+        fingerprint: str = "",
+    ) -> None:
+        """Lock the labels away, with the canaries of an `audit` among them, if there is one."""
+        seed = noise.seed if isinstance(noise, SeededNoise) else None
+        if audit is not None:  # equal labels differ by it, which is public
+            side = replace(side, planted=f"{audit}, seed {seed}")
+        self._audit = audit or AuditSettings(canaries=0, coin_canaries=0)
+        self._authority = secrets.token_bytes(32)
+        home = shared.lock_away(
+            side,
+            lambda store: LabelHome(
+                labels,
+                audit=self._audit,
+                coin_seed=seed,
+                places=HomePlaces(store=store, votes=shared.votes),
+                fingerprint=fingerprint,
+                budget=None,
+                authority=self._authority,
+            ),
+        )
+        home.begin(self._authority, _TRIAL)
+        super().__init__(home=home, noise=noise, trial=_TRIAL)
+        self._charged_before = {charge.key for charge in home.ledger()}
+
+    def __repr__(self) -> str:
+        return f"FitLabels({self.home!r})"
+
+    def teach(
+        self,
+        ensemble: EnsembleConfig,
+        *,
+        data: "PublicData",
+        performance: "Performance",
+        tell: Callable[[str], None],
+    ) -> None:
+        """Train an ensemble's teachers here, as far as their votes are missing."""
+        from labeldp.trainers.methods.teachers import TeacherVotes
+
+        journal = self.home.ensemble_file(ensemble).journal()
+        missing = [one for one in range(ensemble.teachers) if one not in journal.finished]
+        if not missing:
+            return
+        vote = TeacherVotes(config=ensemble, performance=performance)
+        shards = self.home.shards(self._authority, ensemble)
+        with journal.writing():
+            for start in range(0, len(missing), ensemble.batch):
+                batch = missing[start : start + ensemble.batch]
+                journal.append(batch, vote(batch, [shards[one] for one in batch], data))
+                tell(f"{min(start + ensemble.batch, len(missing))} of {len(missing)} teachers")
+
+    def new_charges(self) -> list[Charge]:
+        """Return the lines of the ledger that this fit added."""
+        return [charge for charge in self.home.ledger() if self.is_new(charge)]
+
+    def is_new(self, charge: Charge) -> bool:
+        """Whether this fit paid for a release, and no earlier one."""
+        return charge.key not in self._charged_before
+
+    def figures(
+        self, probabilities: Callable[[NDArray[np.intp]], NDArray[np.float32]], *, delta: float
+    ) -> Mapping[str, float]:
+        """Return figures for the labels' owner alone, given positions [M] -> probabilities [M, K].
+
+        `private/training_accuracy` against the true labels; with canaries also the figures of a
+        sweep's audits.
+        """
+        guesses: NDArray[Any] = probabilities(np.arange(self.home.num_labels())).argmax(1)
+        positions = self.canary_positions()
+        return self.home.figures_of_model(
+            self._authority,
+            guesses,
+            probabilities(positions) if len(positions) else np.empty(0),
+            self._audit.confidence,
+            self.keys,
+            delta,
+        )

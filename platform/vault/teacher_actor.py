@@ -1,6 +1,6 @@
-"""One member of a pool: keeps the public data and trains whatever it is sent.
+"""One member of a pool: keeps the public data and trains the batches that it is sent.
 
-A module of its own because every actor imports it: what a teacher does not need is not loaded.
+A module of its own because every actor imports it: it loads nothing that a teacher does not need.
 """
 
 import sys
@@ -17,33 +17,26 @@ from labeldp.mechanisms.vault import Shard
 class VoteFunction(Protocol):
     """Trains teachers and lets them vote; runs on an actor.
 
-    Called with the ids of a batch, their shards and the data; returns votes uint8 [n, Q]. On
-    machines of one kind the same batch gives the same votes, wherever and however often it runs.
+    On machines of one kind the same batch gives the same votes, wherever and however often it runs.
     """
 
     def __call__(
         self, teachers: Sequence[int], shards: Sequence[Shard], data: Any
     ) -> NDArray[np.uint8]:
-        """Return the votes of a batch."""
+        """Return the votes [n, Q] of a batch, given the numbers and shards of its n teachers."""
 
 
 class TeacherActor:
     """Trains batches of teachers, one after the other."""
 
     def __init__(self, vote: VoteFunction, data: Any, threads: int) -> None:
-        """Take what all batches need.
-
-        Args:
-            vote: Trains a batch.
-            data: Public data; Ray puts it in place of its reference.
-            threads: Of torch, where teachers use it.
-        """
+        """Take what all batches need; `data` is public, `threads` are torch's, if it is loaded."""
         if (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(threads)
         self._vote, self._data = vote, data
 
     def ready(self) -> str:
-        """Return the id of the node that it runs on, once it has started."""
+        """Return the id of the actor's node, once it has started."""
         node: str = ray.get_runtime_context().get_node_id()
         return node
 

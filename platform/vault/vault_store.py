@@ -1,19 +1,25 @@
 """Releases and charges on disk, in one SQLite database.
 
-A charge and what it paid for land together: SQLite's transactions make the ledger complete whatever
-happens. A process that is killed, a disk that is full or a folder that turns read-only leaves
-either both lines or none.
+A charge and its release land together, in one transaction: a process that is killed, a disk that is
+full or a folder that becomes read-only leaves either both lines or none.
+
+Two copies of one store would draw the same release with different noise, each unknown to the other,
+and a store that forgot lines of its ledger would spend them again. A store therefore knows its own
+id and place, and a small file beside it, the witness, knows the id and how many lines there were.
+The place is a path, a file system and a number in it: cloned machines have all three in common, and
+their stores can't be told apart.
 """
 
 import hashlib
 import io
 import json
 import math
+import os
 import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,10 +30,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.release_store import OtherLabels, read_event, write_event
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.private_files import NotOurs, private_file
-from labeldp.platform.vault import vault_identity
-from labeldp.platform.vault.vault_identity import StoreUnusable as StoreUnusable
-from labeldp.trainers.data.regular_files import FileRefused, open_regular
+from labeldp.platform.records.private_files import NotOurs, private_file, replacing
+from labeldp.trainers.data.files import FileRefused, open_regular
 
 SCHEMA_VERSION = 1
 
@@ -42,10 +46,14 @@ CREATE TABLE IF NOT EXISTS charges (
     event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL, failure_probability REAL NOT NULL,
     made TEXT NOT NULL);
 """
+_IDENTITY = "CREATE TABLE IF NOT EXISTS identity (id TEXT NOT NULL, path TEXT NOT NULL, inode TEXT)"
 
-
-#: SQLite takes a thousand million bytes for one value: what is longer goes on in `release_parts`.
+#: SQLite takes a thousand million bytes for one value: a longer one continues in `release_parts`.
 _PART_BYTES = 900_000_000
+
+
+class StoreUnusable(ValueError):
+    """A vault store that can't be used as it is; the message says why and what to do."""
 
 
 class StoreOfOtherLabels(StoreUnusable, OtherLabels):
@@ -57,21 +65,15 @@ class SqliteStore:
 
     Attributes:
         path: The file.
-        id: Random, no secret, of this vault alone; a copy of the file has the same.
+        id: Random and not secret, of this vault alone; a copy of the file has the same.
     """
 
     def __init__(self, path: Path, *, salt: bytes | None = None, moved: bool = False) -> None:
         """Open the store, or create it.
 
-        Args:
-            path: The file.
-            salt: 32 secret bytes for a new store; random ones if not given. Stores of one salt
-                plant the same coin canaries among the same labels.
-            moved: Somebody said that the store was moved, and that no other copy is in use.
-
-        Raises:
-            StoreUnusable: The file is no vault store, is of a newer version, can't be written, is a
-                copy, or has forgotten what it spent.
+        A new one gets random secret bytes, if no `salt` of 32 is given; stores of one salt plant
+        the same coin canaries among the same labels. `moved` is the user's word that the store was
+        moved, and that no other copy is in use.
         """
         self.path = path
         self._charges: list[Charge] = []
@@ -80,7 +82,7 @@ class SqliteStore:
         # A second reader gets the array that the first one still holds, and not a copy of it.
         self._held: WeakValueDictionary[str, NDArray[Any]] = WeakValueDictionary()
         try:
-            vault_identity.refuse_if_gone(path)
+            refuse_if_gone(path)
             # The salt and the releases' noise protect the labels: nobody else may read the file.
             private_file(path)
             with self._connection() as connection:
@@ -94,12 +96,18 @@ class SqliteStore:
                     connection.execute("INSERT INTO vault VALUES (?, ?, NULL)", row)
                 query = "SELECT version, salt FROM vault"
                 version, self._salt = connection.execute(query).fetchone()
-                if version == SCHEMA_VERSION:
-                    self.id = vault_identity.settle(connection, path, moved=moved)
-                    lines = connection.execute("SELECT count(*) FROM charges").fetchone()[0]
-            if version == SCHEMA_VERSION:
-                # Once the store's own id is sure to be in it.
-                vault_identity.let_witness_know(path, vault=self.id, lines=lines)
+                if version != SCHEMA_VERSION:
+                    raise StoreUnusable(
+                        f"{path} is a vault store of version {version}, but this labeldp reads "
+                        f"version {SCHEMA_VERSION}; use the labeldp that wrote it, or another "
+                        "folder with --results"
+                    )
+                self.id, lines = _settle(connection, path, moved=moved)
+            # After the transaction, when the store's own id is sure to be in it. From now on a
+            # missing witness was taken away.
+            known = _known(path)
+            if known is None or known[0] != self.id:
+                _testify(path, self.id, lines)
         except NotOurs as error:
             raise StoreUnusable(f"{error}, with --results") from error
         except StoreUnusable:
@@ -109,15 +117,10 @@ class SqliteStore:
                 f"{path} can't be used as a vault store ({error}); move it away, free the disk, or "
                 "choose another folder with --results"
             ) from error
-        if version != SCHEMA_VERSION:
-            raise StoreUnusable(
-                f"{path} is a vault store of version {version}, but this labeldp reads version "
-                f"{SCHEMA_VERSION}; use the labeldp that wrote it, or another folder with --results"
-            )
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        # One connection per use: nothing is left open, and any thread may ask.
+        # One connection for each use: nothing is left open, and any thread may use it.
         connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
         try:
             connection.execute("PRAGMA synchronous = FULL")
@@ -128,7 +131,7 @@ class SqliteStore:
             connection.close()  # without COMMIT: rolled back
 
     @contextmanager
-    def _telling_of_damage(self) -> Iterator[None]:
+    def _reporting_damage(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # SQLite's, NumPy's and JSON's own kinds
@@ -143,12 +146,8 @@ class SqliteStore:
         return bytes(self._salt)
 
     def bind(self, labels_digest: str) -> None:
-        """Tie a new store to the labels of this digest.
-
-        Raises:
-            StoreOfOtherLabels: The store holds releases of other labels.
-        """
-        with self._telling_of_damage(), self._connection() as connection:
+        """Tie a new store to the labels of this digest; refuse one with releases of others."""
+        with self._reporting_damage(), self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("UPDATE vault SET labels = ? WHERE labels IS NULL", (labels_digest,))
             bound = connection.execute("SELECT labels FROM vault").fetchone()[0]
@@ -159,17 +158,13 @@ class SqliteStore:
             )
 
     def release(self, key: str) -> NDArray[Any] | None:
-        """Return the values stored at `key`, or None.
-
-        Raises:
-            StoreUnusable: The file is damaged.
-        """
+        """Return the values stored at `key`, or None."""
         held = self._held.get(key)
         if held is not None:
             return held
         query = "SELECT content FROM releases WHERE key = ?"
         further = "SELECT content FROM release_parts WHERE key = ? ORDER BY part"
-        with self._telling_of_damage():
+        with self._reporting_damage():
             with self._connection() as connection:
                 row = connection.execute(query, (key,)).fetchone()
                 parts = connection.execute(further, (key,)).fetchall()
@@ -180,17 +175,13 @@ class SqliteStore:
         return values
 
     def charges(self) -> Sequence[Charge]:
-        """Return every charge so far, in order.
-
-        Raises:
-            StoreUnusable: The file is damaged.
-        """
+        """Return every charge so far, in order."""
         query = (
             "SELECT position, key, event, indices, mechanism, failure_probability FROM charges "
             "WHERE position > ? ORDER BY position"
         )
-        # Lines are only ever added, so each is read once: a long sweep asks for them all the time.
-        with self._reading, self._telling_of_damage():
+        # Lines are only ever added, so each is read once: a long sweep needs them all the time.
+        with self._reading, self._reporting_damage():
             with self._connection() as connection:
                 rows = connection.execute(query, (self._read_up_to,)).fetchall()
             for position, *row in rows:
@@ -199,19 +190,14 @@ class SqliteStore:
             return tuple(self._charges)
 
     def record(self, charge: Charge, values: NDArray[Any], *, lines: int) -> bool:
-        """Keep a charge and what it paid for, atomically, if the ledger still has so many `lines`.
-
-        Raises:
-            StoreUnusable: The disk is full or the file can't be written; nothing is kept.
-        """
+        """Keep a charge and its release, atomically, if the ledger still has so many `lines`."""
         indices = None if charge.indices is None else _write_array(charge.indices)
         event, mechanism = write_event(charge.event), json.dumps(charge.mechanism)
         content = memoryview(_write_array(values))
         try:
             with self._connection() as connection:
                 connection.execute("BEGIN IMMEDIATE")
-                found = connection.execute("SELECT count(*) FROM charges").fetchone()[0]
-                if lines != found:
+                if lines != _count_lines(connection):
                     return False
                 first = content[:_PART_BYTES]
                 connection.execute("INSERT INTO releases VALUES (?, ?)", (charge.key, first))
@@ -229,22 +215,113 @@ class SqliteStore:
                 f"the release could not be kept in {self.path} ({error}), so it was not made; free "
                 "the disk or make the folder writable, and run again with --resume auto"
             ) from error
-        vault_identity.testify(self.path, vault=self.id, lines=lines + 1)
+        # A process that is killed before this leaves a witness of one line less, which is no
+        # contradiction; a full disk costs the witness, not the release.
+        with suppress(OSError):
+            _testify(self.path, self.id, lines + 1)
         if not values.flags.writeable:
             self._held[charge.key] = values
         return True
 
 
-def _charge_of_row(
-    key: str, event: str, indices: bytes | None, mechanism: str, failure_probability: float
-) -> Charge:
-    return Charge(
-        key=key,
-        event=read_event(event),
-        indices=None if indices is None else _read_array(indices),
-        mechanism=json.loads(mechanism),
-        failure_probability=failure_probability,
-    )
+# The store's identity, and the witness beside it
+
+
+def witness(path: Path) -> Path:
+    """Where the number of lines of the store at `path` is kept."""
+    return path.with_suffix(".lines")
+
+
+def refuse_if_gone(path: Path) -> None:
+    """Refuse a new store where the witness knows of one."""
+    there = path.exists() and path.stat().st_size > 0
+    if not there and (known := _known(path)) is not None and known[1] > 0:
+        raise StoreUnusable(
+            f"{path} is gone, and with it a ledger of {known[1]} lines; restore it from a copy, or "
+            "choose another folder with --results and count what this one spent as spent"
+        )
+
+
+def _settle(connection: sqlite3.Connection, path: Path, *, moved: bool) -> tuple[str, int]:
+    """Return the id and the number of lines of the store at `path`, within a transaction.
+
+    A new store gets its id. A store that was renamed, or whose folder was, is the same file in
+    another place. Any other file in another place, or in its place, must be taken for a copy.
+    """
+    # The file system's own number and the file's number in it. The number of a device would not
+    # do: restarts give devices other ones.
+    here, inode = str(path.resolve()), f"{os.statvfs(path).f_fsid}:{path.stat().st_ino}"
+    connection.execute(_IDENTITY)
+    found = connection.execute("SELECT id, path, inode FROM identity").fetchone()
+    if found is None:
+        found = (secrets.token_hex(16), here, inode)
+        connection.execute("INSERT INTO identity VALUES (?, ?, ?)", found)
+    own, there, before = found
+    if (there, before) != (here, inode):
+        renamed = before == inode and not _another_is_at(Path(there), path, own)
+        if not (renamed or moved):
+            raise StoreUnusable(
+                f"{path} is a copy of the vault that was made at {there}, or was moved to another "
+                "disk or restored. Two copies draw the same release with different noise, and "
+                "neither knows what the other spent. If this is the only one that is still used, "
+                "say so with --moved; if not, choose another folder with --results"
+            )
+        connection.execute("UPDATE identity SET path = ?, inode = ?", (here, inode))
+    lines, known = _count_lines(connection), _known(path)
+    if known is None and lines > 0:
+        raise StoreUnusable(
+            f"{witness(path)} is gone, so nobody knows whether all lines of the ledger in {path} "
+            f"are there: it holds {lines}; restore the file from a copy, or choose another folder "
+            "with --results and count what this one spent as spent"
+        )
+    # A witness of no lines was left by a start that released nothing.
+    if known is not None and known[1] > 0 and (known[0] != own or known[1] > lines):
+        what = f"{known[1]} lines are known" if known[0] == own else "another vault was here"
+        raise StoreUnusable(
+            f"{path} has lost lines of its ledger: it holds {lines}, and {what} to "
+            f"{witness(path).name} beside it; restore the latest file from a copy, or choose "
+            "another folder with --results and count what this one spent as spent"
+        )
+    return str(own), lines
+
+
+def _count_lines(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM charges").fetchone()[0])
+
+
+def _testify(path: Path, vault: str, lines: int) -> None:
+    """Write down that the store of this id has so many lines; the ledger has them already."""
+    with replacing(witness(path)) as file:
+        file.write(f"{vault} {lines}\n".encode())
+
+
+def _known(path: Path) -> tuple[str, int] | None:
+    """Id and number of lines that the witness of the store at `path` knows; None without one."""
+    try:
+        vault, lines = witness(path).read_text().split()
+        return vault, int(lines)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise StoreUnusable(
+            f"{witness(path)} is damaged; it says how many lines the ledger beside it must have: "
+            "restore it from a copy, or choose another folder with --results and count what this "
+            "one spent as spent"
+        ) from error
+
+
+def _another_is_at(there: Path, here: Path, own: str) -> bool:
+    """Whether a store of this id, but not this very file, lies at `there`."""
+    try:
+        if not there.is_file() or there.samefile(here):
+            return False
+        with closing(sqlite3.connect(f"{there.as_uri()}?mode=ro", uri=True)) as other:
+            return bool(other.execute("SELECT id FROM identity").fetchone() == (own,))
+    except (OSError, sqlite3.Error):
+        return False
+
+
+# A ledger read without its vault
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,10 +335,10 @@ class KeptLedger:
         path: The store.
         vault: Id of the vault, which copies share.
         labels: Equal for stores that hold the very same labels under the same secret, and for no
-            others. Of different ones nothing follows: their labels may be equal all the same.
+            others. Different ones prove nothing: their labels may be equal all the same.
         lines: In the order in which they were charged, each with its time in UTC by the clock of
             the machine that drew it, as `2026-11-21T23:40:15Z`.
-        problems: What says that lines are missing.
+        problems: Signs that lines are missing.
     """
 
     path: Path
@@ -271,12 +348,9 @@ class KeptLedger:
     problems: tuple[str, ...] = ()
 
     def contents(self) -> dict[str, str]:
-        """Return a digest of what was released, by release: tells two draws of one address apart.
+        """Return a digest of each release by its key: tells two draws of one address apart.
 
         Of a release in parts it is that of the first, in which two draws differ.
-
-        Raises:
-            StoreUnusable: The store is damaged.
         """
         with _reading(self.path) as connection:
             rows = connection.execute("SELECT key, content FROM releases")
@@ -284,11 +358,7 @@ class KeptLedger:
 
 
 def read_ledger(path: Path) -> KeptLedger:
-    """Return the ledger of the store at `path`.
-
-    Raises:
-        StoreUnusable: There is none, or it can't be read.
-    """
+    """Return the ledger of the store at `path`."""
     with _reading(path) as connection:
         version, salt, labels = connection.execute(
             "SELECT version, salt, labels FROM vault"
@@ -305,23 +375,17 @@ def read_ledger(path: Path) -> KeptLedger:
         ).fetchall()
         lines = tuple((_charge_of_row(*row), made) for *row, made in rows)
     mark = hashlib.sha256(bytes(salt) + (labels or "").encode()).hexdigest() if labels else ""
-    return KeptLedger(
-        path=path, vault=vault, labels=mark, lines=lines, problems=_missing(path, len(lines))
-    )
-
-
-def _missing(path: Path, lines: int) -> tuple[str, ...]:
-    """What the file beside the store knows of lines that are not there."""
+    problems: tuple[str, ...] = ()
     try:
-        known = vault_identity.lines_known(path)
+        known = _known(path)
     except StoreUnusable as error:
-        return (str(error),)
-    if known is None or known <= lines:
-        return ()
-    return (
-        f"{path} has lost lines of its ledger: it holds {lines}, and {known} are known to the file "
-        "beside it; what the others cost is not in any sum",
-    )
+        known, problems = None, (str(error),)
+    if known is not None and known[1] > len(lines):
+        problems = (
+            f"{path} has lost lines of its ledger: it holds {len(lines)}, and {known[1]} are known "
+            "to the file beside it; the cost of the others is not in any sum",
+        )
+    return KeptLedger(path=path, vault=vault, labels=mark, lines=lines, problems=problems)
 
 
 @contextmanager
@@ -349,6 +413,18 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
         ) from error
     finally:
         connection.close()
+
+
+def _charge_of_row(
+    key: str, event: str, indices: bytes | None, mechanism: str, failure_probability: float
+) -> Charge:
+    return Charge(
+        key=key,
+        event=read_event(event),
+        indices=None if indices is None else _read_array(indices),
+        mechanism=json.loads(mechanism),
+        failure_probability=failure_probability,
+    )
 
 
 def _write_array(values: NDArray[Any]) -> bytes:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.platform.records.private_files import NotOurs, open_private, private_folder
-from labeldp.trainers.data.regular_files import open_regular
+from labeldp.trainers.data.files import open_regular
 
 SCHEMA_VERSION = 1
 _MAGIC = b"labeldp votes\n"
@@ -45,11 +45,7 @@ class VoteStore:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open the folder, or make it.
-
-        Raises:
-            VoteStoreUnusable: It can't be written.
-        """
+        """Open the folder, or make it."""
         self.folder = folder
         try:
             private_folder(folder)
@@ -65,9 +61,8 @@ class VoteStore:
     def key(self, *, labels: NDArray[np.int64], facts: Mapping[str, Any]) -> str:
         """Return the address of an ensemble's votes.
 
-        Args:
-            labels: True labels with canaries [N]; they enter through a secret of this folder only.
-            facts: All else that decides the votes; plain values.
+        True labels with canaries [N] enter through a secret of this folder only; `facts` are all
+        else that decides the votes, plain values.
         """
         keyed = hashlib.blake2b(labels.tobytes(), key=self.salt, digest_size=16)
         keyed.update(json.dumps(facts, sort_keys=True, default=str).encode())
@@ -82,11 +77,7 @@ class VoteJournal:
     """The votes of one ensemble; grows by whole batches of teachers, in any order."""
 
     def __init__(self, path: Path, *, key: str, teachers: int, queries: int, classes: int) -> None:
-        """Read what is there; a record that a crash cut off is dropped.
-
-        Raises:
-            VoteStoreUnusable: The file holds something else.
-        """
+        """Read what is there; a record that a crash cut off is dropped."""
         self.path, self.teachers, self.queries = path, teachers, queries
         self._header = {
             "version": SCHEMA_VERSION,
@@ -109,11 +100,7 @@ class VoteJournal:
         return set(self._votes)
 
     def votes(self) -> NDArray[np.uint8]:
-        """Return all votes [T, Q].
-
-        Raises:
-            VoteStoreUnusable: Some teachers have not voted yet.
-        """
+        """Return all votes [T, Q]."""
         missing = [t for t in range(self.teachers) if t not in self._votes]
         if missing:
             raise VoteStoreUnusable(
@@ -124,11 +111,7 @@ class VoteJournal:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold the file for writing; the lock goes with the process, however it ends.
-
-        Raises:
-            VoteStoreUnusable: Another process trains this ensemble, or the disk is full.
-        """
+        """Hold the file for writing; the lock goes with the process, however it ends."""
         with self._telling_why():
             self._file = self._opened()
         try:
@@ -147,12 +130,7 @@ class VoteJournal:
             self._file = None
 
     def append(self, teachers: Sequence[int], votes: NDArray[np.uint8]) -> None:
-        """Keep the votes [n, Q] of a batch of teachers, all of them or none.
-
-        Raises:
-            ValueError: Votes of another shape, or for classes that are not there.
-            VoteStoreUnusable: The disk is full; what was kept before stays readable.
-        """
+        """Keep the votes [n, Q] of a batch of teachers, all of them or none."""
         if votes.shape != (len(teachers), self.queries) or votes.dtype != np.uint8:
             raise ValueError(
                 f"votes have shape {votes.shape} of {votes.dtype}; {len(teachers)} teachers and "

@@ -20,8 +20,13 @@ from torch.nn import functional
 
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData
 from labeldp.trainers.models.learner import Learner
-from labeldp.trainers.models.recipe import HALF_WIDTH, LABEL_SMOOTHING, fast_training
-from labeldp.trainers.models.schedules import EpochMetrics, Schedule
+from labeldp.trainers.models.schedules import (
+    HALF_WIDTH,
+    LABEL_SMOOTHING,
+    EpochMetrics,
+    Schedule,
+    fast_training,
+)
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import LearnerConfig

@@ -35,9 +35,9 @@ from labeldp.trainers.encoders.pretraining import Pretraining
 from labeldp.trainers.methods.fixmatch import FixMatch, ImageViews
 from labeldp.trainers.methods.rand_augment import RandAugment
 from labeldp.trainers.methods.teachers import TeacherVotes
-from labeldp.trainers.models.augmentation import CropAndFlip
+from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.networks import build_model
-from labeldp.trainers.models.recipe import fast_training
+from labeldp.trainers.models.schedules import fast_training
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig

@@ -20,7 +20,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.labelled_data import LabelledData
 from labeldp.trainers.methods.priors import kernel_directions, moment_query
-from labeldp.trainers.models.patches import RandomPatchFeatures
+from labeldp.trainers.models.features import RandomPatchFeatures
 from tests.benchmarks.data_at_hand import load_or_refuse
 from tests.benchmarks.interruption import ended
 

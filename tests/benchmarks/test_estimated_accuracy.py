@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf
-from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf, CorrectCount, MostCorrect
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.sweep.configuration import DEFAULT_SHARE, LEAST_EPSILON
 from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside

@@ -9,7 +9,7 @@ import ray
 
 from labeldp.platform.sweep.cluster import connected
 from labeldp.platform.sweep.sweep import Resources
-from labeldp.platform.vault.teacher_pool import PoolSize, TeacherWork, train_ensemble
+from labeldp.platform.vault.teacher_pool import TeacherWork, train_ensemble
 from labeldp.platform.vault.vote_store import VoteJournal
 from tests.platform.sweep.simulated_teachers import (
     CLASSES,
@@ -38,7 +38,8 @@ def test_a_teacher_costs_the_driver_less_than_2_milliseconds(tmp_path: Path) -> 
                 batch=1,  # the dearest way: a message for every teacher
             ),
             journal=journal,
-            pool=PoolSize(actors=4, each=Resources(cpus=0.25)),
+            actors=4,
+            each=Resources(cpus=0.25),
         )
         used, wall = time.process_time() - used, time.perf_counter() - start
     np.testing.assert_array_equal(journal.votes(), expected_votes(TEACHERS))

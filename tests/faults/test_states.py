@@ -19,8 +19,7 @@ from labeldp.platform.sweep.sweep import plan_trials
 from labeldp.platform.sweep.sweep_check import load_data
 from labeldp.platform.sweep.trial import TrialOutcome, run_trial
 from labeldp.platform.vault import home_proxy
-from labeldp.platform.vault.label_home import HomePlaces, SecretLabels
-from labeldp.platform.vault.trial_labels import TrialLabels
+from labeldp.platform.vault.label_home import HomePlaces, SecretLabels, TrialLabels
 from tests.faults.small_sweep import EPOCHS, SWEEP
 from tests.faults.sweep_runs import Ending
 

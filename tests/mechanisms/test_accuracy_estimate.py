@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf, PerLabel
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf, CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.bit_flip import BitFlip
-from labeldp.mechanisms.correct_count import CorrectCount
+from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse

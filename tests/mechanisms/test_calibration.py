@@ -9,7 +9,6 @@ from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import (
-    calibrate_bit_flip,
     calibrate_gaussian,
     calibrate_laplace,
     calibrate_randomized_response,
@@ -28,7 +27,6 @@ def test_pure_mechanisms_are_never_over_the_target_and_never_far_below() -> None
     for target in TARGETS + MANY_TARGETS:
         found = [
             calibrate_laplace(epsilon=target).epsilon,
-            calibrate_bit_flip(epsilon=target).epsilon,
             calibrate_randomized_response(epsilon=target, num_classes=10).epsilon,
             calibrate_randomized_response(epsilon=target, num_classes=2).epsilon,
         ]
@@ -71,15 +69,12 @@ def test_extremes_end_in_an_answer_or_a_reason() -> None:
     assert calibrate_laplace(epsilon=1e-12).epsilon <= 1e-12
     with pytest.raises(ValueError, match="costs so little"):
         calibrate_randomized_response(epsilon=1e-18, num_classes=3)
-    with pytest.raises(ValueError, match="costs so little"):
-        calibrate_bit_flip(epsilon=1e-18)
 
 
 def test_bad_input_is_refused() -> None:
     for epsilon in (0.0, -1.0, math.nan, math.inf):
-        for calibrate in (calibrate_laplace, calibrate_bit_flip):
-            with pytest.raises(ValueError, match="epsilon is"):
-                calibrate(epsilon=epsilon)
+        with pytest.raises(ValueError, match="epsilon is"):
+            calibrate_laplace(epsilon=epsilon)
         with pytest.raises(ValueError, match="epsilon is"):
             calibrate_gaussian(epsilon=epsilon, delta=1e-5)
         with pytest.raises(ValueError, match="epsilon is"):

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
+from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
 from labeldp.mechanisms.randomness import SecureGenerator
 from labeldp.mechanisms.secure_noise import discrete_laplace
 from tests.mechanisms.privacy_loss import assert_private

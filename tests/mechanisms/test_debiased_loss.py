@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from labeldp.mechanisms.debiased_loss import debiased_loss, debiased_loss_weights
-from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomized_response import (
+    RandomizedResponse,
+    debiased_loss,
+    debiased_loss_weights,
+)
 
 
 @pytest.mark.parametrize("num_classes", [2, 10])

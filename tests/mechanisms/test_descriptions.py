@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
+from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
-from labeldp.mechanisms.descriptions import is_of
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
@@ -17,7 +16,7 @@ from labeldp.mechanisms.pate.published_cost import ReleaseNoise
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
-from labeldp.mechanisms.release_address import describe
+from labeldp.mechanisms.release_address import describe, is_of
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 
 CHECKED: dict[str, Any] = {"threshold": 150.0, "sigma1": 100.0}

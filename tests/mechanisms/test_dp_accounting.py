@@ -8,7 +8,7 @@ from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.randomized_response import RandomizedResponse
-from labeldp.mechanisms.selection import ASSUMED, Selection, TrialDistribution
+from labeldp.mechanisms.selection import Selection, TrialDistribution
 
 dp_accounting = pytest.importorskip("dp_accounting")
 events = pytest.importorskip("dp_accounting.dp_event")
@@ -63,9 +63,7 @@ def test_repeat_and_select(mean_trials: float) -> None:
                 events.GaussianDpEvent(trial.noise_multiplier), mean_trials, shape
             )
         )
-        chosen = Selection(
-            mean_trials=mean_trials, distribution=distribution, preconditions=ASSUMED
-        )
+        chosen = Selection(mean_trials=mean_trials, distribution=distribution)
         found = chosen.epsilon([trial], delta=1e-5)
         # Their grid of orders is another one; test_selection.py compares on the same grid.
         assert found == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from labeldp.mechanisms.exact_digits import Digits, below, exponential_coins
 from labeldp.mechanisms.randomness import SecureGenerator
+from labeldp.mechanisms.secure_noise import Digits, below, exponential_coins
 
 DRAWS = 200_000
 #: Seeds are fixed, so that a test fails always or never; a correct one does once in ten thousand.

@@ -19,9 +19,8 @@ from labeldp.mechanisms.randomness import (
     SeededNoise,
     cryptographic_generator,
     is_private,
-    kind_of_described,
 )
-from labeldp.mechanisms.release_address import describe
+from labeldp.mechanisms.release_address import describe, kind_of_described
 
 
 def aes_in_counter_mode(key: bytes, blocks: int) -> bytes:

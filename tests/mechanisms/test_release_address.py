@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.correct_count import CorrectCount, MostCorrect
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
@@ -119,6 +120,8 @@ def published_cost() -> PublishedCost:
 
 MECHANISMS = [
     *(kind(epsilon=1.0, num_classes=3) for kind in (LaplaceNoise, BitFlip, ClusterHistograms)),
+    SubsetSelection(epsilon=1.0, num_classes=3),
+    StaircaseChannel(epsilon=1.0),
     *(kind(noise_std=2.0, num_classes=3) for kind in (GaussianNoise, LabelMoments)),
     *(kind(epsilon=1.0) for kind in (CorrectCount, MostCorrect, RRWithPrior)),
     RandomizedResponse(epsilon=1.0, num_classes=3),

@@ -13,18 +13,12 @@ from labeldp.mechanisms.accounting import (
     GaussianEvent,
     PureEvent,
     RenyiEvent,
-    epsilon_from_rdp,
-    epsilon_of,
-    gaussian_epsilon,
     gaussian_rdp,
     pure_rdp,
 )
-from labeldp.mechanisms.ledger import PrivacyLedger
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.selection import (
-    ASSUMED,
     Selection,
-    SelectionPreconditions,
     TrialDistribution,
     selection_price,
 )
@@ -35,7 +29,7 @@ SOME_ORDERS = ORDERS[::3]
 
 
 def selection(distribution: TrialDistribution, mean_trials: float) -> Selection:
-    return Selection(mean_trials=mean_trials, distribution=distribution, preconditions=ASSUMED)
+    return Selection(mean_trials=mean_trials, distribution=distribution)
 
 
 def number_of_trials(chosen: Selection, most: int = 20_000) -> NDArray[np.float64]:
@@ -165,22 +159,6 @@ def test_renyi_curves_agree_with_dp_accounting(
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-def test_the_ledger_takes_a_winner_as_one_event() -> None:
-    chosen = selection(GEOMETRIC, 10.0)
-    trial: list[Event] = [GaussianEvent(noise_multiplier=4.0), PureEvent(epsilon=0.1)]
-    ledger = PrivacyLedger(num_labels=3)
-    ledger.charge(chosen.event(trial))
-    expected = chosen.epsilon(trial, delta=1e-5)  # on a finer grid of orders than the ledger's
-    assert expected <= ledger.epsilon(delta=1e-5) < 1.01 * expected
-    alone = epsilon_of(trial, delta=1e-5)
-    assert alone < expected < 10 * alone
-    single = gaussian_epsilon(noise_multiplier=4.0, delta=1e-5)
-    orders = (2.0, 8.0, 64.0)
-    renyi = RenyiEvent(orders=orders, rdp=tuple(gaussian_rdp(4.0, orders)))
-    assert chosen.event([renyi]).orders == orders
-    assert epsilon_from_rdp(orders, renyi.rdp, 1e-5)[0] > single
-
-
 @pytest.mark.parametrize("distribution", list(TrialDistribution))
 def test_numbers_of_trials_are_drawn_from_the_distribution(
     distribution: TrialDistribution,
@@ -213,24 +191,6 @@ def test_privacy_loss_of_a_million_sweeps() -> None:
         return samples[0], samples[1]
 
     assert_private(runs, epsilon=price_of_one)
-
-
-def test_preconditions_that_do_not_hold_are_refused_with_the_reason() -> None:
-    reasons = {
-        "independent_trials": "not independent",
-        "private_score": "score was computed",
-        "only_winner_released": "more than the winner",
-        "hidden_count": "number of trials is known",
-    }
-    for name, reason in reasons.items():
-        facts = dict.fromkeys(reasons, True) | {name: False}
-        with pytest.raises(ValueError, match=reason):
-            Selection(
-                mean_trials=10,
-                distribution=GEOMETRIC,
-                preconditions=SelectionPreconditions(**facts),
-            )
-    assert ASSUMED.violations() == ()
 
 
 def test_trials_that_are_not_pure_need_a_delta_that_covers_them() -> None:

@@ -8,8 +8,8 @@ NEAREST_MEAN = '''\
 import numpy as np
 
 from labeldp.trainers.settings.methods import AlibiConfig
-from labeldp.trainers.data.data_set import DataSet, Layout
-from labeldp.trainers.data.files import Splits
+from labeldp.trainers.data.catalog import DataSet, Layout
+from labeldp.trainers.data.splits import Splits
 from labeldp.trainers.settings.base import Count, settings
 from labeldp.trainers.trainer import TrainerDefaults
 

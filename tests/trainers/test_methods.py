@@ -17,8 +17,7 @@ from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, MemoryStore, Release
 from labeldp.trainers.data.labelled_data import LabelledData, load
-from labeldp.trainers.models.recipe import Recipe
-from labeldp.trainers.models.schedules import TrainingDiverged
+from labeldp.trainers.models.schedules import Recipe, TrainingDiverged
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import (

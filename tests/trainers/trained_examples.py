@@ -13,10 +13,9 @@ from labeldp.mechanisms.pate.releases import PateAnswers
 from labeldp.mechanisms.randomness import NoiseKind, SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.trainers.data.columns import Columns
-from labeldp.trainers.data.files import Splits
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, labelled, load
-from labeldp.trainers.models.features import described_by_features
-from labeldp.trainers.models.patches import PatchFeatures
+from labeldp.trainers.data.splits import Splits
+from labeldp.trainers.models.features import PatchFeatures, described_by_features
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.base import ModelName

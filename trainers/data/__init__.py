@@ -1,16 +1,13 @@
-"""The data sets: what there is, where it comes from, how it is read. `trainers.data` is the door.
+"""Data sets: the named ones, and a user's own files or arrays, as checked features and labels.
 
-| question | modules |
+| question | module |
 |---|---|
-| Which sets have a name? | `catalog`, a record each (`data_set`) |
-| How do they lie on disk? | the records say; `layouts` that several share |
-| What downloads them? | `fetch` and nothing else, in the ways of `downloads` |
-| How is a published file read? | `files` for all, `images`, `svhn`, `tables`, `movielens` |
-| What of a user's own data? | `own_data`: files as `own_source` says, or `own_memory` |
-| How is such a file read? | `own_csv`, `own_parquet` (with `own_columns`), `own_arrays` |
-| What is seen in it, before it is read? | `own_description` |
-| What is made of its rows? | `own_rows`, `own_labels`, `own_features`; on disk: `mapped_rows` |
-| What is no data set? How large is one? | `checks`; `set_size` |
-| What of embeddings in place of images? | `embedded` |
-| What of rows that a model is asked about? | `raw_rows` |
+| Which data sets have a name, where are their files, how are they downloaded? | `catalog` |
+| How are published formats read? | `published` |
+| How are a user's files read and described? | `own_files` |
+| How do a user's rows become features, labels and a split? | `own_data` |
+| How do rows become numbers, in training and later? | `columns`, `preprocessing` |
+| How large is a data set, and is it valid? | `splits` |
+| What do trainers and the vault receive? | `labelled_data` |
+| Is a file regular, and small enough to read? | `files` |
 """

@@ -12,16 +12,23 @@ ValueError: there is no data set 'mnits'; did you mean mnist?
 
 import contextlib
 import difflib
+import hashlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from labeldp.trainers.data.data_set import DataSet, Layout, file_by_file, from_torchvision
-from labeldp.trainers.data.files import PublishedFile, Splits, data_root
+from labeldp.trainers.data.files import (
+    DatasetMissing,
+    FileRefused,
+    data_root,
+    file_size,
+    open_regular,
+)
 from labeldp.trainers.data.published import (
     Batch,
     read_adult,
@@ -32,59 +39,211 @@ from labeldp.trainers.data.published import (
     read_movielens,
     read_svhn,
 )
+from labeldp.trainers.data.splits import Splits
 from labeldp.trainers.extensions import Registry
 
 
-def published_files(folder: str, *named: tuple[str, int, str | None]) -> tuple[PublishedFile, ...]:
-    """Return files of one folder, each given by name, size in bytes and MD5 or None."""
-    return tuple(
-        PublishedFile(path=f"{folder}/{name}", size=size, md5=md5) for name, size, md5 in named
-    )
+@dataclass(frozen=True, kw_only=True)
+class PublishedFile:
+    """A file as its authors publish it.
 
-
-def idx_layout(
-    folder: str,
-    digests: tuple[str | None, str | None, str | None, str | None],
-    classes: tuple[str, ...] | None = None,
-) -> Layout:
-    """The four files of MNIST and of what is published like it.
-
-    Args:
-        folder: Below the root.
-        digests: MD5s of the images and labels to train on, and of those to test with; None where
-            none is published.
-        classes: Names of the classes.
+    Attributes:
+        size: Bytes.
     """
-    train_images, train_labels, test_images, test_labels = digests
-    files = published_files(
-        folder,
-        ("train-images-idx3-ubyte", 47_040_016, train_images),
-        ("train-labels-idx1-ubyte", 60_008, train_labels),
-        ("t10k-images-idx3-ubyte", 7_840_016, test_images),
-        ("t10k-labels-idx1-ubyte", 10_008, test_labels),
+
+    path: str
+    size: int
+    md5: str | None = None
+
+    def problem(self, root: Path) -> str | None:
+        """What is different about the file below `root`; None if it is as published."""
+        path = root / self.path
+        try:
+            size = file_size(path)
+        except (DatasetMissing, FileRefused) as error:
+            return str(error)
+        if size != self.size:
+            return f"{path} has {size:,} bytes, the published file {self.size:,}: fetch it again"
+        if self.md5 is None:
+            return None
+        with open_regular(path) as file:
+            found = hashlib.file_digest(file, "md5").hexdigest()
+        if found == self.md5:
+            return None
+        return (
+            f"{path} has MD5 {found}, the published file {self.md5}: fetch it again, or, if it was "
+            "re-encoded on purpose, say so beside every number"
+        )
+
+
+#: (root of the data sets, files of the layout that is wanted) -> the files are there, or an error.
+Download = Callable[[Path, Sequence[PublishedFile]], object]
+
+
+def from_torchvision(name: str) -> Download:
+    """Download what torchvision's class of that name does, which knows its files."""
+
+    def download(root: Path, _: Sequence[PublishedFile]) -> object:
+        from torchvision import datasets
+
+        return getattr(datasets, name)(root, download=True)
+
+    return download
+
+
+def file_by_file(url: str) -> Download:
+    """Download each file from below `url`, which ends in a slash, by its name without folders."""
+
+    def download(root: Path, files: Sequence[PublishedFile]) -> None:
+        from torchvision.datasets.utils import download_url
+
+        for file in files:
+            path = root / file.path
+            download_url(url + path.name, path.parent, filename=path.name, md5=file.md5)
+
+    return download
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Files of a data set on disk."""
+
+    folder: str
+    files: tuple[PublishedFile, ...]
+    read: Callable[[Path], Splits]
+
+    def missing(self, root: Path) -> list[Path]:
+        """Return the files that are not below `root`."""
+        return [path for file in self.files if not (path := root / file.path).is_file()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """A data set with a name.
+
+    Attributes:
+        layouts: The first complete one is read; downloads have the first. None for the user's own.
+        download: What `fetch` does; None where people have to do something themselves.
+        by_hand: What they have to do; None where there is a download.
+    """
+
+    name: str
+    description: str
+    layouts: tuple[Layout, ...]
+    download: Download | None = None
+    by_hand: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.download is None) == (self.by_hand is None):
+            both = "both" if self.by_hand else "neither"
+            raise ValueError(
+                f"{self.name} has {both} of download and by_hand; say how people get it, by one"
+            )
+
+    @property
+    def command(self) -> str:
+        """The command that gets it."""
+        return f"labeldp data fetch {self.name}" if self.by_hand is None else self.by_hand
+
+    def layout(self, root: Path) -> Layout | None:
+        """Return the first layout that is complete below `root`, if there is one."""
+        return next((layout for layout in self.layouts if not layout.missing(root)), None)
+
+    def available(self, root: Path) -> bool:
+        """Whether all of its files exist; `check` looks into them."""
+        return self.layout(root) is not None
+
+    def read(self, root: Path) -> Splits:
+        """Return the set's arrays."""
+        layout = self.layout(root)
+        if layout is None:
+            raise DatasetMissing(self.what_is_missing(root))
+        return layout.read(root)
+
+    def check(self, root: Path) -> list[str]:
+        """Return what is wrong with the files below `root`, by sizes and digests as published."""
+        layout = self.layout(root)
+        if layout is None:
+            return [self.what_is_missing(root)]
+        return [text for file in layout.files if (text := file.problem(root)) is not None]
+
+    def what_is_missing(self, root: Path) -> str:
+        """Say which file is not below `root`, and what gets it."""
+        if not self.layouts:
+            return f"{self.name} has no place of its own: {self.command}"
+        # A layout that is there in part is the one that was meant.
+        missing = min((layout.missing(root) for layout in self.layouts), key=len)
+        folders = " or ".join(layout.folder for layout in self.layouts)
+        return (
+            f"data set {self.name} is not in {root.absolute()}: {missing[0].absolute()} is missing"
+            f"; get it with `{self.command}`, or set LABELDP_DATA (or data.root) to the folder "
+            f"that holds {folders}"
+        )
+
+
+#: Name, bytes and MD5 (- where none is published) of the files in each folder.
+_PUBLISHED = """
+MNIST/raw/train-images-idx3-ubyte 47040016 6bbc9ace898e44ae57da46a324031adb
+MNIST/raw/train-labels-idx1-ubyte 60008 a25bea736e30d166cdddb491f175f624
+MNIST/raw/t10k-images-idx3-ubyte 7840016 2646ac647ad5339dbf082846283269ea
+MNIST/raw/t10k-labels-idx1-ubyte 10008 27ae3e4e09519cfbb04c329615203637
+FashionMNIST/raw/train-images-idx3-ubyte 47040016 f4a8712d7a061bf5bd6d2ca38dc4d50a
+FashionMNIST/raw/train-labels-idx1-ubyte 60008 9018921c3c673c538a1fc5bad174d6f9
+FashionMNIST/raw/t10k-images-idx3-ubyte 7840016 8181f5470baa50b63fa0f6fddb340f0a
+FashionMNIST/raw/t10k-labels-idx1-ubyte 10008 15d484375f8d13e6eb1aabb0c3f46965
+KMNIST/raw/train-images-idx3-ubyte 47040016 -
+KMNIST/raw/train-labels-idx1-ubyte 60008 -
+KMNIST/raw/t10k-images-idx3-ubyte 7840016 -
+KMNIST/raw/t10k-labels-idx1-ubyte 10008 -
+SVHN/train_32x32.mat 182040794 e26dedcc434d2e4c54c9b2d4a06d8373
+SVHN/test_32x32.mat 64275384 eb5a983be6a315427106f1b164d9cef3
+cifar-10-batches-py/data_batch_1 31035704 c99cafc152244af753f735de768cd75f
+cifar-10-batches-py/data_batch_2 31035320 d4bba439e000b95fd0a9bffe97cbabec
+cifar-10-batches-py/data_batch_3 31035999 54ebc095f3ab1f0389bbae665268c751
+cifar-10-batches-py/data_batch_4 31035696 634d18415352ddfa80567beed471001a
+cifar-10-batches-py/data_batch_5 31035623 482c414d41f54cd18b22e5b47cb7c3cb
+cifar-10-batches-py/test_batch 31035526 40351d587109b95175f43aff81a1287e
+cifar-10-batches-bin/data_batch_1.bin 30730000 5dd7e06a14cb22eb9f671a540d1b7c25
+cifar-10-batches-bin/data_batch_2.bin 30730000 5ea93a67294ea407fff1d09f752e9692
+cifar-10-batches-bin/data_batch_3.bin 30730000 942cd6a4bcdd0dd3c604fbe906cb4421
+cifar-10-batches-bin/data_batch_4.bin 30730000 ae636b3ba5c66a11e91e8cb52e771fcb
+cifar-10-batches-bin/data_batch_5.bin 30730000 53f37980c15c3d472c316c40844f3f0d
+cifar-10-batches-bin/test_batch.bin 30730000 803d5f7f4d78ea53de84dbe85f74fb6d
+cifar-100-python/train 155249918 16019d7e3df5f24257cddd939b257f8d
+cifar-100-python/test 31049908 f0ef6b0ae62326f3e7ffdfab6717acfc
+cifar-100-binary/train.bin 153700000 -
+cifar-100-binary/test.bin 30740000 -
+adult/adult.data 3974305 5d7c39d7b8804f071cdd1f2a7c460872
+adult/adult.test 2003153 35238206dfdf7f1fe215bbb874adecdc
+ml-1m/ratings.dat 24594131 -
+"""
+
+
+def published_files(folder: str) -> tuple[PublishedFile, ...]:
+    """Return the files of a folder as their authors publish them."""
+    rows = (line.split() for line in _PUBLISHED.split("\n") if line.startswith(f"{folder}/"))
+    return tuple(
+        PublishedFile(path=path, size=int(size), md5=None if md5 == "-" else md5)
+        for path, size, md5 in rows
     )
+
+
+def folder_layout(folder: str, read: Callable[[Path], Splits]) -> Layout:
+    """Return published files that one function reads; it gets their folder."""
     return Layout(
-        folder=folder,
-        files=files,
-        read=lambda root: read_idx_folder(root / folder, class_names=classes),
+        folder=folder, files=published_files(folder), read=lambda root: read(root / folder)
     )
 
 
-def cifar_layout(
-    files: tuple[PublishedFile, ...],
+def batch_layout(
+    folder: str,
     read: Callable[[Path], Batch],
     *,
-    num_classes: int,
+    num_classes: int = 10,
     class_names: tuple[str, ...] | None = None,
 ) -> Layout:
-    """Batches of training images and, last, the file of testing images.
-
-    Args:
-        files: In one folder.
-        read: Path of one of them -> its images and labels.
-        num_classes: K.
-        class_names: Of the K classes, if they are known.
-    """
+    """Return batches of training images and, last, a file of testing images, read one by one."""
+    files = published_files(folder)
 
     def read_all(root: Path) -> Splits:
         *train, test = (read(root / file.path) for file in files)
@@ -97,7 +256,7 @@ def cifar_layout(
             class_names=class_names,
         )
 
-    return Layout(folder=files[0].path.partition("/")[0], files=files, read=read_all)
+    return Layout(folder=folder, files=files, read=read_all)
 
 
 _CIFAR10_CLASSES = (
@@ -121,32 +280,15 @@ _RECORDS = (
     DataSet(
         name="mnist",
         description="70,000 handwritten digits, 28x28 (LeCun, Cortes, Burges)",
-        layouts=(
-            idx_layout(
-                "MNIST/raw",
-                (
-                    "6bbc9ace898e44ae57da46a324031adb",
-                    "a25bea736e30d166cdddb491f175f624",
-                    "2646ac647ad5339dbf082846283269ea",
-                    "27ae3e4e09519cfbb04c329615203637",
-                ),
-            ),
-        ),
+        layouts=(folder_layout("MNIST/raw", read_idx_folder),),
         download=from_torchvision("MNIST"),
     ),
     DataSet(
         name="fashion_mnist",
         description="70,000 articles of clothing, 28x28 (Zalando, MIT license)",
         layouts=(
-            idx_layout(
-                "FashionMNIST/raw",
-                (
-                    "f4a8712d7a061bf5bd6d2ca38dc4d50a",
-                    "9018921c3c673c538a1fc5bad174d6f9",
-                    "8181f5470baa50b63fa0f6fddb340f0a",
-                    "15d484375f8d13e6eb1aabb0c3f46965",
-                ),
-                _FASHION_CLASSES,
+            folder_layout(
+                "FashionMNIST/raw", partial(read_idx_folder, class_names=_FASHION_CLASSES)
             ),
         ),
         download=from_torchvision("FashionMNIST"),
@@ -154,55 +296,27 @@ _RECORDS = (
     DataSet(
         name="kmnist",
         description="70,000 handwritten kana, 28x28 (Clanuwat et al. 2018, CC BY-SA 4.0)",
-        layouts=(idx_layout("KMNIST/raw", (None, None, None, None), _KANA),),
+        layouts=(folder_layout("KMNIST/raw", partial(read_idx_folder, class_names=_KANA)),),
         download=from_torchvision("KMNIST"),
     ),
     DataSet(
         name="svhn",
         description="99,289 digits of house numbers, 32x32 (Netzer et al. 2011; not for trade)",
-        layouts=(
-            cifar_layout(
-                published_files(
-                    "SVHN",
-                    ("train_32x32.mat", 182_040_794, "e26dedcc434d2e4c54c9b2d4a06d8373"),
-                    ("test_32x32.mat", 64_275_384, "eb5a983be6a315427106f1b164d9cef3"),
-                ),
-                read_svhn,
-                num_classes=10,
-            ),
-        ),
+        layouts=(batch_layout("SVHN", read_svhn),),
         download=file_by_file("http://ufldl.stanford.edu/housenumbers/"),
     ),
     DataSet(
         name="cifar10",
         description="60,000 photographs of 10 kinds of things, 32x32 (Krizhevsky 2009)",
         layouts=(
-            cifar_layout(
-                published_files(
-                    "cifar-10-batches-py",
-                    ("data_batch_1", 31_035_704, "c99cafc152244af753f735de768cd75f"),
-                    ("data_batch_2", 31_035_320, "d4bba439e000b95fd0a9bffe97cbabec"),
-                    ("data_batch_3", 31_035_999, "54ebc095f3ab1f0389bbae665268c751"),
-                    ("data_batch_4", 31_035_696, "634d18415352ddfa80567beed471001a"),
-                    ("data_batch_5", 31_035_623, "482c414d41f54cd18b22e5b47cb7c3cb"),
-                    ("test_batch", 31_035_526, "40351d587109b95175f43aff81a1287e"),
-                ),
+            batch_layout(
+                "cifar-10-batches-py",
                 partial(read_cifar_pickle, label_key="labels"),
-                num_classes=10,
                 class_names=_CIFAR10_CLASSES,
             ),
-            cifar_layout(
-                published_files(
-                    "cifar-10-batches-bin",
-                    ("data_batch_1.bin", 30_730_000, "5dd7e06a14cb22eb9f671a540d1b7c25"),
-                    ("data_batch_2.bin", 30_730_000, "5ea93a67294ea407fff1d09f752e9692"),
-                    ("data_batch_3.bin", 30_730_000, "942cd6a4bcdd0dd3c604fbe906cb4421"),
-                    ("data_batch_4.bin", 30_730_000, "ae636b3ba5c66a11e91e8cb52e771fcb"),
-                    ("data_batch_5.bin", 30_730_000, "53f37980c15c3d472c316c40844f3f0d"),
-                    ("test_batch.bin", 30_730_000, "803d5f7f4d78ea53de84dbe85f74fb6d"),
-                ),
+            batch_layout(
+                "cifar-10-batches-bin",
                 partial(read_cifar_binary, label_bytes=1),
-                num_classes=10,
                 class_names=_CIFAR10_CLASSES,
             ),
         ),
@@ -212,23 +326,13 @@ _RECORDS = (
         name="cifar100",
         description="60,000 photographs of 100 kinds of things, 32x32 (Krizhevsky 2009)",
         layouts=(
-            cifar_layout(
-                published_files(
-                    "cifar-100-python",
-                    ("train", 155_249_918, "16019d7e3df5f24257cddd939b257f8d"),
-                    ("test", 31_049_908, "f0ef6b0ae62326f3e7ffdfab6717acfc"),
-                ),
+            batch_layout(
+                "cifar-100-python",
                 partial(read_cifar_pickle, label_key="fine_labels"),
                 num_classes=100,
             ),
-            cifar_layout(
-                published_files(
-                    "cifar-100-binary",
-                    ("train.bin", 153_700_000, None),
-                    ("test.bin", 30_740_000, None),
-                ),
-                partial(read_cifar_binary, label_bytes=2),
-                num_classes=100,
+            batch_layout(
+                "cifar-100-binary", partial(read_cifar_binary, label_bytes=2), num_classes=100
             ),
         ),
         download=from_torchvision("CIFAR100"),
@@ -236,29 +340,13 @@ _RECORDS = (
     DataSet(
         name="adult",
         description="48,842 rows of the census of 1994: above 50,000 dollars? (UCI, CC BY 4.0)",
-        layouts=(
-            Layout(
-                folder="adult",
-                files=published_files(
-                    "adult",
-                    ("adult.data", 3_974_305, "5d7c39d7b8804f071cdd1f2a7c460872"),
-                    ("adult.test", 2_003_153, "35238206dfdf7f1fe215bbb874adecdc"),
-                ),
-                read=lambda root: read_adult(root / "adult"),
-            ),
-        ),
+        layouts=(folder_layout("adult", read_adult),),
         download=file_by_file("https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"),
     ),
     DataSet(
         name="movielens_1m",
         description="1,000,209 ratings of movies, 1 to 5 stars (GroupLens; not to be passed on)",
-        layouts=(
-            Layout(
-                folder="ml-1m",
-                files=published_files("ml-1m", ("ratings.dat", 24_594_131, None)),
-                read=lambda root: read_movielens(root / "ml-1m"),
-            ),
-        ),
+        layouts=(folder_layout("ml-1m", read_movielens),),
         by_hand=(
             "curl -O https://files.grouplens.org/datasets/movielens/ml-1m.zip && unzip ml-1m.zip"
         ),
@@ -273,7 +361,6 @@ _RECORDS = (
 
 
 def _wrong(name: str, thing: object) -> str | None:
-    """What is wrong with a record of another package's."""
     if not isinstance(thing, DataSet):
         return f"it is a {type(thing).__name__} and no DataSet"
     return None if thing.name == name else f"that is the record of {thing.name!r}"
@@ -302,12 +389,7 @@ class FetchFailed(ValueError):
 
 
 def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
-    """Download a data set, unless it is there as published; return the folder it is in.
-
-    Args:
-        name: One of `data_sets.catalog.DATASETS`.
-        root: Folder of the data sets; LABELDP_DATA, or else `data` right here, if not given.
-    """
+    """Download a data set, unless it is there as published; return the folder it is in."""
     data_set, folder = find(name), data_root(root)
     problems = data_set.check(folder)
     if not data_set.layouts or (data_set.download is None and problems):

@@ -19,13 +19,13 @@ import numbers
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.regular_files import FileRefused, check_unpacked
+from labeldp.trainers.data.files import FileRefused, check_unpacked
 
 #: A column of more categories names single rows, and its one-hot encoding is a lookup table.
 MOST_CATEGORIES = 1000
@@ -61,10 +61,6 @@ def column_values(name: str, column: Any) -> NDArray[Any]:
     """Return a column [N]: numbers, truth values, `datetime64`, or strings as objects.
 
     A missing value is NaN, NaT or None. Decimals, times of day and durations become numbers.
-
-    Args:
-        name: For messages.
-        column: Of Arrow or pandas, a NumPy array, a list or a tensor.
     """
     if hasattr(column, "combine_chunks"):
         return _of_arrow(name, column)
@@ -116,7 +112,13 @@ def _of_arrow(name: str, column: Any) -> NDArray[Any]:
     if types.is_decimal(kind):
         flat = flat.cast(pa.float64())
     elif types.is_string(kind) or types.is_large_string(kind):
-        _check_lengths(name, flat)
+        lengths = compute.utf8_length(flat)
+        longest = compute.max(lengths).as_py() or 0
+        if longest > MOST_CHARACTERS:
+            row = compute.index(lengths, longest).as_py()
+            raise FileRefused(
+                f"row {row}, column {name!r} has {longest:,} characters; {too_long(name)}"
+            )
     elif types.is_timestamp(kind):
         flat = flat.cast(pa.timestamp(kind.unit))  # without its zone: UTC
     elif types.is_time(kind):
@@ -138,18 +140,6 @@ def _of_arrow(name: str, column: Any) -> NDArray[Any]:
     if flat.null_count and types.is_boolean(kind):
         flat = compute.if_else(flat, "True", "False")
     return column_values(name, np.array(flat.to_numpy(zero_copy_only=False)))
-
-
-def _check_lengths(name: str, text: Any) -> None:
-    from pyarrow import compute
-
-    lengths = compute.utf8_length(text)
-    longest = compute.max(lengths).as_py() or 0
-    if longest > MOST_CHARACTERS:
-        row = compute.index(lengths, longest).as_py()
-        raise FileRefused(
-            f"row {row}, column {name!r} has {longest:,} characters; {too_long(name)}"
-        )
 
 
 def too_long(name: str) -> str:
@@ -233,14 +223,7 @@ def _dates_in(column: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def identifier(name: str, column: NDArray[Any]) -> str | None:
-    """Return why a column seems to name single rows rather than say something of them, or None.
-
-    Args:
-        name: Of the column.
-        column: See `column_values`; of training rows.
-    """
-    import pandas as pd
-
+    """Return why a column seems to name single rows rather than say something of them, or None."""
     missing = is_missing(column)
     present = column[~missing]
     text = column.dtype.kind == "O"
@@ -257,7 +240,7 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
         return None
     words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower())
     ends = {words[0], words[-1]} if words else set()
-    distinct = pd.unique(present).size
+    distinct = len(set(present.tolist()))
     share = distinct / len(present)
     said = f"it has {distinct:,} different values in {len(present):,} rows"
     if ends & _ID_WORDS and share > 0.5:
@@ -280,11 +263,12 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
 
 def slips(column: NDArray[Any]) -> NDArray[np.intp]:
     """Return rows of text that keep a column from being numbers, where nine in ten are numbers."""
-    places = [row for row, text in enumerate(column) if text is not None and not _is_number(text)]
+    places = [row for row, text in enumerate(column) if text is not None and not is_number(text)]
     return np.array(places if len(places) <= 0.1 * len(column) else [], dtype=np.intp)
 
 
-def _is_number(text: Any) -> bool:
+def is_number(text: Any) -> bool:
+    """Whether `float` reads it."""
     try:
         float(text)
     except ValueError:
@@ -334,13 +318,7 @@ def named_columns(rows: Any, *, names: Sequence[str]) -> dict[str, NDArray[Any]]
 
 
 def matrix_of(rows: Any, *, width: int, names: Sequence[str] | None = None) -> NDArray[Any]:
-    """Return rows as a matrix of numbers [N, width], NaN where one is missing.
-
-    Args:
-        rows: An array, a sparse matrix, nested lists, or a DataFrame or mapping of numbers.
-        width: How many columns there must be.
-        names: Of the columns; where the training rows had none, those of a DataFrame do not count.
-    """
+    """Return rows as a matrix of numbers [N, width], NaN where one is missing."""
     found = by_name(rows)
     if found is not None:
         columns = named_columns(rows, names=list(found) if names is None else names)
@@ -400,7 +378,45 @@ def _listed(values: Sequence[Any]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Numbers:
+class Step:
+    """One thing that is done to rows, fitted on training rows; it can be written down.
+
+    `kind` names it in files. The first step of a preprocessing takes rows as people have them, each
+    further one the output of the step before it.
+    """
+
+    kind: ClassVar[str]
+
+    def __call__(self, rows: Any) -> Any:
+        """Return the rows after this step."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row that comes out."""
+        raise NotImplementedError
+
+    def described(self) -> dict[str, Any]:
+        """Return the fields that are no arrays, as values that JSON has."""
+        plain = {name: of for name, of in vars(self).items() if not isinstance(of, np.ndarray)}
+        return {name: list(of) if isinstance(of, tuple) else of for name, of in plain.items()}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the fields that are arrays, by name."""
+        return {name: of for name, of in vars(self).items() if isinstance(of, np.ndarray)}
+
+    @classmethod
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the step that `described` and `arrays` were taken of."""
+        found = {**described, **arrays}
+        given = {each.name: found[each.name] for each in fields(cls)}
+        return cls(
+            **{name: tuple(of) if isinstance(of, list) else of for name, of in given.items()}
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Numbers(Step):
     """A matrix of numbers less the training rows' mean, over their deviation.
 
     Attributes:
@@ -409,7 +425,6 @@ class Numbers:
         median: What a missing number becomes [D].
         indicated: Places of columns whose missing numbers have an indicator column, after all
             others [I].
-        names: Of the columns, where they have any.
     """
 
     kind: ClassVar[str] = "numbers"
@@ -469,30 +484,6 @@ class Numbers:
         """Of a row that comes out."""
         return (len(self.mean) + len(self.indicated),)
 
-    def described(self) -> dict[str, Any]:
-        """Return what is no array, as plain values."""
-        return {"names": None if self.names is None else list(self.names)}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays by name."""
-        return {
-            "mean": self.mean,
-            "std": self.std,
-            "median": self.median,
-            "indicated": self.indicated,
-        }
-
-    @classmethod
-    def restored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> "Numbers":
-        """Return what `described` and `arrays` were taken of."""
-        names = described["names"]
-        return cls(
-            **{name: arrays[name] for name in ("mean", "std", "median", "indicated")},
-            names=None if names is None else tuple(names),
-        )
-
 
 def _medians(train: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Median of each column's numbers [D], 0 where there are none, and how many are missing [D]."""
@@ -511,15 +502,7 @@ def _medians(train: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """A column of numbers: less its mean, over its deviation (infinity makes it zeros).
-
-    Attributes:
-        mean: Over the training rows.
-        std: Likewise.
-        median: What a missing number becomes.
-        indicated: Whether a second feature says that the number is missing.
-        dates: Whether the column holds dates, whose numbers are days.
-    """
+    """A column of numbers: less its mean, over its deviation (infinity makes it zeros)."""
 
     mean: float
     std: float
@@ -563,7 +546,6 @@ class Number:
 
 
 def _as_days(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
-    """Dates, or text that is dates, as days."""
     dates = column if column.dtype.kind == "M" else None
     if is_missing(column).all():
         return np.full(len(column), np.nan)
@@ -586,12 +568,7 @@ def _is_date(text: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Categories:
-    """A column of text: one feature per category of the training rows, in alphabetical order.
-
-    Attributes:
-        categories: Their names.
-        indicated: Whether a last feature says that the text is missing.
-    """
+    """A column of text: one feature per category of the training rows, in alphabetical order."""
 
     categories: tuple[str, ...]
     indicated: bool = False
@@ -616,8 +593,6 @@ class Categories:
 
     def __call__(self, name: str, column: NDArray[Any], what: str) -> NDArray[np.float32]:
         """Return the column's features [N, width]; zeros for a category that is not known."""
-        import pandas as pd
-
         missing = is_missing(column)
         if column.dtype.kind == "b":
             column = column.astype(str).astype(object)
@@ -627,7 +602,8 @@ class Categories:
                 raise RowsRefused(f"column {name!r} holds {held}; the training rows had text there")
             column = np.full(len(column), None)
         one_hot = np.zeros((len(column), self.width), dtype=np.float32)
-        places = pd.Index(self.categories, dtype=object).get_indexer(column)
+        place = {category: number for number, category in enumerate(self.categories)}
+        places = np.fromiter((place.get(text, -1) for text in column), np.int64, len(column))
         known = np.flatnonzero(places >= 0)
         one_hot[known, places[known]] = 1
         if self.indicated:
@@ -636,12 +612,8 @@ class Categories:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
-    """The columns of a table as features: numbers standardized, text one-hot.
-
-    Attributes:
-        columns: Name -> how it becomes features, in their order.
-    """
+class Columns(Step):
+    """The columns of a table as features: numbers standardized, text one-hot."""
 
     kind: ClassVar[str] = "columns"
 
@@ -691,10 +663,6 @@ class Columns:
     def described(self) -> dict[str, Any]:
         """Return all of it as plain values; infinity as None, which JSON has."""
         return {"columns": [_described(name, each) for name, each in self.columns.items()]}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays by name: there are none."""
-        return {}
 
     @classmethod
     def restored(

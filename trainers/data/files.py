@@ -1,31 +1,108 @@
-"""What every reader of data files shares: errors, published files, and the arrays they hold.
+"""Files that are read: regular ones that end, no larger than they may be, written whole.
 
-Nothing here needs torch, so that listing and checking data sets stays quick.
-
->>> fixed_order(5, seed=0).tolist()
-[3, 2, 1, 0, 4]
+A pipe that nobody writes to waits for ever, `/dev/zero` never ends, and a few bytes of an archive
+can stand for more than any machine holds. All of it is told from what the file system and the
+file's own table of contents say, before anything is read.
 """
 
-import hashlib
 import os
-from dataclasses import dataclass, field
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+#: A file of settings, or a record, has a few thousand bytes.
+SETTINGS_BYTES = 4_000_000
 
-from labeldp.mechanisms import _validate
-from labeldp.trainers.data.regular_files import FileRefused, open_regular
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode), "a device"),
+)
 
-if TYPE_CHECKING:  # it knows of readers, which import this
-    from labeldp.trainers.data.preprocessing import Step
-    from labeldp.trainers.encoders.provenance import FeatureProvenance
 
-#: Of the rows that come without a split, one in so many is held out for testing.
-HELD_OUT = 5
-#: Where the seeds of further choices begin, away from those of other orders of the same rows.
-_HOLD_OUT_SEEDS = 1_000_000
+class FileRefused(ValueError):
+    """Something that is no file, or more than can be read; the message names it and says why."""
+
+
+def memory_bytes() -> int:
+    """Return how much memory this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def open_regular(path: str | Path, *, most_bytes: int | None = None) -> BufferedReader:
+    """Open a regular file to read its bytes; the caller closes it."""
+    # Before it is opened, since a device may act on that; and after, since it may be another then.
+    _check(path, os.stat(path), most_bytes)
+    file = open(path, "rb", opener=_without_waiting)
+    try:
+        _check(path, os.fstat(file.fileno()), most_bytes)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_bytes(path: str | Path, *, most_bytes: int = SETTINGS_BYTES) -> bytes:
+    """Return the content of a small file."""
+    with open_regular(path, most_bytes=most_bytes) as file:
+        content = file.read(most_bytes + 1)
+    # It may have grown, and files of the kernel's own say that they have no bytes.
+    _check_size(path, len(content), most_bytes)
+    return content
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BufferedWriter]:
+    """Open a file to write it, for the owner alone: whole, or it stays as it was."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def check_unpacked(path: str | Path, size: int) -> None:
+    """Refuse a file whose content needs `size` bytes, if this machine's memory has less."""
+    if size > (memory := memory_bytes()):
+        raise FileRefused(
+            f"{path} holds {size:,} bytes when unpacked, but this machine has {memory:,} bytes of "
+            "memory; keep fewer rows or columns, or take a larger machine"
+        )
+
+
+def _check(path: str | Path, found: os.stat_result, most_bytes: int | None) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = next((name for holds, name in _KINDS if holds(found.st_mode)), "no regular file")
+        way_out = "name a file in it" if kind == "a folder" else "save what it gives to a file"
+        raise FileRefused(f"{path} is {kind}, which can't be read to an end; {way_out}")
+    _check_size(path, found.st_size, most_bytes)
+
+
+def _check_size(path: str | Path, size: int, most_bytes: int | None) -> None:
+    if most_bytes is None:
+        if size > (memory := memory_bytes()):
+            raise FileRefused(
+                f"{path} has {size:,} bytes, but this machine has {memory:,} bytes of memory; keep "
+                "fewer rows, or take a larger machine"
+            )
+    elif size > most_bytes:
+        raise FileRefused(
+            f"{path} has more than {most_bytes:,} bytes, which is too much for what is read here; "
+            "is it the right file?"
+        )
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open what may have become a pipe; regular files take no notice of the flag."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 class DatasetMissing(FileNotFoundError, ValueError):
@@ -36,92 +113,9 @@ class DataFileError(ValueError):
     """A file of data that is cut off, damaged or of another kind; the message names it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PublishedFile:
-    """A file as its authors publish it.
-
-    Attributes:
-        path: Below the root of the data sets.
-        size: Bytes.
-        md5: Of its content, where one is published.
-    """
-
-    path: str
-    size: int
-    md5: str | None = None
-
-    def problem(self, root: Path) -> str | None:
-        """What is different about the file below `root`; None if it is as published."""
-        path = root / self.path
-        try:
-            size = file_size(path)
-        except (DatasetMissing, FileRefused) as error:
-            return str(error)
-        if size != self.size:
-            return f"{path} has {size:,} bytes, the published file {self.size:,}: fetch it again"
-        if self.md5 is None:
-            return None
-        with open_regular(path) as file:
-            found = hashlib.file_digest(file, "md5").hexdigest()
-        if found == self.md5:
-            return None
-        return (
-            f"{path} has MD5 {found}, the published file {self.md5}: fetch it again, or, if it was "
-            "re-encoded on purpose, say so beside every number"
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Splits:
-    """A data set as arrays, before anything is checked.
-
-    Attributes:
-        train_features: uint8 [N, C, H, W] or float32 [N, D].
-        train_labels: True labels [N]; never shown.
-        test_features: Like the training features [M, ...]; no rows without a public test split.
-        test_labels: Public labels [M].
-        num_classes: K.
-        class_names: Of the K classes, if they have any.
-        preprocessing: What made the features of rows as people have them; None where features are
-            such rows, or images.
-        provenance: Which encoder made the features; None where none did.
-    """
-
-    train_features: NDArray[Any]
-    train_labels: NDArray[Any] = field(repr=False)
-    test_features: NDArray[Any]
-    test_labels: NDArray[Any]
-    num_classes: int
-    class_names: tuple[str, ...] | None = None
-    preprocessing: "Step | None" = None
-    provenance: "FeatureProvenance | None" = None
-
-
 def data_root(root: str | os.PathLike[str] | None) -> Path:
     """Return the folder of the data sets: `root`, else LABELDP_DATA, else `data` right here."""
     return Path(root or os.environ.get("LABELDP_DATA") or "data").expanduser()
-
-
-def fixed_order(count: int, *, seed: int) -> NDArray[np.intp]:
-    """Return 0..count-1 shuffled, the same on every machine and in every version of NumPy.
-
-    NumPy promises never to change the raw stream of a bit generator, but not what `permutation`
-    makes of it.
-    """
-    return np.argsort(np.random.PCG64(seed).random_raw(count), kind="stable")
-
-
-def held_out(count: int, *, seed: int = 0) -> NDArray[np.bool_]:
-    """Return which of `count` rows are for testing, where nobody has said: one in five [count].
-
-    Args:
-        count: N.
-        seed: Numbers several choices; public.
-    """
-    test = np.zeros(count, dtype=bool)
-    order = fixed_order(count, seed=seed and _HOLD_OUT_SEEDS + seed)
-    test[order[: max(1, count // HELD_OUT)]] = True
-    return test
 
 
 def read_lines(path: Path) -> list[str]:
@@ -140,61 +134,3 @@ def file_size(path: Path) -> int:
             return os.fstat(file.fileno()).st_size
     except (FileNotFoundError, NotADirectoryError) as error:
         raise DatasetMissing(f"{path} is missing") from error
-
-
-def channels_first(where: Path | str, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return images [N, C, H, W] of [N, H, W], [N, C, H, W] or [N, H, W, C], with C = 1 or 3."""
-    if images.ndim == 3:
-        return np.ascontiguousarray(images[:, None])
-    if images.shape[1] in (1, 3):
-        return np.ascontiguousarray(images)
-    if images.shape[3] in (1, 3):
-        return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
-    raise DataFileError(
-        f"{where}: images have shape {images.shape}; with 1 or 3 channels that is [N, C, H, W] or "
-        "[N, H, W, C]"
-    )
-
-
-def checked_images(where: Path | str, *parts: NDArray[Any]) -> tuple[NDArray[np.uint8], ...]:
-    """Return parts of one set of images, uint8 [N, C, H, W] each; refuses other arrays."""
-    for part in parts:
-        if part.dtype != np.uint8 or part.ndim not in (3, 4) or not part.size:
-            raise DataFileError(
-                f"{where} holds {part.dtype} of shape {part.shape}, and no images; they are uint8 "
-                "[N, H, W], [N, C, H, W] or [N, H, W, C] with 1 or 3 channels (for images in 0..1: "
-                "(255 * images).round().astype(numpy.uint8))"
-            )
-    found = tuple(channels_first(where, part) for part in parts)
-    if len({part.shape[1:] for part in found}) > 1:
-        raise DataFileError(
-            f"{where}: training images have shape {found[0].shape[1:]} and testing ones "
-            f"{found[1].shape[1:]}; they must agree"
-        )
-    return found
-
-
-def images_of(name: str, splits: Splits) -> tuple[NDArray[np.uint8], ...]:
-    """Return a data set's images: those for training, then those for testing."""
-    parts = (splits.train_features, splits.test_features)
-    return checked_images(name, *(part for part in parts if len(part)))
-
-
-def digest_of_images(*parts: NDArray[np.uint8]) -> str:
-    """Return the SHA-256 of images [N, C, H, W], however they are cut into parts."""
-    digest = hashlib.sha256(f"uint8 {parts[0].shape[1:]}".encode())
-    for part in parts:
-        digest.update(np.ascontiguousarray(part).data)
-    return digest.hexdigest()
-
-
-def held_out_count(count: int, *, share: float) -> int:
-    """Return how many of `count` training examples a share is."""
-    _validate.between(0, 1, held_out_share=share)
-    held = round(share * count)
-    if not 2 <= held <= count - 2:
-        raise ValueError(
-            f"held_out_share is {share}, but of {count} training examples that is {held}; at least "
-            "two must be held out and two be left"
-        )
-    return held

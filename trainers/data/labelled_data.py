@@ -25,18 +25,21 @@ from torch import Tensor
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.catalog import find
-from labeldp.trainers.data.files import Splits, data_root, fixed_order, held_out_count
+from labeldp.trainers.data.files import data_root
 from labeldp.trainers.data.own_data import read_own
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
 from labeldp.trainers.data.preprocessing import NOTHING, Preprocessing, as_given
-from labeldp.trainers.data.set_size import (
+from labeldp.trainers.data.splits import (
+    Splits,
     check_alike,
     check_features,
     check_lengths,
     check_variety,
+    fixed_order,
+    held_out_count,
 )
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
-from labeldp.trainers.models.mapped_features import FileOfFeatures, as_tensor, file_of, take_rows
+from labeldp.trainers.models.shared_arrays import FileOfFeatures, as_tensor, file_of, take_rows
 
 _CHUNK_ROWS = 8192
 #: Seeds of the order that held-out examples are taken from; a limit's order has the seed 1.
@@ -58,18 +61,14 @@ class PublicData:
     """All of a data set that everyone may see.
 
     Attributes:
-        name: Of the data set.
-        num_classes: K.
         train_features: uint8 [N, C, H, W] for images, float32 [N, D] for tables, int64 [N, D] for
             identifiers, counted from 0.
         test_features: Likewise [M, ...]; no rows where there is no public test split.
         test_labels: Public labels, int64 [M]; none likewise.
-        class_names: Of the K classes, if they have names.
         held_out_features: Of examples whose labels nobody trains on and nobody sees, which accuracy
             is estimated on [H, ...]; None where there are none.
         preprocessing: What made these features of rows as people have them, fitted on public
             features alone; without steps, rows are taken as they are.
-        provenance: Which encoder made the features. The fingerprint is of neither of the two.
         features_folder: Where features that are computed of these are kept; None for nowhere.
     """
 
@@ -85,7 +84,6 @@ class PublicData:
     features_folder: Path | None = None
 
     def __post_init__(self) -> None:
-        """Check shapes, types and values."""
         _validate.whole(num_classes=self.num_classes, minimum=2)
         for part in _PARTS:
             features = getattr(self, part)
@@ -127,7 +125,6 @@ class PublicData:
             )
 
     def __repr__(self) -> str:
-        """Say what is inside in one line."""
         shapes = {part: getattr(self, f"{part}_features") for part in ("train", "test", "held_out")}
         shown = [
             f"{part}={list(x.shape)}" for part, x in shapes.items() if x is not None and len(x)
@@ -243,7 +240,6 @@ class LabelledData:
     held_out_labels: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        """Check the labels."""
         name = self.public.name
         for part in ("train", "held_out"):
             labels = getattr(self, f"{part}_labels")
@@ -268,7 +264,6 @@ class LabelledData:
         return 0 if self.held_out_labels is None else len(self.held_out_labels)
 
     def __repr__(self) -> str:
-        """Never show a label."""
         return (
             f"LabelledData(public=PublicData(name={self.public.name!r}, ...), "
             f"train_labels=<{len(self.train_labels)} secret>)"
@@ -285,19 +280,7 @@ def load(
     hold_out: HoldOut | None = None,
     classes: StatedClasses | None = None,
 ) -> LabelledData:
-    """Read a data set from disk; nothing is downloaded.
-
-    Args:
-        name: One of `data_sets.catalog.DATASETS`, or `own` for a file of the user's.
-        root: Folder of the data sets; LABELDP_DATA, or else `data` right here, if not given.
-        path: The user's file, for `own` only; `load_own` takes all that can be said of one.
-        label_column: Which column of a table holds the labels.
-        limit: Keep at most so many training examples: the same ones every time, in an order of
-            their own, a smaller limit's among those of a larger one.
-        hold_out: What becomes of labels for testing where a user's file brings no split; refused
-            if not given.
-        classes: How many classes a user's file has, or their names, where it does not say.
-    """
+    """Read a data set from disk; nothing is downloaded."""
     if limit is not None:
         _validate.whole(limit=limit, minimum=1)
     data_set = find(name)
@@ -314,26 +297,14 @@ def load(
 def load_own(
     source: OwnSource, *, limit: int | None = None, folder: Path | None = None
 ) -> LabelledData:
-    """Read the user's own files.
-
-    Args:
-        source: Which files, and what they leave open.
-        limit: As in `load`.
-        folder: Where features go that are too large for memory; a temporary one if not given.
-    """
+    """Read the user's own files."""
     if limit is not None:
         _validate.whole(limit=limit, minimum=1)
     return labelled("own", read_own(source, folder=folder), limit=limit)
 
 
 def labelled(name: str, splits: Splits, *, limit: int | None = None) -> LabelledData:
-    """Return arrays as a checked data set.
-
-    Args:
-        name: What to call it.
-        splits: The arrays.
-        limit: As in `load`.
-    """
+    """Return arrays as a checked data set."""
     public = PublicData(
         name=name,
         num_classes=splits.num_classes,

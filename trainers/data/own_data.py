@@ -15,14 +15,13 @@ and to count the classes would publish which there are.
 import hashlib
 import math
 import os
-import re
 import tempfile
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,7 @@ from labeldp.trainers.data.columns import (
     Columns,
     Number,
     Numbers,
+    Step,
     by_name,
     column_values,
     dense,
@@ -39,16 +39,7 @@ from labeldp.trainers.data.columns import (
     refuse_infinite,
     refuse_not_finite,
 )
-from labeldp.trainers.data.files import (
-    HELD_OUT,
-    DataFileError,
-    DatasetMissing,
-    Splits,
-    channels_first,
-    digest_of_images,
-    held_out,
-    images_of,
-)
+from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.own_files import (
     LABEL,
     SPLIT,
@@ -58,8 +49,17 @@ from labeldp.trainers.data.own_files import (
     OwnSource,
     RawFeatures,
     StatedClasses,
+    is_whole,
     npy_array,
     read_rows,
+)
+from labeldp.trainers.data.splits import (
+    HELD_OUT,
+    Splits,
+    channels_first,
+    digest_of_images,
+    held_out,
+    images_of,
 )
 from labeldp.trainers.encoders.provenance import (
     NO_OUTSIDE_DATA,
@@ -70,22 +70,9 @@ from labeldp.trainers.encoders.provenance import (
     checked_record,
 )
 
-if TYPE_CHECKING:
-    from labeldp.trainers.data.preprocessing import Step
-
-
-#: As many digits as fit into 64 bits.
-_WHOLE = re.compile(r"\s*-?[0-9]{1,18}\s*")
-
 
 def read_own(source: OwnSource, *, folder: Path | None = None, table: Any = None) -> Splits:
-    """Return the arrays of a user's files.
-
-    Args:
-        source: Which files, and what they leave open.
-        folder: Where features go that are too large for memory; a temporary one if not given.
-        table: What `read_table` has returned, not to read it again.
-    """
+    """Return the arrays of a user's files."""
     if source.path is None:
         raise ValueError(
             "name=own needs a path: data.path=FILE.csv (or .parquet, .npz; or .npy with "
@@ -102,14 +89,7 @@ def read_own(source: OwnSource, *, folder: Path | None = None, table: Any = None
 def splits_of(
     rows: OwnRows, source: OwnSource, *, where: Path | str, folder: Path | None = None
 ) -> Splits:
-    """Return rows as features and labels, for training and for testing.
-
-    Args:
-        rows: As they were read.
-        source: What they leave open.
-        where: What holds them, for messages.
-        folder: As in `read_own`.
-    """
+    """Return rows as features and labels, for training and for testing."""
     num_classes, names = stated_classes(where, in_file=rows.stated, said=source.classes)
     rows = _numbered(rows, names, source, where=where)
     if rows.test is None:
@@ -157,7 +137,6 @@ def _numbered(
 
 
 def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:
-    """The rows of training with those that a second file has for testing."""
     if rows.split is not None or rows.test is not None:
         raise DataFileError(
             f"{file} brings a test split of its own, and data.test_path={source.test_path} "
@@ -235,13 +214,7 @@ def refuse_hold_out(file: Path | str, hold_out: HoldOut | None) -> None:
 def stated_classes(
     file: Path | str, *, in_file: StatedClasses | None, said: StatedClasses | None
 ) -> tuple[int, tuple[str, ...] | None]:
-    """Return K and the classes' names, as the file and the user state them.
-
-    Args:
-        file: For messages.
-        in_file: What the file says.
-        said: What the user says beside it.
-    """
+    """Return K and the classes' names, as the file and the user state them."""
     found = [_one_statement(each) for each in (in_file, said) if each is not None]
     if not found:
         raise DataFileError(
@@ -333,11 +306,6 @@ def places_among(
             "shown): correct the rows, or state all classes"
         )
     return places
-
-
-def is_whole(text: str) -> bool:
-    """Whether text is a whole number."""
-    return _WHOLE.fullmatch(text) is not None
 
 
 def _place(places: dict[Hashable, int], label: Any) -> int:
@@ -492,7 +460,7 @@ class Prepared:
 
     train: NDArray[Any]
     test: NDArray[Any]
-    preprocessing: "Step | None"
+    preprocessing: Step | None
 
 
 def prepared(
@@ -503,15 +471,7 @@ def prepared(
     keep: Sequence[str] = (),
     folder: Path | None = None,
 ) -> Prepared:
-    """Return the features of both parts, as the training rows have it.
-
-    Args:
-        train: Of the rows for training.
-        test: Of the rows for testing; there may be none.
-        where: What holds them, for messages.
-        keep: Columns that are features although they look like identifiers.
-        folder: Where features go that are too large for memory; a temporary one if not given.
-    """
+    """Return the features of both parts, as the training rows have it."""
     if isinstance(train, dict) and isinstance(test, dict):
         train = _without_identifiers(train, keep, where)
         test = {name: test[name] for name in train if name in test}
@@ -529,16 +489,11 @@ def prepared(
     return _of_arrays(train, test, where)
 
 
-def identifiers(columns: Mapping[str, NDArray[Any]], *, keep: Sequence[str] = ()) -> dict[str, str]:
-    """Return which columns of training rows look like identifiers, and why, by name."""
-    found = {name: identifier(name, each) for name, each in columns.items() if name not in keep}
-    return {name: why for name, why in found.items() if why is not None}
-
-
 def _without_identifiers(
     train: dict[str, NDArray[Any]], keep: Sequence[str], where: Path | str
 ) -> dict[str, NDArray[Any]]:
-    found = identifiers(train, keep=keep)
+    reasons = {name: identifier(name, each) for name, each in train.items() if name not in keep}
+    found = {name: why for name, why in reasons.items() if why is not None}
     if not found:
         return train
     named = "; ".join(f"{name} ({why})" for name, why in found.items())
@@ -590,7 +545,6 @@ def narrowed(fitted: Numbers) -> Numbers:
 
 
 def _narrowed_columns(fitted: Columns) -> Columns:
-    """The same for the numbers among a table's columns."""
     numbers = {
         name: column for name, column in fitted.columns.items() if isinstance(column, Number)
     }
@@ -600,7 +554,6 @@ def _narrowed_columns(fitted: Columns) -> Columns:
 
 
 def _factor(columns: int) -> float:
-    """How much so many columns that vary are scaled down, 1 or more."""
     return max(1.0, math.sqrt(columns / LARGEST_SQUARED_NORM))
 
 
@@ -644,12 +597,7 @@ def _as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
 
 
 def fit_mapped(rows: MappedRows, *, what: str) -> Numbers:
-    """Return mean and deviation of a matrix's rows, in one pass.
-
-    Args:
-        rows: Which rows of which matrix.
-        what: What they are, for messages.
-    """
+    """Return mean and deviation of a matrix's rows, in one pass."""
     width = rows.matrix.shape[1]
     shift: NDArray[np.float64] | None = None
     total, squares = np.zeros(width), np.zeros(width)
@@ -676,14 +624,7 @@ def fit_mapped(rows: MappedRows, *, what: str) -> Numbers:
 def standardized_file(
     rows: MappedRows, fitted: Numbers, *, folder: Path | None, what: str
 ) -> "np.memmap[Any, np.dtype[np.float32]]":
-    """Return features [M, D] of a matrix's rows, in a file that is mapped.
-
-    Args:
-        rows: Which rows of which matrix.
-        fitted: What is taken off and divided by.
-        folder: Where the file goes; a temporary one of this process if not given.
-        what: What the rows are, for messages.
-    """
+    """Return features [M, D] of a matrix's rows, in a file that is mapped."""
     shape = (len(rows), rows.matrix.shape[1])
     folder = scratch() if folder is None else folder
     file = folder / f"rows-{_key(rows, fitted)}.f32"
@@ -702,13 +643,7 @@ def standardized_file(
 
 
 def write_once(file: Path, chunks: Any, *, size: int) -> None:
-    """Write arrays one after the other, unless the file is there in full.
-
-    Args:
-        file: Written under another name first: nobody ever reads half of it.
-        chunks: Returns the arrays, one by one.
-        size: Bytes of all of them.
-    """
+    """Write arrays one after the other, unless the file is there in full."""
     if file.exists() and file.stat().st_size == size:
         return
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -734,7 +669,6 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
 
 
 def _chunks(rows: MappedRows) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Places and numbers, in double precision, of some rows at a time."""
     step = max(1, _CHUNK_NUMBERS // rows.matrix.shape[1])
     for start in range(0, len(rows), step):
         some = rows.rows[start : start + step]
@@ -761,14 +695,7 @@ _ARRAYS = (".npy", ".npz")
 def with_embeddings(
     name: str, splits: Splits, named: str | Path, *, folder: Path | None = None
 ) -> Splits:
-    """Return a data set whose features are embeddings from a file, standardized.
-
-    Args:
-        name: Of the data set.
-        splits: As it is read.
-        named: An `.npy` of N + M vectors: of the training rows, then of the testing ones.
-        folder: Where features go that are too large for memory; a temporary one if not given.
-    """
+    """Return a data set whose features are embeddings from a file, standardized."""
     file = Path(named).expanduser()
     if not file.exists():
         raise DatasetMissing(
@@ -803,12 +730,7 @@ def with_embeddings(
 
 
 def own_provenance(source: OwnSource, features: NDArray[Any]) -> FeatureProvenance:
-    """Return where own features come from, as far as what lies beside their files says.
-
-    Args:
-        source: The files.
-        features: As they were read, of training.
-    """
+    """Return where own features come from, as far as what lies beside their files says."""
     named = (source.path, source.test_path)
     files = [Path(each).expanduser() for each in named if each is not None]
     if features.ndim != 2 or any(file.suffix.lower() not in _ARRAYS for file in files):
@@ -822,7 +744,6 @@ def own_provenance(source: OwnSource, features: NDArray[Any]) -> FeatureProvenan
 
 
 def _checked(name: str, splits: Splits, file: Path) -> FeatureProvenance:
-    """What made a file of embeddings, if it is one of these images."""
     record = checked_record(file)
     if record is None:
         return FeatureProvenance(league=League.NOT_STATED)

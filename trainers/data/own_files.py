@@ -23,7 +23,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -34,14 +34,24 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.columns import (
+    MOST_CATEGORIES,
     MOST_CHARACTERS,
     RowsRefused,
     column_values,
+    identifier,
     is_missing,
+    is_number,
+    learned_values,
+    slips,
     too_long,
 )
-from labeldp.trainers.data.files import DataFileError, DatasetMissing
-from labeldp.trainers.data.regular_files import FileRefused, check_unpacked, open_regular
+from labeldp.trainers.data.files import (
+    DataFileError,
+    DatasetMissing,
+    FileRefused,
+    check_unpacked,
+    open_regular,
+)
 
 #: How a file of the user's is told from the name of a data set.
 OWN_FILES = (".csv", ".npy", ".npz", ".parquet")
@@ -66,7 +76,6 @@ class MappedRows:
     rows: NDArray[np.intp]
 
     def __len__(self) -> int:
-        """How many rows there are."""
         return len(self.rows)
 
 
@@ -90,10 +99,8 @@ class OwnRows:
     """A user's rows as they are read, before anything is decided about them.
 
     Attributes:
-        features: See `RawFeatures`.
         labels: Whole numbers, or text [N]; never shown. None where none were asked for.
         split: `train` or `test` [N], if it is said.
-        stated: The classes, if they are said.
         test: Rows for testing where they are kept apart, with public labels.
     """
 
@@ -104,7 +111,6 @@ class OwnRows:
     test: "OwnRows | None" = None
 
     def __len__(self) -> int:
-        """How many rows there are, those for testing not among them."""
         if isinstance(self.features, dict):
             return len(next(iter(self.features.values())))
         return len(self.features)
@@ -141,19 +147,10 @@ class OwnSource:
     """The user's own data.
 
     Attributes:
-        path: A file of features and labels, or an `.npy` of features alone.
-        labels: The `.npy` of labels that goes with an `.npy` of features.
-        label_column: Which column of a table holds the labels; `label` if not given.
-        split_column: Which column, or array of an `.npz`, says `train` or `test`; `split` if not
-            given, where there is one.
-        drop: Columns of a table that are left out.
-        keep: Columns of a table that are features although they look like identifiers.
         test_path: A second file of the same kind, whose rows are for testing: **its labels are
             public**.
         test_labels: The labels that go with it, where it is an `.npy`; public as well.
-        hold_out: What becomes of labels for testing where nothing of the above says it.
         hold_out_seed: Which rows PUBLIC holds out; public.
-        classes: How many there are, or their names in order.
     """
 
     path: str | os.PathLike[str] | None = None
@@ -169,7 +166,6 @@ class OwnSource:
     classes: StatedClasses | None = None
 
     def __post_init__(self) -> None:
-        """Check that what is named goes together."""
         _validate.whole(hold_out_seed=self.hold_out_seed)
         if self.hold_out_seed and self.hold_out is not HoldOut.PUBLIC:
             raise ValueError(
@@ -197,7 +193,6 @@ def _check_pair(
     key: str,
     of: str,
 ) -> None:
-    """Refuse an `.npy` without its second file, and a second file without an `.npy`."""
     single = features is not None and Path(features).suffix == ONE_ARRAY
     if single and labels is None:
         raise ValueError(
@@ -233,13 +228,7 @@ _FOOTER_SLACK = 100
 
 
 def read_rows(source: OwnSource, *, testing: bool = False, table: Any = None) -> OwnRows:
-    """Return what a file holds as it is, before anything is decided about it.
-
-    Args:
-        source: Which file.
-        testing: Whether the second file is meant, of rows for testing.
-        table: What `read_table` has returned, not to read it again.
-    """
+    """Return what a file holds as it is, before anything is decided about it."""
     path, labels = source.path, source.labels
     if testing:
         path, labels = source.test_path, source.test_labels
@@ -337,7 +326,6 @@ def _plain_labels(labels: NDArray[Any], what: str) -> NDArray[Any]:
 
 
 def _split(columns: dict[str, NDArray[Any]], named: str | None) -> NDArray[Any] | None:
-    """Take the column of `train` and `test` out of the others, if there is one."""
     if named is not None:
         return columns.pop(named).astype(str)
     found = columns.get(SPLIT)
@@ -360,11 +348,6 @@ def csv_table(file: Path, *, text: Sequence[str] = (), as_written: Sequence[str]
     """Return a `pyarrow.Table` of a `.csv`.
 
     `true` and `false` stay text: two categories, written as the file has them.
-
-    Args:
-        file: UTF-8, with a first line of names.
-        text: Columns that stay text whatever is in them.
-        as_written: Likewise; words for missing values, such as NA, are words there.
     """
     import pyarrow as pa
     from pyarrow import compute, csv, types
@@ -402,7 +385,6 @@ def csv_table(file: Path, *, text: Sequence[str] = (), as_written: Sequence[str]
 
 
 def _explained(file: Path, size: int, error: Exception) -> str:
-    """What is wrong with a file, as far as that says nothing of what it holds."""
     said = str(error)
     found = _WRONG_WIDTH.search(said)
     if found is not None:
@@ -420,19 +402,11 @@ def _explained(file: Path, size: int, error: Exception) -> str:
 
 def _refuse_values_for_names(file: Path, names: list[str]) -> None:
     """Refuse a first line that looks like a row: a message must not quote it, a label is in it."""
-    if any(_is_number(name) for name in names):
+    if any(is_number(name) for name in names):
         raise DataFileError(
             f"{file}: the first line holds numbers where names of columns belong; write a first "
             "line that names them, and the column of labels among them"
         )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def parquet_table(file: Path) -> Any:
@@ -540,12 +514,7 @@ def read_npy(features: Path, labels: Path, source: OwnSource) -> OwnRows:
 
 
 def npy_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
-    """Return the array of an `.npy`.
-
-    Args:
-        file: The file.
-        mapped: Leave a large matrix of floating-point numbers on disk.
-    """
+    """Return the array of an `.npy`."""
     try:
         with open_regular(file, most_bytes=_MOST_BYTES if mapped else None) as opened:
             large = mapped and opened.seek(0, 2) >= MAPPED_BYTES
@@ -579,7 +548,6 @@ def refuse_columns(file: Path, source: OwnSource) -> None:
 
 
 def _stated(file: Path, arrays: dict[str, NDArray[Any]]) -> StatedClasses | None:
-    """Number of classes or their names, as far as the file says."""
     names = None
     if "class_names" in arrays:
         names = tuple(str(name) for name in arrays["class_names"].ravel())
@@ -634,3 +602,231 @@ def _there(path: str | os.PathLike[str], *, key: str) -> Path:
     if not file.exists():
         raise DatasetMissing(f"{file.absolute()} is not there; check {key}")
     return file
+
+
+# Nothing below shows a label, or counts them by class: how many there are of each is secret.
+
+#: As many digits as fit into 64 bits.
+_WHOLE = re.compile(r"\s*-?[0-9]{1,18}\s*")
+#: Kind of a column that no feature is made of.
+LEFT_OUT = "left out"
+_DATE = "date, as days"
+_FEATURES = ("number", "text", _DATE)
+
+
+def is_whole(text: str) -> bool:
+    """Whether text is a whole number."""
+    return _WHOLE.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnSeen:
+    """A column, or an array."""
+
+    name: str
+    kind: str
+    categories: int | None = None
+    missing: int = 0
+    note: str = ""
+    usable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Missing:
+    """Something that the user has to say."""
+
+    key: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSeen:
+    """What is seen in a file.
+
+    Attributes:
+        classes: How many are stated, and their names; None if nobody says.
+    """
+
+    rows: int
+    features: str
+    columns: tuple[ColumnSeen, ...]
+    labels: str
+    split: str
+    classes: StatedClasses | None
+    missing: tuple[Missing, ...]
+
+
+def describe(source: OwnSource, table: Any = None) -> FileSeen:
+    """Look into a file."""
+    if table is None:
+        return _of_arrays(source)
+    assert source.path is not None
+    stated = stated_in(Path(source.path).expanduser(), table.schema.metadata or {})
+    return _of_table(table, source, stated=stated)
+
+
+def _of_table(table: Any, source: OwnSource, *, stated: StatedClasses | None) -> FileSeen:
+    label_column = source.label_column or LABEL
+    known = label_column in table.column_names
+    columns = tuple(_columns(table, source, label_column, types_only=not known))
+    labels, missing = "", []
+    if known:
+        labels = f"column {label_column!r}, {_kind_of_labels(table.column(label_column))}"
+    else:
+        why = f"no column is called {label_column!r}: say which one holds the labels"
+        missing.append(Missing(key="data.label_column", value="NAME", why=why))
+    for name in [*source.drop, *source.keep, *filter(None, [source.split_column])]:
+        if name not in table.column_names:
+            key = "data.drop" if name in source.drop else "data.split_column"
+            key = "data.keep" if name in source.keep else key
+            missing.append(Missing(key=key, value="NAME", why=f"there is no column {name!r}"))
+    bad = [column.name for column in columns if not column.usable]
+    if bad:
+        out = ",".join([*source.drop, *bad])
+        why = f"what is in {', '.join(bad)} can't be used as it is: leave it out, or convert it"
+        missing.append(Missing(key="data.drop", value=out, why=why))
+    used = [column for column in columns if column.kind in _FEATURES and column.usable]
+    width = sum((column.categories or 1) + (column.missing > 0) for column in used)
+    features = f"table of {len(used)} columns, {width} features when text is one-hot"
+    has_split = any(column.kind == "split" for column in columns)
+    return FileSeen(
+        rows=table.num_rows,
+        features=features if known else f"table of {len(columns)} columns",
+        columns=columns,
+        labels=labels,
+        split=_where_split(source, f"column {source.split_column or SPLIT!r}" if has_split else ""),
+        classes=stated if source.classes is None else source.classes,
+        missing=(*missing, *_unsaid(source, stated, has_split, names="whole" not in labels)),
+    )
+
+
+def _columns(
+    table: Any, source: OwnSource, label_column: str, *, types_only: bool
+) -> Iterator[ColumnSeen]:
+    for place, name in enumerate(map(str, table.column_names)):
+        column = table.column(place)
+        if name == label_column:
+            yield ColumnSeen(name=name, kind="labels", note="secret")
+        elif name in source.drop:
+            yield ColumnSeen(name=name, kind=LEFT_OUT)
+        elif name == source.split_column or (name == SPLIT and _says_split(column)):
+            yield ColumnSeen(name=name, kind="split")
+        else:
+            seen = _feature(column, name, keep=types_only or name in source.keep)
+            if types_only and seen.kind in _FEATURES:
+                # As long as nobody says which column holds the labels, it may be this one.
+                seen = ColumnSeen(name=name, kind=seen.kind)
+            yield seen
+
+
+def _feature(column: Any, name: str, *, keep: bool) -> ColumnSeen:
+    try:
+        values = learned_values(name, column)
+    except ValueError as error:
+        return ColumnSeen(name=name, kind=str(column.type), note=str(error), usable=False)
+    if not keep and (why := identifier(name, values)) is not None:
+        note = f"looks like an identifier: {why}; data.keep={name} makes it a feature"
+        return ColumnSeen(name=name, kind=LEFT_OUT, note=note)
+    missing = is_missing(values)
+    count = int(missing.sum())
+    holes = f"{count:,} missing" if count else ""
+    if values.dtype.kind in "ObU":
+        present = values[~missing]
+        categories = len(set(present.tolist()))
+        note = _slip(values)
+        usable = categories <= MOST_CATEGORIES
+        if not usable and not note:
+            note = f"more than {MOST_CATEGORIES} categories: it names single rows rather than kinds"
+        note = note or (holes and f"{holes} (a category of their own)")
+        return ColumnSeen(
+            name=name,
+            kind="text",
+            categories=categories,
+            missing=count,
+            note=note,
+            usable=usable,
+        )
+    kind = _DATE if values.dtype.kind == "M" else "number"
+    if kind == "number" and np.isinf(values).any():
+        row = int(np.isinf(values).argmax())
+        note = f"row {row} is {values[row]}; features must be finite"
+        return ColumnSeen(name=name, kind=kind, note=note, usable=False)
+    if holes:
+        note = f"{holes} (the median, and an indicator column)"
+        return ColumnSeen(name=name, kind=kind, missing=count, note=note)
+    same = len(values) and bool((values == values[0]).all())
+    return ColumnSeen(name=name, kind=kind, note="never changes" if same else "")
+
+
+def _slip(values: NDArray[Any]) -> str:
+    places = slips(values)
+    if not len(places):
+        return ""
+    first = str(values[places[0]])
+    return f"numbers but for {len(places)} rows; the first is row {places[0]}: {first!r}"
+
+
+def _says_split(column: Any) -> bool:
+    return set(map(str, column.unique().to_pylist())) <= {"train", "test"}
+
+
+def _kind_of_labels(column: Any) -> str:
+    """Names or numbers, as far as a column's type says so; the values stay secret."""
+    kind = str(column.type)
+    if kind.startswith(("int", "uint")):
+        return "whole numbers"
+    if kind in ("string", "large_string"):
+        whole = all(label is not None and is_whole(label) for label in column.to_pylist())
+        return "whole numbers" if whole else "text"
+    return "text" if kind.startswith("dictionary") else kind
+
+
+def _of_arrays(source: OwnSource) -> FileSeen:
+    rows = read_rows(source)
+    assert rows.labels is not None and isinstance(rows.features, np.ndarray)
+    shape = " x ".join(map(str, rows.features.shape[1:]))
+    images = rows.features.ndim > 2
+    what = f"images of {shape}" if images else f"matrix of {shape} columns"
+    if isinstance(rows.features, np.memmap):
+        what += ", too large for memory: it stays on disk"
+    kind = "text" if rows.labels.dtype.kind == "U" else str(rows.labels.dtype)
+    own_split = rows.split is not None or rows.test is not None
+    return FileSeen(
+        rows=len(rows) + (0 if rows.test is None else len(rows.test)),
+        features=f"{what}, {rows.features.dtype}",
+        columns=(),
+        labels=f"one per row, {kind}",
+        split=_where_split(source, "the file's own" if own_split else ""),
+        classes=rows.stated if source.classes is None else source.classes,
+        missing=tuple(_unsaid(source, rows.stated, own_split, names=kind == "text")),
+    )
+
+
+def _where_split(source: OwnSource, own: str) -> str:
+    if source.test_path is not None:
+        return f"rows for testing are those of {source.test_path}; their labels are public"
+    if own:
+        return f"{own} says which rows are for testing; their labels are public"
+    if source.hold_out is HoldOut.PUBLIC:
+        return "one row in five is held out, and its label published"
+    return "no label is published" if source.hold_out is HoldOut.NONE else ""
+
+
+def _unsaid(
+    source: OwnSource, stated: StatedClasses | None, own_split: bool, *, names: bool
+) -> Iterator[Missing]:
+    """What neither the file nor the user says, and nobody reads off labels."""
+    if source.classes is None and stated is None:
+        yield Missing(
+            key="data.classes",
+            value="NAME,NAME,..." if names else "K",
+            why="which classes there are is public, and must not be read off secret labels",
+        )
+    if not own_split and source.test_path is None and source.hold_out is None:
+        yield Missing(
+            key="data.hold_out",
+            value="none",
+            why="nothing says which rows are for testing; none publishes no label, public "
+            "publishes one in five (or data.split_column, or data.test_path)",
+        )

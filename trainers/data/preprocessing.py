@@ -1,8 +1,8 @@
 """Preprocessing: from rows as people have them to features as models see them, part of every model.
 
-It is fitted on public training features alone, without any label, and costs no privacy. Who trained
-on a table's raw columns asks a model about raw columns; what was learned of the training rows
-(means, categories, an encoder of patches) prepares them in the same way, bit for bit.
+It is fitted on public training features alone, without any label, and costs no privacy. A model
+of a table's raw columns is asked about raw columns: the means, the categories or the encoder of
+patches that the training rows gave prepare them in the same way, bit for bit.
 
 >>> import json, numpy as np
 >>> fitted = Numbers.fit(np.array([[1.0], [3.0]]))
@@ -18,7 +18,7 @@ tensor([[3.]])
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from labeldp.trainers.data.columns import (
     Columns,
     Numbers,
     RowsRefused,
+    Step,
     matrix_of,
     refuse_not_finite,
 )
@@ -34,58 +35,15 @@ from labeldp.trainers.data.columns import (
 if TYPE_CHECKING:  # listing and checking data sets stays quick without it
     from torch import Tensor
 
-__all__ = [
-    "NOTHING",
-    "AsTheyAre",
-    "Images",
-    "Places",
-    "Preprocessing",
-    "RowsRefused",
-    "Step",
-    "as_given",
-]
-
 #: What skops does not know to be harmless in scikit-learn's transformers.
 _HARMLESS = frozenset({"numpy.dtype", "sklearn.compose._column_transformer._RemainderColsList"})
 #: Place of an identifier that no training row has.
 UNKNOWN = 0
 
 
-class Step(Protocol):
-    """One thing that is done to rows, fitted on training rows; it can be written down.
-
-    `kind` names it in files. The first step of a preprocessing takes rows as people have them, each
-    further one what the step before it returns.
-    """
-
-    kind: ClassVar[str]
-
-    def __call__(self, rows: Any) -> Any:
-        """Return what becomes of rows."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of a row that comes out."""
-
-    def described(self) -> dict[str, Any]:
-        """Return what is no array, as values that JSON has."""
-
-    def arrays(self) -> "Mapping[str, NDArray[Any]]":
-        """Return the arrays by name."""
-
-    @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Step":
-        """Return the step that `described` and `arrays` were taken of."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class AsTheyAre:
-    """Rows that are features: of numbers, or of identifiers that are places already.
-
-    Attributes:
-        columns: D.
-        identifiers: Whether they are whole numbers from 0.
-    """
+class AsTheyAre(Step):
+    """Rows that are features: of numbers, or of identifiers that are places already."""
 
     kind: ClassVar[str] = "as_they_are"
 
@@ -105,32 +63,10 @@ class AsTheyAre:
         """Of a row that comes out."""
         return (self.columns,)
 
-    def described(self) -> dict[str, Any]:
-        """Return all of it."""
-        return {"columns": self.columns, "identifiers": self.identifiers}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays: there are none."""
-        return {}
-
-    @classmethod
-    def restored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> "AsTheyAre":
-        """Return what `described` was taken of."""
-        del arrays
-        return cls(columns=described["columns"], identifiers=described["identifiers"])
-
 
 @dataclass(frozen=True, kw_only=True)
-class Images:
-    """Images of bytes, brought into the order that networks take; pixels are scaled in there.
-
-    Attributes:
-        channels: C.
-        height: H.
-        width: W.
-    """
+class Images(Step):
+    """Images of bytes, brought into the order that networks take; pixels are scaled in there."""
 
     kind: ClassVar[str] = "images"
 
@@ -163,28 +99,10 @@ class Images:
         """Of an image that comes out."""
         return (self.channels, self.height, self.width)
 
-    def described(self) -> dict[str, Any]:
-        """Return all of it."""
-        return {"channels": self.channels, "height": self.height, "width": self.width}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays: there are none."""
-        return {}
-
-    @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Images":
-        """Return what `described` was taken of."""
-        del arrays
-        return cls(**{name: described[name] for name in ("channels", "height", "width")})
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Places:
-    """Identifiers as places, counted from 1, among those of the training rows; others are 0.
-
-    Attributes:
-        known: Identifiers of each column, sorted.
-    """
+class Places(Step):
+    """Identifiers as places, counted from 1, among those of the training rows; others are 0."""
 
     kind: ClassVar[str] = "places"
 
@@ -219,18 +137,15 @@ class Places:
 
     @classmethod
     def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Places":
-        """Return what `described` and `arrays` were taken of."""
+        """Return the step that both were taken of."""
         return cls(known=tuple(arrays[f"known_{number}"] for number in range(described["columns"])))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SklearnStep:
+class SklearnStep(Step):
     """Fitted transformers of scikit-learn, such as the first steps of a `Pipeline`.
 
     They are kept in the format of skops, which runs no code of the file.
-
-    Attributes:
-        transformers: What rows pass through.
     """
 
     kind: ClassVar[str] = "sklearn"
@@ -241,7 +156,6 @@ class SklearnStep:
     def of(cls, transformers: Any) -> "SklearnStep":
         """Return the step of fitted transformers."""
         from sklearn.base import BaseEstimator
-        from skops.io import dumps, get_untrusted_types
 
         for part in _parts(transformers, BaseEstimator):
             selects = type(part).__module__.startswith("sklearn.feature_selection.")
@@ -253,7 +167,7 @@ class SklearnStep:
                     f"{type(part).__name__} learns from labels, and no release pays for that: the "
                     "model would not be private; take a transformer of features alone"
                 )
-        unknown = set(get_untrusted_types(data=dumps(transformers))) - _HARMLESS
+        unknown = set(_skops().get_untrusted_types(data=_skops().dumps(transformers))) - _HARMLESS
         if unknown:
             raise ValueError(
                 f"{', '.join(sorted(unknown))} can't be saved in a model, which holds no code; use "
@@ -273,30 +187,27 @@ class SklearnStep:
         """Nothing: the step after it knows."""
         return ()
 
-    def described(self) -> dict[str, Any]:
-        """Return what is no array: nothing."""
-        return {}
-
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the transformers' bytes."""
-        from skops.io import dumps
-
-        return {"skops": np.frombuffer(dumps(self.transformers), dtype=np.uint8)}
+        return {"skops": np.frombuffer(_skops().dumps(self.transformers), dtype=np.uint8)}
 
     @classmethod
     def restored(
         cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> "SklearnStep":
         """Return what `described` and `arrays` were taken of; refuse types that skops distrusts."""
-        from skops.io import loads
-
         del described
         packed = np.asarray(arrays["skops"]).tobytes()
-        return cls(transformers=loads(packed, trusted=list(_HARMLESS)))
+        return cls(transformers=_skops().loads(packed, trusted=list(_HARMLESS)))
+
+
+def _skops() -> Any:
+    import skops.io
+
+    return skops.io
 
 
 def _parts(value: Any, kind: type) -> "list[Any]":
-    """An estimator and all estimators in it."""
     if isinstance(value, (list, tuple)):
         return [part for each in value for part in _parts(each, kind)]
     if isinstance(value, Mapping):
@@ -310,21 +221,12 @@ def _parts(value: Any, kind: type) -> "list[Any]":
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Preprocessing:
-    """Steps from rows as people have them to features.
-
-    Attributes:
-        steps: In order.
-    """
+    """Steps from rows as people have them to features."""
 
     steps: tuple[Step, ...]
 
     def __call__(self, rows: Any) -> "Tensor":
-        """Return features [N, ...] of raw rows: as the training had them, bit for bit.
-
-        Args:
-            rows: What the training rows were: a matrix, a table's columns by name (a DataFrame or a
-                mapping), images or identifiers.
-        """
+        """Return features [N, ...] of raw rows: as the training had them, bit for bit."""
         import torch
 
         for step in self.steps:
@@ -392,12 +294,11 @@ def as_given(features: "Tensor") -> Preprocessing:
 
 def _kinds() -> dict[str, type[Step]]:
     # It is learned from whole data sets, and so knows what those are, which know this module.
-    from labeldp.trainers.models.features import PatchStep, ScaledStep
-    from labeldp.trainers.models.patches import RandomPatchStep
+    from labeldp.trainers.models.features import PatchEncoder, RandomPatchEncoder, ScaledStep
 
     kinds: tuple[type[Step], ...] = (
         *(AsTheyAre, Columns, Images, Numbers, Places),
-        *(PatchStep, RandomPatchStep, ScaledStep, SklearnStep),
+        *(PatchEncoder, RandomPatchEncoder, ScaledStep, SklearnStep),
     )
     return {kind.kind: kind for kind in kinds}
 

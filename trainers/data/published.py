@@ -12,9 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.data.columns import Columns
-from labeldp.trainers.data.files import DataFileError, Splits, file_size, held_out, read_lines
+from labeldp.trainers.data.files import (
+    DataFileError,
+    file_size,
+    memory_bytes,
+    open_regular,
+    read_lines,
+)
 from labeldp.trainers.data.preprocessing import Places
-from labeldp.trainers.data.regular_files import memory_bytes, open_regular
+from labeldp.trainers.data.splits import Splits, held_out
 
 _PIXELS = 3 * 32 * 32
 _AGAIN = "it is cut off or damaged: fetch it again"
@@ -26,12 +32,7 @@ Batch = tuple[NDArray[np.uint8], NDArray[Any]]
 
 
 def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
-    """Return the array of bytes in an IDX file.
-
-    Args:
-        path: The file, not compressed.
-        dimensions: How many it must have: 3 for images, 1 for labels.
-    """
+    """Return the array of bytes in an IDX file."""
     size = file_size(path)
     header = 4 * (1 + dimensions)
     with open_regular(path) as file:
@@ -74,12 +75,7 @@ def read_idx_folder(folder: Path, *, class_names: tuple[str, ...] | None = None)
 
 
 def read_cifar_binary(path: Path, *, label_bytes: int) -> Batch:
-    """Return images uint8 [N, 3, 32, 32] and labels [N] of a file of CIFAR's binary version.
-
-    Args:
-        path: The file.
-        label_bytes: 1 for CIFAR-10; 2 for CIFAR-100, where the fine label is the second.
-    """
+    """Return images uint8 [N, 3, 32, 32] and labels [N] of a file of CIFAR's binary version."""
     size, record = file_size(path), label_bytes + _PIXELS
     if size == 0 or size % record:
         raise DataFileError(
@@ -91,12 +87,7 @@ def read_cifar_binary(path: Path, *, label_bytes: int) -> Batch:
 
 
 def read_cifar_pickle(path: Path, *, label_key: str) -> Batch:
-    """Return images uint8 [N, 3, 32, 32] and labels [N] of a file of CIFAR's Python version.
-
-    Args:
-        path: The file.
-        label_key: `labels` for CIFAR-10, `fine_labels` for CIFAR-100.
-    """
+    """Return images uint8 [N, 3, 32, 32] and labels [N] of a file of CIFAR's Python version."""
     size = file_size(path)
     try:
         with open_regular(path) as file:
@@ -140,12 +131,10 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def _empty_array(*_: object) -> NDArray[np.uint8]:
-    """An array for the pickle to fill, whatever size it asks for."""
     return np.empty(0, dtype=np.uint8)
 
 
 def _encode(text: str, encoding: str = "latin1") -> bytes:
-    """Bytes that a newer Python wrote as text into an old protocol."""
     assert encoding == "latin1"
     return text.encode(encoding)
 

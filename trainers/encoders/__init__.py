@@ -1,18 +1,14 @@
-"""Public encoders: images in, vectors out, and where the vectors come from said beside them.
+"""Public encoders: images in, vectors out, with a record of their origin.
 
-What was trained on other people's images brings what those know: results with it are in a league
-of their own, which every report names.
+An encoder that was trained on other images brings knowledge of them into a result. Every report
+therefore names the league of a result.
 
-| question | modules |
+| question | module |
 |---|---|
-| Which leagues are there, and what is said of features? | `provenance` |
-| What lies beside a file of features? | `embedding_record` |
-| Which images? | `image_sources` |
-| What is done to them first? | `preparation` |
-| Does Hugging Face's hub answer? | `hub` |
-| Which encoder, with which weights? | `encoder`; `libraries`, `hugging_face`, `own_encoder` |
-| ... trained here, on whose public labels? | `pretrained`, `public_training` |
-| ... do the weights fit, and who trained them on what? | `weights`, `known_weights` |
-| How does what it returns become vectors? | `pooling` |
-| Who runs it, and writes the file? | `embedding` |
+| Which images and which encoder, and how are the images prepared? | `encoder` |
+| How are encoders of torchvision, timm, Hugging Face and users loaded? | `libraries` |
+| How is the fast network trained on public labels? | `pretrained` |
+| How is an encoder trained without labels, and kept? | `pretraining`, `image_encoder` |
+| How does a file of vectors get written? | `embedding` |
+| Which leagues are there, and what lies beside a file of vectors? | `provenance` |
 """

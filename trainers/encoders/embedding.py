@@ -17,14 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.data.regular_files import whole_file
+from labeldp.trainers.data.files import whole_file
 from labeldp.trainers.encoders.encoder import (
     Encoder,
     EncoderRequest,
+    FolderSource,
+    ImageSource,
     Surroundings,
-    load_encoder,
+    image_source,
 )
-from labeldp.trainers.encoders.image_sources import FolderSource, ImageSource, image_source
+from labeldp.trainers.encoders.libraries import LOADERS, own_encoder
+from labeldp.trainers.encoders.pretrained import pretrained_encoder
 from labeldp.trainers.encoders.provenance import (
     EmbeddingRecord,
     EmbeddingRefused,
@@ -39,17 +42,7 @@ _LARGEST_HALF = 65_504
 
 @dataclass(frozen=True, kw_only=True)
 class EmbedRequest:
-    """Images, an encoder and a file for the vectors.
-
-    Attributes:
-        source: A folder, an `.npz` or `.npy`, or the name of a data set.
-        out: The `.npy` to write.
-        encoder: Which encoder.
-        root: Folder of the data sets; LABELDP_DATA if not given.
-        batch_size: Images at a time.
-        half: Whether numbers are written in half precision.
-        replace: Whether an existing file may be replaced.
-    """
+    """Images, an encoder and a file for the vectors."""
 
     source: str
     out: Path
@@ -60,7 +53,6 @@ class EmbedRequest:
     replace: bool = False
 
     def __post_init__(self) -> None:
-        """Check the file's name and the numbers."""
         _validate.whole(minimum=1, batch_size=self.batch_size)
         if self.out.suffix != ".npy":
             raise ValueError(f"the file to write is {self.out}; name one that ends in .npy")
@@ -78,15 +70,6 @@ class Embedded:
     """The files that were written.
 
     Attributes:
-        file: The features.
-        rows: How many, N.
-        dimensions: Numbers in each, D.
-        hash: Of encoder, weights, preparation, images and type of numbers.
-        league: That results with them are in.
-        sha256: Of the file.
-        record: The file beside, which says what made them.
-        provenance: The same in words.
-        cached: Whether all of it existed already.
         names: The list of the images' files, in order; None where they were no files.
     """
 
@@ -102,19 +85,20 @@ class Embedded:
     names: str | None = None
 
 
+def load_encoder(request: EncoderRequest, around: Surroundings | None = None) -> Encoder:
+    """Return an encoder with its weights; refuses what can't be loaded, or may not be trained."""
+    if request.library == "pretrained":
+        return pretrained_encoder(request, around or Surroundings())
+    return LOADERS.get(request.library, own_encoder)(request)
+
+
 def embed(
     request: EmbedRequest,
     *,
     told: Callable[[int, int], None],
     told_in_words: Callable[[str], None] = lambda said: None,
 ) -> Embedded:
-    """Write the vectors of images, single or half precision [N, D], unless they are there.
-
-    Args:
-        request: Images, encoder and file.
-        told: Receives the number of images done, and of all, after each batch.
-        told_in_words: Receives lines about an encoder that is trained first.
-    """
+    """Write the vectors of images, single or half precision [N, D], unless they are there."""
     source = image_source(request.source, root=request.root)
     around = Surroundings(images=source, name=request.source, root=request.root, told=told_in_words)
     encoder = load_encoder(request.encoder, around)
@@ -201,7 +185,6 @@ def _write(
 
 
 def _check(found: NDArray[np.float32], encoder: Encoder, *, first: int, half: bool) -> None:
-    """Refuse numbers that can't be trained on."""
     for row in np.flatnonzero(~np.isfinite(found).all(axis=1))[:1]:
         raise ValueError(
             f"{encoder.name} makes of image {first + row} a vector with NaN or infinity; look at "

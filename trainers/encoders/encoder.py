@@ -1,4 +1,4 @@
-"""An encoder: a network with its weights, how images are prepared for it, and what its vectors are.
+"""An encoder: a network and its weights, its images and their preparation, and its vectors.
 
 | address | encoder |
 |---|---|
@@ -16,18 +16,25 @@ torch.Size([2, 3, 6, 6])
 torch.Size([2, 3])
 """
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.encoders.image_sources import ImageSource
+from labeldp.trainers.data.catalog import DATASETS, find
+from labeldp.trainers.data.files import DataFileError, FileRefused, data_root, open_regular
+from labeldp.trainers.data.own_files import npy_array, npz_arrays
+from labeldp.trainers.data.splits import checked_images, digest_of_images, images_of
 from labeldp.trainers.encoders.provenance import UNSAID, FeatureProvenance, League
 from labeldp.trainers.performance import Device, Performance
 
@@ -96,11 +103,6 @@ class Preparation:
     Attributes:
         resize: Length that the shorter side gets; None leaves images as they are.
         crop: Side of the square in the middle that is kept; None keeps all.
-        square: Whether both sides get the length `resize`.
-        interpolation: `bilinear` or `bicubic`, both without aliasing.
-        mean: Of each channel, of pixels in 0..1.
-        std: Of each channel, likewise.
-        raw: Whether the encoder takes bytes and scales them itself.
     """
 
     resize: int | None = None
@@ -112,7 +114,6 @@ class Preparation:
     raw: bool = False
 
     def __post_init__(self) -> None:
-        """Check every field."""
         for name in ("resize", "crop"):
             if getattr(self, name) is not None:
                 _validate.whole(minimum=1, **{name: getattr(self, name)})
@@ -194,19 +195,10 @@ class EncoderRequest:
     """The encoder that a user asks for.
 
     Attributes:
-        address: See the module's first lines.
-        weights: A file of weights, `random`, or one of the library's names for them; the library's
-            own choice if not given.
-        image_size: Side of the square that images become; the encoder's own if not given.
-        pool: What becomes of sequences.
-        seed: Of random weights, and of what is trained here.
-        trained_on: What the weights were trained on, in the user's words.
-        trained_by: By whom.
         no_outside_data: The user states that the weights have seen these images only, and none of
             their secret labels.
         public_labels: The user states that the labels are public which an encoder is trained on
             here.
-        device: Where it runs.
     """
 
     address: str
@@ -221,7 +213,6 @@ class EncoderRequest:
     device: Device = Device.AUTO
 
     def __post_init__(self) -> None:
-        """Check every field."""
         if not self.library or not self.name:
             raise ValueError(
                 f"encoder is {self.address!r}; it is named torchvision:NAME, timm:NAME, "
@@ -265,15 +256,142 @@ class EncoderRequest:
         return Path(self.weights or "").expanduser()
 
 
+#: Files of a folder that are taken for images.
+ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+# Images keep their order: of a data set training images, then testing ones; of an array as they
+# lie; of a folder by path.
+#: Names of arrays of images in an `.npz`; of several, in this order.
+_ARRAYS = (("train_features", "test_features"), ("features",), ("images",))
+
+
+class ImageSource(Protocol):
+    """Images in a fixed order."""
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all of them."""
+
+    def batches(self, size: int) -> Iterator[Tensor | list[Tensor]]:
+        """Return them some at a time: bytes [B, C, H, W], or B of [C, H, W]."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ArraySource:
+    """Images in memory: parts of one shape, uint8 [N, C, H, W] each."""
+
+    parts: tuple[NDArray[np.uint8], ...]
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(map(len, self.parts))
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all of them."""
+        return digest_of_images(*self.parts)
+
+    def batches(self, size: int) -> Iterator[Tensor]:
+        """Return them some at a time: bytes [B, C, H, W]."""
+        for part in self.parts:
+            for start in range(0, len(part), size):
+                some = part[start : start + size]
+                yield torch.from_numpy(some if some.flags.writeable else some.copy())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FolderSource:
+    """Files of images in a folder, by path."""
+
+    folder: Path
+    files: tuple[Path, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self.files)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the files, below the folder."""
+        return [file.relative_to(self.folder).as_posix() for file in self.files]
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all files' contents, in order."""
+        digest = hashlib.sha256(b"files")
+        for file in self.files:
+            with open_regular(file) as opened:
+                digest.update(hashlib.file_digest(opened, "sha256").digest())
+        return digest.hexdigest()
+
+    def batches(self, size: int) -> Iterator[list[Tensor]]:
+        """Return them some at a time: B of [3, H, W]."""
+        for start in range(0, len(self.files), size):
+            yield [_read_image(file) for file in self.files[start : start + size]]
+
+
+def image_source(named: str, *, root: Path | None = None) -> ImageSource:
+    """Return the images that a user names."""
+    place = Path(named).expanduser()
+    if place.is_dir():
+        return _of_folder(place)
+    if place.suffix.lower() in (".npy", ".npz"):
+        return ArraySource(parts=_of_file(place))
+    if named not in DATASETS and ("/" in named or place.suffix):
+        raise DataFileError(
+            f"{named} is no folder, no .npz or .npy, and no data set; check where the images are"
+        )
+    if named == "own":
+        raise ValueError("name the file of your images itself: labeldp embed IMAGES.npz")
+    return ArraySource(parts=images_of(named, find(named).read(data_root(root))))
+
+
+def _of_folder(folder: Path) -> FolderSource:
+    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
+    files = tuple(path for path in found if path.is_file())
+    if not files:
+        raise DataFileError(
+            f"{folder} holds no image: no file in it ends in {', '.join(ENDINGS)}; name the folder "
+            "that does"
+        )
+    return FolderSource(folder=folder, files=files)
+
+
+def _of_file(file: Path) -> tuple[NDArray[np.uint8], ...]:
+    if not file.exists():
+        raise DataFileError(f"{file.absolute()} is not there; check where the images are")
+    if file.suffix.lower() == ".npy":
+        return checked_images(file, npy_array(file))
+    arrays = npz_arrays(file)
+    for names in _ARRAYS:
+        if set(names) <= set(arrays):
+            return checked_images(file, *(arrays[name] for name in names))
+    raise DataFileError(
+        f"{file} holds {', '.join(arrays) or 'nothing'}; images are called features or images, or "
+        "train_features and test_features"
+    )
+
+
+def _read_image(file: Path) -> Tensor:
+    """An image as bytes [3, H, W]."""
+    try:
+        with open_regular(file) as opened, Image.open(opened) as image:
+            pixels = np.asarray(image.convert("RGB"))
+    except (OSError, FileRefused, SyntaxError, ValueError) as error:
+        raise DataFileError(
+            f"{file} can't be read as an image ({str(error)[:200]}); repair it, or take it away"
+        ) from error
+    return torch.from_numpy(pixels.transpose(2, 0, 1).copy())
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Surroundings:
     """What an encoder that is trained here needs besides the request.
 
     Attributes:
         images: Images to embed, which must not be trained on; None where they are not known.
-        name: The user's name for them; of a data set its name.
-        root: Folder of the data sets; LABELDP_DATA if not given.
-        told: Receives lines about the progress.
     """
 
     images: ImageSource | None = None
@@ -287,13 +405,8 @@ class Encoder:
     """An encoder that is ready.
 
     Attributes:
-        name: Its address, without folders of this machine.
         forward: Prepared batch [B, C, H, W] -> what it returns.
-        preparation: What prepares images.
         weights: SHA-256 of them.
-        provenance: What its vectors have seen.
-        device: Where it runs.
-        pool: What becomes of sequences.
     """
 
     name: str
@@ -359,18 +472,6 @@ def vectors_of(output: Any, *, pool: Pool | None, encoder: str) -> Tensor:
         f"{encoder} returns {found.dtype} of shape {shape} for {shape[0] if shape else 0} images"
         f"{what}, and no vectors; {way_out}"
     )
-
-
-def load_encoder(request: EncoderRequest, around: Surroundings | None = None) -> Encoder:
-    """Return an encoder with its weights; refuses what can't be loaded, or may not be trained."""
-    # Here, since encoders of data sets and of libraries know this module.
-    if request.library == "pretrained":
-        from labeldp.trainers.encoders.pretrained import pretrained_encoder
-
-        return pretrained_encoder(request, around or Surroundings())
-    from labeldp.trainers.encoders.libraries import LOADERS, own_encoder
-
-    return LOADERS.get(request.library, own_encoder)(request)
 
 
 def finished(

@@ -11,10 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labeldp.trainers.data.regular_files import open_regular, whole_file
-from labeldp.trainers.models.augmentation import normalize
+from labeldp.trainers.data.files import open_regular, whole_file
 from labeldp.trainers.models.networks import FittedFirst, build_model
-from labeldp.trainers.models.predictors import Pixels, fitting_images
+from labeldp.trainers.models.predictors import Pixels, fitting_images, normalize
 from labeldp.trainers.settings.base import ModelName
 
 #: Of the file.

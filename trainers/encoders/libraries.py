@@ -26,7 +26,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as read_safetensors
 from torch import Tensor, nn
 
-from labeldp.trainers.data.regular_files import FileRefused, open_regular, read_bytes
+from labeldp.trainers.data.files import FileRefused, open_regular, read_bytes
 from labeldp.trainers.encoders.encoder import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -110,14 +110,7 @@ def _unreadable(file: Path, error: OSError) -> WeightsRefused:
 def put_in(
     network: nn.Module, weights: Mapping[str, Tensor], *, what: str, without: str | None = None
 ) -> None:
-    """Give a network these weights, or refuse them with the differences.
-
-    Args:
-        network: Receives them.
-        weights: By name.
-        what: Their origin, for messages.
-        without: Name of a part that the network no longer has, whose weights are ignored.
-    """
+    """Give a network these weights, or refuse them with the differences."""
     head = () if without is None else (f"{without}.",)
     mine = {name: value for name, value in weights.items() if not name.startswith(head or "\0")}
     own = network.state_dict()
@@ -211,7 +204,6 @@ def torchvision_encoder(request: EncoderRequest) -> Encoder:
 
 
 def _torchvision_state(member: Any) -> Any:
-    """Weights of torchvision's, from its own cache or the network."""
     try:
         return member.get_state_dict(progress=False, check_hash=True)
     except (OSError, RuntimeError) as error:
@@ -254,10 +246,6 @@ def silence(repository: str, files: Sequence[str]) -> Exception | None:
     """Return the error of a hub that does not answer within seconds; None if it may answer.
 
     The libraries themselves try for half a minute for each file.
-
-    Args:
-        repository: `OWNER/NAME`, or `OWNER/NAME@REVISION`.
-        files: Names under which weights may lie there; one that is in the cache is enough.
     """
     hub: Any = importlib.import_module("huggingface_hub")
     name, _, revision = repository.partition("@")
@@ -443,7 +431,6 @@ def _hub_preparation(transformers: Any, where: str, *, local: bool) -> Preparati
 
 
 def _side(size: Any) -> tuple[int | None, bool]:
-    """A length, and whether it is of both sides."""
     if isinstance(size, Mapping):
         if "shortest_edge" in size:
             return int(size["shortest_edge"]), False
@@ -505,7 +492,6 @@ def own_encoder(request: EncoderRequest) -> Encoder:
 
 
 def _found(address: OwnModel) -> tuple[Any, bytes]:
-    """The function, and its module's source."""
     try:
         module = own_module(address.module)
     except OwnModuleMissing as error:

@@ -20,23 +20,24 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.data.files import digest_of_images
+from labeldp.trainers.data.files import whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, load
-from labeldp.trainers.data.regular_files import whole_file
+from labeldp.trainers.data.splits import digest_of_images
 from labeldp.trainers.encoders.encoder import (
+    ArraySource,
     Encoder,
     EncoderRequest,
+    ImageSource,
     Preparation,
     Surroundings,
     WeightsKind,
     finished,
 )
-from labeldp.trainers.encoders.image_sources import ArraySource, ImageSource
 from labeldp.trainers.encoders.libraries import WeightsRefused, digest_of, put_in, read_weights
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.models.predictors import NetworkSettings
-from labeldp.trainers.models.recipe import HALF_WIDTH, LABEL_SMOOTHING, fast_training
+from labeldp.trainers.models.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.training import LearnerConfig
 
@@ -122,7 +123,6 @@ def _marks(images: ImageSource) -> Iterable[bytes]:
 
 
 def _check(request: EncoderRequest, around: Surroundings) -> None:
-    """Refuse, before anything is read, what contradicts itself."""
     if around.name == request.name:
         raise ValueError(
             f"{request.address} would be trained on the labels of {request.name}, and its vectors "
@@ -147,7 +147,6 @@ def _check(request: EncoderRequest, around: Surroundings) -> None:
 
 
 def _in_color(data: LabelledData) -> LabelledData:
-    """The same with three channels, as all images are that an encoder gets."""
     public = data.public
     if public.train_features.ndim != 4 or public.train_features.shape[1] == 3:
         return data
@@ -174,14 +173,7 @@ _DIGEST, _MADE_OF = "sha256", "made_of"
 
 @dataclass(frozen=True, kw_only=True)
 class PublicTraining:
-    """How the network is trained.
-
-    Attributes:
-        epochs: Passes over the images.
-        width: See `FastCnn`.
-        seed: Of weights, order and augmentation.
-        device: Where.
-    """
+    """How the network is trained."""
 
     epochs: int = 10
     width: int = HALF_WIDTH
@@ -189,7 +181,6 @@ class PublicTraining:
     device: Device = Device.AUTO
 
     def __post_init__(self) -> None:
-        """Check every field."""
         _validate.whole(minimum=1, epochs=self.epochs, width=self.width)
         _validate.whole(seed=self.seed)
         _validate.members(self)

@@ -28,8 +28,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.data.files import digest_of_images
 from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.data.splits import digest_of_images
+from labeldp.trainers.encoders.encoder import ArraySource, image_source
 from labeldp.trainers.encoders.image_encoder import (
     FORMAT,
     EncoderFileRefused,
@@ -38,10 +39,6 @@ from labeldp.trainers.encoders.image_encoder import (
     read_whole,
     write_encoder,
     write_whole,
-)
-from labeldp.trainers.encoders.image_sources import (
-    ArraySource,
-    image_source,
 )
 from labeldp.trainers.models.evaluation import logits_of
 from labeldp.trainers.models.learner import seeds_of
@@ -79,13 +76,7 @@ _CAUSE = (
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainingMetrics:
-    """Figures of one epoch.
-
-    Attributes:
-        epoch: Counted from 1.
-        loss: Mean over the steps.
-        seconds: Wall time.
-    """
+    """Figures of one epoch."""
 
     epoch: int
     loss: float
@@ -234,7 +225,6 @@ class Pretraining:
         return loss.detach()
 
     def _rate(self, epoch: int, step: int) -> float:
-        """Learning rate of a step of an epoch, both counted from 0."""
         config = self.config
         done = epoch + step / max(1, len(self._images) // config.batch_size)
         factor = rate_factor(
@@ -331,7 +321,6 @@ class Distortions:
     flip: bool = True
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         _validate.positive(smallest_area=self.smallest_area)
         _validate.non_negative(jitter=self.jitter, grey=self.grey)
         if max(self.smallest_area, self.jitter, self.grey) > 1:
@@ -446,12 +435,7 @@ class PretrainRequest:
 
     Attributes:
         images: uint8 [N, C, H, W].
-        out: Where the encoder is written.
-        config: How it is trained.
-        seed: Of initial weights, order and views.
         seconds: After which no further epoch begins; None to go on to the end.
-        performance: Where and how fast.
-        replace: Whether what lies there may be replaced, and training starts anew.
     """
 
     images: Tensor
@@ -463,7 +447,6 @@ class PretrainRequest:
     replace: bool = False
 
     def __post_init__(self) -> None:
-        """Check the time and the folder."""
         if self.seconds is not None:
             _validate.positive(seconds=self.seconds)
         if not self.out.parent.is_dir():
@@ -486,12 +469,7 @@ class Pretrained:
     """How far it is.
 
     Attributes:
-        file: The encoder.
-        epochs: Done so far.
-        of: There are.
-        dimensions: Numbers in a vector, D.
         loss: Of the last epoch that this call trained; None if it trained none.
-        finished: Whether all are done.
         warning: What is wrong with the losses of all epochs so far; None if nothing is.
     """
 

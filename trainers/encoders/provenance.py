@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import labeldp
-from labeldp.trainers.data.regular_files import FileRefused, open_regular, read_bytes, whole_file
+from labeldp.trainers.data.files import FileRefused, open_regular, read_bytes, whole_file
 
 #: Of a text that people see beside results.
 LONGEST_TEXT = 200
@@ -59,12 +59,7 @@ class FeatureProvenance:
     """What made the features that models see; all of it may be published.
 
     Attributes:
-        league: What they have seen beside the data set.
-        encoder: Its address, such as `torchvision:resnet18`; empty where there was none.
         weights: SHA-256 of its weights.
-        preparation: What is done to an image before; in words.
-        trained_on: What the weights were trained on.
-        trained_by: By whom.
     """
 
     league: League = League.NONE
@@ -75,7 +70,6 @@ class FeatureProvenance:
     trained_by: str = ""
 
     def __post_init__(self) -> None:
-        """Check that all of it can be shown on a line."""
         object.__setattr__(self, "league", League(self.league))
         for entry in fields(self):
             text = getattr(self, entry.name)
@@ -130,14 +124,7 @@ class EmbeddingRecord:
     """The making of a file of features.
 
     Attributes:
-        provenance: What made them.
-        preparation: What was done to an image before, in full.
         inputs: SHA-256 of the images.
-        rows: How many features there are, N.
-        dimensions: Numbers in each, D.
-        dtype: Of the numbers.
-        key: Hash of encoder, weights, preparation, inputs and type: of equal ones, features are.
-        sha256: Of the file.
     """
 
     provenance: FeatureProvenance

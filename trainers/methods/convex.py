@@ -32,8 +32,11 @@ from scipy.special import log_softmax
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.debiased_loss import debiased_loss_weights
-from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms.randomized_response import (
+    NoNoise,
+    RandomizedResponse,
+    debiased_loss_weights,
+)
 from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.predictors import LinearPredictor, Pixels, with_constant

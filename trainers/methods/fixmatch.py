@@ -39,10 +39,10 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.methods.rand_augment import RandAugment
-from labeldp.trainers.models.augmentation import CropAndFlip, normalize
 from labeldp.trainers.models.evaluation import Evaluation, logits_of
+from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.optimization import sgd
-from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels
+from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels, normalize
 from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch

@@ -18,8 +18,9 @@ posterior under the model's own prediction.
 array([[-0.582,  2.164, -0.582]], dtype=float32)
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,9 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.debiased_loss import debiased_loss_weights
+from labeldp.mechanisms.randomized_response import debiased_loss_weights
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.data.partition import partition
 from labeldp.trainers.methods.consensus import Consensus
 from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.methods.priors import learned_prior
@@ -313,6 +313,36 @@ def start(
         seed=seed,
         performance=performance,
     )
+
+
+def partition(
+    num_examples: int, *, shares: Sequence[float], seed: int
+) -> tuple[NDArray[np.intp], ...]:
+    """Cut the examples 0..N-1 into disjoint parts of about these shares, before a label is seen.
+
+    A part that depended on labels would tell about them, and two parts that share a label would
+    charge it twice: the cut knows the number of examples and a public seed, and nothing else.
+
+    Args:
+        num_examples: N.
+        shares: Of each part; they sum to 1.
+        seed: Of the shuffle; public.
+
+    Returns:
+        Positions of each part, ascending.
+    """
+    _validate.whole(minimum=1, num_examples=num_examples)
+    _validate.whole(seed=seed)
+    ends = np.rint(np.cumsum((0.0, *shares)) * num_examples).astype(np.intp)
+    order = np.random.default_rng(seed).permutation(num_examples)
+    parts = tuple(np.sort(order[start:end]) for start, end in pairwise(ends))
+    for stage, part in enumerate(parts):
+        if not len(part):
+            raise ValueError(
+                f"splits[{stage}] is {shares[stage]}, which is less than one of {num_examples} "
+                "examples; take larger shares or fewer stages"
+            )
+    return parts
 
 
 class Recommender:

@@ -41,7 +41,7 @@ from labeldp.mechanisms.label_moments import LabelMoments, rows_too_long
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.models.features import image_features, label_free_features
-from labeldp.trainers.models.made_once import Place, made_once
+from labeldp.trainers.models.shared_arrays import Place, made_once
 from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.trainer import LabelSource

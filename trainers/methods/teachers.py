@@ -25,10 +25,9 @@ from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.methods.closed_forms import train_probes, vote
 from labeldp.trainers.methods.pate import start_student
-from labeldp.trainers.models.augmentation import normalize
 from labeldp.trainers.models.learner import seeds_of
 from labeldp.trainers.models.optimization import ParameterGroup, Sgd
-from labeldp.trainers.models.predictors import NetworkSettings
+from labeldp.trainers.models.predictors import NetworkSettings, normalize
 from labeldp.trainers.models.schedules import TrainingDiverged, batches, rate_factor
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.pate import (
@@ -169,10 +168,6 @@ class _Networks:
         networks, examples = features.shape[:2]
         images = normalize(features.flatten(0, 1), mean, std)
         return images.reshape(networks, examples, *images.shape[1:])
-
-
-#: Raised when the same settings would give other votes than before.
-VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,13 +25,7 @@ _BATCH = 1024
 def logits_of(
     forward: Callable[[Tensor], Tensor], inputs: Tensor, performance: Performance
 ) -> Tensor:
-    """Return logits [B, K] in single precision, whatever the network computes in.
-
-    Args:
-        forward: The network, compiled or not.
-        inputs: What it takes [B, ...], on its device.
-        performance: Memory layout of images, and precision.
-    """
+    """Return logits [B, K] in single precision of a network, compiled or not."""
     if inputs.ndim == 4:
         inputs = inputs.contiguous(memory_format=performance.memory_format())
     with performance.autocast():
@@ -49,17 +43,10 @@ def batched(
     performance: Performance,
     mirrored: bool = False,
 ) -> list[tuple[Tensor, ...]]:
-    """Return outputs, each [B, ...], of features [N, ...], batch after batch.
+    """Return outputs, each [B, ...], of unaugmented features [N, ...], batch after batch.
 
-    The network is left in evaluation mode.
-
-    Args:
-        network: On its device.
-        features: Unaugmented, on any device.
-        outputs: Of the network for its inputs; single precision.
-        prepare: Features [B, ...] -> inputs of the network, on the device.
-        performance: The device, memory layout of images, and precision.
-        mirrored: Take the mean of the outputs for each image and for its mirror image.
+    The network is left in evaluation mode. `prepare` turns features [B, ...] into its inputs, on
+    its device. With `mirrored` outputs are the mean of those of an image and of its mirror image.
     """
     network.eval()
     device = performance.torch_device()
@@ -112,15 +99,7 @@ class Evaluation:
         performance: Performance,
         mirrored: bool = False,
     ) -> None:
-        """Take the test split to the device.
-
-        Args:
-            network: With the weights to judge, on the device; it may go on training.
-            prepare: Unaugmented features [B, ...] -> inputs of the network, on the device.
-            data: Whose public test split it is.
-            performance: Where and how fast.
-            mirrored: See `batched_logits`.
-        """
+        """Take the test split to the device; see `batched`. The network may go on training."""
         self._network, self._prepare, self._performance = network, prepare, performance
         self._mirrored = mirrored
         self._device = performance.torch_device()
@@ -154,7 +133,7 @@ class Evaluation:
 
 @runtime_checkable
 class Describing(Protocol):
-    """A network that knows what describes its inputs."""
+    """A network with features of its own that describe its inputs."""
 
     def described(self, x: Tensor) -> tuple[Tensor, ...]:
         """Map inputs [B, ...] to features of one kind or several, each [B, D]."""
@@ -193,7 +172,7 @@ def features_by(
     performance: Performance,
     mirrored: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Return what describes examples [N, ...], each kind [N, D]; see `batched`."""
+    """Return features that describe examples [N, ...], each kind [N, D]; see `batched`."""
 
     def found(inputs: Tensor) -> tuple[Tensor, ...]:
         if inputs.ndim == 4:

@@ -2,11 +2,16 @@
 
 Trainers differ in their targets and share this. Data lies whole on the device; nothing is loaded
 while training, and the device is not waited for until an epoch ends.
+
+>>> images = torch.arange(16, dtype=torch.uint8).reshape(1, 1, 4, 4)
+>>> CropAndFlip(padding=1)(images, torch.Generator().manual_seed(0)).shape
+torch.Size([1, 1, 4, 4])
 """
 
 import copy
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,13 +21,17 @@ from torch import Tensor, nn
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.models.augmentation import CropAndFlip, normalize
 from labeldp.trainers.models.evaluation import Evaluation, features_by, logits_of
 from labeldp.trainers.models.optimization import WeightAverage, sgd
-from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels
-from labeldp.trainers.models.recipe import Flip
+from labeldp.trainers.models.predictors import (
+    NetworkPredictor,
+    NetworkSettings,
+    Pixels,
+    normalize,
+)
 from labeldp.trainers.models.schedules import (
     EpochMetrics,
+    Flip,
     TrainingDiverged,
     batches,
     rate_factor,
@@ -40,6 +49,61 @@ def seeds_of(seed: int) -> tuple[int, int]:
     return initial, order
 
 
+@dataclass(frozen=True, kw_only=True)
+class CropAndFlip:
+    """Random crops and flips in batches on the device, each image with a draw of its own.
+
+    The same law as padding by reflection, cutting out a window and mirroring half of the images,
+    one at a time; here every pixel is fetched from its source, which needs no padded copy.
+
+    Attributes:
+        padding: Pixels reflected at each border; 0 for no crop.
+        flip: Whether left and right may be swapped: wrong for digits and letters.
+    """
+
+    padding: int = 4
+    flip: bool = True
+
+    def __post_init__(self) -> None:
+        _validate.whole(padding=self.padding)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Return an augmented copy of each image [B, C, H, W], of the same type.
+
+        A generator of the CPU gives the same draws on every device of the images.
+        """
+        return self.carry_out(images, self.draw(len(images), generator))
+
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        """Draw for `count` images: row and column of the window, and 1 to mirror; int64 [3, B]."""
+        window = torch.randint(
+            2 * self.padding + 1, (2, count), generator=generator, device=generator.device
+        )
+        mirror = torch.randint(2, (1, count), generator=generator, device=generator.device)
+        return torch.cat((window, mirror if self.flip else torch.zeros_like(mirror)))
+
+    def carry_out(self, images: Tensor, draws: Tensor) -> Tensor:
+        """Return the images [B, C, H, W] after the draws [3, B]."""
+        if images.ndim != 4 or min(images.shape[2:]) <= self.padding:
+            raise ValueError(
+                f"images have shape {tuple(images.shape)}; they must be [B, C, H, W], with more "
+                f"than padding = {self.padding} rows and columns to reflect"
+            )
+        height, width = images.shape[2:]
+        top, left, mirror = draws.to(images.device, non_blocking=True).unsqueeze(2)
+        rows = self._reflected(top, height)
+        columns = self._reflected(left, width)
+        columns = torch.where(mirror == 1, columns.flip(1), columns)
+        source = (rows[:, :, None] * width + columns[:, None, :]).flatten(1).unsqueeze(1)
+        pixels = images.flatten(2)
+        return pixels.gather(2, source.expand_as(pixels)).view(images.shape)
+
+    def _reflected(self, start: Tensor, length: int) -> Tensor:
+        """Where each place of a window comes from [B, length]; borders are not repeated."""
+        places = start - self.padding + torch.arange(length, device=start.device)
+        return (length - 1) - (places.abs() - (length - 1)).abs()
+
+
 class Learner:
     """A network, its optimizer and the public data."""
 
@@ -54,13 +118,9 @@ class Learner:
     ) -> None:
         """Set up the first step.
 
-        Args:
-            config: How to train.
-            data: Public features and test split.
-            seed: Of initial weights, order and augmentation; noise of labels has its own.
-            performance: Where and how fast.
-            examples: Training examples that there are targets for [M], in the order of the
-                targets; None for all of them.
+        The seed is that of initial weights, order and augmentation; noise of labels has its own.
+        `examples` are the training examples that have targets [M], in the order of the targets;
+        None for all.
         """
         _validate.whole(seed=seed)
         performance.limit_threads()
@@ -111,11 +171,7 @@ class Learner:
         return self.network if self._average is None else self._average.network
 
     def epoch(self, loss_of: BatchLoss) -> EpochMetrics:
-        """Train for one epoch and evaluate.
-
-        Args:
-            loss_of: The loss of a batch.
-        """
+        """Train for one epoch on the loss of each batch, and evaluate."""
         started = time.perf_counter()
         before = self.epoch_number
         self.epoch_number += 1
@@ -157,7 +213,7 @@ class Learner:
         return self._evaluation.predict(features)
 
     def described(self, features: Tensor) -> tuple[Tensor, ...]:
-        """What the network makes of unaugmented features [N, ...], each kind [N, D]."""
+        """Features by the network of unaugmented features [N, ...], each kind [N, D]."""
         return features_by(
             self.judged,
             features,
@@ -167,7 +223,7 @@ class Learner:
         )
 
     def predictor(self) -> NetworkPredictor:
-        """Return the network, apart from what trains it; it is the same one, not a copy."""
+        """Return the network apart from its training; it is the same one, not a copy."""
         return NetworkPredictor(
             network=self.judged,
             settings=self._settings,

@@ -41,14 +41,9 @@ def build_model(
 ) -> nn.Module:
     """Build a network with weights that depend on `seed` alone; global random state stays as it is.
 
-    Args:
-        name: Which network.
-        input_shape: Shape of one example, (D,) or (C, H, W).
-        num_classes: K; logits are [B, K].
-        seed: Seed of the initial weights.
-        width: See `ModelName`; None takes the network's own.
-        dropout: Share of the MLP's hidden units that each step leaves out.
-        cardinalities: See `PublicData`; None for features that are no identifiers.
+    One example has the shape (D,) or (C, H, W); logits are [B, K]. `width` is None for the
+    network's own (see `ModelName`), `dropout` the share of the MLP's hidden units that each step
+    leaves out, `cardinalities` those of `PublicData` for features that are identifiers.
     """
     _validate.whole(num_classes=num_classes, minimum=2)
     _validate.whole(seed=seed)
@@ -231,7 +226,7 @@ def _leaky_relu(x: Tensor) -> Tensor:
 
 
 class _Entry(StrEnum):
-    """What happens to the input of a block of the wide network."""
+    """Treatment of the input of a block of the wide network."""
 
     ACTIVATE_BRANCH = "branch"  # usual: the branch sees the activated input, the sum the raw one
     ACTIVATE_BOTH = "both"  # first block of group 1
@@ -437,18 +432,12 @@ _GAIN = 5.0
 class TwoBranch(nn.Module):
     """The network; rows of identifiers [B, 2] in, logits [B, K] out.
 
-    Place 0 of either column is whoever was not seen in training. Its embedding is 0, which is the
-    mean of all others when training starts, and stays.
+    Place 0 of either column stands for users and movies that training did not see. Its embedding
+    is 0, which is the mean of all others when training starts, and stays.
     """
 
     def __init__(self, *, cardinalities: tuple[int, ...], width: int, num_classes: int) -> None:
-        """Draw the weights.
-
-        Args:
-            cardinalities: Number of users and of movies, place 0 included.
-            width: Of an embedding.
-            num_classes: K.
-        """
+        """Draw the weights; `cardinalities` count users and movies, place 0 included."""
         super().__init__()
         if len(cardinalities) != 2:
             raise ValueError(

@@ -24,14 +24,10 @@ from torch.optim.sgd import sgd as torch_sgd
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterGroup:
-    """Parameters that are treated alike.
+    """Parameters that are treated alike, at `rate` times the learning rate.
 
-    Attributes:
-        parameters: Which.
-        weight_decay: Strength of the pull to 0.
-        rate: Times the learning rate; the pull does not look at it.
-        decoupled: Whether the pull is on the parameters themselves (Loshchilov and Hutter, ICLR
-            2019, with momentum's gathering left out), and not a part of the gradient.
+    A `decoupled` weight decay pulls the parameters themselves (Loshchilov and Hutter, ICLR 2019,
+    with momentum's gathering left out), and is not a part of the gradient; `rate` is not in it.
     """
 
     parameters: Sequence[Tensor]
@@ -50,12 +46,8 @@ def parameter_groups(
 ) -> list[ParameterGroup]:
     """Return a model's parameters as groups: one where all are treated alike.
 
-    Args:
-        model: The network.
-        weight_decay: Strength of the pull to 0.
-        decay_all: Pull biases and the scales of normalization too.
-        bias_rate: Times the learning rate, for these.
-        decoupled: See `ParameterGroup`.
+    Biases and the scales of normalization learn at `bias_rate` times the learning rate, and decay
+    with `decay_all` alone.
     """
     alike = decay_all and bias_rate == 1
     weights = [p for p in model.parameters() if alike or p.ndim > 1]
@@ -87,11 +79,7 @@ def sgd(
 
 
 class Sgd:
-    """SGD over groups of parameters.
-
-    Attributes:
-        learning_rate: Of the next step; set it whenever it changes.
-    """
+    """SGD over groups of parameters; set `learning_rate` before a step whenever it changes."""
 
     def __init__(
         self,
@@ -101,14 +89,7 @@ class Sgd:
         momentum: float = 0.9,
         nesterov: bool = True,
     ) -> None:
-        """Start without any momentum gathered.
-
-        Args:
-            groups: What to learn.
-            learning_rate: To start with.
-            momentum: In [0, 1).
-            nesterov: Look ahead along the momentum; of no effect at momentum 0.
-        """
+        """Start without momentum; Nesterov's look ahead has no effect at `momentum` 0."""
         self.learning_rate = learning_rate
         self.groups = tuple(groups)
         self._momentum = momentum
@@ -178,11 +159,7 @@ _YOUNG = 10
 
 
 class WeightAverage:
-    """The average, as a network of its own.
-
-    Attributes:
-        network: With the averaged weights; it judges and never trains.
-    """
+    """A moving average of weights, as a `network` of its own that judges and never trains."""
 
     def __init__(self, network: nn.Module, *, decay: float) -> None:
         """Start at the weights that the network has now."""

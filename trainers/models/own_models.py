@@ -32,11 +32,11 @@ _ADDRESS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class OwnModelMissing(ValueError):
-    """A network of the user's that can't be had here; the message says why and what to do."""
+    """A network of the user's that is missing here; the message gives the reason and the fix."""
 
 
 class OwnModel(str):
-    """Where a network of the user's is: `module:Name`.
+    """Address of a network of the user's: `module:Name`.
 
     Sent to another process, it takes the source of its module along, for machines that don't have
     it; what the module itself imports must be there.
@@ -61,11 +61,7 @@ class OwnModel(str):
         return self.partition(":")[2]
 
     def kind(self) -> "type[nn.Module]":
-        """Import the class.
-
-        Raises:
-            OwnModelMissing: There is no such module or class, or it is no `torch.nn.Module`.
-        """
+        """Import the class; `OwnModelMissing` if there is no such `torch.nn.Module`."""
         from torch import nn
 
         try:
@@ -84,9 +80,7 @@ class OwnModel(str):
     def build(self, *, input_shape: tuple[int, ...], num_classes: int, seed: int) -> "nn.Module":
         """Return the network with weights that depend on `seed` alone.
 
-        Raises:
-            OwnModelMissing: It is not there.
-            ValueError: It can't be constructed, or does not map features to logits.
+        A ValueError says that it can't be constructed, or does not map features to logits.
         """
         import torch
 
@@ -97,7 +91,7 @@ class OwnModel(str):
                 network = kind(input_shape=input_shape, num_classes=num_classes)
                 network.eval()
                 shape = tuple(network(torch.zeros(2, *input_shape)).shape)
-            except Exception as error:  # whatever the user's module raises
+            except Exception as error:  # any error of the user's module
                 raise ValueError(
                     f"model is {self}, and {self.name}(input_shape={input_shape}, "
                     f"num_classes={num_classes}) of a batch of two raises {type(error).__name__}: "
@@ -129,7 +123,7 @@ class OwnModel(str):
 
 
 def chosen_model(given: str) -> ModelName | OwnModel:
-    """Return what a text names: one of our networks, or one of the user's."""
+    """Return the network of a name: one of ours, or one of the user's."""
     if isinstance(given, (ModelName, OwnModel)):
         return given
     if isinstance(given, str):
@@ -157,7 +151,7 @@ def _arrived(address: str, source: str | None) -> OwnModel:
         try:
             exec(compile(source, module.__file__, "exec"), vars(module))
         except Exception:
-            del sys.modules[model.module]  # whoever needs it is told that it is not there
+            del sys.modules[model.module]  # its user gets an error that it is missing
     return model
 
 
@@ -169,7 +163,7 @@ def _found(module: str) -> bool:
 
 
 class OwnModuleMissing(ValueError):
-    """A module of the user's that can't be imported; the message says why and what to do."""
+    """A module of the user's that can't be imported; the message gives the reason and the fix."""
 
 
 def own_module(name: str) -> ModuleType:
@@ -177,7 +171,7 @@ def own_module(name: str) -> ModuleType:
     try:
         with here_too():
             return importlib.import_module(name)
-    except Exception as error:  # whatever the user's module raises
+    except Exception as error:  # any error of the user's module
         raise OwnModuleMissing(
             f"module {name} can't be imported here ({type(error).__name__}: {error}); put it into "
             "the folder where labeldp is started, or install it"

@@ -1,4 +1,4 @@
-"""What predicts, apart from what trained it: an architecture in plain values, and its arrays.
+"""Predictors apart from their training: an architecture in plain values, and its arrays.
 
 A trainer returns its `Predictor` when training ends (`Trainer.predictor`). It is written without
 code and read back where nothing trains, and gives the same bits there. Networks, linear models,
@@ -22,14 +22,13 @@ from scipy.special import softmax
 from torch import Tensor, nn
 
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.models.augmentation import normalize
 from labeldp.trainers.models.evaluation import batched_logits, probabilities_of
 from labeldp.trainers.models.networks import FittedFirst, build_model
 from labeldp.trainers.models.own_models import OwnModel, chosen_model
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.base import ModelName
 
-#: What modules keep beside weights, such as a generator of dropout: nothing that predicts.
+#: State that modules keep beside weights, such as a generator of dropout; predictions need none.
 _NO_WEIGHTS = "_extra_state"
 #: Training examples, spread over all, that a first layer is fitted to.
 _FITTED_TO = 5000
@@ -49,28 +48,31 @@ class Predictor(Protocol):
         """Probabilities of the classes [N, K] for features [N, ...]."""
 
     def described(self) -> dict[str, Any]:
-        """Return the architecture: what is no array, as values that JSON has."""
+        """Return the architecture, as values that JSON has."""
 
     def arrays(self) -> Mapping[str, Tensor]:
         """Return weights by name, on the CPU."""
 
     @classmethod
     def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> "Predictor":
-        """Return what `described` and `arrays` were taken of, on the CPU.
+        """Return the predictor of `described` and `arrays`, on the CPU.
 
-        Raises:
-            KeyError, RuntimeError, TypeError, ValueError: They don't fit each other.
+        Raises a KeyError, RuntimeError, TypeError or ValueError where they don't fit each other.
         """
+
+
+def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """Return uint8 images [B, C, H, W] as float32: divided by 255, each channel standardized.
+
+    `mean` and `std` are of pixels in [0, 1], each [C], on the images' device.
+    """
+    center, spread = (255.0 * statistic.view(1, -1, 1, 1) for statistic in (mean, std))
+    return images.float().sub_(center).div_(spread)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pixels:
-    """How images become numbers; data that are no images have none of it.
-
-    Attributes:
-        mean: Of each channel [C], of pixels in [0, 1].
-        std: Likewise.
-    """
+    """Mean and standard deviation of each channel of images [C], of pixels in [0, 1]."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -93,14 +95,9 @@ class Pixels:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings:
-    """What a network is built of, beside its weights.
+    """Everything that a network is built of, beside its weights.
 
-    Attributes:
-        model: Which network.
-        input_shape: Of the features of an example.
-        num_classes: K.
-        width: See `ModelName`; None takes the network's own.
-        cardinalities: See `PublicData`.
+    `width` is None for the network's own (see `ModelName`), `cardinalities` those of `PublicData`.
     """
 
     model: ModelName | OwnModel
@@ -113,7 +110,7 @@ class NetworkSettings:
     def for_data(
         cls, data: PublicData, *, model: ModelName | str, width: int | None
     ) -> "NetworkSettings":
-        """Return what a network is built of that takes these features and tells these classes."""
+        """Return the settings of a network for these features and classes."""
         return cls(
             model=chosen_model(model),
             input_shape=tuple(data.train_features.shape[1:]),
@@ -123,13 +120,7 @@ class NetworkSettings:
         )
 
     def for_training(self, data: PublicData, seed: int, *, dropout: float = 0.0) -> nn.Module:
-        """Return the network that training starts from: seeded, and fitted to public features.
-
-        Args:
-            data: Whose training features it may look at, all of them, whatever it learns from.
-            seed: Of its weights.
-            dropout: See `build_model`.
-        """
+        """Return the network that training starts from: seeded, and fitted to public features."""
         network = self.seeded(seed, dropout=dropout)
         if isinstance(network, FittedFirst):
             images = fitting_images(data.train_features)
@@ -155,7 +146,7 @@ class NetworkSettings:
             )
         if self.width is not None or dropout or self.cardinalities is not None:
             raise ValueError(
-                f"model is {self.model}, which is told of no width ({self.width}), dropout "
+                f"model is {self.model}, which takes no width ({self.width}), dropout "
                 f"({dropout}) or identifiers; write the first two into the network itself "
                 "(width=null, dropout=0), and take model=two_branch for identifiers"
             )
@@ -166,14 +157,10 @@ class NetworkSettings:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NetworkPredictor:
-    """A network.
+    """A network with its weights, on the device that `performance` names.
 
-    Attributes:
-        network: With its weights, on the device that `performance` names.
-        settings: What it is built of.
-        pixels: How images become numbers; None for other features.
-        performance: Where, and in which precision and layout it was measured.
-        mirrored: Whether an image is judged by itself and its mirror image.
+    `pixels` is None for features that are not images. With `mirrored` an image is judged by itself
+    and its mirror image.
     """
 
     kind: ClassVar[str] = "network"
@@ -213,7 +200,7 @@ class NetworkPredictor:
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the network's parameters and buffers."""
-        # A copy, in the usual layout: what is written holds each array once, whatever trains on.
+        # A copy, in the usual layout: a file holds each array once, and training goes on.
         return {
             name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
             for name, value in self.network.state_dict().items()
@@ -224,7 +211,7 @@ class NetworkPredictor:
     def restored(
         cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]
     ) -> "NetworkPredictor":
-        """Return what `described` and `arrays` were taken of, on the CPU."""
+        """Return the network of `described` and `arrays`, on the CPU."""
         cardinalities = described["cardinalities"]
         settings = NetworkSettings(
             model=chosen_model(described["model"]),
@@ -260,11 +247,7 @@ class NetworkPredictor:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MeanPredictor:
-    """The mean of several: students of one ensemble.
-
-    Attributes:
-        parts: What each predicts.
-    """
+    """The mean of several: students of one ensemble."""
 
     kind: ClassVar[str] = "mean"
 
@@ -292,7 +275,7 @@ class MeanPredictor:
     def restored(
         cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]
     ) -> "MeanPredictor":
-        """Return what `described` and `arrays` were taken of."""
+        """Return the predictor of `described` and `arrays`."""
         parts = (
             restored(its, below(arrays, f"{number}."))
             for number, its in enumerate(described["parts"])
@@ -316,14 +299,10 @@ class UnknownArchitecture(ValueError):
 
 
 def restored(described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Predictor:
-    """Return the predictor that an architecture and its arrays were taken of, on the CPU.
+    """Return the predictor of an architecture and its arrays, on the CPU.
 
-    Raises:
-        UnknownArchitecture: This version does not know it.
-        KeyError, RuntimeError, TypeError, ValueError: They don't fit each other.
+    Raises an UnknownArchitecture, or the errors of `Predictor.restored`.
     """
-    # Methods hand their own kinds over, and know this module.
-
     kinds: tuple[type[Predictor], ...] = (
         *(NetworkPredictor, MeanPredictor),
         *(LinearPredictor, ProbePredictor, ForestPredictor),
@@ -353,12 +332,7 @@ _LEAF = -1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearPredictor:
-    """Softmax of a linear model.
-
-    Attributes:
-        weights: [D + 1, K] in double precision; the last row is the bias.
-        pixels: How images become numbers; None for other features.
-    """
+    """Softmax of a linear model; the last row of `weights` [D + 1, K] is the bias."""
 
     kind: ClassVar[str] = "linear"
 
@@ -374,7 +348,7 @@ class LinearPredictor:
         return np.concatenate(chunks).astype(np.float32)
 
     def described(self) -> dict[str, Any]:
-        """Return what is no array."""
+        """Return the settings."""
         return {"kind": self.kind, "pixels": None if self.pixels is None else asdict(self.pixels)}
 
     def arrays(self) -> dict[str, Tensor]:
@@ -385,7 +359,7 @@ class LinearPredictor:
     def restored(
         cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]
     ) -> "LinearPredictor":
-        """Return what `described` and `arrays` were taken of."""
+        """Return the predictor of `described` and `arrays`."""
         return cls(weights=_matrix(arrays["weights"]), pixels=Pixels.restored(described["pixels"]))
 
 
@@ -399,11 +373,7 @@ def with_constant(features: Tensor, pixels: Pixels | None) -> NDArray[np.float32
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProbePredictor:
-    """A ridge regression to the classes, its scores made sharper.
-
-    Attributes:
-        weights: Single precision [D + 1, K]; the last row is the bias.
-    """
+    """A ridge regression to the classes; the last row of `weights` [D + 1, K] is the bias."""
 
     kind: ClassVar[str] = "probe"
 
@@ -419,7 +389,7 @@ class ProbePredictor:
         return found
 
     def described(self) -> dict[str, Any]:
-        """Return what is no array."""
+        """Return the settings."""
         return {"kind": self.kind}
 
     def arrays(self) -> dict[str, Tensor]:
@@ -430,7 +400,7 @@ class ProbePredictor:
     def restored(
         cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]
     ) -> "ProbePredictor":
-        """Return what `arrays` were taken of."""
+        """Return the predictor of `arrays`."""
         del described
         _matrix(arrays["weights"])
         return cls(weights=arrays["weights"])
@@ -491,7 +461,7 @@ class ForestPredictor:
         return np.concatenate(parts)
 
     def described(self) -> dict[str, Any]:
-        """Return what is no array."""
+        """Return the settings."""
         return {
             "kind": self.kind,
             "num_classes": self.num_classes,
@@ -506,11 +476,7 @@ class ForestPredictor:
     def restored(
         cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]
     ) -> "ForestPredictor":
-        """Return what `described` and `arrays` were taken of.
-
-        Raises:
-            ValueError: Nodes that lead out of a tree, or in a circle.
-        """
+        """Return the forest; nodes that leave a tree or run in a circle raise a ValueError."""
         forest = cls(
             **{name: arrays[name].numpy() for name in _NODES},
             num_classes=described["num_classes"],

@@ -1,7 +1,7 @@
 """A trained model by itself: raw rows in, predictions out, in two files and without any code.
 
-`model.safetensors` holds arrays, `model.json` all else: architecture, preprocessing, classes, what
-it cost. Nothing in them is a pickle, and nothing of them is run when they are read; docs/models.md
+`model.safetensors` holds arrays, `model.json` all else: architecture, preprocessing, classes,
+price. Nothing in them is a pickle, and nothing of them is run when they are read; docs/models.md
 describes the format.
 
 >>> import tempfile
@@ -40,8 +40,9 @@ from safetensors.torch import save as written_arrays
 import labeldp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseKind, is_private
-from labeldp.trainers.data.preprocessing import Preprocessing, RowsRefused, SklearnStep
-from labeldp.trainers.data.regular_files import FileRefused, open_regular, read_bytes
+from labeldp.trainers.data.columns import RowsRefused
+from labeldp.trainers.data.files import FileRefused, open_regular, read_bytes
+from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.models.own_models import OwnModelMissing
 from labeldp.trainers.models.predictors import Predictor, UnknownArchitecture, below, restored
@@ -60,7 +61,7 @@ class ModelFileError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where a model comes from, and what it cost the labels; all of it may be published.
+    """Origin of a model, and its price to the labels; all of it may be published.
 
     Attributes:
         method: That trained it.
@@ -72,8 +73,8 @@ class Origin:
         fingerprint: Of its public part.
         trial: Hash of the trial.
         seed: Of its training.
-        noise: Where the labels' noise came from; who reads the seed of a seeded one draws it again.
-        provenance: What made the features that raw rows are, where an encoder did.
+        noise: Source of the labels' noise; a reader of a seed can draw seeded noise again.
+        provenance: Of features that an encoder made.
     """
 
     method: str
@@ -89,7 +90,6 @@ class Origin:
     provenance: FeatureProvenance = NO_OUTSIDE_DATA
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         _validate.number(epsilon=self.epsilon, delta=self.delta)
         _validate.whole(minimum=2, num_classes=self.num_classes)
         if self.classes is not None and len(self.classes) != self.num_classes:
@@ -118,10 +118,7 @@ class Origin:
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "Origin":
-        """Return the origin that `facts` were taken of.
-
-        What they say of `private` is not believed: older models called seeded noise private.
-        """
+        """Return the origin of `facts`; `private` is worked out anew from the noise."""
         classes = facts["classes"]
         return cls(
             classes=None if classes is None else tuple(map(str, classes)),
@@ -136,13 +133,7 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainedModel:
-    """A predictor, what prepares rows for it, and where both come from.
-
-    Attributes:
-        predictor: Features in, probabilities out.
-        preprocessing: Raw rows in, features out.
-        origin: The facts, typed.
-    """
+    """A predictor, the preprocessing of its rows, and the origin of both."""
 
     predictor: Predictor
     preprocessing: Preprocessing
@@ -150,21 +141,20 @@ class TrainedModel:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What `model.json` says of it: method, classes, epsilon, delta, private, data, ..."""
+        """Facts in `model.json`: method, classes, epsilon, delta, private, data, ..."""
         return self.origin.facts()
 
     @property
     def classes(self) -> NDArray[Any]:
-        """What `predict` chooses from [K]: names of classes, or their numbers."""
+        """The classes of `predict` [K]: their names, or their numbers."""
         names = self.origin.classes
         return np.arange(self.origin.num_classes) if names is None else np.array(names)
 
     def predict_proba(self, rows: Any) -> NDArray[np.float32]:
         """Return probabilities of the classes [N, K].
 
-        Args:
-            rows: N rows as the training had them before any preparation: a matrix, a DataFrame or
-                mapping of columns, or images.
+        Rows are as the training had them before any preparation: a matrix, a DataFrame or mapping
+        of columns, or images.
         """
         try:
             features = self.preprocessing(rows)
@@ -280,7 +270,7 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
 
 
 def _description(path: Path) -> dict[str, Any]:
-    """What `model.json` says, of a version that this one reads."""
+    """The content of `model.json`, of a version that this one reads."""
     try:
         facts: dict[str, Any] = json.loads(read_bytes(path, most_bytes=_MOST_BYTES))
     except FileNotFoundError as error:
@@ -300,6 +290,6 @@ def _description(path: Path) -> dict[str, Any]:
 
 def _json(described: Mapping[str, Any]) -> str:
     text = json.dumps(described, indent=1)
-    # Python's own name of infinity is no JSON; every reader takes 1e999 for it. In a text this
+    # Python's own name of infinity is not JSON; every reader takes 1e999 for it. In a text this
     # would have its quotation marks escaped.
     return text.replace('"epsilon": Infinity', '"epsilon": 1e999') + "\n"

@@ -1,6 +1,7 @@
 """Settings of every method but PATE, and prices that follow from them before a trial runs."""
 
 import math
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -17,8 +18,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
-from labeldp.trainers.data.partition import checked_shares
-from labeldp.trainers.data.regular_files import FileRefused, open_regular
+from labeldp.trainers.data.files import FileRefused, open_regular
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.settings.base import (
     Count,
@@ -387,6 +387,35 @@ class RobustLoss(StrEnum):
     CROSS_ENTROPY = "cross_entropy"
     DEBIASED = "debiased"
     FORWARD = "forward"
+
+
+#: How far the shares' sum may be from 1: decimal fractions do not add up exactly.
+_TOLERANCE = 1e-9
+
+
+def checked_shares(shares: Sequence[float] | None, *, stages: int) -> tuple[float, ...]:
+    """Return the share of every stage, or say what is wrong with them."""
+    _validate.whole(minimum=1, stages=stages)
+    if shares is None:
+        return (0.65, 0.35) if stages == 2 else (1 / stages,) * stages
+    if not isinstance(shares, Sequence) or isinstance(shares, str):
+        raise ValueError(
+            f"splits is {shares!r}; it must hold one share per stage, such as "
+            f"{(round(1 / stages, 3),) * stages}"
+        )
+    if len(shares) != stages:
+        raise ValueError(
+            f"splits holds {len(shares)} shares, {list(shares)}, for {stages} stages; give one "
+            "share per stage, or none for the usual cut"
+        )
+    for stage, share in enumerate(shares):
+        _validate.positive(infinity=False, **{f"splits[{stage}]": share})
+    total = sum(shares)
+    if abs(total - 1) > _TOLERANCE:
+        raise ValueError(
+            f"splits {list(shares)} sum to {total:.6g}; shares of all labels must sum to 1"
+        )
+    return tuple(shares)
 
 
 @settings

@@ -19,7 +19,7 @@ from labeldp.mechanisms.pate.aggregators import (
 )
 from labeldp.mechanisms.pate.calibration import MOST_NOISE, least_noise
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, composed
-from labeldp.trainers.models.recipe import Recipe
+from labeldp.trainers.models.schedules import Recipe
 from labeldp.trainers.settings.base import (
     Count,
     Flag,
@@ -421,3 +421,7 @@ def _calibrated(settings: PateConfig) -> PateConfig:
                 f"{settings.delta:g}{other}; set epsilon or {', '.join(names)}, and not both"
             )
     return at(least_noise(lambda scale: at(scale).price, target)) if missing else found
+
+
+#: Raised when the same settings would give other votes than before.
+VOTES_VERSION = 1

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, PlainValidator
 
 from labeldp.trainers.models.own_models import OwnModel, chosen_model
-from labeldp.trainers.models.recipe import Recipe
-from labeldp.trainers.models.schedules import WARMUP_FRACTION, Schedule
+from labeldp.trainers.models.schedules import WARMUP_FRACTION, Recipe, Schedule
 from labeldp.trainers.settings.base import (
     Count,
     Flag,

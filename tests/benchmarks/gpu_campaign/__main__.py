@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from labeldp.platform.vault.vault_identity import StoreUnusable
+from labeldp.platform.vault.vault_store import StoreUnusable
 from labeldp.trainers.data.files import DatasetMissing
 from tests.benchmarks.gpu_campaign.campaign import campaign, small_campaign
 from tests.benchmarks.gpu_campaign.place import CampaignBusy, Place

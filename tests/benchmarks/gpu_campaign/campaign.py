@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from labeldp.trainers.models.recipe import LABEL_SMOOTHING, fast_training
-from labeldp.trainers.models.schedules import Schedule
+from labeldp.trainers.models.schedules import LABEL_SMOOTHING, Schedule, fast_training
 from labeldp.trainers.settings.base import FeatureSet, ModelName
 from labeldp.trainers.settings.methods import (
     AlibiConfig,

@@ -12,7 +12,7 @@ from torch.nn import functional
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.fixmatch import FixMatch, ImageViews, ShuffledStream
 from labeldp.trainers.methods.rand_augment import RandAugment
-from labeldp.trainers.models.augmentation import CropAndFlip
+from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.trainers.models.patches import RandomPatchFeatures
+from labeldp.trainers.models.features import RandomPatchFeatures
 from tests.benchmarks.benchmark import Benchmark, Work
 from tests.trainers.pillow_reference import sample_tiles
 

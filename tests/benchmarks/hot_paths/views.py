@@ -6,7 +6,7 @@ import torch
 
 from labeldp.trainers.methods.fixmatch import ImageViews
 from labeldp.trainers.methods.rand_augment import RandAugment
-from labeldp.trainers.models.augmentation import CropAndFlip
+from labeldp.trainers.models.learner import CropAndFlip
 from tests.benchmarks.benchmark import Benchmark, Work
 from tests.benchmarks.hot_paths.pillow_views import PillowViews, photographs_of
 from tests.trainers.pillow_reference import sample_tiles

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.auditing.label_inference import advantage_bound, label_inference
+from labeldp.mechanisms.auditing.label_inference import advantage_bound
 
 
 def channel(*, epsilon: float, candidates: int, shown: float) -> NDArray[np.float64]:
@@ -68,32 +68,7 @@ def test_figures_of_the_bound() -> None:
     assert advantage_bound(epsilon=1.0, candidates=4, delta=1.0) == pytest.approx(0.75)
 
 
-def test_measured_advantage_of_randomized_response() -> None:
-    generator = np.random.default_rng(1)
-    labels = generator.integers(10, size=50_000)
-    keep = math.exp(2.0) / (math.exp(2.0) + 9)
-    shown = np.where(
-        generator.random(labels.size) < keep,
-        labels,
-        (labels + generator.integers(1, 10, size=labels.size)) % 10,
-    )
-    found = label_inference(shown, generator.integers(10, size=labels.size), labels)
-    assert found.accuracy == pytest.approx(keep, abs=4 * 0.0023)
-    assert abs(found.advantage - (keep - 0.1)) < 4 * found.standard_error
-    assert found.standard_error < 0.01
-    assert found.advantage == pytest.approx(found.accuracy - found.baseline_accuracy)
-
-
 def test_bad_input_is_refused() -> None:
-    three = np.zeros(3, int)
-    with pytest.raises(ValueError, match="labels has 2 entries, guesses 3"):
-        label_inference(three, three, three[:2])
-    with pytest.raises(ValueError, match="guesses is of type float64"):
-        label_inference(three * 1.0, three, three)
-    with pytest.raises(ValueError, match=r"baseline\[0\] is -1"):
-        label_inference(three, three - 1, three)
-    with pytest.raises(ValueError, match="is empty"):
-        label_inference(three[:0], three[:0], three[:0])
     with pytest.raises(ValueError, match="epsilon is -1"):
         advantage_bound(epsilon=-1.0, candidates=2)
     with pytest.raises(ValueError, match="delta is 2"):

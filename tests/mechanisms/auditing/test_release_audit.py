@@ -2,29 +2,32 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.accounting import GaussianEvent
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import CoinCanaries
-from labeldp.mechanisms.auditing.label_channels import mean_error
 from labeldp.mechanisms.auditing.release_audit import (
-    LocalMechanism,
+    MomentsAudit,
+    audit_moments,
     audit_release,
-    family_of,
     ratio_scores,
 )
 from labeldp.mechanisms.auditing.tight_one_run import tight_lower_bound
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.label_channels import PerLabel, mean_error
+from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 
 DELTA, CLASSES = 1e-5, 10
 
 
-def mechanisms(epsilon: float) -> dict[str, LocalMechanism]:
+def mechanisms(epsilon: float) -> dict[str, PerLabel]:
     std = calibrate_gaussian(epsilon=epsilon, delta=DELTA).noise_std
     return {
         "laplace": LaplaceNoise(epsilon=epsilon, num_classes=CLASSES),
@@ -34,7 +37,7 @@ def mechanisms(epsilon: float) -> dict[str, LocalMechanism]:
     }
 
 
-def proven(mechanism: LocalMechanism, *, claimed: LocalMechanism, seed: int) -> float:
+def proven(mechanism: PerLabel, *, claimed: PerLabel, seed: int) -> float:
     generator = np.random.default_rng(seed)
     labels = generator.integers(CLASSES, size=10_000)
     coins = CoinCanaries.draw(labels, num_classes=CLASSES, num_canaries=10_000, generator=generator)
@@ -47,7 +50,8 @@ def proven(mechanism: LocalMechanism, *, claimed: LocalMechanism, seed: int) -> 
 def test_power_at_ten_thousand_canaries(kind: str, epsilon: float) -> None:
     """The mean bound, by the law of the errors, for which one release stands in the next test."""
     mechanism = mechanisms(epsilon)[kind]
-    family = family_of(mechanism)
+    family = mechanism.family
+    assert family is not None
     channel = family.channel(
         math.sqrt(2) / mechanism.noise_std if isinstance(mechanism, GaussianNoise) else epsilon
     )
@@ -93,7 +97,7 @@ def test_ratios_are_those_of_bayes() -> None:
     released = np.array([[0.3, -0.2, 1.4], [0.9, 0.1, 0.4], [2.0, -1.0, 0.7]])
     laplace = LaplaceNoise(epsilon=1.3, num_classes=3)
     gaussian = GaussianNoise(noise_std=0.8, num_classes=3)
-    losses: dict[LocalMechanism, Callable[[NDArray[np.float64]], float]] = {
+    losses: dict[PerLabel, Callable[[NDArray[np.float64]], float]] = {
         laplace: lambda gap: float(np.abs(gap).sum()) / laplace.scale,
         gaussian: lambda gap: float((gap**2).sum()) / (2 * 0.8**2),
     }
@@ -117,3 +121,41 @@ def test_other_rows_than_the_canaries_are_refused() -> None:
     values = mechanism.release(coins.plant(labels), generator=generator)
     with pytest.raises(ValueError, match="40 rows for 20 canaries"):
         audit_release(values, mechanism=mechanism, coins=coins)
+
+
+# Moments, by Dirac canaries
+
+
+def audited(mechanism: LabelMoments, *, seed: int, canaries: int = 2_000) -> MomentsAudit:
+    generator = np.random.default_rng(seed)
+    return audit_moments(mechanism, canaries=canaries, delta=DELTA, generator=generator)
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 4.0])
+def test_most_of_what_is_charged_is_proven(epsilon: float) -> None:
+    std = calibrate_gaussian(epsilon=epsilon, delta=DELTA).noise_std
+    audits = [audited(LabelMoments(noise_std=std, num_classes=10), seed=seed) for seed in range(3)]
+    assert all(audit.epsilon == pytest.approx(epsilon, abs=1e-6) for audit in audits)
+    assert 0.75 * epsilon < np.mean([audit.found.epsilon_tight for audit in audits]) < epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class LessNoise(LabelMoments):
+    """Charges for more noise than it draws."""
+
+    @property
+    def event(self) -> GaussianEvent:
+        return GaussianEvent(noise_multiplier=2 * self.noise_std / math.sqrt(2))
+
+
+def test_half_the_noise_is_caught() -> None:
+    audit = audited(LessNoise(noise_std=1.0, num_classes=5), seed=0)
+    assert audit.found.epsilon_tight > audit.epsilon
+
+
+def test_numbers_out_of_range_are_refused() -> None:
+    mechanism = LabelMoments(noise_std=1.0, num_classes=3)
+    with pytest.raises(ValueError, match="canaries"):
+        audited(mechanism, seed=0, canaries=1)
+    with pytest.raises(ValueError, match="delta"):
+        audit_moments(mechanism, canaries=50, delta=0.0, generator=np.random.default_rng(0))

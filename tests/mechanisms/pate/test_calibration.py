@@ -17,9 +17,9 @@ from labeldp.mechanisms.pate.calibration import (
     least_noise,
     price_for_any_votes,
     price_of_answers,
-    price_of_given_answers,
 )
 from labeldp.mechanisms.pate.decisions import Accounting
+from labeldp.mechanisms.pate.published_bounds import log_q_gaussian
 from tests.shared_material import shared_path
 
 LEADERS = np.random.default_rng(1).integers(60, 101, size=400)
@@ -43,26 +43,45 @@ def test_the_least_noise_just_meets_the_target(
 
 
 def test_confident_gnmax_stays_within_the_target_whatever_happens() -> None:
-    found = calibrate_confident_gnmax(VOTES, epsilon=1.5, delta=1e-5, max_answers=100)
-    assert 1.5 * (1 - 1e-6) <= found.epsilon <= 1.5
-    assert found.chosen_from_votes and found.expected_answers > 90
-    counts = calibrate_confident_gnmax(
-        VOTES, epsilon=1.5, delta=1e-5, max_answers=100, accounting=Accounting.COUNTS
+    wanted: dict[str, Any] = {"epsilon": 1.5, "delta": 1e-5, "max_answers": 100}
+    found, by_counts = (
+        calibrate_confident_gnmax(VOTES, **wanted, accounting=each) for each in Accounting
     )
-    assert 1.5 * (1 - 1e-6) <= counts.epsilon <= 1.5
-    by_decision, by_counts = found.aggregator, counts.aggregator
-    assert by_decision.sigma1 * by_decision.sigma2 < 0.7 * by_counts.sigma1 * by_counts.sigma2
-    for seed in range(5):
-        price = price_of_answers(
-            found.aggregator,
-            VOTES,
-            delta=1e-5,
-            generator=np.random.default_rng(seed),
-            max_answers=100,
+    for aggregator, accounting in ((found, Accounting.DECISION), (by_counts, Accounting.COUNTS)):
+        price = price_for_any_votes(
+            aggregator, checked=400, answered=100, delta=1e-5, accounting=accounting
         )
-        assert price.realised.epsilon <= price.data_independent.epsilon * (1 + 1e-12)
-        assert price.data_independent.epsilon <= 1.5
-        assert price.expected.epsilon <= 1.5
+        assert 1.5 * (1 - 1e-6) <= price.epsilon <= 1.5
+    assert found.sigma1 * found.sigma2 < 0.7 * by_counts.sigma1 * by_counts.sigma2
+    assert np.exp(found.costs(VOTES).log_probability).sum() > 90
+    for seed in range(5):
+        answers = found.respond(VOTES, generator=np.random.default_rng(seed), max_answers=100)
+        run = price_of_answers(found, VOTES, answers, delta=1e-5, max_answers=100)
+        assert run.realised.epsilon <= run.data_independent.epsilon * (1 + 1e-12)
+        assert run.data_independent.epsilon <= 1.5 and run.expected.epsilon <= 1.5
+
+
+def test_no_other_split_and_threshold_has_more_correct_answers_to_expect() -> None:
+    """Settings of the same price, tried one by one; a correct answer is the plurality's."""
+    found = calibrate_confident_gnmax(VOTES, epsilon=1.5, delta=1e-5, max_answers=100)
+
+    def correct(aggregator: ConfidentGNMax) -> float:
+        given = np.exp(aggregator.costs(VOTES).log_probability)
+        right = 1 - np.exp(log_q_gaussian(VOTES, aggregator.sigma2))
+        return float((given * right).sum() * min(1, 100 / given.sum()))
+
+    def split(share: float, threshold: float) -> ConfidentGNMax:
+        def at(scale: float) -> ConfidentGNMax:
+            sigmas = scale * math.sqrt(400 / share), scale * math.sqrt(200 / (1 - share))
+            return ConfidentGNMax(threshold=threshold, sigma1=sigmas[0], sigma2=sigmas[1])
+
+        def price(scale: float) -> float:
+            return price_for_any_votes(at(scale), checked=400, answered=100, delta=1e-5).epsilon
+
+        return at(least_noise(price, 1.5))
+
+    others = [split(share, tau) for share in (0.02, 0.1, 0.5) for tau in (10.0, 60.0, 120.0)]
+    assert correct(found) >= max(correct(other) for other in others)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +92,6 @@ def test_confident_gnmax_stays_within_the_target_whatever_happens() -> None:
         ({"delta": 1.0}, "delta is 1.0"),
         ({"max_answers": 0}, "max_answers is 0"),
         ({"max_answers": 401}, "only 400 queries"),
-        ({"threshold": -1.0}, "threshold is -1.0"),
-        ({"check_share": 1.0}, "check_share is 1.0"),
         ({"votes": [[3, 1], [3, 2]], "max_answers": 1}, "row 1 sums to 5"),
     ],
 )
@@ -95,15 +112,19 @@ MIXED = np.random.default_rng(1).multinomial(100, [0.75, 0.15, 0.1], size=200)
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
 @pytest.mark.parametrize("conversion", Conversion)
 def test_prices_of_one_run(aggregator: Aggregator, conversion: Conversion) -> None:
-    price = price_of_answers(
-        aggregator,
-        MIXED,
-        delta=1e-5,
-        generator=np.random.default_rng(0),
-        max_answers=50,
-        conversion=conversion,
+    answers = aggregator.respond(MIXED, generator=np.random.default_rng(0), max_answers=50)
+    price, counts = (
+        price_of_answers(
+            aggregator,
+            MIXED,
+            answers,
+            delta=1e-5,
+            max_answers=50,
+            conversion=conversion,
+            accounting=each,
+        )
+        for each in Accounting
     )
-    answers = price.answers
     assert answers.answered == price.realised.answered == price.data_independent.answered == 50
     assert 0 < price.realised.epsilon <= price.data_independent.epsilon
     assert 0 < price.data_independent_exact <= price.data_independent.epsilon
@@ -122,15 +143,6 @@ def test_prices_of_one_run(aggregator: Aggregator, conversion: Conversion) -> No
         conversion=conversion,
     )
     assert again == price.data_independent
-    counts = price_of_given_answers(
-        aggregator,
-        MIXED,
-        answers,
-        delta=1e-5,
-        max_answers=50,
-        conversion=conversion,
-        accounting=Accounting.COUNTS,
-    )
     if isinstance(aggregator, LNMax):
         assert counts == price
     else:  # the same answers, priced as published
@@ -165,6 +177,6 @@ def test_bad_prices_are_refused() -> None:
         AGGREGATORS[2].costs(MIXED).expected(max_answers=201, delta=1e-5)
     for delta in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match="delta is"):
-            price_of_answers(AGGREGATORS[1], MIXED, delta=delta, generator=np.random.default_rng(0))
+            price_for_any_votes(AGGREGATORS[1], checked=1, answered=1, delta=delta)
     with pytest.raises(ValueError, match="answered is 2"):
         price_for_any_votes(AGGREGATORS[1], checked=1, answered=2, delta=1e-5)

@@ -211,13 +211,6 @@ def test_log_concavity_that_the_proof_rests_on() -> None:
         assert np.abs(curl).max() <= 2 * math.sqrt(s @ s)
 
 
-def test_the_check_is_a_normal_distribution_function() -> None:
-    passes, fails = check_outcomes(np.array([-2.0, 0.0, 3.0]))
-    assert passes.probability + fails.probability == pytest.approx(1)
-    assert passes.score == pytest.approx([normal(x) / ndtr(x) for x in (-2.0, 0.0, 3.0)])
-    assert fails.score == pytest.approx([-normal(x) / ndtr(-x) for x in (-2.0, 0.0, 3.0)])
-
-
 @pytest.mark.parametrize("kappa", [0.0, 1e-9, 1e-3, 0.5, 8.0])
 def test_excess_loses_no_digits(kappa: float) -> None:
     score = np.array([-9.0, -0.3, -1e-3, 0.0, 1e-5, 0.02, 4.0])

@@ -153,21 +153,6 @@ def test_never_above_the_price_of_counts_and_never_below_two_over_pi() -> None:
     assert decision_rdp_gnmax(40.0, [100.0])[0] * 40**2 / 100 == pytest.approx(0.80, abs=0.005)
 
 
-@pytest.mark.parametrize(
-    ("sigma1", "sigma2", "checks", "answers", "mark"),
-    [
-        (800, 240, 1000, 300, 0.325),
-        (800, 240, 1000, 500, 0.416),
-        (800, 120, 1000, 300, 0.651),
-        (150, 75, 1000, 500, 1.587),
-    ],
-)
-def test_the_marks(sigma1: float, sigma2: float, checks: int, answers: int, mark: float) -> None:
-    total = checks * decision_rdp_threshold(sigma1, ORDERS)
-    total = total + answers * decision_rdp_gnmax(sigma2, ORDERS)
-    assert round(epsilon_from_rdp(ORDERS, total, 1e-5)[0], 3) <= mark
-
-
 def observed(first: Floats, second: Floats, order: float) -> float:
     """Renyi divergence between two samples of outcomes, less five standard errors."""
     outcomes = int(max(first.max(), second.max())) + 1
@@ -253,15 +238,6 @@ def test_a_run_is_one_event_with_two_bounds() -> None:
     per_class = Decisions(noise_std=800.0, count=1000)
     assert per_class.rdp() == pytest.approx(1000 * decision_rdp_gnmax(800.0, ORDERS))
     assert events_of([Decisions(noise_std=1.0, count=0)]) == ()
-
-
-def test_an_epsilon_is_the_smaller_of_both() -> None:
-    quiet, loud = decision(), decision(noise_std=0.5, count=2)
-    for event, by_curve in ((quiet, True), (loud, False)):
-        curve = epsilon_from_rdp(ORDERS, event.rdp, 1e-5)[0]
-        exact = epsilon_of([GaussianEvent(noise_multiplier=event.noise_multiplier)], delta=1e-5)
-        assert (curve < exact) is by_curve
-        assert epsilon_of([event], delta=1e-5) == min(curve, exact)
 
 
 def test_decisions_compose_with_everything_else() -> None:

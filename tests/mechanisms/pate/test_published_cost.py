@@ -80,16 +80,6 @@ def test_official_smooth_sensitivities() -> None:
                     assert ours == pytest.approx(expected, rel=1e-9, abs=0)
 
 
-def test_smooth_sensitivity_falls_with_beta_and_never_underflows_in_logs() -> None:
-    by_distance = np.array([0.0, 0.0, 1.0, 3.0])
-    values = [smooth_sensitivity(by_distance, beta) for beta in (0.0, 0.5, 1.0, 2.0)]
-    assert values == pytest.approx([3, 3 * math.exp(-1.5), 3 * math.exp(-3), math.exp(-4)])
-    late = np.append(np.zeros(5000), 1e-3)
-    assert smooth_sensitivity(late, 1.0) == 0
-    assert log_smooth_sensitivity(late, 1.0) == pytest.approx(math.log(1e-3) - 5000)
-    assert log_smooth_sensitivity([0.0, 0.0], 1.0) == -math.inf
-
-
 def test_the_secret_cost_is_the_realised_one() -> None:
     votes = random_votes(1)
     answered = np.arange(len(votes)) % 3 == 0
@@ -215,7 +205,7 @@ def test_nothing_is_hidden_where_nothing_is_secret() -> None:
 def test_uncovered_parameters_release_nothing() -> None:
     votes = np.tile([160, *[10] * 9], (5, 1))
     arguments: dict[str, Any] = {"delta": 1e-5, "order": 25.0}
-    with pytest.raises(ConditionsFailed, match="C6"):
+    with pytest.raises(ConditionsFailed, match=r"C6.*noise_std 20.*larger noise_std"):
         release_epsilon(votes, noise_std=20.0, **arguments, generator=np.random.default_rng(0))
     released = release_epsilon(
         votes, noise_std=30.0, **arguments, generator=np.random.default_rng(0)
@@ -314,17 +304,6 @@ def test_official_q0_and_q1() -> None:
             assert price.log_q1 == pytest.approx(row["logq1"], rel=1e-9)
 
 
-def test_price_meets_the_flat_one_at_q0_and_follows_the_bound_below() -> None:
-    for noise_std, order in [(2.0, 8.0), (40.0, 12.5), (100.0, 25.0)]:
-        price = AnswerPrice(noise_std=noise_std, num_classes=10, order=order)
-        log_q = price.log_q0 * np.linspace(1, 8, 50)
-        bound = rdp_gnmax(log_q, noise_std, [order])[:, 0]
-        np.testing.assert_array_equal(price.price(log_q), bound)
-        assert price.price(np.array([price.log_q0 / 2]))[0] == order / noise_std**2
-        assert price.price(np.array([-np.inf]))[0] == 0
-        assert price.price(np.array([0.0]))[0] == price.flat
-
-
 def test_official_conditions() -> None:
     rows = [row for row in golden()[0]["q0"] if "C5_C6" in row]
     assert {tuple(row["C5_C6"]) for row in rows} == {(True, True), (True, False)}
@@ -342,14 +321,6 @@ def test_a_bound_that_is_flat_but_for_rounding_is_no_start_of_the_search() -> No
         assert price.conditions(num_teachers=250) == (True, True)
 
 
-def test_a_failed_condition_is_refused_with_the_way_out() -> None:
-    refused = AnswerPrice(noise_std=20.0, num_classes=10, order=25.0)
-    with pytest.raises(ConditionsFailed, match=r"C6.*noise_std 20.*larger noise_std"):
-        refused.require_conditions(num_teachers=250)
-    accepted = AnswerPrice(noise_std=30.0, num_classes=10, order=25.0)
-    accepted.require_conditions(num_teachers=250)
-
-
 def test_one_vote_never_leaves_the_bounds_on_q() -> None:
     for noise_std in (0.5, 2.0, 20.0):
         votes = all_votes(9, 3)
@@ -360,13 +331,6 @@ def test_one_vote_never_leaves_the_bounds_on_q() -> None:
         assert (log_q[second] <= up + 1e-12).all() and (down - 1e-12 <= log_q[second]).all()
         back = price.after_a_vote(price.after_a_vote(log_q, direction=-1), direction=1)
         np.testing.assert_allclose(back, log_q, rtol=1e-9)
-
-
-def test_no_vote_is_cheaper_where_noise_drowns_all_teachers() -> None:
-    drowned = AnswerPrice(noise_std=40.0, num_classes=10, order=12.5)
-    assert drowned.is_constant(num_teachers=20)
-    assert not drowned.is_constant(num_teachers=250)
-    assert drowned.price(log_q_gaussian([[20, *[0] * 9]], 40.0))[0] == drowned.flat
 
 
 def test_a_lead_of_one_vote_is_always_above_q0() -> None:

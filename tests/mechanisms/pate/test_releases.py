@@ -11,8 +11,6 @@ from labeldp.mechanisms.accounting import (
     ORDERS,
     DecisionEvent,
     GaussianEvent,
-    PureEvent,
-    epsilon_from_rdp,
     epsilon_of,
 )
 from labeldp.mechanisms.pate.accounting import CheckNoise
@@ -172,14 +170,6 @@ def test_decisions_are_charged_less_than_their_counts() -> None:
     assert epsilon_of([both], delta=1e-5) == pytest.approx(epsilon_of(listed, delta=1e-5))
 
 
-def test_events_compose_into_one() -> None:
-    pair = [GaussianEvent(noise_multiplier=3.0), GaussianEvent(noise_multiplier=4.0)]
-    one = composed(pair)
-    assert isinstance(one, GaussianEvent) and one.noise_multiplier == pytest.approx(2.4)
-    assert epsilon_of([composed(pair)], delta=1e-5) == pytest.approx(epsilon_of(pair, delta=1e-5))
-    assert composed([PureEvent(epsilon=1.0)]) == PureEvent(epsilon=1.0)
-
-
 def a_published_cost(
     aggregator: RequestedAggregator = CONFIDENT, *, delta: float = 1e-5
 ) -> PublishedCost:
@@ -187,27 +177,6 @@ def a_published_cost(
     published = PublishedCost.of(request, teachers=100, classes=3, delta=delta)
     assert published is not None
     return published
-
-
-def test_the_published_cost_bounds_the_real_one_but_for_its_tail() -> None:
-    # Half of a delta of a fifth may go wrong: often enough for 300 releases to show that it does.
-    delta = 0.2
-    published = replace(a_published_cost(delta=delta), tail=delta / 2)
-    votes = votes_of_100_teachers()
-    run = answered(PateAnswers(aggregator=CONFIDENT, queries=50, max_answers=20), votes)
-    checked = looked_at(run.released)
-    order = np.array([published.order])
-    real = run.costs().realised_rdp(run.by_teachers, order)[0] + published.publishing_noise.rdp(
-        published.order
-    )
-    spent = epsilon_from_rdp(order, [real], delta - published.tail)[0]
-    generator = np.random.default_rng(7)
-    bounds = np.array(
-        [published.release(votes, run.released, generator=generator)[0] for _ in range(300)]
-    )
-    assert checked < 50
-    assert 0 < (bounds < spent).mean() <= published.tail
-    assert bounds.std() > 0
 
 
 def test_a_published_bound_is_not_rounded_below_itself(monkeypatch: pytest.MonkeyPatch) -> None:

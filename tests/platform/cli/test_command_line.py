@@ -13,7 +13,7 @@ import click
 import pytest
 
 from labeldp.platform.cli import command_line
-from labeldp.platform.cli.command_line import VERBS, Verb, command, main
+from labeldp.platform.cli.command_line import VERBS, Verb, main
 from tests.platform.cli.asked import refusal, words
 
 QUICKSTART = str(Path(__file__).resolve().parents[3] / "sweeps" / "quickstart.py")
@@ -119,10 +119,6 @@ def test_refusals(capsys: pytest.CaptureFixture[str], line: str, expected: list[
         assert word in refused
 
 
-def test_a_person_gets_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "epsilon: 2\n" in words(capsys, "epsilon", "laplace", "--scale", "1")
-
-
 def test_a_reader_that_stops_early_is_not_an_error() -> None:
     reads, writes = os.pipe()
     os.close(reads)
@@ -149,13 +145,3 @@ def test_help_takes_little_time(arguments: tuple[str, ...]) -> None:
         assert numpy == "False"
         best = min(best, float(seconds))
     assert best < 0.3
-
-
-def test_the_table_names_each_command_once() -> None:
-    root = command()
-    for verb in VERBS:
-        found: click.Command | None = root
-        for word in verb.words.split():
-            assert isinstance(found, click.Group)
-            found = found.commands[word]
-        assert found is verb

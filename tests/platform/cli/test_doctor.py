@@ -1,37 +1,33 @@
 """doctor: what it looks at, and that what is missing comes with the command that fixes it."""
 
-import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from labeldp.platform.cli import doctor
-from labeldp.platform.cli.command import shown
-from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.doctor import Check, Examination
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.trainers import performance
+from tests.platform.cli.asked import answer, words
 from tests.platform.sweep.stores import of_newer_schema
 
 
-def test_doctor_says_what_to_do(
+def test_doctor_names_each_problem_and_its_fix(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checks = [
-        Check(name="python", ok=True, detail="3.11"),
-        Check(name="disk", ok=False, detail="0.1 GiB free here", fix="free some disk"),
-    ]
-    examined = Examination(ok=False, checks=checks)
-    monkeypatch.setattr("labeldp.platform.cli.doctor.examine", lambda: examined)
-    assert main(["doctor", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"ok", "checks"}
-    assert found["checks"][1] == {
-        "name": "disk",
+    python = Check(name="python", ok=True, detail="3.11")
+    disk = Check(name="disk", ok=False, detail="0.1 GiB free", fix="free some disk")
+    examined = Examination(ok=False, checks=[python, disk])
+    monkeypatch.setattr(doctor, "examine", lambda: examined)
+    assert answer(capsys, "doctor", code=1) == {
         "ok": False,
-        "detail": "0.1 GiB free here",
-        "fix": "free some disk",
+        "checks": [asdict(python), asdict(disk)],
     }
+    assert words(capsys, "doctor", code=1).splitlines() == [
+        *("what    ok   found", "python  yes  3.11", "disk    NO   0.1 GiB free"),
+        *("what to do", "what  fix", "disk  free some disk"),
+    ]
 
 
 def test_doctor_looks_at_everything(
@@ -39,8 +35,7 @@ def test_doctor_looks_at_everything(
 ) -> None:
     started = Check(name="ray", ok=True, detail="not started in this test")
     monkeypatch.setattr(doctor, "_ray", lambda: started)
-    assert main(["doctor", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer(capsys, "doctor")
     checks = {check["name"]: check for check in found["checks"]}
     names = {"python", "torch", "mlflow", "devices", "disk", "ray", "tracking", "data digits"}
     assert set(checks) >= names
@@ -70,15 +65,3 @@ def test_doctor_names_a_tracking_store_that_does_not_answer(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(tmp_path))
     check = doctor._tracking()
     assert not check.ok and "another version" in check.detail and "MLFLOW" in check.fix
-
-
-def test_people_get_a_table_and_what_to_do() -> None:
-    python, disk = (
-        Check(name="python", ok=True, detail="3.11"),
-        Check(name="disk", ok=False, detail="0.1 GiB free", fix="free some disk"),
-    )
-    assert shown(doctor.words(Examination(ok=False, checks=[python, disk]))).splitlines() == [
-        *("what    ok   found", "python  yes  3.11", "disk    NO   0.1 GiB free"),
-        *("what to do", "what  fix", "disk  free some disk"),
-    ]
-    assert shown(doctor.words(Examination(ok=True, checks=[python]))).endswith("all is well")

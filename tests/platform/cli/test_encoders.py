@@ -12,7 +12,7 @@ from labeldp.platform.cli import encoders
 from labeldp.platform.cli.command import ExitCode
 from labeldp.platform.cli.command_line import main
 from labeldp.trainers.encoders.pretraining import Pretraining, PretrainingMetrics
-from tests.platform.cli.asked import answer, refusal
+from tests.platform.cli.asked import answer, refusal, words
 from tests.trainers.encoders.small_encoders import SMALL, some_images
 
 ROOM = SMALL.rpartition(":")[0]
@@ -132,36 +132,24 @@ def test_what_can_not_be_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--weights FILE" in without
 
 
-def test_a_loss_that_does_not_fall_is_told_in_words_and_in_json(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", [1, -1], ids=["growing", "falling"])
+def test_a_loss_that_does_not_fall_is_reported_in_words_and_in_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     trained = Pretraining.epoch
 
-    def growing(self: Pretraining) -> PretrainingMetrics:
+    def epoch(self: Pretraining) -> PretrainingMetrics:
         metrics = trained(self)
-        return replace(metrics, loss=20.0 + metrics.epoch)
+        return replace(metrics, loss=20.0 + step * metrics.epoch)
 
-    monkeypatch.setattr(Pretraining, "epoch", growing)
-    assert main([*TRAIN, *SHORT]) == 0
-    out = capsys.readouterr().out
+    monkeypatch.setattr(Pretraining, "epoch", epoch)
+    out = words(capsys, *TRAIN, *SHORT)
+    warning = answer(capsys, *TRAIN, *SHORT)["warning"]
+    if step < 0:
+        assert "warning" not in out and warning is None
+        return
     assert re.search(r"^warning: the loss does not fall: it was 21 in epoch 1", out, re.M)
-    assert "--learning-rate" in out and "--replace" in out
-    assert answer(capsys, *TRAIN, *SHORT)["warning"] in out
-
-
-def test_of_losses_that_fall_nothing_is_said(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trained = Pretraining.epoch
-
-    def falling(self: Pretraining) -> PretrainingMetrics:
-        metrics = trained(self)
-        return replace(metrics, loss=20.0 - metrics.epoch)
-
-    monkeypatch.setattr(Pretraining, "epoch", falling)
-    assert main([*TRAIN, *SHORT]) == 0
-    assert "warning" not in capsys.readouterr().out
-    assert answer(capsys, *TRAIN, *SHORT)["warning"] is None
+    assert "--learning-rate" in out and "--replace" in out and warning in out
 
 
 def test_a_loss_that_is_not_finite_is_no_success_and_no_traceback(

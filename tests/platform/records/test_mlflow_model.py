@@ -26,7 +26,8 @@ from labeldp.platform.records.kept_models import (
 )
 from labeldp.platform.records.mlflow_model import DATA, log_model, save_for_mlflow
 from labeldp.platform.records.tracking import Tracker
-from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing, Step
+from labeldp.trainers.data.columns import Step
+from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing
 from labeldp.trainers.models.trained_model import TrainedModel
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store

@@ -10,7 +10,7 @@ import pytest
 
 from labeldp.platform.records import progress
 from labeldp.platform.records.progress import Steps, SweepProgress, outcome
-from labeldp.trainers.models.telling import counted, tell
+from labeldp.trainers.models.schedules import counted, tell
 from tests.platform.sweep.examples import a_record
 
 

@@ -17,7 +17,8 @@ from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.report.ledger import FolderLedger
 from labeldp.platform.vault.vault_store import SqliteStore
-from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing, Step
+from labeldp.trainers.data.columns import Step
+from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing
 from labeldp.trainers.models.predictors import LinearPredictor
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from tests.platform.sweep.examples import a_record

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from labeldp import load
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of, gaussian_epsilon
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.ledger import epsilon_at
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy, SeededNoise

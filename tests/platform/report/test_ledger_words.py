@@ -14,8 +14,8 @@ import pytest
 
 from labeldp import mechanisms
 from labeldp.mechanisms.accounting import PureEvent, epsilon_of
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise
-from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.pate import releases
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
 from labeldp.mechanisms.pate.releases import PateAnswers

@@ -2,9 +2,7 @@
 
 import json
 import math
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -136,26 +134,6 @@ def test_many_run_cards_lie_in_one_fold() -> None:
     folds = [sum(tag == "details" for tag, _ in made(records).tags) for records in (few, many)]
     # The settings that all share are a fold as well.
     assert folds == [len(few) - 1 + 1, len(many) + 1 + 1]
-
-
-def test_a_thousand_trials_make_a_page_in_seconds() -> None:
-    """Measured: 0.7 s and 2.3 MB on two busy cores."""
-    one = a_record()
-    records = [
-        replace(
-            one,
-            hash=f"{n:x}",
-            variant=f"method {n % 5}",
-            point={"trainer.epsilon": 1.0 + n % 7, "trainer.learning_rate": n / 1000, "seed": 0},
-            metrics={**one.metrics, "epsilon": 1.0 + n % 7, "accuracy": 0.5 + n / 2500},
-        )
-        for n in range(1000)
-    ]
-    started = time.process_time()
-    source = page(records, title="large")
-    assert time.process_time() - started < 20
-    assert len(source) < 4_000_000
-    assert len(Page(source).tables[0]) == 1001
 
 
 def test_figures_are_well_formed_and_named() -> None:

@@ -88,17 +88,6 @@ def test_a_page_that_stands_alone_a_table_and_a_figure(tmp_path: Path) -> None:
         assert "private/" not in path.read_text() and "0.123" not in path.read_text()
 
 
-@pytest.mark.parametrize("name", ["$x", "$x^$", r"\$\frac$", "a_$_b", "_hidden"])
-def test_any_name_can_be_shown(name: str, tmp_path: Path) -> None:
-    """Between dollar signs matplotlib reads formulas, and fails at what is none."""
-    records = [
-        a_record("a", variant=name, figures=AUDITED),
-        a_record("b", variant=f"{name} $", epsilon=math.inf, epsilon_m_high=math.inf),
-    ]
-    done, _ = written(tmp_path, records, title=name)
-    assert rows_of(done.pareto_csv)[0]["variant"] == name
-
-
 def test_reports_are_their_owners_alone_whatever_was_there(tmp_path: Path) -> None:
     names = ("report.html", "pareto.png", "pareto.csv", "private/audits.html", "private/audits.png")
     (tmp_path / "private").mkdir(mode=0o755)

@@ -8,7 +8,7 @@ from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.studies.cifar_sizes import EPOCHS, network_preset
 from labeldp.platform.sweep.configuration import TrialConfig
 from labeldp.platform.sweep.sweep import plan_trials, preset_sized, smoke_sized
-from labeldp.trainers.models.recipe import as_changes, fast_training
+from labeldp.trainers.models.schedules import as_changes, fast_training
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import Noise

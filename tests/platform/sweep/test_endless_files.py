@@ -23,7 +23,7 @@ from labeldp.platform.sweep.sweep import Smoke, Sweep
 from labeldp.platform.vault.vote_store import VoteJournal
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.columns import MOST_CHARACTERS
-from labeldp.trainers.data.regular_files import FileRefused, memory_bytes
+from labeldp.trainers.data.files import FileRefused, memory_bytes
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -190,7 +190,7 @@ def test_a_table_of_more_rows_than_memory_is_refused_by_its_footer(
     table = pd.DataFrame({"a": np.zeros(rows, np.int8), "label": np.zeros(rows, np.int8)})
     table.to_parquet(here / "own.parquet")
     assert (here / "own.parquet").stat().st_size < 1_000_000
-    monkeypatch.setattr("labeldp.trainers.data.regular_files.memory_bytes", lambda: 16 * rows - 1)
+    monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: 16 * rows - 1)
     code, said = command("data", "check", str(here / "own.parquet"))
     assert code == 1 and "holds 160,000,000 bytes when unpacked" in said
 

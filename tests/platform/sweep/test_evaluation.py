@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.correct_count import CorrectCount
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy
@@ -27,8 +27,7 @@ from labeldp.platform.sweep.cost import check_what_is_left, cost_of, held_out_me
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, plan_trials
 from labeldp.platform.sweep.trial import run_trial
-from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
-from labeldp.platform.vault.trial_labels import TrialLabels
+from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, set_aside
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.methods import AlibiConfig, Noise

@@ -26,7 +26,7 @@ from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep import open_sweep, sweep_check
 from labeldp.platform.sweep.configuration import TrialConfig, flatten
 from labeldp.platform.sweep.sweep import Smoke, Sweep
-from labeldp.platform.vault import vault_identity
+from labeldp.platform.vault import vault_store
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStoreUnusable
 from tests.platform.sweep.examples import a_record
@@ -308,7 +308,7 @@ def test_results_folders(sandbox: Sandbox, data: st.DataObject, name: str) -> No
 @given(data=st.data())
 def test_stores_of_releases(sandbox: Sandbox, data: st.DataObject) -> None:
     path = sandbox.results / "vault.db"
-    for old in (path, vault_identity.witness(path)):
+    for old in (path, vault_store.witness(path)):
         old.unlink(missing_ok=True)
     good = SqliteStore(path)
     charge = Charge(

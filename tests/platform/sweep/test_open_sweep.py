@@ -24,8 +24,7 @@ from labeldp.platform.sweep.open_sweep import (
 )
 from labeldp.platform.sweep.plan import count_epsilon_before
 from labeldp.platform.sweep.sweep import PlannedTrial, SweepOptions
-from labeldp.platform.vault.vault_identity import witness
-from labeldp.platform.vault.vault_store import SqliteStore
+from labeldp.platform.vault.vault_store import SqliteStore, witness
 from tests.platform.sweep.examples import a_charge, a_record, a_sweep
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import LaplaceNoise
-from labeldp.mechanisms.correct_count import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, stated
 from labeldp.mechanisms.pate.decisions import Decisions, events_of
 from labeldp.platform.cli.sweep_plan import plan_of

@@ -23,7 +23,7 @@ from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import PlannedTrial, ensembles_of
 from labeldp.platform.sweep.trial import Rungs, TrialOutcome, run_trial, tune_trial
-from labeldp.platform.vault.trial_labels import TrialLabels
+from labeldp.platform.vault.label_home import TrialLabels
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.models.learner import Learner

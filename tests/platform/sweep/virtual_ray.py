@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import ray
 
-from labeldp.platform.vault import pool_members
+from labeldp.platform.vault import teacher_pool
 from tests.platform.sweep.simulated_teachers import expected_votes
 
 #: Votes of as many teachers as a test has.
@@ -50,7 +50,7 @@ class Actor:
 
 
 class VirtualRay:
-    """Stands in for the module `ray` in `pool_members`.
+    """Stands in for the module `ray` in `teacher_pool`.
 
     Attributes:
         now: Its clock.
@@ -138,6 +138,6 @@ class VirtualRay:
 
 def put_in_place(virtual: VirtualRay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the pool's members work on a virtual clock."""
-    monkeypatch.setattr(pool_members, "ray", virtual)
-    monkeypatch.setattr(pool_members, "known_nodes", virtual.nodes)
-    monkeypatch.setattr(pool_members, "monotonic", lambda: virtual.now)
+    monkeypatch.setattr(teacher_pool, "ray", virtual)
+    monkeypatch.setattr(teacher_pool, "known_nodes", virtual.nodes)
+    monkeypatch.setattr(teacher_pool, "monotonic", lambda: virtual.now)

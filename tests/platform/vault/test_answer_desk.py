@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import epsilon_of
-from labeldp.mechanisms.correct_count import CorrectCount
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, InteractiveGNMax, LNMax
 from labeldp.mechanisms.pate.published_cost import ConditionsFailed
@@ -24,10 +24,10 @@ from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.vault import answer_desk
 from labeldp.platform.vault.answer_desk import AnswerDesk
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
 from labeldp.platform.vault.vote_store import VoteStoreUnusable
-from labeldp.trainers.methods import teachers
 from labeldp.trainers.methods.teachers import TeacherVotes
 from labeldp.trainers.settings.pate import EnsembleConfig
 from tests.platform.sweep.test_accuracy_figures import wrongly_classed
@@ -40,38 +40,41 @@ REQUEST = PateAnswers(aggregator=CONFIDENT, queries=80, max_answers=40)
 NOISE = SeededNoise(seed=3)
 
 
-def a_desk(folder: Path, *, budget: Budget | None = None) -> tuple[AnswerDesk, LabelVault]:
-    vault = LabelVault(labels=LABELS, num_classes=3, budget=budget)
+def a_desk(
+    folder: Path,
+    *,
+    budget: Budget | None = None,
+    labels: NDArray[np.int64] = LABELS,
+    fingerprint: str = DATA.fingerprint,
+) -> tuple[AnswerDesk, LabelVault]:
+    vault = LabelVault(labels=labels, num_classes=3, budget=budget)
     desk = AnswerDesk(
-        vault=vault, labels=LABELS, truth=LABELS, folder=folder, fingerprint=DATA.fingerprint
+        vault=vault, labels=labels, truth=LABELS, folder=folder, fingerprint=fingerprint
     )
     return desk, vault
 
 
-def train(desk: AnswerDesk, ensemble: EnsembleConfig = ENSEMBLE) -> NDArray[np.uint8]:
+def a_home(folder: Path, **changes: Any) -> LabelHome:
+    settings: dict[str, Any] = {
+        "audit": AuditSettings(canaries=30, coin_canaries=30),
+        "coin_seed": None,
+        "places": HomePlaces(store=folder / "vault.db", votes=folder / "votes"),
+        "fingerprint": DATA.fingerprint,
+        "budget": None,
+        "authority": b"driver",
+    }
+    labels = SecretLabels(training=LABELS, held_out=LABELS[:20], num_classes=3)
+    return LabelHome(labels, **{**settings, **changes})
+
+
+def train(desk: AnswerDesk) -> NDArray[np.uint8]:
     """Train the ensemble here and now, and journal its votes."""
-    ids = list(range(ensemble.teachers))
-    votes = TeacherVotes(config=ensemble)(ids, desk.shards(ensemble), DATA)
-    journal = desk.file_of(ensemble).journal()
+    ids = list(range(ENSEMBLE.teachers))
+    votes = TeacherVotes(config=ENSEMBLE)(ids, desk.shards(ENSEMBLE), DATA)
+    journal = desk.file_of(ENSEMBLE).journal()
     with journal.writing():
         journal.append(ids, votes)
     return votes
-
-
-def test_answers_are_charged_once_and_read_again_for_nothing(tmp_path: Path) -> None:
-    desk, vault = a_desk(tmp_path)
-    train(desk)
-    first, again = (
-        desk.answers(ENSEMBLE, (REQUEST,), delta=1e-5, publish_cost=True, noise=NOISE)
-        for _ in range(2)
-    )
-    np.testing.assert_array_equal(first.values, again.values)
-    assert first.figures == again.figures and first.keys == again.keys
-    assert [charge.mechanism["name"] for charge in vault.charges()] == [
-        "PateAnswers",
-        "PublishedCost",
-    ]
-    assert [charge.key for charge in vault.charges()] == list(first.keys)
 
 
 def test_ensembles_that_happen_to_vote_alike_share_no_answers(tmp_path: Path) -> None:
@@ -117,61 +120,6 @@ def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(together, np.histogram(shares, len(together), (0, 1))[0])
 
 
-def test_a_canary_counts_as_what_it_truly_is(tmp_path: Path) -> None:
-    """Teachers outvote the few canaries, and are right to: a planted label is a wrong one."""
-    planted = LABELS.copy()
-    canaries = ENSEMBLE.query_positions(300)[::8]
-    planted[canaries] = (planted[canaries] + 1) % 3
-    desk = AnswerDesk(
-        vault=LabelVault(labels=planted, num_classes=3),
-        labels=planted,
-        truth=LABELS,
-        folder=tmp_path,
-        fingerprint=DATA.fingerprint,
-    )
-    votes = count_votes(train(desk), num_classes=3)
-    reply = desk.answers(ENSEMBLE, (REQUEST,), delta=1e-5, publish_cost=False, noise=NOISE)
-    positions = ENSEMBLE.query_positions(300)
-    right = (votes.argmax(1) == LABELS[positions]).mean()
-    assert reply.figures["ensemble_accuracy"] == right
-    assert right > (votes.argmax(1) == planted[positions]).mean()
-
-
-def test_the_published_cost_is_never_above_what_holds_for_any_votes(tmp_path: Path) -> None:
-    # Much noise and few answers: smooth sensitivity has nothing to gain.
-    desk, vault = a_desk(tmp_path)
-    train(desk)
-    noisy = ConfidentGNMax(threshold=12.0, sigma1=400.0, sigma2=80.0)
-    request = PateAnswers(aggregator=noisy, queries=80, max_answers=5)
-    reply = desk.answers(ENSEMBLE, (request,), delta=1e-5, publish_cost=True, noise=NOISE)
-    assert reply.figures["epsilon_sanitized"] == vault.epsilon(delta=1e-5)
-
-
-def test_the_cost_is_published_only_where_that_is_asked_and_proven(tmp_path: Path) -> None:
-    desk, vault = a_desk(tmp_path)
-    train(desk)
-    silent = desk.answers(ENSEMBLE, (REQUEST,), delta=1e-5, publish_cost=False, noise=NOISE)
-    laplace = replace(REQUEST, aggregator=LNMax(scale=10.0))
-    unproven = desk.answers(ENSEMBLE, (laplace,), delta=1e-5, publish_cost=True, noise=NOISE)
-    for reply in (silent, unproven):
-        assert len(reply.keys) == 1 and "epsilon_sanitized" not in reply.figures
-    assert len(vault.charges()) == 2
-
-
-def test_where_conditions_fail_the_trial_goes_without_the_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise ConditionsFailed("C6 does not hold")
-
-    monkeypatch.setattr(PublishedCost, "release", refuse)
-    desk, vault = a_desk(tmp_path)
-    train(desk)
-    reply = desk.answers(ENSEMBLE, (REQUEST,), delta=1e-5, publish_cost=True, noise=NOISE)
-    assert "epsilon_sanitized" not in reply.figures
-    assert [charge.mechanism["name"] for charge in vault.charges()] == ["PateAnswers"]
-
-
 def test_two_rounds_are_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*given: Any, **more: Any) -> None:
         raise AssertionError("no plan has a published cost of several rounds")
@@ -206,105 +154,6 @@ def test_two_rounds_are_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert costs["realised"] > alone.figures["private/epsilon_data_dependent"]
 
 
-def test_over_budget_nothing_is_answered(tmp_path: Path) -> None:
-    desk, vault = a_desk(tmp_path, budget=Budget(epsilon=1.0, delta=1e-5))
-    train(desk)
-    with pytest.raises(BudgetExceeded, match="PateAnswers"):
-        desk.answers(ENSEMBLE, (REQUEST,), delta=1e-5, publish_cost=True, noise=NOISE)
-    assert vault.charges() == ()
-
-
-def test_without_votes_there_are_no_answers(tmp_path: Path) -> None:
-    desk, vault = a_desk(tmp_path)
-    with pytest.raises(VoteStoreUnusable, match="20 of 20 teachers have not voted yet"):
-        desk.answers(ENSEMBLE, (REQUEST,), delta=1e-5, publish_cost=True, noise=NOISE)
-    assert vault.charges() == ()
-
-
-def test_shards_are_those_of_the_ensembles_seed(tmp_path: Path) -> None:
-    desk, vault = a_desk(tmp_path)
-    found = desk.shards(ENSEMBLE)
-    for mine, theirs in zip(found, vault.partition(20, seed=ENSEMBLE.seed), strict=True):
-        np.testing.assert_array_equal(mine.indices, theirs.indices)
-    other = desk.shards(replace(ENSEMBLE, seed=7))
-    assert any(
-        (mine.indices != each.indices).any() for mine, each in zip(found, other, strict=True)
-    )
-
-
-def test_votes_are_found_by_all_that_decides_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk, _ = a_desk(tmp_path)
-    key = desk.file_of(ENSEMBLE).key
-    with monkeypatch.context() as later:
-        later.setattr(teachers, "VERSION", teachers.VERSION + 1)
-        assert desk.file_of(ENSEMBLE).key != key
-    assert key == a_desk(tmp_path)[0].file_of(ENSEMBLE).key
-    others = {
-        desk.file_of(replace(ENSEMBLE, seed=2)).key,
-        desk.file_of(replace(ENSEMBLE, ridge=0.2)).key,
-        AnswerDesk(
-            vault=LabelVault(labels=LABELS, num_classes=3),
-            labels=LABELS,
-            truth=LABELS,
-            folder=tmp_path,
-            fingerprint="other features",
-        )
-        .file_of(ENSEMBLE)
-        .key,
-        AnswerDesk(
-            vault=LabelVault(labels=LABELS[::-1], num_classes=3),
-            labels=LABELS[::-1].copy(),
-            truth=LABELS,
-            folder=tmp_path,
-            fingerprint=DATA.fingerprint,
-        )
-        .file_of(ENSEMBLE)
-        .key,
-    }
-    assert len(others | {key}) == 5
-
-
-def test_votes_that_were_put_in_anothers_place_are_refused(tmp_path: Path) -> None:
-    desk, _ = a_desk(tmp_path)
-    train(desk)
-    other = replace(ENSEMBLE, seed=9)
-    desk.file_of(ENSEMBLE).path.rename(desk.file_of(other).path)
-    with pytest.raises(VoteStoreUnusable, match="was written with key"):
-        desk.answers(other, (REQUEST,), delta=1e-5, publish_cost=False, noise=NOISE)
-
-
-def test_no_label_is_in_what_is_kept(tmp_path: Path) -> None:
-    # The journal holds votes and no shard; its name needs the folder's secret.
-    desk, _ = a_desk(tmp_path)
-    votes = train(desk)
-    content = desk.file_of(ENSEMBLE).path.read_bytes()
-    assert votes.tobytes() in content
-    assert LABELS.astype(np.uint8).tobytes() not in content and LABELS.tobytes() not in content
-
-
-def test_sweeps_beside_each_other_share_votes(tmp_path: Path) -> None:
-    # Teachers learn from planted labels, and some of those are chosen by secret coins.
-    def a_home(name: str, *, shared: bool) -> LabelHome:
-        (tmp_path / name).mkdir()
-        return LabelHome(
-            SecretLabels(training=LABELS, num_classes=3),
-            audit=AuditSettings(canaries=30, coin_canaries=30),
-            coin_seed=None,
-            places=HomePlaces(
-                store=tmp_path / name / "vault.db", votes=tmp_path / "votes", shared_coins=shared
-            ),
-            fingerprint=DATA.fingerprint,
-            budget=None,
-        )
-
-    first, second = (a_home(name, shared=True) for name in ("first", "second"))
-    assert first.ensemble_file(ENSEMBLE) == second.ensemble_file(ENSEMBLE)
-    # Others toss coins of their own.
-    assert a_home("third", shared=False).ensemble_file(ENSEMBLE) != first.ensemble_file(ENSEMBLE)
-
-
 def test_secure_answers_and_their_published_cost_are_releases_of_their_own(tmp_path: Path) -> None:
     desk, vault = a_desk(tmp_path)
     train(desk)
@@ -320,52 +169,135 @@ def test_secure_answers_and_their_published_cost_are_releases_of_their_own(tmp_p
     assert 0 < secure.figures["epsilon_sanitized"] <= vault.epsilon(delta=1e-5, keys=secure.keys)
 
 
-def test_what_is_known_of_answers_goes_to_the_driver_alone(tmp_path: Path) -> None:
+ASKED: dict[str, Any] = {"delta": 1e-5, "publish_cost": True, "noise": NOISE}
+
+
+def test_answers_are_charged_once_and_read_again_for_nothing(tmp_path: Path) -> None:
+    desk, vault = a_desk(tmp_path)
+    with pytest.raises(VoteStoreUnusable, match="20 of 20 teachers have not voted yet"):
+        desk.answers(ENSEMBLE, (REQUEST,), **ASKED)
+    assert vault.charges() == ()
+    votes = train(desk)
+    first, again = (desk.answers(ENSEMBLE, (REQUEST,), **ASKED) for _ in range(2))
+    np.testing.assert_array_equal(first.values, again.values)
+    assert first.figures == again.figures and first.keys == again.keys
+    names = [charge.mechanism["name"] for charge in vault.charges()]
+    assert names == ["PateAnswers", "PublishedCost"]
+    assert [charge.key for charge in vault.charges()] == list(first.keys)
+    # The journal holds votes and no shard.
+    content = desk.file_of(ENSEMBLE).path.read_bytes()
+    assert votes.tobytes() in content
+    assert LABELS.astype(np.uint8).tobytes() not in content and LABELS.tobytes() not in content
+
+
+def test_over_budget_nothing_is_answered(tmp_path: Path) -> None:
+    desk, vault = a_desk(tmp_path, budget=Budget(epsilon=1.0, delta=1e-5))
+    train(desk)
+    with pytest.raises(BudgetExceeded, match="PateAnswers"):
+        desk.answers(ENSEMBLE, (REQUEST,), **ASKED)
+    assert vault.charges() == ()
+
+
+def test_a_canary_counts_as_what_it_truly_is(tmp_path: Path) -> None:
+    """Teachers outvote the few canaries, and are right to: a planted label is a wrong one."""
+    planted, positions = LABELS.copy(), ENSEMBLE.query_positions(300)
+    planted[positions[::8]] = (planted[positions[::8]] + 1) % 3
+    desk, _ = a_desk(tmp_path, labels=planted)
+    votes = count_votes(train(desk), num_classes=3)
+    reply = desk.answers(ENSEMBLE, (REQUEST,), **ASKED)
+    right = (votes.argmax(1) == LABELS[positions]).mean()
+    assert reply.figures["ensemble_accuracy"] == right
+    assert right > (votes.argmax(1) == planted[positions]).mean()
+
+
+def test_the_cost_is_published_only_where_that_is_wanted_and_proven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk, vault = a_desk(tmp_path)
     train(desk)
-    home = LabelHome(
-        SecretLabels(training=LABELS, num_classes=3),
-        audit=AuditSettings(canaries=30, coin_canaries=30),
-        coin_seed=None,
-        places=HomePlaces(store=tmp_path / "vault.db", votes=tmp_path / "votes"),
-        fingerprint=DATA.fingerprint,
-        budget=None,
-        authority=b"driver",
-    )
-    home._made_desk, home._vault = desk, vault
+    silent = desk.answers(ENSEMBLE, (REQUEST,), **{**ASKED, "publish_cost": False})
+    unproven = desk.answers(ENSEMBLE, (replace(REQUEST, aggregator=LNMax(scale=10.0)),), **ASKED)
+    # Much noise and few answers: smooth sensitivity has nothing to gain, and the bound is no more
+    # than what holds for any votes.
+    noisy = ConfidentGNMax(threshold=12.0, sigma1=400.0, sigma2=80.0)
+    capped_desk, capped_vault = a_desk(tmp_path)
+    few = PateAnswers(aggregator=noisy, queries=80, max_answers=5)
+    capped = capped_desk.answers(ENSEMBLE, (few,), **ASKED)
+    assert capped.figures["epsilon_sanitized"] == capped_vault.epsilon(delta=1e-5)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ConditionsFailed("C6 does not hold")
+
+    monkeypatch.setattr(PublishedCost, "release", refuse)
+    failed = desk.answers(ENSEMBLE, (REQUEST,), **ASKED)
+    for reply in (silent, unproven, failed):
+        assert len(reply.keys) == 1 and "epsilon_sanitized" not in reply.figures
+    assert [charge.mechanism["name"] for charge in vault.charges()] == ["PateAnswers"] * 2
+
+
+def test_votes_are_found_by_all_that_decides_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, vault = a_desk(tmp_path)
+    key = desk.file_of(ENSEMBLE).key
+    with monkeypatch.context() as later:
+        later.setattr(answer_desk, "VOTES_VERSION", 99)
+        changed = desk.file_of(ENSEMBLE).key
+    assert key == a_desk(tmp_path)[0].file_of(ENSEMBLE).key
+    other = replace(ENSEMBLE, seed=2)
+    others = {
+        changed,
+        desk.file_of(other).key,
+        desk.file_of(replace(ENSEMBLE, ridge=0.2)).key,
+        a_desk(tmp_path, fingerprint="other features")[0].file_of(ENSEMBLE).key,
+        a_desk(tmp_path, labels=LABELS[::-1].copy())[0].file_of(ENSEMBLE).key,
+    }
+    assert len(others | {key}) == 6
+    pairs = zip(desk.shards(ENSEMBLE), vault.partition(20, seed=ENSEMBLE.seed), strict=True)
+    assert all((mine.indices == each.indices).all() for mine, each in pairs)
+    pairs = zip(desk.shards(ENSEMBLE), desk.shards(other), strict=True)
+    assert any((mine.indices != each.indices).any() for mine, each in pairs)
+    # Votes that were put in another's place are refused.
+    train(desk)
+    desk.file_of(ENSEMBLE).path.rename(desk.file_of(other).path)
+    with pytest.raises(VoteStoreUnusable, match="was written with key"):
+        desk.answers(other, (REQUEST,), **ASKED)
+
+
+def test_sweeps_beside_each_other_share_votes(tmp_path: Path) -> None:
+    # Teachers learn from planted labels, and some of those are chosen by secret coins.
+    def file(name: str, *, shared: bool) -> Any:
+        store = tmp_path / name / "vault.db"
+        store.parent.mkdir()
+        places = HomePlaces(store=store, votes=tmp_path / "votes", shared_coins=shared)
+        return a_home(tmp_path, places=places).ensemble_file(ENSEMBLE)
+
+    assert file("first", shared=True) == file("second", shared=True)
+    # Others toss coins of their own.
+    assert file("third", shared=False) != file("first again", shared=True)
+
+
+def test_figures_of_answers_go_to_the_driver_alone(tmp_path: Path) -> None:
+    home = a_home(tmp_path)
+    train(home._desk)
+    request = (ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
     with pytest.raises(ValueError, match="without one none is made"):
-        home.answers("", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
+        home.answers("", *request)
     with pytest.raises(ValueError, match="trial ab12 was not begun by the driver"):
-        home.answers("ab12", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
-    assert not vault.charges()
+        home.answers("ab12", *request)
+    assert not home.ledger()
     home.begin(b"driver", "ab12")
-    reply = home.answers("ab12", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
+    reply = home.answers("ab12", *request)
     assert reply.figures == {} and reply.values.shape == (REQUEST.queries, 2)
     assert reply.consensus is None
-    home.audit("ab12", np.full((60, 3), 1 / 3), 0.95, list(reply.keys), 1e-5)
+    # A count of held-out labels changes no price of the answers.
+    count = home.release_held_out(CorrectCount(epsilon=0.1), (LABELS[:20],), NOISE)
+    assert home.epsilon([count.key], 0.0)[0] == 0.1
+    home.audit("ab12", np.full((60, 3), 1 / 3), 0.95, [*reply.keys, count.key], 1e-5)
     prices = {"epsilon_realised", "epsilon_sanitized", "private/epsilon_data_dependent"}
-    known = home.figures(b"driver", "ab12", reply.keys)
-    assert prices | {"ensemble_accuracy", "vote_label_accuracy", "epsilon_m_low"} <= set(known)
+    for keys in (reply.keys, [*reply.keys, count.key]):
+        known = home.figures(b"driver", "ab12", keys)
+        assert prices | {"ensemble_accuracy", "vote_label_accuracy", "epsilon_m_low"} <= set(known)
     # A trial that has paid for more than answers has no figure that is the answers' price alone.
     with_prior = home.figures(b"driver", "ab12", [*reply.keys, "a prior's"])
     assert not prices & set(with_prior) and "ensemble_accuracy" in with_prior
-
-
-def test_a_count_of_held_out_labels_changes_no_price_of_the_answers(tmp_path: Path) -> None:
-    home = LabelHome(
-        SecretLabels(training=LABELS, held_out=LABELS[:20], num_classes=3),
-        audit=AuditSettings(canaries=30, coin_canaries=30),
-        coin_seed=None,
-        places=HomePlaces(store=tmp_path / "vault.db", votes=tmp_path / "votes"),
-        fingerprint=DATA.fingerprint,
-        budget=None,
-        authority=b"driver",
-    )
-    train(home._desk)
-    home.begin(b"driver", "ab12")
-    reply = home.answers("ab12", ENSEMBLE, (REQUEST,), None, 1e-5, True, NOISE)
-    count = home.release_held_out(CorrectCount(epsilon=0.1), (LABELS[:20],), NOISE)
-    home.audit("ab12", np.full((60, 3), 1 / 3), 0.95, [*reply.keys, count.key], 1e-5)
-    assert home.epsilon([count.key], 0.0)[0] == 0.1
-    known = home.figures(b"driver", "ab12", [*reply.keys, count.key])
-    assert {"epsilon_realised", "private/epsilon_data_dependent"} <= set(known)

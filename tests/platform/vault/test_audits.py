@@ -1,11 +1,10 @@
 """audits: fair coins on free examples, figures against known epsilons, and no label gets out."""
 
-import dataclasses
-import io
 import math
 import pickle
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,25 +17,32 @@ from labeldp.mechanisms.accounting import (
     RandomizedResponseEvent,
     RenyiEvent,
 )
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import (
+    CoinCanaries,
     GaussianCurve,
     PureCurve,
     RandomizedResponseCurve,
     memorization_interval,
     one_run_ceiling,
 )
-from labeldp.mechanisms.randomized_response import RandomizedResponse
-from labeldp.mechanisms.randomness import OsEntropy
-from labeldp.mechanisms.vault import Charge
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.label_channels import PerLabel
+from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
+from labeldp.mechanisms.vault import Charge, LabelVault, MemoryStore
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.sweep.trial import run_trial
 from labeldp.platform.vault.audits import (
+    OwnRelease,
     PlantedCanaries,
     check_room,
     curve_of,
-    evidence_path,
+    own_release,
+    release_figures,
 )
-from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
+from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
 from labeldp.platform.vault.vault_store import StoreUnusable
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
@@ -191,7 +197,7 @@ def test_a_model_that_remembers_everything_reaches_the_ceiling() -> None:
     assert audited(canaries, misled)["private/label_inference_accuracy"] == 1.0
 
 
-def test_evidence_says_which_guesses_were_right_and_lies_with_the_owner() -> None:
+def test_margins_say_which_guesses_of_coins_were_right() -> None:
     canaries = planted()
     remembered = confident_in(canaries.plant(LABELS)[canaries.positions], 10, 0.9)
     settings: dict[str, Any] = dict(confidence=0.95, epsilon=1.0, delta=0.0, curve=None)
@@ -201,7 +207,6 @@ def test_evidence_says_which_guesses_were_right_and_lies_with_the_owner() -> Non
     other = canaries.coins.candidates[np.arange(100), 1 - canaries.coins.coins]
     fooled = np.concatenate([remembered[:100], confident_in(other, 10, 0.9)])
     assert (canaries.audit(fooled, **settings).evidence.coin_margins < 0).all()
-    assert evidence_path(Path("results"), "ab") == Path("results/private/evidence/ab.npz")
 
 
 def test_a_model_that_knows_nothing_proves_nothing() -> None:
@@ -273,6 +278,105 @@ def test_curves_of_releases() -> None:
     assert curve_of([normal, charge(decided, "PateAnswers")], delta=1e-5) is None
 
 
+# The release that a model is made of
+
+CLASSES = 4
+FEW = np.random.default_rng(0).integers(CLASSES, size=600)
+LOCAL: list[PerLabel] = [
+    LaplaceNoise(epsilon=2.0, num_classes=CLASSES),
+    GaussianNoise(noise_std=2.0, num_classes=CLASSES),
+    RandomizedResponse(epsilon=2.0, num_classes=CLASSES),
+    BitFlip(epsilon=2.0, num_classes=CLASSES),
+]
+
+
+def vault_of(store: MemoryStore) -> LabelVault:
+    return LabelVault(labels=FEW, num_classes=CLASSES, store=store)
+
+
+def found_in(store: MemoryStore, training: int = len(FEW)) -> OwnRelease | None:
+    return own_release(store.charges(), store=store, training=training)
+
+
+@pytest.mark.parametrize("mechanism", LOCAL, ids=lambda mechanism: type(mechanism).__name__)
+def test_one_release_of_all_labels_to_train_on_is_found(mechanism: PerLabel) -> None:
+    store, rows = MemoryStore(), np.arange(len(FEW))
+    release = vault_of(store).release(mechanism, noise=SeededNoise(seed=1))
+    found = found_in(store)
+    assert found is not None and found[0] == mechanism and (found[1] == release.values).all()
+    # Held-out labels do not hide it.
+    beside = MemoryStore()
+    held_out = RandomizedResponse(epsilon=1.0, num_classes=CLASSES)
+    vault_of(beside).release(held_out, indices=rows[500:])
+    assert found_in(beside, 500) is None  # nothing was released of the labels to train on
+    vault_of(beside).release(mechanism, indices=rows[:500])
+    found = found_in(beside, 500)
+    assert found is not None and len(found[1]) == 500
+
+
+def test_two_releases_some_labels_and_other_mechanisms_are_not_audited_so() -> None:
+    twice, some, sums, plain = MemoryStore(), MemoryStore(), MemoryStore(), MemoryStore()
+    for noise in (1, 2):
+        vault_of(twice).release(LOCAL[0], noise=SeededNoise(seed=noise))
+    vault_of(some).release(LOCAL[0], indices=np.arange(300))
+    weights = np.eye(3)[FEW % 3]
+    vault_of(sums).release(LabelMoments(noise_std=1.0, num_classes=CLASSES), weights)
+    vault_of(plain).release(NoNoise(num_classes=CLASSES))
+    assert all(found_in(store) is None for store in (twice, some, sums, plain, MemoryStore()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"patient": 4711.0},
+        {"num_classes": "4"},
+        {"epsilon": 1.0},  # of a class by our name and fields, at another price than ours
+        {"name": "Release"},  # one of our names, of no mechanism
+    ],
+)
+def test_what_only_bears_our_name_is_not_audited_as_ours(change: dict[str, Any]) -> None:
+    store = MemoryStore()
+    vault_of(store).release(LOCAL[0])
+    (line,) = store.charges()
+    strange = replace(line, mechanism={**line.mechanism, **change})
+    assert own_release([strange], store=store, training=len(FEW)) is None
+
+
+def test_figures_of_a_model_that_is_the_release_itself() -> None:
+    generator = np.random.default_rng(2)
+    labels = generator.integers(CLASSES, size=3_000)
+    coins = CoinCanaries.draw(labels, num_classes=CLASSES, num_canaries=3_000, generator=generator)
+    mechanism = LaplaceNoise(epsilon=2.0, num_classes=CLASSES)
+    values = mechanism.release(coins.plant(labels), generator=generator)
+    rows: NDArray[Any] = np.take_along_axis(values[coins.positions], coins.candidates, axis=1)
+    scores = rows[:, 0] - rows[:, 1]
+    figures = release_figures((mechanism, values), scores, coins, delta=0.0, confidence=0.95)
+    assert figures["private/release_guesses"] == 1_500
+    assert 1.5 < figures["private/epsilon_release"] < 2.0
+    # The model's attacker pays for trying four numbers of guesses.
+    assert 1.5 < figures["private/epsilon_tight"] < 2.0
+    assert figures["private/epsilon_release_one_run"] < figures["private/epsilon_release"]
+    assert all(math.isfinite(value) for value in figures.values())
+
+
+def test_the_home_keeps_them_for_the_driver(tmp_path: Path) -> None:
+    home = LabelHome(
+        SecretLabels(training=FEW, num_classes=CLASSES),
+        audit=AuditSettings(canaries=50, coin_canaries=200),
+        coin_seed=11,
+        places=HomePlaces(store=tmp_path / "vault.db", votes=tmp_path / "votes"),
+        fingerprint="",
+        budget=None,
+        authority=DRIVER,
+    )
+    release = home.release(LOCAL[0], (), None, SeededNoise(seed=3))
+    home.begin(DRIVER, "abc")
+    home.audit("abc", np.full((250, CLASSES), 1 / CLASSES), 0.95, [release.key], 0.0)
+    figures = home.figures(DRIVER, "abc", [release.key])
+    assert figures["private/epsilon_tight"] == 0.0  # this model knows nothing
+    assert 0.3 < figures["private/epsilon_release"] < figures["epsilon_release_ceiling"]
+
+
 # What is kept, and what leaves
 
 
@@ -285,12 +389,6 @@ def test_the_home_plants_the_same_coins_whenever_it_opens_the_store(tmp_path: Pa
         start(tmp_path, audit=AuditSettings(canaries=100, coin_canaries=50))
     with pytest.raises(StoreUnusable, match=r"noise\.seed"):
         start(tmp_path, coin_seed=1)
-
-
-def test_seeded_coins_are_the_same_everywhere() -> None:
-    first = start(None, coin_seed=3).canary_positions()
-    assert (start(None, coin_seed=3).canary_positions() == first).all()
-    assert (start(None, coin_seed=4).canary_positions() != first).any()
 
 
 def test_trials_get_positions_and_no_label_and_no_figure(tmp_path: Path) -> None:
@@ -336,35 +434,14 @@ def test_a_trial_has_every_audit_and_spends_little_on_them(noise: Noise) -> None
     data = load("digits")
     home = start(None, labels=data.train_labels)
 
-    class Client:
-        """As `TrialLabels`, without Ray between trial and home."""
-
-        keys: ClassVar[list[str]] = []
-
-        def release(self, mechanism: Any, *public: Any, indices: Any = None) -> Any:
-            found = home.release(mechanism, public, indices, OsEntropy())
-            self.keys.append(found.key)
-            return found
-
-        def epsilon(self, *, delta: float) -> tuple[float, float]:
-            return home.epsilon(self.keys, delta)
-
-        def canary_positions(self) -> NDArray[np.intp]:
-            return home.canary_positions()
-
-        def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:
-            home.audit(trial, confidences, confidence, self.keys, delta)
-
     config = TrialConfig(trainer=AlibiConfig(epochs=15, batch_size=64, noise=noise))
     for trial in ("f00", "abc"):  # the first loads modules, which is no audit's time
         home.begin(DRIVER, trial)
+        labels = TrialLabels(home=home, noise=OsEntropy(), trial=trial)
         metrics = run_trial(
-            config,
-            data=data.public,
-            vault=Client(),  # type: ignore[arg-type]  # what a trial uses of it
-            on_epoch=lambda epoch: None,
+            config, data=data.public, vault=labels, on_epoch=lambda epoch: None
         ).metrics
-    found = home.figures(DRIVER, "abc", Client.keys)
+    found = home.figures(DRIVER, "abc", labels.keys)
     assert {"private/epsilon_one_run", "private/epsilon_f_dp", "epsilon_m_low"} <= set(found)
     assert not set(found) & set(metrics)
     assert metrics["audit_seconds"] < 0.25 * metrics["train_seconds"]
@@ -391,10 +468,3 @@ def test_confidences_are_checked() -> None:
     rows[7, 0] = math.nan
     with pytest.raises(ValueError, match="confidences row 7"):
         audited(canaries, rows)
-
-
-def test_planted_canaries_are_values() -> None:
-    canaries = planted()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        canaries.coins = None  # type: ignore[misc]
-    assert len(pickle.load(io.BytesIO(pickle.dumps(canaries))).positions) == 200

@@ -1,4 +1,4 @@
-"""The proxy of the vault's home: it says what the home says, in time or not at all."""
+"""The proxy of the labels' home: it returns the home's answer, in time or not at all."""
 
 import pickle
 from types import SimpleNamespace
@@ -28,42 +28,30 @@ def test_a_call_is_the_homes_own_and_travels_with_its_proxy(
         _ = proxy._truth
 
 
-def raising(error: Exception) -> Any:
-    def get(reference: Any, timeout: float) -> Any:
-        assert timeout == home_proxy.TIME_LIMIT_SECONDS
-        raise error
-
-    return get
-
-
 def task_error(cause: Exception) -> Exception:
-    """What Ray makes of an error in an actor."""
+    """Ray's form of an error in an actor."""
     make: Any = ray.exceptions.RayTaskError
     error: Exception = make("f", "trace", cause)
     return error
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "kind", "words"),
     [
-        (ray.exceptions.GetTimeoutError("late"), "did not answer within 300 s"),
-        (ray.exceptions.RayActorError(), "died more than 5 times.*--resume auto"),
+        (ray.exceptions.GetTimeoutError("late"), VaultLost, "did not answer within 300 s"),
+        (ray.exceptions.RayActorError(), VaultLost, "died more than 5 times.*--resume auto"),
+        # A refusal is raised as it was; all else is Ray's.
+        (task_error(ValueError("over the budget")), ValueError, r"^over the budget$"),
+        (task_error(KeyError("a bug")), ray.exceptions.RayTaskError, "trace"),
     ],
 )
 def test_a_home_that_does_not_answer_is_lost(
-    error: Exception, words: str, monkeypatch: pytest.MonkeyPatch
+    error: Exception, kind: type[Exception], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray, "get", raising(error))
-    with pytest.raises(VaultLost, match=words):
-        ask("a reference")
+    def get(reference: Any, timeout: float) -> Any:
+        assert timeout == home_proxy.TIME_LIMIT_SECONDS
+        raise error
 
-
-def test_what_the_home_refuses_is_raised_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = task_error(ValueError("over the budget"))
-    monkeypatch.setattr(ray, "get", raising(refused))
-    with pytest.raises(ValueError, match=r"^over the budget$"):
-        ask("a reference")
-    broken = task_error(KeyError("a bug"))
-    monkeypatch.setattr(ray, "get", raising(broken))
-    with pytest.raises(ray.exceptions.RayTaskError):
+    monkeypatch.setattr(ray, "get", get)
+    with pytest.raises(kind, match=words):
         ask("a reference")

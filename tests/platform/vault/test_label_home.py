@@ -1,101 +1,114 @@
-"""label_home: what a home locks away and hands out; in this process, as an actor holds it."""
+"""label_home: what a home locks away and hands out, and no label by asking cleverly."""
 
+import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from labeldp.mechanisms.additive_noise import LaplaceNoise
-from labeldp.mechanisms.correct_count import CorrectCount
-from labeldp.mechanisms.randomized_response import NoNoise
+from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.auditing import GaussianCurve
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.release_store import MemoryStore
+from labeldp.mechanisms.vault import Charge
+from labeldp.platform.records.environment import Provenance
+from labeldp.platform.records.private_files import NotOurs
+from labeldp.platform.records.progress import SweepProgress
+from labeldp.platform.records.recorder import Recorder
+from labeldp.platform.records.results import ResultsFolder, SweepIdentity
+from labeldp.platform.report.ledger import sweep_totals
 from labeldp.platform.sweep.configuration import AuditSettings
-from labeldp.platform.vault.audits import PlantedCanaries
+from labeldp.platform.sweep.sweep import plan_trials
+from labeldp.platform.vault.audits import AttackEvidence, PlantedCanaries, evidence_path
 from labeldp.platform.vault.home_proxy import HomeActor
-from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
+from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
 from labeldp.platform.vault.vote_store import VoteStore
+from labeldp.trainers.settings.pate import EnsembleConfig
+from tests.platform.sweep.examples import METRICS, a_sweep
 
+DRIVER = b"the driver's token"
+TRIAL = "0123456789abcdef"
 TRAINING = np.random.default_rng(1).integers(10, size=300)
 HELD_OUT = np.random.default_rng(2).integers(10, size=40)
 SECRETS = SecretLabels(training=TRAINING, held_out=HELD_OUT, num_classes=10)
 LAPLACE = LaplaceNoise(epsilon=1.0, num_classes=10)
+COUNT = CorrectCount(epsilon=0.25)
 
 
 def settings(folder: Path, **changes: Any) -> dict[str, Any]:
     return {
-        "audit": AuditSettings(canaries=30, coin_canaries=20),
+        "audit": AuditSettings(canaries=50, coin_canaries=0),
         "coin_seed": None,
         "places": HomePlaces(store=folder / "vault.db", votes=folder / "votes"),
         "fingerprint": "",
         "budget": None,
+        "authority": DRIVER,
         **changes,
     }
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> LabelHome:
-    return LabelHome(SECRETS, **settings(tmp_path))
+def start(folder: Path, **changes: Any) -> LabelHome:
+    return LabelHome(SECRETS, **settings(folder, **changes))
 
 
-def test_secrets_travel_small_and_show_no_label() -> None:
+def rr(epsilon: float) -> RandomizedResponse:
+    return RandomizedResponse(epsilon=epsilon, num_classes=10)
+
+
+# Labels
+
+
+def test_secrets_travel_small_and_show_no_label(tmp_path: Path) -> None:
     small = SECRETS.small()
     assert small.training.dtype == np.uint8 and small.held_out is not None
     assert (small.training == TRAINING).all() and (small.held_out == HELD_OUT).all()
     assert repr(SECRETS) == "SecretLabels(num_classes=10)"
+    for bad in (-1, 256):  # one byte would make others of them: they stay for the vault to refuse
+        wrong = replace(SECRETS, training=np.append(TRAINING, bad)).small()
+        assert wrong.training[-1] == bad
+        with pytest.raises(ValueError, match=r"labels\[300\]"):
+            LabelHome(wrong, **settings(tmp_path))
 
 
-@pytest.mark.parametrize("bad", [-1, 256])
-def test_labels_that_one_byte_would_make_others_of_stay_for_the_vault_to_refuse(
-    bad: int, tmp_path: Path
-) -> None:
-    wrong = replace(SECRETS, training=np.append(TRAINING, bad)).small()
-    assert wrong.training[-1] == bad
-    with pytest.raises(ValueError, match=r"labels\[300\]"):
-        LabelHome(wrong, **settings(tmp_path))
+def test_an_actor_that_was_refused_raises_when_it_is_asked(tmp_path: Path) -> None:
+    refused = HomeActor(replace(SECRETS, num_classes=5), **settings(tmp_path))
+    with pytest.raises(ValueError, match="classes"):
+        refused.num_labels()
+    (tmp_path / "made").mkdir()
+    made = HomeActor(SECRETS, **settings(tmp_path / "made"))
+    assert made.num_labels() == 300
+    with pytest.raises(AttributeError, match="HomeActor has no 'labels'"):
+        _ = made.labels
 
 
-def test_canaries_are_planted_among_the_labels_to_train_on_alone(home: LabelHome) -> None:
+def test_canaries_are_planted_among_the_labels_to_train_on_alone(tmp_path: Path) -> None:
+    home = start(tmp_path, audit=AuditSettings(canaries=30, coin_canaries=20))
     positions = home.canary_positions()
     assert home.num_labels() == 300 and positions.max() < 300
     assert len(set(positions.tolist())) == 50
     given = home.release(NoNoise(num_classes=10), (), None, OsEntropy()).values
     changed = np.flatnonzero(given != TRAINING)
-    # Every wrong label is another one; a coin may fall on the label that was there.
-    assert set(changed) <= set(positions) and set(positions[:30]) <= set(changed)
+    # Every wrong label is another one; of ten classes no coin falls on the label that was there.
+    assert set(changed) == set(positions)
     held_out = home.release_held_out(NoNoise(num_classes=10), (), OsEntropy()).values
     assert (held_out == HELD_OUT).all()
 
 
-def test_held_out_labels_pay_apart_from_those_to_train_on(home: LabelHome) -> None:
-    first = home.release(LAPLACE, (), None, OsEntropy()).key
-    second = home.release_held_out(CorrectCount(epsilon=0.25), (HELD_OUT,), OsEntropy()).key
-    lines = {line.key: line.indices for line in home.ledger()}
-    for key, rows in ((first, np.arange(300)), (second, np.arange(300, 340))):
-        indices = lines[key]
-        assert indices is not None and np.array_equal(indices, rows)
-    assert home.epsilon([first, second], 1e-5) == (1.0, 0.0), "no label has paid for both"
-    assert home.epsilon([second], 1e-5) == (0.25, 0.0)
-    (line,) = home.charges([second, "of nothing"])
-    assert line.key == second
-
-
-def test_training_cannot_reach_held_out_labels(home: LabelHome) -> None:
-    with pytest.raises(ValueError, match="index 300 is outside"):
-        home.release(NoNoise(num_classes=10), (), np.array([300]), OsEntropy())
-    some = home.release(NoNoise(num_classes=10), (), np.array([7, 2]), OsEntropy())
-    assert some.indices is not None and some.indices.tolist() == [7, 2]
-    assert home.release_held_out(NoNoise(num_classes=10), (), OsEntropy()).indices is None
-
-
-def test_coins_are_a_secret_of_the_store_unless_a_seed_is_given() -> None:
+def test_coins_are_a_secret_of_the_store_unless_a_seed_is_given(tmp_path: Path) -> None:
     audit = AuditSettings(canaries=0, coin_canaries=200)
 
     def planted(store: MemoryStore, seed: int | None) -> list[int]:
         places = HomePlaces(store=store, votes=None)
-        home = LabelHome(SECRETS, **settings(Path(), audit=audit, coin_seed=seed, places=places))
+        home = start(tmp_path, audit=audit, coin_seed=seed, places=places)
         return [int(label) for label in home._planted]
 
     one, other = MemoryStore(), MemoryStore()
@@ -104,13 +117,6 @@ def test_coins_are_a_secret_of_the_store_unless_a_seed_is_given() -> None:
     # A vault is bound to its labels, coins included: other coins would shut stored ones.
     drawn = PlantedCanaries.draw(TRAINING, num_classes=10, settings=audit, secret=b"coin seed 7")
     assert planted(MemoryStore(), 7) == drawn.plant(TRAINING).tolist()
-
-
-def test_nothing_is_released_of_labels_that_are_not_held_out(tmp_path: Path) -> None:
-    home = LabelHome(replace(SECRETS, held_out=None), **settings(tmp_path))
-    with pytest.raises(ValueError, match=r"no labels are held out.*evaluation\.held_out_share"):
-        home.release_held_out(CorrectCount(epsilon=0.25), (HELD_OUT,), OsEntropy())
-    assert not home.ledger()
 
 
 def test_sweeps_that_share_votes_share_their_coins(tmp_path: Path) -> None:
@@ -124,12 +130,307 @@ def test_sweeps_that_share_votes_share_their_coins(tmp_path: Path) -> None:
     assert salt("c", shared=False) != salt("d", shared=False)
 
 
-def test_an_actor_that_was_refused_says_so_when_it_is_asked(tmp_path: Path) -> None:
-    refused = HomeActor(replace(SECRETS, num_classes=5), **settings(tmp_path))
-    with pytest.raises(ValueError, match="classes"):
-        refused.num_labels()
-    (tmp_path / "made").mkdir()
-    made = HomeActor(SECRETS, **settings(tmp_path / "made"))
-    assert made.num_labels() == 300
-    with pytest.raises(AttributeError, match="HomeActor has no 'labels'"):
-        _ = made.labels
+# Releases, and what a trial pays for
+
+
+def test_held_out_labels_pay_apart_from_those_to_train_on(tmp_path: Path) -> None:
+    home = start(tmp_path)
+    first = home.release(LAPLACE, (), None, OsEntropy()).key
+    second = home.release_held_out(COUNT, (HELD_OUT,), OsEntropy()).key
+    lines = {line.key: line.indices for line in home.ledger()}
+    for key, rows in ((first, np.arange(300)), (second, np.arange(300, 340))):
+        indices = lines[key]
+        assert indices is not None and np.array_equal(indices, rows)
+    assert home.epsilon([first, second], 1e-5) == (1.0, 0.0), "no label has paid for both"
+    assert home.epsilon([second], 1e-5) == (0.25, 0.0)
+    (line,) = home.charges([second, "of nothing"])
+    assert line.key == second
+
+
+def test_training_cannot_reach_held_out_labels(tmp_path: Path) -> None:
+    home = start(tmp_path)
+    with pytest.raises(ValueError, match="index 300 is outside"):
+        home.release(NoNoise(num_classes=10), (), np.array([300]), OsEntropy())
+    some = home.release(NoNoise(num_classes=10), (), np.array([7, 2]), OsEntropy())
+    assert some.indices is not None and some.indices.tolist() == [7, 2]
+    assert home.release_held_out(NoNoise(num_classes=10), (), OsEntropy()).indices is None
+    (tmp_path / "none").mkdir()
+    none = LabelHome(replace(SECRETS, held_out=None), **settings(tmp_path / "none"))
+    with pytest.raises(ValueError, match=r"no labels are held out.*evaluation\.held_out_share"):
+        none.release_held_out(COUNT, (HELD_OUT,), OsEntropy())
+    assert not none.ledger()
+
+
+def test_a_trial_pays_once_for_every_release_that_it_read(tmp_path: Path) -> None:
+    trial = TrialLabels(home=start(tmp_path), noise=OsEntropy())
+    assert trial.epsilon(delta=1e-5) == (0.0, 0.0)
+    first, again, second = trial.release(rr(1.0)), trial.release(rr(1.0)), trial.release(rr(0.5))
+    assert first.key == again.key and trial.keys == [first.key, second.key]
+    assert trial.epsilon(delta=1e-5) == (1.5, 0.0)
+    other = TrialLabels(home=trial.home, noise=OsEntropy())
+    third = other.release(rr(0.25), indices=np.arange(10))
+    assert other.epsilon(delta=1e-5) == (0.25, 0.0)
+    (line,) = other.charges()
+    assert (line.key, line.event) == (third.key, rr(0.25).event)
+    assert len(trial.home.ledger()) == 3 and trial.home.charges([]) == []
+    trial.keys.append("f" * 32)
+    with pytest.raises(ValueError, match="no release has the key"):
+        trial.epsilon(delta=1e-5)
+
+
+def test_another_trials_noise_is_another_release(tmp_path: Path) -> None:
+    home = start(tmp_path)
+    for draw in range(3):
+        other = TrialLabels(home=home, noise=OsEntropy(draw=draw))
+        other.release(rr(1.0))
+        other.release_held_out(COUNT, HELD_OUT)
+        assert other.epsilon(delta=1e-5) == (1.0, 0.0)
+    totals = sweep_totals(home.ledger(), SweepIdentity(), delta=1e-5)
+    assert (totals["releases"], totals["epsilon_total"], totals["delta"]) == (6, 3.0, 0.0)
+
+
+def test_failures_are_part_of_every_delta(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(RandomizedResponse, "failure_probability", 4e-6)
+    trial = TrialLabels(home=start(tmp_path), noise=OsEntropy())
+    trial.release(rr(1.0))
+    assert trial.epsilon(delta=1e-5) == (1.0, 8e-6)
+    other = TrialLabels(home=trial.home, noise=OsEntropy(draw=1))
+    other.release(rr(1.0), indices=np.arange(9))
+    totals = sweep_totals(trial.home.ledger(), SweepIdentity(), delta=1e-5)
+    assert (totals["epsilon_total"], totals["delta"]) == (2.0, 1.6e-5)
+
+
+def test_the_home_keeps_the_budget(tmp_path: Path) -> None:
+    poor = TrialLabels(home=start(tmp_path, budget=Budget(epsilon=1.5)), noise=OsEntropy())
+    poor.release(rr(1.0))
+    with pytest.raises(BudgetExceeded, match="1 is spent and this would make it 2"):
+        poor.release(rr(1.0), indices=np.arange(9))
+
+
+# Audits
+
+
+def some_rows(seed: int = 0, canaries: int = 50) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).dirichlet(np.ones(10), size=canaries)
+
+
+def crafted(canary: int, label: int) -> NDArray[np.float64]:
+    """Confidences under which one canary's label decides how many labels are inferred."""
+    confidences = np.full((50, 10), 0.1)
+    confidences[canary] = np.eye(10)[label]
+    return confidences
+
+
+def planted_labels(home: LabelHome) -> NDArray[np.int64]:
+    """The labels of the first ten canaries."""
+    assert home._canaries.mislabeled is not None
+    return home._canaries.mislabeled.labels[:10]
+
+
+@pytest.mark.parametrize("names", [1, 100])
+def test_crafted_confidences_tell_a_trial_nothing(tmp_path: Path, names: int) -> None:
+    """A name of its own for every question is the most that a trial can try."""
+    home = start(tmp_path)
+    trials = [f"{number:016x}" for number in range(names)]
+    for trial in trials:
+        home.begin(DRIVER, trial)
+    guesses = np.zeros(10, dtype=np.int64)
+    for canary in range(10):
+        seen = []
+        for label in range(10):
+            name = trials[(10 * canary + label) % names]
+            try:
+                told: Any = home.audit(name, crafted(canary, label), 0.95, [], 0.0)  # type: ignore[func-returns-value]
+                told = told or home.figures(b"a guess", name, [])
+                seen.append(told["private/label_inference_accuracy"])
+            except ValueError:
+                seen.append(0.0)
+        guesses[canary] = int(np.argmax(seen))
+    assert (guesses == 0).all() and (guesses != planted_labels(home)).any()
+
+
+def test_the_same_questions_would_tell_the_driver_every_label(tmp_path: Path) -> None:
+    """The attack is one: with the token that begins trials and reads figures, ten of ten labels."""
+    home, guesses = start(tmp_path), []
+    for canary in range(10):
+        seen = []
+        for label in range(10):
+            home.begin(DRIVER, TRIAL)
+            home.audit(TRIAL, crafted(canary, label), 0.95, [], 0.0)
+            figures = home.figures(DRIVER, TRIAL, [])
+            seen.append(figures["private/label_inference_accuracy"])
+        guesses.append(int(np.argmax(seen)))
+    assert guesses == planted_labels(home).tolist()
+
+
+def test_figures_and_shards_take_the_drivers_token(tmp_path: Path) -> None:
+    home, ensemble = start(tmp_path), EnsembleConfig(teachers=20, queries=80)
+    calls: dict[str, tuple[Any, ...]] = {
+        "begin": (TRIAL,),
+        "figures": (TRIAL, []),
+        "figures_of_model": (TRAINING, some_rows(), 0.95, [], 0.0),
+        "shards": (ensemble,),
+    }
+    for name, arguments in calls.items():
+        for token in (b"", b"a trial's"):
+            with pytest.raises(ValueError, match="the driver's"):
+                getattr(home, name)(token, *arguments)
+    shards = home.shards(DRIVER, ensemble)
+    assert all((each.labels == home._planted[each.indices]).all() for each in shards)
+    (tmp_path / "without").mkdir()
+    without = start(tmp_path / "without", authority=None)
+    with pytest.raises(ValueError, match="the driver's"):
+        without.shards(b"", ensemble)
+
+
+def test_a_trial_is_audited_once_also_by_a_home_that_is_made_again(tmp_path: Path) -> None:
+    home = start(tmp_path)
+    home.begin(DRIVER, TRIAL)
+    home.audit(TRIAL, some_rows(), 0.95, [], 0.0)
+    figures = home.figures(DRIVER, TRIAL, [])
+    for again in (home, start(tmp_path)):
+        again.audit(TRIAL, some_rows(), 0.95, [], 0.0)  # a request that is repeated
+        assert again.figures(DRIVER, TRIAL, []) == figures
+        other = some_rows()
+        other[3, [0, 1]] = other[3, [1, 0]]
+        with pytest.raises(ValueError, match=f"trial {TRIAL} was audited already"):
+            again.audit(TRIAL, other, 0.95, [], 0.0)
+        with pytest.raises(ValueError, match="audited already"):
+            again.audit(TRIAL, some_rows(), 0.9, [], 0.0)
+        assert again.figures(DRIVER, TRIAL, []) == figures
+    path = tmp_path / "private" / "figures" / f"{TRIAL}.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    # A damaged page is named; when the driver begins the trial again, it is audited again.
+    path.write_text(path.read_text()[:20])
+    with pytest.raises(ValueError, match=rf"{TRIAL}\.json can't be read.*--resume auto"):
+        home.figures(DRIVER, TRIAL, [])
+    home.begin(DRIVER, TRIAL)
+    with pytest.raises(ValueError, match="was not audited"):
+        home.figures(DRIVER, TRIAL, [])
+    home.audit(TRIAL, some_rows(1), 0.95, [], 0.0)
+    assert home.figures(DRIVER, TRIAL, [])["epsilon_m_ceiling"] > 0
+
+
+def test_a_trial_is_audited_with_the_releases_that_it_read_at_its_delta(tmp_path: Path) -> None:
+    """And with nothing else afterwards: other releases or another delta are another question."""
+    home = start(tmp_path, audit=AuditSettings(canaries=50, coin_canaries=50))
+    noise = GaussianNoise(noise_std=4.0, num_classes=10)
+    key = home.release(noise, (), None, OsEntropy()).key
+    seen = some_rows(1, canaries=100)
+    home.begin(DRIVER, TRIAL)
+    home.audit(TRIAL, seen, 0.95, [key], 1e-5)
+    found = home.figures(DRIVER, TRIAL, [key])
+    direct = home._canaries.audit(
+        seen,
+        confidence=0.95,
+        epsilon=epsilon_of([noise.event], delta=1e-5),
+        delta=1e-5,
+        curve=GaussianCurve(delta=1e-5),
+    ).figures
+    assert {name: found[name] for name in direct} == dict(direct)
+    for other in (([key], 1e-6), ([], 1e-5)):
+        with pytest.raises(ValueError, match="audited"):
+            home.audit(TRIAL, seen, 0.95, *other)
+
+
+@pytest.mark.parametrize("trial", ["", "../../abc", "ABC", "a/b", "0" * 65, TRIAL[::-1]])
+def test_no_audit_without_the_hash_of_a_trial_that_the_driver_began(
+    tmp_path: Path, trial: str
+) -> None:
+    home = start(tmp_path)
+    words = "was not begun by the driver" if len(trial) == 16 else "without one none is made"
+    with pytest.raises(ValueError, match=words):
+        home.audit(trial, some_rows(), 0.95, [], 0.0)
+    assert not (tmp_path / "private").exists()
+
+
+def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) -> None:
+    home = start(tmp_path, audit=AuditSettings(canaries=50, coin_canaries=100))
+    home.begin(DRIVER, TRIAL)
+    confidences = some_rows(canaries=150)
+    home.audit(TRIAL, confidences, 0.95, [], 0.0)
+    path = evidence_path(tmp_path, TRIAL)
+    assert path == tmp_path / "private" / "evidence" / f"{TRIAL}.npz"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    kept = AttackEvidence.read(path)
+    assert kept is not None
+    assert all(np.isin(part, confidences).all() for part in (kept.own, kept.others))
+    assert kept.others.shape == (50, 8) and kept.coin_margins.shape == (100,)
+    assert [part.shape for part in kept.pairs()] == [(400,), (400,)]
+    pooled = AttackEvidence.pooled([kept, kept])
+    assert pooled.own.tolist() == [*kept.own, *kept.own]
+    assert pooled.others.shape == (100, 8) and pooled.coin_margins.shape == (200,)
+    assert AttackEvidence.read(tmp_path / "nothing.npz") is None
+    path.write_bytes(path.read_bytes()[:100])
+    assert AttackEvidence.read(path) is None
+    # It is written through no link.
+    away = tmp_path / "away"
+    path.parent.rename(away)
+    path.parent.symlink_to(away)
+    with pytest.raises(NotOurs, match="evidence is a link"):
+        kept.write(path)
+
+
+# The driver's side
+
+
+class Owner:
+    """In place of a home: notes the trials that begin."""
+
+    def __init__(self, found: dict[str, float] | None) -> None:
+        self.begun: list[str] = []
+        self._found = found
+
+    def begin(self, authority: bytes, trial: str) -> None:
+        self.begun.append(trial)
+
+    def figures(self, authority: bytes, trial: str, keys: Sequence[str]) -> dict[str, float]:
+        if self._found is None:
+            raise ValueError(f"trial {trial} was not audited")
+        return self._found
+
+    def charges(self, keys: Sequence[str]) -> list[Charge]:
+        return []
+
+
+def recorded(folder: Path, owner: Owner, **end: Any) -> Any:
+    """A recorder's record of a trial that ends so."""
+    results = ResultsFolder(folder, sweep="small")
+    tracker = SimpleNamespace(
+        open_child=lambda *_, **__: "run",
+        log_curves=lambda *_, **__: None,
+        close_child=lambda *_, **__: None,
+    )
+    recorder = Recorder(
+        folder=results,
+        tracker=tracker,  # type: ignore[arg-type]
+        plans={TRIAL: plan_trials(a_sweep())[0]},
+        provenance=Provenance(git_commit="", environment={}),
+        progress=SweepProgress(total=1, skipped=0),
+        home=owner,  # type: ignore[arg-type]
+        authority=DRIVER,
+    )
+    trial = SimpleNamespace(config={"hash": TRIAL})
+    recorder.on_trial_start(0, [], trial)
+    assert owner.begun == [TRIAL]
+    whole = {"finished": True, "reason": "", "metrics": {}, "release_keys": []}
+    recorder.on_trial_result(0, [], trial, {"end": {**whole, "seconds": 1.0, **end}})
+    return results.records()[TRIAL]
+
+
+def test_the_driver_adds_the_figures_to_the_record(tmp_path: Path) -> None:
+    mine = {k: v for k, v in METRICS.items() if not k.startswith("epsilon_m")}
+    found = {k: v for k, v in METRICS.items() if k.startswith("epsilon_m")}
+    record = recorded(tmp_path, Owner(found), metrics=mine)
+    assert record.finished and record.metrics == METRICS
+
+
+def test_a_trial_that_was_not_audited_has_failed(tmp_path: Path) -> None:
+    record = recorded(tmp_path, Owner(None), metrics=dict(METRICS))
+    assert not record.finished and "was not audited" in record.reason and record.metrics == {}
+    # Of one that failed by itself no figures are requested.
+    (tmp_path / "b").mkdir()
+    record = recorded(tmp_path / "b", Owner(None), finished=False, reason="TrainingDiverged: loss")
+    assert record.reason == "TrainingDiverged: loss"

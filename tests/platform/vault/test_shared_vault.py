@@ -1,21 +1,35 @@
-"""shared_vault: who is read again, who pays anew, on disk, across processes, and in copies."""
+"""shared_vault: who reads again, who pays anew, on disk, across processes, and in copies.
+
+And the labels of one fit: releases, teachers, canaries and figures here, and no label shown.
+"""
 
 import copy
 import os
 import pickle
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.additive_noise import GaussianNoise
+from labeldp.mechanisms.auditing import GaussianCurve
 from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.release_store import OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault, Release
-from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
-from labeldp.platform.vault.vault_identity import StoreUnusable
+from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
+from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
+from labeldp.platform.vault.vault_store import StoreUnusable
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
 
 LABELS = np.arange(6) % 2
 
@@ -25,7 +39,7 @@ def ask(
     *,
     labels: NDArray[np.int64] = LABELS,
     rows: str = "these",
-    people: list[int] | None = None,
+    people: Any = None,
 ) -> Release:
     """Release labels once more, as a fit would."""
     side = PublicSide(
@@ -70,7 +84,7 @@ def test_no_total_shows_whether_labels_changed(shared: SharedVault) -> None:
         assert ask(SharedVault(shared.folder), labels=mended).key and shared.epsilon() == 4.0
 
 
-def test_epsilon_holds_at_the_delta_that_was_asked_for(
+def test_epsilon_holds_at_the_delta_that_was_requested(
     shared: SharedVault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RandomizedResponse, "failure_probability", 4e-6)
@@ -82,7 +96,7 @@ def test_epsilon_holds_at_the_delta_that_was_asked_for(
     assert shared.epsilon() == np.inf and shared.total() == (3.0, 2.4e-5)
 
 
-def test_all_that_is_public_of_a_fit_tells_it_from_others() -> None:
+def test_all_public_facts_tell_a_fit_from_others() -> None:
     facts: dict[str, Any] = dict(rows="a", classes="[0, 1]", num_labels=2, people=np.array([3, 4]))
     others: list[dict[str, Any]] = [
         {"rows": "b"},
@@ -100,47 +114,15 @@ def test_named_rows_pay_for_what_they_were_in_only(shared: SharedVault) -> None:
     ask(shared, rows="first", people=[0, 1, 2, 3, 4, 5])
     ask(shared, rows="second", people=[6, 7, 8, 9, 10, 11])
     assert shared.epsilon() == 1.0
-    ask(shared, rows="third", people=[5, 6, 20, 21, 22, 23])
+    ask(shared, rows="third", people=["5", "6", "20", "x", "y", "z"])  # digits are the number
     assert shared.epsilon() == 2.0
     ask(shared, rows="nobody says whose")
     assert shared.epsilon() == 3.0
-
-
-def test_a_folder_is_found_again_and_closed_to_others(tmp_path: Path) -> None:
-    folder = tmp_path / "vault"
-    first = ask(SharedVault(folder), people=[3, 1, 4, 5, 9, 2])
-    again = SharedVault(folder)
-    assert again.epsilon() == 1.0
-    assert (ask(again, people=[3, 1, 4, 5, 9, 2]).values == first.values).all()
-    again.relabel()
-    ask(again, people=[5, 9, 2, 3, 1, 4])
-    assert again.epsilon() == 2.0
-    assert all(path.stat().st_mode & 0o077 == 0 for path in [folder, *folder.rglob("*")])
-
-
-def test_a_copy_is_the_same_vault_and_memory_stays_here(tmp_path: Path) -> None:
-    here = SharedVault()
-    assert copy.deepcopy(here) is here
-    with pytest.raises(TypeError, match="give it a folder"):
-        pickle.dumps(here)
-    kept = SharedVault(tmp_path / "vault")
-    ask(kept)
-    assert pickle.loads(pickle.dumps(kept)).epsilon() == 1.0
-    assert repr(kept) == f"SharedVault({str(tmp_path / 'vault')!r})"
-
-
-def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="is a file; a vault takes a folder"):
-        SharedVault(tmp_path / "file")
-
-
-def test_one_name_for_two_rows_is_refused(shared: SharedVault) -> None:
     with pytest.raises(ValueError, match="twice"):
         ask(shared, people=[0, 0, 1, 2, 3, 4])
     with pytest.raises(ValueError, match=r"shape \(2,\)"):
         ask(shared, people=[0, 1])
-    assert shared.epsilon() == 0.0
+    assert shared.epsilon() == 3.0
 
 
 def test_the_same_features_under_other_names_are_the_same_people(shared: SharedVault) -> None:
@@ -152,10 +134,37 @@ def test_the_same_features_under_other_names_are_the_same_people(shared: SharedV
     assert shared.epsilon() == 6.0
 
 
-def test_a_number_and_its_digits_are_one_name(shared: SharedVault) -> None:
-    ask(shared, people=[0, 1, 2, 3, 4, 5])
-    ask(shared, rows="others", people=["5", "6", "7", "8", "9", "ten"])  # type: ignore[list-item]
-    assert shared.epsilon() == 2.0
+# On disk
+
+
+def test_a_folder_is_found_again_and_closed_to_others(tmp_path: Path) -> None:
+    folder = tmp_path / "vault"
+    first = ask(SharedVault(folder), people=[3, 1, 4, 5, 9, 2])
+    again = SharedVault(folder)
+    assert again.epsilon() == 1.0 and repr(again) == f"SharedVault({str(folder)!r})"
+    assert (ask(again, people=[3, 1, 4, 5, 9, 2]).values == first.values).all()
+    again.relabel()
+    ask(again, people=[5, 9, 2, 3, 1, 4])
+    assert again.epsilon() == 2.0
+    assert all(path.stat().st_mode & 0o077 == 0 for path in [folder, *folder.rglob("*")])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="is a file; a vault takes a folder"):
+        SharedVault(tmp_path / "file")
+
+
+def test_a_vault_in_memory_stays_in_its_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    here, kept = SharedVault(), SharedVault(tmp_path / "vault")
+    assert copy.deepcopy(here) is here
+    with pytest.raises(TypeError, match="give it a folder"):
+        pickle.dumps(here)
+    ask(kept)
+    assert pickle.loads(pickle.dumps(kept)).epsilon() == 1.0
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    with pytest.raises(TypeError, match="process 1 is a fork of it"):
+        ask(here)
+    assert ask(kept).key and kept.epsilon() == 1.0
 
 
 def test_a_fit_whose_ledger_is_gone_is_missed(tmp_path: Path) -> None:
@@ -169,8 +178,7 @@ def test_a_fit_whose_ledger_is_gone_is_missed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("changed", ["renumbered", "gone"])
 def test_whose_labels_paid_is_not_changed_afterwards(changed: str, tmp_path: Path) -> None:
-    shared = SharedVault(tmp_path / "vault")
-    ask(shared, people=[0, 1, 2, 3, 4, 5])
+    ask(SharedVault(tmp_path / "vault"), people=[0, 1, 2, 3, 4, 5])
     (names,) = (tmp_path / "vault" / "fits").glob("*/people.npy")
     names.unlink()
     if changed == "renumbered":
@@ -179,7 +187,7 @@ def test_whose_labels_paid_is_not_changed_afterwards(changed: str, tmp_path: Pat
         SharedVault(tmp_path / "vault").epsilon()
 
 
-def test_a_copy_on_disk_is_refused_until_somebody_answers_for_it(tmp_path: Path) -> None:
+def test_a_copy_on_disk_is_refused_until_the_user_answers_for_it(tmp_path: Path) -> None:
     ask(SharedVault(tmp_path / "vault"))
     shutil.copytree(tmp_path / "vault", tmp_path / "copy")
     with pytest.raises(StoreUnusable, match=r"SharedVault\('.*copy', moved=True\)"):
@@ -187,9 +195,148 @@ def test_a_copy_on_disk_is_refused_until_somebody_answers_for_it(tmp_path: Path)
     assert SharedVault(tmp_path / "copy", moved=True).epsilon() == 1.0
 
 
-def test_a_fork_asks_a_vault_on_disk_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    here, kept = SharedVault(), SharedVault(tmp_path / "vault")
-    monkeypatch.setattr(os, "getpid", lambda: 1)
-    with pytest.raises(TypeError, match="process 1 is a fork of it"):
-        ask(here)
-    assert ask(kept).key and kept.epsilon() == 1.0
+# One fit
+
+CLASSES = 3
+MANY = (np.arange(600) // 7 % CLASSES).astype(np.int64)
+MECHANISM = RandomizedResponse(epsilon=1.0, num_classes=CLASSES)
+AUDIT = AuditSettings(canaries=100, coin_canaries=100)
+
+
+def near(
+    shared: SharedVault | None = None,
+    *,
+    audit: AuditSettings | None = None,
+    noise: NoiseSource | None = None,
+) -> FitLabels:
+    return FitLabels(
+        SecretLabels(training=MANY, num_classes=CLASSES),
+        audit=audit,
+        fingerprint="f",
+        side=PublicSide(rows="r", classes="c", num_labels=len(MANY)),
+        shared=shared or SharedVault(),
+        noise=noise or OsEntropy(),
+    )
+
+
+def knowing(labels: NDArray[np.int64]) -> Any:
+    """A model that is sure of these labels."""
+    return lambda places: np.eye(CLASSES, dtype=np.float32)[labels[places]]
+
+
+def test_a_later_fit_reads_and_pays_for_what_is_new() -> None:
+    shared = SharedVault()
+    first = near(shared)
+    assert "num_labels=600" in repr(first) and "[" not in repr(first)
+    values = first.release(MECHANISM).values
+    assert first.epsilon(delta=1e-5) == (1.0, 0.0)
+    assert [first.is_new(charge) for charge in first.charges()] == [True]
+    second = near(shared)
+    assert (second.release(MECHANISM).values == values).all()
+    assert [second.is_new(charge) for charge in second.charges()] == [False]
+    assert second.epsilon(delta=1e-5) == (1.0, 0.0) and shared.epsilon() == 1.0
+    third, half = near(shared, noise=SecureEntropy()), replace(MECHANISM, epsilon=0.5)
+    third.release(half)
+    (charge,) = third.charges()  # what it read itself
+    assert charge.event == half.event and charge.mechanism["noise"]["name"] == "SecureEntropy"
+    assert third.epsilon(delta=1e-5) == (0.5, 0.0) and shared.epsilon() == 1.5
+
+
+def test_canaries_are_planted_on_request_only() -> None:
+    assert not len(near().canary_positions())
+    for guessed, accuracy in ((MANY, 1.0), ((MANY + 1) % CLASSES, 0.0)):
+        found = near().figures(knowing(guessed), delta=1e-5)
+        assert found == {"private/training_accuracy": accuracy}
+    # A seed decides the coins and nothing else does.
+    planted = [near(audit=AUDIT, noise=SeededNoise(seed=each)).home._planted for each in (1, 1, 2)]
+    assert (planted[0] == planted[1]).all() and (planted[0] != planted[2]).any()
+    secret = [near(audit=AUDIT).home._planted for _ in range(2)]
+    assert (secret[0] != secret[1]).any()
+
+
+def test_a_fit_finds_what_the_audits_of_a_sweep_find_and_pays_nothing_for_it(
+    tmp_path: Path,
+) -> None:
+    noise = GaussianNoise(noise_std=4.0, num_classes=CLASSES)
+    fit = near(audit=AUDIT, noise=SeededNoise(seed=7))
+    planted, positions = fit.home._planted, fit.canary_positions()
+    assert len(positions) == 200 and set(np.flatnonzero(planted != MANY)) <= set(positions)
+    release = fit.release(noise)
+    before = fit.charges()
+    found = fit.figures(knowing(planted), delta=1e-5)
+    assert fit.charges() == before
+    assert found["epsilon_m_low"] > 1  # it remembers the wrong labels
+    assert found["private/label_inference_accuracy"] == 1.0
+    direct = fit.home._canaries.audit(
+        knowing(planted)(positions),
+        confidence=0.95,
+        epsilon=epsilon_of([noise.event], delta=1e-5),
+        delta=1e-5,
+        curve=GaussianCurve(delta=1e-5),
+    ).figures
+    assert found.items() >= direct.items()
+    home = LabelHome(
+        SecretLabels(training=MANY, num_classes=CLASSES),
+        audit=AUDIT,
+        coin_seed=7,
+        places=HomePlaces(store=None, votes=tmp_path),
+        fingerprint="",
+        budget=None,
+        authority=b"owner",
+    )
+    released = home.release(noise, (), None, SeededNoise(seed=7))
+    assert released.values.tolist() == release.values.tolist()
+    home.begin(b"owner", "ab" * 8)
+    sure = knowing(planted)(home.canary_positions())
+    home.audit("ab" * 8, sure, AUDIT.confidence, [released.key], 1e-5)
+    swept = home.figures(b"owner", "ab" * 8, [released.key])
+    assert found == {"private/training_accuracy": found["private/training_accuracy"], **swept}
+    assert found["private/epsilon_release"] <= found["epsilon_release_ceiling"]
+
+
+def some_data() -> PublicData:
+    noise = np.random.default_rng(0).normal(size=(len(MANY), 4), scale=0.1)
+    return PublicData(
+        name="own",
+        num_classes=CLASSES,
+        train_features=torch.from_numpy((np.eye(CLASSES, 4)[MANY] + noise).astype(np.float32)),
+        test_features=torch.empty(0, 4),
+        test_labels=np.empty(0, dtype=np.int64),
+    )
+
+
+PATE = PateConfig(
+    ensemble=EnsembleConfig(teachers=20, queries=30),
+    aggregator=AggregatorKind.GNMAX,
+    sigma2=1.0,
+    answers=30,
+    publish_cost=False,
+    students=1,
+)
+CPU = Performance(device=Device.CPU)
+
+
+def test_teachers_are_trained_here_and_answers_are_charged() -> None:
+    data, labels, told = some_data(), near(noise=SeededNoise(seed=5)), list[str]()
+    labels.teach(PATE.ensemble, data=data, performance=CPU, tell=told.append)
+    trainer = PATE.start(data=data, labels=labels, seed=0, performance=CPU)
+    trainer.epoch()
+    votes = labels.home.ensemble_file(PATE.ensemble).path
+    assert votes.exists()
+    labels.home.end()
+    assert not votes.exists()
+    assert told == ["20 of 20 teachers"]
+    assert (trainer.predict(data.train_features).argmax(1) == MANY).mean() > 0.95
+    epsilon, delta = labels.epsilon(delta=1e-5)
+    assert epsilon > 1 and delta == 1e-5
+    assert len(labels.charges()) == 1
+
+
+def test_votes_are_of_the_labels_that_were_planted_and_are_kept(tmp_path: Path) -> None:
+    data, shared, told = some_data(), SharedVault(tmp_path / "vault"), list[str]()
+    journals = set[Path]()
+    for each in (near(shared), near(shared), near(shared, audit=AUDIT)):
+        each.teach(PATE.ensemble, data=data, performance=CPU, tell=told.append)
+        journals.add(each.home.ensemble_file(PATE.ensemble).path)
+    # The second fit uses the first one's teachers; those of the third have learned wrong labels.
+    assert len(told) == len(journals) == 2

@@ -1,25 +1,39 @@
-"""The pool: every teacher once, whatever dies; what can't be trained is named and the rest kept."""
+"""The pool: every teacher once, whatever dies; batches that fail are named and the rest kept.
 
+Most rules are tested on a virtual clock (`virtual_ray`), and those about processes on Ray.
+"""
+
+import io
 import os
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import ray
+import torch
+from numpy.typing import NDArray
 
+from labeldp.mechanisms.vault import Shard
+from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.sweep.cluster import Capacity, connected
 from labeldp.platform.sweep.sweep import CannotFit, Resources
-from labeldp.platform.vault import pool_members
-from labeldp.platform.vault.pool_members import TRIES
-from labeldp.platform.vault.teacher_actor import VoteFunction
+from labeldp.platform.vault import teacher_pool
+from labeldp.platform.vault.teacher_actor import TeacherActor, VoteFunction
 from labeldp.platform.vault.teacher_pool import (
+    GROWN_ACTORS,
+    MACHINES,
+    TRIES,
     EnsembleIncomplete,
     PoolOutcome,
     PoolProgress,
-    PoolSize,
     TeacherWork,
     batches_of,
+    pool_size,
     train_ensemble,
 )
 from labeldp.platform.vault.vote_store import VoteJournal
@@ -33,19 +47,185 @@ from tests.platform.sweep.simulated_teachers import (
     shards_of,
     tries_of,
 )
+from tests.platform.sweep.virtual_ray import VirtualRay, put_in_place
 
 TEACHERS = 12
 QUARTER = Resources(cpus=0.25)
+INFINITY = float("inf")
+
+
+def a_journal(folder: Path, teachers: int = TEACHERS) -> VoteJournal:
+    return VoteJournal(folder / "v", key="k", teachers=teachers, queries=QUERIES, classes=CLASSES)
+
+
+# How large a pool is, and its lines of progress
+
+
+def a_cluster(*nodes: tuple[float, float]) -> Capacity:
+    return Capacity(
+        nodes=len(nodes),
+        cpus=sum(cpus for cpus, _ in nodes),
+        gpus=sum(gpus for _, gpus in nodes),
+        largest=nodes,
+        grows=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("each", "cluster", "actors"),
+    [
+        (Resources(cpus=0.5), a_cluster((2, 0)), 4),
+        # Three cores in two places hold two actors of two cores, not three.
+        (Resources(cpus=2), a_cluster((3, 0), (3, 0)), 2),
+        (Resources(cpus=1, gpus=0.25), a_cluster((16, 1)), 4),
+        (Resources(cpus=4, gpus=0.25), a_cluster((8, 1), (8, 0)), 2),
+        (Resources(cpus=0.1), a_cluster((0.3, 0)), 3),
+        # One that does not fit now is requested all the same: a node may come back.
+        (Resources(cpus=1, gpus=1), a_cluster((2, 0)), 1),
+        (Resources(cpus=0), a_cluster((2, 0)), 2),
+        (Resources(cpus=1, gpus=1), replace(a_cluster((0, 0)), grows=True), GROWN_ACTORS),
+    ],
+)
+def test_a_pool_is_as_large_as_the_nodes_hold(
+    each: Resources, cluster: Capacity, actors: int
+) -> None:
+    assert pool_size(each, cluster) == actors
+
+
+def test_progress_is_printed_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(teacher_pool, "monotonic", lambda: clock[0])
+    printed = io.StringIO()
+    tell = teacher_pool._teller(SweepProgress(total=1, skipped=0, stream=printed))
+    for second in range(25):
+        clock[0] = float(second)
+        tell(PoolProgress(done=second, total=100, per_hour=3600.0, seconds_left=100.0 - second))
+    assert printed.getvalue().splitlines() == [
+        "teachers: 10/100, 3,600 per hour, about 90 s left",
+        "teachers: 20/100, 3,600 per hour, about 80 s left",
+    ]
+
+
+# On a virtual clock
+
+
+@pytest.fixture
+def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., VirtualRay]:
+    def run(
+        seconds: Callable[[Sequence[int]], float],
+        *,
+        teachers: int,
+        actors: int,
+        batch: int = 1,
+        **behavior: Any,
+    ) -> VirtualRay:
+        """Train an ensemble to its end, and check its votes."""
+        virtual = VirtualRay(seconds, **behavior)
+        put_in_place(virtual, monkeypatch)
+        folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        journal = a_journal(folder, teachers)
+        train_ensemble(
+            TeacherWork(vote=Simulated(), data=None, shards=shards_of(teachers), batch=batch),
+            journal=journal,
+            actors=actors,
+            each=Resources(),
+        )
+        np.testing.assert_array_equal(journal.votes(), expected_votes(teachers))
+        return virtual
+
+    return run
+
+
+def first_is_slow(ids: Sequence[int]) -> float:
+    return 100.0 if ids == [0] else 10.0
+
+
+def most_at_once(virtual: VirtualRay) -> int:
+    """The most batches that were sent to an actor within a second."""
+    return max(
+        sum(0 <= later - sent < 1.0 for later, _ in actor.batches)
+        for actor in virtual.actors
+        for sent, _ in actor.batches
+    )
+
+
+def test_short_batches_are_sent_ahead_and_long_ones_are_not(simulate: Any) -> None:
+    short = simulate(lambda ids: 0.2, teachers=40, actors=2)
+    assert short.now == pytest.approx(20 * 0.2) and most_at_once(short) > 2
+    long = simulate(lambda ids: 5.0, teachers=40, actors=2)
+    assert long.now == 20 * 5.0 and most_at_once(long) == 1
+
+
+def test_nothing_waits_behind_a_straggler(simulate: Any) -> None:
+    virtual = simulate(lambda ids: 500.0 if ids == [3] else 10.0, teachers=40, actors=4)
+    assert virtual.now == 500.0
+    last = max(sent for actor in virtual.actors for sent, _ in actor.batches)
+    assert last == 120.0  # 39 batches on the three others
+
+
+def test_idle_actors_are_let_go(simulate: Any) -> None:
+    no_room = {"starts": lambda number: 1e6 if number == 3 else 0.0}
+    virtual = simulate(first_is_slow, teachers=5, actors=4, **no_room)
+    assert virtual.now == 100.0
+    # Two rounds of the two others; one that waits for room stops waiting with the last batch.
+    assert [actor.ended for actor in virtual.actors] == [100.0, 20.0, 20.0, 10.0]
+
+
+def test_a_failure_when_the_others_are_gone_is_tried_again(simulate: Any) -> None:
+    virtual = simulate(first_is_slow, teachers=3, actors=3, fails=[[0], [0]])
+    assert virtual.now == 300.0 and len(virtual.actors) == 3
+    dies = {"dies": lambda number: 50.0 if number == 0 else INFINITY}
+    dying = simulate(first_is_slow, teachers=3, actors=3, **dies)
+    assert dying.now == 150.0 and len(dying.actors) == 4
+
+
+def test_a_machine_that_goes_away_says_nothing_of_the_batch(simulate: Any) -> None:
+    """Ten minutes of life, nine of work: of a process that dies so often the batch is given up."""
+
+    def lives(number: int) -> float:
+        return 300.0 if number < MACHINES - 1 else 600.0
+
+    one: dict[str, Any] = {"teachers": 1, "actors": 1}
+    virtual = simulate(lambda ids: 540.0, **one, dies=lives, machines_die=True)
+    assert len(virtual.actors) == MACHINES and virtual.now == 300 * (MACHINES - 1) + 540
+    with pytest.raises(EnsembleIncomplete, match=f"1 of 1 .* failed {TRIES} times"):
+        simulate(lambda ids: 540.0, **one, dies=lives)
+    # A batch that ends every machine ends itself.
+    with pytest.raises(EnsembleIncomplete, match=f"failed {MACHINES} times"):
+        simulate(lambda ids: 540.0, **one, dies=lambda number: 60.0, machines_die=True)
+
+
+def test_of_two_at_an_actor_that_died_neither_is_blamed(simulate: Any) -> None:
+    dies = {"dies": lambda number: 2.25 if number == 0 else INFINITY}
+    first, second = simulate(lambda ids: 0.5, teachers=20, actors=1, **dies).actors
+    held = [ids for sent, ids in first.batches if sent >= 1.5][-2:]
+    assert [ids for _, ids in second.batches][-2:] == held
+    sent = [sent for sent, _ in second.batches][-2:]
+    assert sent[1] - sent[0] == 0.5  # alone, each of them
+
+
+def test_a_thousand_actors_are_asked_about_together(simulate: Any) -> None:
+    virtual = simulate(lambda ids: 10.0, teachers=1_000, actors=500)
+    assert virtual.now == 20.0
+    assert virtual.waits <= 2 * 3  # starts, and two rounds
+
+
+def test_batches_are_always_the_same_ones(simulate: Any) -> None:
+    assert batches_of(5, 2) == [[0, 1], [2, 3], [4]] and batches_of(3, 100) == [[0, 1, 2]]
+    dies = {"dies": lambda number: 40.0}
+    virtual = simulate(lambda ids: 3.0 * len(ids), teachers=50, actors=3, batch=4, **dies)
+    sent = {tuple(ids) for actor in virtual.actors for _, ids in actor.batches}
+    assert sent == {tuple(ids) for ids in batches_of(50, 4)}
+
+
+# On Ray
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Capacity]:
     with connected("local") as capacity:
         yield capacity
-
-
-def a_journal(folder: Path, teachers: int = TEACHERS) -> VoteJournal:
-    return VoteJournal(folder / "v", key="k", teachers=teachers, queries=QUERIES, classes=CLASSES)
 
 
 def train(
@@ -60,24 +240,31 @@ def train(
     return train_ensemble(
         TeacherWork(vote=vote, data=data, shards=shards_of(TEACHERS), batch=2),
         journal=a_journal(folder),
-        pool=PoolSize(actors=actors, each=each),
+        actors=actors,
+        each=each,
         on_progress=on_progress,
     )
 
 
-def test_batches_are_always_the_same_ones() -> None:
-    assert batches_of(5, 2) == [[0, 1], [2, 3], [4]]
-    assert batches_of(3, 100) == [[0, 1, 2]]
-
-
 @pytest.mark.ray_cluster
 def test_every_teacher_votes_once_and_never_again(cluster: Capacity, tmp_path: Path) -> None:
+    def actors() -> list[Process]:
+        return titled(family(os.getpid()), "ray::TeacherActor")
+
     told: list[PoolProgress] = []
-    outcome = train(tmp_path, Simulated(), on_progress=told.append)
+    pools: list[list[Process]] = []
+
+    def tell(state: PoolProgress) -> None:
+        told.append(state)
+        pools.append(actors())
+
+    outcome = train(tmp_path, Simulated(), on_progress=tell)
     assert (outcome.trained, outcome.reused) == (TEACHERS, 0)
     np.testing.assert_array_equal(a_journal(tmp_path).votes(), expected_votes(TEACHERS))
     assert [state.done for state in told] == [2, 4, 6, 8, 10, 12]
     assert told[-1].seconds_left == 0 < told[0].seconds_left
+    assert pools[0]
+    wait_until(lambda: not actors(), what="the pool's actors end", seconds=30)
     # A second run has nothing to do: not even an actor that could not start would matter.
     again = train(tmp_path, Unloadable())
     assert (again.trained, again.reused) == (0, TEACHERS)
@@ -85,74 +272,80 @@ def test_every_teacher_votes_once_and_never_again(cluster: Capacity, tmp_path: P
 
 @pytest.mark.ray_cluster
 @pytest.mark.fault
-@pytest.mark.parametrize("harm", ["fails", "dies"])
-def test_a_batch_that_fails_twice_is_trained_and_others_lose_nothing(
-    harm: str, cluster: Capacity, tmp_path: Path
-) -> None:
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    outcome = train(tmp_path, Simulated(**{harm: 5}, times=TRIES - 1, notes=notes))
-    assert outcome.trained == TEACHERS
-    np.testing.assert_array_equal(a_journal(tmp_path).votes(), expected_votes(TEACHERS))
-    # Those that may have been at work when an actor died are begun once more.
-    for batch in batches_of(TEACHERS, 2):
-        expected = TRIES if batch == [4, 5] else 1
-        assert expected <= tries_of(notes, batch) <= expected + (harm == "dies")
-
-
-@pytest.mark.ray_cluster
-@pytest.mark.fault
 @pytest.mark.parametrize(
     ("harm", "words"), [("fails", "RuntimeError: .*bewitched"), ("dies", "Actor")]
 )
-def test_a_batch_that_always_fails_is_given_up_and_the_others_kept(
+def test_a_batch_is_tried_thrice_then_given_up_and_the_others_kept(
     harm: str, words: str, cluster: Capacity, tmp_path: Path
 ) -> None:
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    said = rf"2 of 12 teachers could not be trained; teacher 4 failed 3 times.*{words}.*10 teachers"
-    with pytest.raises(EnsembleIncomplete, match=said):
-        train(tmp_path, Simulated(**{harm: 5}, notes=notes))
-    # One more where it could not be told, the first time, that it was this batch.
-    assert TRIES <= tries_of(notes, [4, 5]) <= TRIES + (harm == "dies")
-    assert a_journal(tmp_path).finished == set(range(TEACHERS)) - {4, 5}
+    def folder(name: str) -> Path:
+        (tmp_path / name / "notes").mkdir(parents=True)
+        return tmp_path / name
+
+    once_more = harm == "dies"  # those that may have been at work when an actor died
+    twice = folder("twice")
+    train(twice, Simulated(**{harm: 5}, times=TRIES - 1, notes=twice / "notes"))
+    np.testing.assert_array_equal(a_journal(twice).votes(), expected_votes(TEACHERS))
+    for batch in batches_of(TEACHERS, 2):
+        expected = TRIES if batch == [4, 5] else 1
+        assert expected <= tries_of(twice / "notes", batch) <= expected + once_more
+
+    always = folder("always")
+    message = (
+        rf"2 of 12 teachers could not be trained; teacher 4 failed 3 times.*{words}.*10 teachers"
+    )
+    with pytest.raises(EnsembleIncomplete, match=message):
+        train(always, Simulated(**{harm: 5}, notes=always / "notes"))
+    assert TRIES <= tries_of(always / "notes", [4, 5]) <= TRIES + once_more
+    assert a_journal(always).finished == set(range(TEACHERS)) - {4, 5}
     # The cause is mended: only those two are trained.
-    outcome = train(tmp_path, Simulated())
+    outcome = train(always, Simulated())
     assert (outcome.trained, outcome.reused) == (2, 10)
-    np.testing.assert_array_equal(a_journal(tmp_path).votes(), expected_votes(TEACHERS))
+    np.testing.assert_array_equal(a_journal(always).votes(), expected_votes(TEACHERS))
 
 
 @pytest.mark.ray_cluster
-def test_actors_that_find_no_room_hold_nothing_back(cluster: Capacity, tmp_path: Path) -> None:
-    # One CPU each, two of which are there: the other three never start.
+def test_actors_that_do_not_start(
+    cluster: Capacity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(EnsembleIncomplete, match="died 3 times as it started"):
+        train(tmp_path, Unloadable(), actors=1)
+    with monkeypatch.context() as hurried:
+        hurried.setattr(teacher_pool, "START_SECONDS", 1.0)
+        words = r"no teacher actor \(\d+ CPU \+ 0 GPU\) started within 1 s"
+        with pytest.raises(CannotFit, match=words):
+            train(tmp_path, Simulated(), each=Resources(cpus=cluster.cpus + 1))
+    # Of five with half of the cores each three find no room, and hold nothing back.
     outcome = train(tmp_path, Simulated(), actors=5, each=Resources(cpus=cluster.cpus / 2))
     assert outcome.trained == TEACHERS
 
 
-@pytest.mark.ray_cluster
-def test_a_cluster_that_is_too_full_is_no_silent_wait(
-    cluster: Capacity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pool_members, "START_SECONDS", 1.0)
-    too_large = Resources(cpus=cluster.cpus + 1)
-    with pytest.raises(
-        CannotFit, match=r"no teacher actor \(\d+ CPU \+ 0 GPU\) started within 1 s"
-    ):
-        train(tmp_path, Simulated(), each=too_large)
+# A member
 
 
-@pytest.mark.ray_cluster
-def test_actors_that_die_as_they_start_are_given_up(cluster: Capacity, tmp_path: Path) -> None:
-    with pytest.raises(EnsembleIncomplete, match="died 3 times as it started"):
-        train(tmp_path, Unloadable(), actors=1)
+def vote(teachers: Sequence[int], shards: Sequence[Shard], data: Any) -> NDArray[np.uint8]:
+    """The label of each shard for the first query, the teacher's number for the second."""
+    rows = [(shard.labels[0], id) for id, shard in zip(teachers, shards, strict=True)]
+    return np.array(rows, dtype=np.uint8) + np.uint8(data)
 
 
-@pytest.mark.ray_cluster
-def test_nothing_is_left_running(cluster: Capacity, tmp_path: Path) -> None:
-    def actors() -> list[Process]:
-        return titled(family(os.getpid()), "ray::TeacherActor")
+def test_a_batch_is_trained_on_its_own_shards_and_the_data_of_all() -> None:
+    before = torch.get_num_threads()
+    try:
+        actor = TeacherActor(vote, 100, threads=before + 1)
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+    shards = [Shard(indices=np.array([each]), labels=np.array([each + 5])) for each in (3, 1)]
+    assert actor.train([3, 1], shards).tolist() == [[108, 103], [106, 101]]
 
-    pools: list[list[Process]] = []
-    train(tmp_path, Simulated(), on_progress=lambda _: pools.append(actors()))
-    assert pools[0]
-    wait_until(lambda: not actors(), what="the pool's actors end", seconds=30)
+
+def test_a_member_whose_teachers_need_no_torch_does_not_load_it() -> None:
+    code = (
+        "import sys\n"
+        "from labeldp.platform.vault.teacher_actor import TeacherActor\n"
+        "TeacherActor(lambda *batch: batch, None, threads=1)\n"
+        "print(sorted({'torch', 'mlflow', 'matplotlib', 'sklearn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr

@@ -1,13 +1,18 @@
-"""vault_store: charges and releases land together, last, and belong to one set of labels."""
+"""vault_store: charges and releases land together, last, and belong to one set of labels.
+
+A renamed store is itself; a copied or forgetful one is refused; its ledger is read as it lies.
+"""
 
 import gc
-import math
 import os
+import re
+import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +36,21 @@ from labeldp.platform.vault.vault_store import (
     SCHEMA_VERSION,
     SqliteStore,
     StoreUnusable,
+    read_ledger,
+    witness,
 )
 
 LABELS = np.array([0, 1, 2, 1, 0])
+LAPLACE = LaplaceNoise(epsilon=1.0, num_classes=3)
+ONE = PureEvent(epsilon=1.0)
+INFINITY = float("inf")
 
 
 def a_vault(path: Path, *, labels: Any = LABELS, budget: Budget | None = None) -> LabelVault:
     return LabelVault(labels=labels, num_classes=3, store=SqliteStore(path), budget=budget)
 
 
-def charge(key: str, event: Event, indices: Any = None) -> Charge:
+def charge(key: str, event: Event = ONE, indices: Any = None) -> Charge:
     return Charge(
         key=key,
         event=event,
@@ -50,58 +60,75 @@ def charge(key: str, event: Event, indices: Any = None) -> Charge:
     )
 
 
+def execute(path: Path, *statements: str) -> Any:
+    """Run statements on a store behind its back; returns the last one's first row."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            found = connection.execute(statement)
+        return found.fetchone()
+
+
+# What is kept
+
+
 @pytest.mark.parametrize(
     "event",
     [
         PureEvent(epsilon=0.1),
-        PureEvent(epsilon=math.inf),
+        PureEvent(epsilon=INFINITY),
         RandomizedResponseEvent(epsilon=0.1, num_classes=10),
         GaussianEvent(noise_multiplier=1.7),
         DecisionEvent(noise_multiplier=1.7, orders=(2.0, 3.0), rdp=(0.1, 0.2)),
-        RenyiEvent(orders=(1.5, 2.0), rdp=(0.1, math.inf)),
+        RenyiEvent(orders=(1.5, 2.0), rdp=(0.1, INFINITY)),
     ],
 )
-def test_a_charge_and_its_release_come_back_exactly(event: Event, tmp_path: Path) -> None:
+def test_a_charge_comes_back_exactly(event: Event, tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "vault.db")
-    values = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
-    store.record(charge("a", event), values, lines=0)
-    store.record(charge("b", event, np.array([0, 3])), np.array([[1]], dtype=np.uint8), lines=1)
-    again = SqliteStore(tmp_path / "vault.db")
-    first, second = again.charges()
+    store.record(charge("a", event), np.zeros(2), lines=0)
+    store.record(charge("b", event, np.array([0, 3])), np.zeros(2), lines=1)
+    first, second = SqliteStore(tmp_path / "vault.db").charges()
     assert (first.key, first.event, first.indices) == ("a", event, None)
     assert first.mechanism == {"name": "Any", "x": 0.1}
     assert second.indices is not None and second.indices.tolist() == [0, 3]
-    stored = again.release("a")
-    assert stored is not None and stored.dtype == np.float32
-    np.testing.assert_array_equal(stored, values)
-    assert not stored.flags.writeable
-    assert again.release("c") is None
 
 
-def test_columns_first_or_rows_first_a_release_comes_back_as_it_was(tmp_path: Path) -> None:
-    values = np.asfortranarray(np.arange(6).reshape(2, 3))
-    SqliteStore(tmp_path / "vault.db").record(charge("a", PureEvent(epsilon=1.0)), values, lines=0)
-    found = SqliteStore(tmp_path / "vault.db").release("a")
-    assert found is not None and found.tolist() == [[0, 1, 2], [3, 4, 5]]
+def test_releases_come_back_exactly_also_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vault_store, "_PART_BYTES", 100)
+    path, rng = tmp_path / "vault.db", np.random.default_rng(0)
+    kept: dict[str, Any] = {
+        "parts": rng.normal(size=(7, 9)),
+        "turned": np.asfortranarray(rng.normal(size=(5, 8)).astype(np.float32)),
+        "none": np.zeros((0, 3)),
+        "one": np.array(2),
+        "bytes": np.array([[1]], dtype=np.uint8),
+    }
+    store = SqliteStore(path)
+    for lines, (key, values) in enumerate(kept.items()):
+        assert store.record(charge(key), values, lines=lines)
+    for key, values in kept.items():
+        found = SqliteStore(path).release(key)
+        assert found is not None and not found.flags.writeable
+        assert found.dtype == values.dtype and found.shape == values.shape
+        assert found.tobytes("A") == values.tobytes("A")
+    assert SqliteStore(path).release("another") is None
+    assert execute(path, "SELECT max(length(content)) FROM release_parts") == (100,)
+    execute(path, "DELETE FROM release_parts WHERE key = 'parts' AND part = 2")
+    with pytest.raises(StoreUnusable, match="can't be read as a vault store"):
+        SqliteStore(path).release("parts")
 
 
 def test_a_second_process_reads_the_release_and_pays_nothing(tmp_path: Path) -> None:
-    mechanism = LaplaceNoise(epsilon=1.0, num_classes=3)
-    first = a_vault(tmp_path / "vault.db").release(mechanism)
-    again = a_vault(tmp_path / "vault.db")
-    np.testing.assert_array_equal(again.release(mechanism).values, first.values)
+    first = a_vault(tmp_path / "vault.db").release(LAPLACE)
+    again = a_vault(tmp_path / "vault.db", budget=Budget(epsilon=1.4))
+    np.testing.assert_array_equal(again.release(LAPLACE).values, first.values)
     assert (len(again.charges()), again.epsilon(delta=0.0)) == (1, 1.0)
-    again.release(mechanism, noise=OsEntropy(draw=1))
-    assert a_vault(tmp_path / "vault.db").epsilon(delta=0.0) == 2.0
-
-
-def test_what_was_spent_counts_against_the_budget_of_a_later_start(tmp_path: Path) -> None:
-    a_vault(tmp_path / "vault.db").release(LaplaceNoise(epsilon=1.0, num_classes=3))
-    later = a_vault(tmp_path / "vault.db", budget=Budget(epsilon=1.4))
+    # What was spent counts against the budget of a later start.
     with pytest.raises(BudgetExceeded, match=r"1 is spent and this would make it 1\.5"):
-        later.release(LaplaceNoise(epsilon=0.5, num_classes=3))
-    later.release(LaplaceNoise(epsilon=1.0, num_classes=3))  # the one that is there
-    assert len(later.charges()) == 1
+        again.release(LaplaceNoise(epsilon=0.5, num_classes=3))
+    a_vault(tmp_path / "vault.db").release(LAPLACE, noise=OsEntropy(draw=1))
+    assert a_vault(tmp_path / "vault.db").epsilon(delta=0.0) == 2.0
 
 
 def test_other_labels_are_refused(tmp_path: Path) -> None:
@@ -119,46 +146,38 @@ def test_the_file_holds_no_label_and_is_its_owners_alone(tmp_path: Path) -> None
         assert LABELS.astype(kind).tobytes() not in content
     # The digest is keyed by the store's own salt: equal labels can't be told from it.
     a_vault(tmp_path / "other.db")
-    query = "SELECT labels FROM vault"
-    with sqlite3.connect(path) as one, sqlite3.connect(tmp_path / "other.db") as two:
-        assert one.execute(query).fetchone() != two.execute(query).fetchone()
-    one.close()
-    two.close()
+    one, two = (execute(tmp_path / f, "SELECT labels FROM vault") for f in ("vault.db", "other.db"))
+    assert one != two
 
 
 def test_a_charge_without_its_release_is_never_kept(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "vault.db")
-    store.record(charge("a", PureEvent(epsilon=1.0)), np.zeros(2), lines=0)
+    store.record(charge("a"), np.zeros(2), lines=0)
     with pytest.raises(StoreUnusable, match=r"could not be kept .*so it was not made"):
-        store.record(charge("a", PureEvent(epsilon=1.0)), np.ones(2), lines=1)
-    with sqlite3.connect(store.path) as connection:
-        # A release can be inserted, the charge can't: both must go.
-        connection.execute("INSERT INTO releases VALUES ('b', x'00')")
-        connection.execute(
-            "INSERT INTO charges (key, event, mechanism, failure_probability, made) "
-            "VALUES ('c', '', '', 0.0, '')"
-        )
-    connection.close()
+        store.record(charge("a"), np.ones(2), lines=1)
+    # A release can be inserted, the charge can't: both must go.
+    execute(
+        store.path,
+        "INSERT INTO releases VALUES ('b', x'00')",
+        "INSERT INTO charges (key, event, mechanism, failure_probability, made) "
+        "VALUES ('c', '', '', 0.0, '')",
+    )
     with pytest.raises(StoreUnusable):
-        store.record(charge("c", PureEvent(epsilon=1.0)), np.ones(2), lines=2)
+        store.record(charge("c"), np.ones(2), lines=2)
     assert store.release("c") is None
 
 
 def test_a_process_killed_while_it_writes_leaves_both_or_none(tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys, threading, time\n"
+        "import os, signal, sys, threading\n"
         "from pathlib import Path\n"
         "import numpy as np\n"
-        "from labeldp.mechanisms.accounting import PureEvent\n"
-        "from labeldp.mechanisms.vault import Charge\n"
         "from labeldp.platform.vault.vault_store import SqliteStore\n"
+        "from tests.platform.vault.test_vault_store import charge\n"
         "store = SqliteStore(Path(sys.argv[1]))\n"
         "threading.Timer(0.15, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()\n"
         "for i in range(10**6):\n"
-        "    event = PureEvent(epsilon=1.0)\n"
-        "    facts = {'mechanism': {}, 'failure_probability': 0.0}\n"
-        "    charge = Charge(key=str(i), event=event, indices=None, **facts)\n"
-        "    store.record(charge, np.full(2000, i), lines=i)\n"
+        "    store.record(charge(str(i)), np.full(2000, i), lines=i)\n"
     )
     path = tmp_path / "vault.db"
     done = subprocess.run([sys.executable, "-c", code, str(path)], timeout=60, check=False)
@@ -169,18 +188,15 @@ def test_a_process_killed_while_it_writes_leaves_both_or_none(tmp_path: Path) ->
     for key in keys[-3:]:
         values = store.release(key)
         assert values is not None and (values == int(key)).all()
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("SELECT count(*) FROM releases").fetchone() == (len(keys),)
-    connection.close()
+    assert execute(path, "SELECT count(*) FROM releases") == (len(keys),)
 
 
 def test_a_line_is_kept_only_if_the_ledger_is_as_long_as_it_was(tmp_path: Path) -> None:
     one, other = SqliteStore(tmp_path / "vault.db"), SqliteStore(tmp_path / "vault.db")
-    event, values = PureEvent(epsilon=1.0), np.zeros(2)
-    assert one.record(charge("a", event), values, lines=0)
-    assert not other.record(charge("b", event), values, lines=0)
+    assert one.record(charge("a"), np.zeros(2), lines=0)
+    assert not other.record(charge("b"), np.zeros(2), lines=0)
     assert [line.key for line in other.charges()] == ["a"] and other.release("b") is None
-    assert other.record(charge("b", event), values, lines=1)
+    assert other.record(charge("b"), np.zeros(2), lines=1)
     assert [line.key for line in one.charges()] == ["a", "b"]
 
 
@@ -197,89 +213,221 @@ def test_threads_that_open_a_new_store_together_agree_on_its_salt(tmp_path: Path
     assert len(salts) == 8 and len(set(salts)) == 1 and len(salts[0]) == 32
 
 
-def test_a_newer_store_is_refused_and_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "vault.db"
-    SqliteStore(path)
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE vault SET version = ?", (SCHEMA_VERSION + 1,))
-    connection.close()
-    before = path.read_bytes()
-    with pytest.raises(StoreUnusable, match=rf"version {SCHEMA_VERSION + 1}, .*--results"):
-        SqliteStore(path)
-    assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("content", [b"not a database, but long enough to be read as one" * 50])
-def test_another_file_is_refused_and_left_alone(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "vault.db"
-    path.write_bytes(content)
+def test_what_is_no_store_of_this_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    newer, other = tmp_path / "newer.db", tmp_path / "other.db"
+    SqliteStore(newer)
+    execute(newer, f"UPDATE vault SET version = {SCHEMA_VERSION + 1}")
+    other.write_bytes(b"not a database, but long enough to be read as one" * 50)
+    for path, words in ((newer, rf"version {SCHEMA_VERSION + 1}, .*--results"), (other, "be used")):
+        before = path.read_bytes()
+        with pytest.raises(StoreUnusable, match=words):
+            SqliteStore(path)
+        with pytest.raises(StoreUnusable, match=path.name):
+            read_ledger(path)
+        assert path.read_bytes() == before
     with pytest.raises(StoreUnusable, match="can't be used as a vault store"):
-        SqliteStore(path)
-    assert path.read_bytes() == content
+        SqliteStore(other / "vault.db")
 
 
-def test_a_path_below_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreUnusable, match="can't be used as a vault store"):
-        SqliteStore(tmp_path / "file" / "vault.db")
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_a_release_too_long_for_one_value_is_kept_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(vault_store, "_PART_BYTES", 100)
-    path, rng = tmp_path / "vault.db", np.random.default_rng(0)
-    kept: dict[str, Any] = {
-        "parts": rng.normal(size=(7, 9)),
-        "turned": np.asfortranarray(rng.normal(size=(5, 8)).astype(np.float32)),
-        "none": np.zeros((0, 3)),
-        "one": np.array(2),
-    }
-    store = SqliteStore(path)
-    for lines, (key, values) in enumerate(kept.items()):
-        assert store.record(charge(key, PureEvent(epsilon=1.0)), values, lines=lines)
-    for key, values in kept.items():
-        found = SqliteStore(path).release(key)
-        assert found is not None and not found.flags.writeable
-        assert found.dtype == values.dtype and found.shape == values.shape
-        assert found.tobytes("A") == values.tobytes("A")
-    connection = sqlite3.connect(path)
-    with connection:
-        longest = connection.execute("SELECT max(length(content)) FROM release_parts").fetchone()
-        connection.execute("DELETE FROM release_parts WHERE key = 'parts' AND part = 2")
-    connection.close()
-    assert longest == (100,)
-    with pytest.raises(StoreUnusable, match="can't be read as a vault store"):
-        SqliteStore(path).release("parts")
-
-
-def test_a_second_reader_shares_what_the_first_one_holds(tmp_path: Path) -> None:
-    path, mechanism = tmp_path / "vault.db", LaplaceNoise(epsilon=1.0, num_classes=3)
+def test_readers_share_an_array_and_nobody_keeps_it(tmp_path: Path) -> None:
+    path = tmp_path / "vault.db"
     vault = a_vault(path)
-    first = vault.release(mechanism)
-    assert vault.release(mechanism).values is first.values
+    first = vault.release(LAPLACE)
+    assert vault.release(LAPLACE).values is first.values
     store = SqliteStore(path)
     read = store.release(first.key)
     assert store.release(first.key) is read
     assert read is not None and np.array_equal(read, first.values)
-
-
-def test_what_nobody_holds_is_not_kept_in_memory(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "vault.db")
-    values = np.arange(5)
-    values.setflags(write=False)
-    store.record(charge("a", PureEvent(epsilon=1.0)), values, lines=0)
-    assert store.release("a") is values
-    del values
+    del read
     gc.collect()
-    again = store.release("a")
-    assert again is not None and again.tolist() == [0, 1, 2, 3, 4]
-
-
-def test_what_can_be_written_on_is_not_shared(tmp_path: Path) -> None:
-    store, values = SqliteStore(tmp_path / "vault.db"), np.arange(5)
-    store.record(charge("a", PureEvent(epsilon=1.0)), values, lines=0)
+    again = store.release(first.key)
+    assert again is not None and np.array_equal(again, first.values)
+    # An array that can be written on is not shared.
+    values = np.arange(5)
+    store.record(charge("a"), values, lines=1)
     values[:] = 0
     found = store.release("a")
     assert found is not None and found.tolist() == [0, 1, 2, 3, 4]
+
+
+# Which vault it is
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store that has spent twice, in a folder of its own."""
+    (tmp_path / "results").mkdir()
+    store = SqliteStore(tmp_path / "results" / "vault.db")
+    for lines, key in enumerate("ab"):
+        assert store.record(charge(key), np.arange(3), lines=lines)
+    return store.path
+
+
+def test_ids_are_of_one_store_alone_also_where_stores_share_a_salt(tmp_path: Path) -> None:
+    stores = [SqliteStore(tmp_path / f"{name}.db", salt=b"s" * 32) for name in "ab"]
+    assert stores[0].id != stores[1].id
+    assert SqliteStore(tmp_path / "a.db").id == stores[0].id
+
+
+def test_a_renamed_folder_goes_on(path: Path) -> None:
+    before = SqliteStore(path).id
+    moved = path.parent.rename(path.parent.with_name("elsewhere")) / path.name
+    assert SqliteStore(moved).id == before
+    SqliteStore(moved).record(charge("c"), np.arange(3), lines=2)
+    moved.parent.rename(path.parent)  # and back again
+    assert len(SqliteStore(path).charges()) == 3
+
+
+def test_a_copy_is_refused_until_the_user_says_that_it_moved(path: Path) -> None:
+    copy = path.parent.with_name("copy") / path.name
+    shutil.copytree(path.parent, copy.parent)
+    with pytest.raises(StoreUnusable) as caught:
+        SqliteStore(copy)
+    for words in (str(copy), f"is a copy of the vault that was made at {path}", "--moved"):
+        assert words in str(caught.value)
+    SqliteStore(path)  # the original is none
+    assert read_ledger(copy).vault == read_ledger(path).vault
+    assert read_ledger(copy).contents() == read_ledger(path).contents()
+    SqliteStore(copy, moved=True)
+    assert len(SqliteStore(copy).charges()) == 2, "once is enough"
+
+
+def test_an_original_that_was_renamed_is_refused_while_its_copy_has_its_place(path: Path) -> None:
+    copy, away = path.parent.with_name("copy"), path.parent.with_name("away")
+    shutil.copytree(path.parent, copy)
+    path.parent.rename(away)
+    copy.rename(path.parent)
+    for store in (path, away / path.name):
+        with pytest.raises(StoreUnusable, match="--moved"):
+            SqliteStore(store)
+
+
+def test_the_same_number_in_another_file_system_is_a_copy(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New file systems count files from one: a copy may well have the original's number."""
+
+    class Another:
+        f_fsid = os.statvfs(path).f_fsid + 1
+
+    monkeypatch.setattr("os.statvfs", lambda path: Another)
+    with pytest.raises(StoreUnusable, match=r"is a copy.*--moved"):
+        SqliteStore(path)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_store_that_forgot_lines_is_refused(path: Path, tmp_path: Path, moved: bool) -> None:
+    older = Path(shutil.copy(path, tmp_path / "older"))
+    SqliteStore(path).record(charge("c"), np.arange(3), lines=2)
+    path.write_bytes(older.read_bytes())  # as `cp` does: the same file, with less in it
+    with pytest.raises(StoreUnusable, match=r"lost lines.*holds 2, and 3 lines are known"):
+        SqliteStore(path, moved=moved)
+    (problem,) = read_ledger(path).problems
+    assert "it holds 2, and 3 are known" in problem
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_witness_that_is_gone_or_damaged_is_missed(path: Path, moved: bool) -> None:
+    kept = witness(path).read_text()
+    witness(path).write_text("")
+    with pytest.raises(StoreUnusable, match=r"vault\.lines is damaged"):
+        SqliteStore(path, moved=moved)
+    (problem,) = read_ledger(path).problems
+    assert "is damaged" in problem
+    witness(path).unlink()
+    with pytest.raises(StoreUnusable, match=r"vault\.lines is gone.*it holds 2;.*--results"):
+        SqliteStore(path, moved=moved)
+    execute(path, "DROP TABLE identity")
+    with pytest.raises(StoreUnusable, match=r"vault\.lines is gone"):
+        SqliteStore(path, moved=moved)
+    assert not witness(path).exists() and kept.endswith(" 2\n")
+
+
+def test_a_store_that_is_gone_or_another_in_its_place_is_refused(
+    path: Path, tmp_path: Path
+) -> None:
+    path.unlink()
+    with pytest.raises(StoreUnusable, match=r"vault\.db is gone.*a ledger of 2 lines"):
+        SqliteStore(path)
+    assert not path.exists()
+    shutil.copy(SqliteStore(tmp_path / "other.db").path, path)
+    with pytest.raises(StoreUnusable, match="another vault was here"):
+        SqliteStore(path, moved=True)
+
+
+def test_a_new_store_has_a_witness_before_it_spends(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "vault.db")
+    assert witness(store.path).read_text() == f"{store.id} 0\n"
+    # One of no lines says nothing against a new store, nor is it missed.
+    store.path.unlink()
+    again = SqliteStore(store.path)
+    assert witness(store.path).read_text() == f"{again.id} 0\n"
+    witness(store.path).unlink()
+    assert SqliteStore(store.path).id == again.id
+
+
+def test_a_driver_that_was_killed_between_ledger_and_witness_goes_on(path: Path) -> None:
+    witness(path).write_text(f"{SqliteStore(path).id} 1\n")
+    assert len(SqliteStore(path).charges()) == 2
+
+
+def test_other_names_of_a_file_are_refused(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / path.name
+    other.parent.mkdir()
+    os.link(path, other)
+    for name in (other, path):
+        with pytest.raises(StoreUnusable, match=r"is a hard link: .* has 2 names.*--results"):
+            SqliteStore(name)
+    other.unlink()
+    SqliteStore(path)
+    (tmp_path / "vault.db").symlink_to(tmp_path / "elsewhere.db")
+    with pytest.raises(StoreUnusable, match=r"vault\.db is a link to .*elsewhere\.db"):
+        SqliteStore(tmp_path / "vault.db")
+    assert not (tmp_path / "elsewhere.db").exists()
+
+
+# A ledger read without its vault
+
+
+def test_lines_come_back_with_their_time_and_the_store_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "vault.db"
+    vault = a_vault(path)
+    vault.release(LAPLACE)
+    vault.release(LAPLACE, indices=np.array([0, 2]))
+    before = {each: each.read_bytes() for each in tmp_path.iterdir()}
+    salt = SqliteStore(path).salt()
+    os.chmod(path, 0o444)
+    kept = read_ledger(path)
+    assert [charge.key for charge, _ in kept.lines] == [line.key for line in vault.charges()]
+    assert kept.lines[0][0].event == LAPLACE.event
+    indices = kept.lines[1][0].indices
+    assert indices is not None and indices.tolist() == [0, 2]
+    for _, made in kept.lines:
+        assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", made)
+    assert kept.problems == ()
+    assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
+    shown = repr(kept)  # neither the secret nor what stands for the labels
+    assert salt.hex() not in shown and repr(salt) not in shown
+    assert vault._labels_digest not in shown and kept.labels not in shown
+    assert kept.vault == SqliteStore(path).id
+
+
+def test_marks_are_equal_for_the_same_labels_under_one_secret_only(tmp_path: Path) -> None:
+    def mark(name: str, salt: bytes | None, labels: list[int]) -> str:
+        store = SqliteStore(tmp_path / name, salt=salt)
+        LabelVault(labels=np.array(labels), num_classes=3, store=store)
+        return read_ledger(tmp_path / name).labels
+
+    first = mark("a.db", bytes(32), [0, 1, 2])
+    assert mark("b.db", bytes(32), [0, 1, 2]) == first
+    assert mark("c.db", bytes(32), [0, 1, 1]) != first
+    assert mark("d.db", None, [0, 1, 2]) != first
+
+
+def test_a_ledger_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnusable, match=r"vault\.db is not there"):
+        read_ledger(tmp_path / "vault.db")
+    assert os.listdir(tmp_path) == []
+    os.mkfifo(tmp_path / "vault.db")
+    with pytest.raises(StoreUnusable, match="is a pipe"):
+        read_ledger(tmp_path / "vault.db")

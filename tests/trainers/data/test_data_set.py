@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from labeldp.platform.cli.data_sets import entries
-from labeldp.trainers.data.catalog import DATASETS, fetch
-from labeldp.trainers.data.data_set import DataSet, Layout
-from labeldp.trainers.data.files import PublishedFile, Splits, held_out, read_lines
+from labeldp.trainers.data.catalog import DATASETS, DataSet, Layout, PublishedFile, fetch
+from labeldp.trainers.data.files import read_lines
 from labeldp.trainers.data.labelled_data import load
+from labeldp.trainers.data.splits import Splits, held_out
 
 CONTENT = "".join(f"{label},{10 * label + 1}\n" for label in [0, 1, 1, 0] * 5)
 

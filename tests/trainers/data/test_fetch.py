@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from labeldp.trainers.data.catalog import DATASETS, FetchFailed, fetch, find
-from labeldp.trainers.data.files import PublishedFile
+from labeldp.trainers.data.catalog import DATASETS, FetchFailed, PublishedFile, fetch, find
 from tests.real_data import real_data_root
 from tests.trainers.data_samples import write_adult, write_mnist
 

@@ -8,9 +8,10 @@ import torch
 
 from labeldp.trainers.data import catalog
 from labeldp.trainers.data.catalog import find
-from labeldp.trainers.data.files import DataFileError, DatasetMissing, held_out
+from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.labelled_data import FeatureKind, load
 from labeldp.trainers.data.published import read_movielens
+from labeldp.trainers.data.splits import held_out
 from tests.trainers.ratings import write_ratings
 
 LINES = ["3::10::5::978300760", "3::20::1::978302109", "9::10::3::978301968"]

@@ -12,16 +12,10 @@ import torch
 from numpy.typing import NDArray
 from pyarrow import parquet
 
+from labeldp.trainers.data.columns import RowsRefused
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.data.own_files import HoldOut
-from labeldp.trainers.data.preprocessing import (
-    AsTheyAre,
-    Images,
-    Places,
-    Preprocessing,
-    RowsRefused,
-    as_given,
-)
+from labeldp.trainers.data.preprocessing import AsTheyAre, Images, Places, Preprocessing, as_given
 from labeldp.trainers.data.published import read_adult_rows
 from tests.trainers.data_samples import write_adult
 from tests.trainers.small_data import small_images, small_table

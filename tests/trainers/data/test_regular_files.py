@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.trainers.data.regular_files import (
+from labeldp.trainers.data.files import (
     FileRefused,
     check_unpacked,
     memory_bytes,

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.trainers.data.files import Splits
 from labeldp.trainers.data.labelled_data import labelled
-from labeldp.trainers.data.set_size import size_of
+from labeldp.trainers.data.splits import Splits, size_of
 
 TABLE = Splits(
     train_features=np.arange(12, dtype=np.float32).reshape(6, 2),

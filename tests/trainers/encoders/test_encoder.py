@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import torch
 
+from labeldp.trainers.encoders.embedding import load_encoder
 from labeldp.trainers.encoders.encoder import (
     Encoder,
     EncoderRequest,
     Preparation,
     WeightsKind,
     finished,
-    load_encoder,
 )
 from labeldp.trainers.encoders.provenance import League
 from tests.trainers.encoders.small_encoders import SMALL, some_images

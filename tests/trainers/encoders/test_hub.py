@@ -16,7 +16,8 @@ library: Any = pytest.importorskip("huggingface_hub")
 #: Nobody listens on the port of the address that HF_ENDPOINT names.
 LOAD = """
 import sys, time
-from labeldp.trainers.encoders.encoder import EncoderRequest, load_encoder
+from labeldp.trainers.encoders.embedding import load_encoder
+from labeldp.trainers.encoders.encoder import EncoderRequest
 from labeldp.trainers.encoders.libraries import WeightsRefused
 from labeldp.trainers.encoders.libraries import library
 library(sys.argv[2])

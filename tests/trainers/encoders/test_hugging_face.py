@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from labeldp.trainers.encoders.encoder import EncoderRequest, Pool, load_encoder
+from labeldp.trainers.encoders.embedding import load_encoder
+from labeldp.trainers.encoders.encoder import EncoderRequest, Pool
 from labeldp.trainers.encoders.libraries import WeightsRefused
 from tests.trainers.encoders.small_encoders import some_images
 

@@ -8,13 +8,9 @@ import pytest
 import torch
 from PIL import Image
 
-from labeldp.trainers.data.files import digest_of_images
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.encoders.image_sources import (
-    ArraySource,
-    FolderSource,
-    image_source,
-)
+from labeldp.trainers.data.splits import digest_of_images
+from labeldp.trainers.encoders.encoder import ArraySource, FolderSource, image_source
 from tests.trainers.encoders.small_encoders import some_images
 
 

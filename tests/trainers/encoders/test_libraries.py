@@ -8,7 +8,8 @@ import torch
 from torchvision import models
 
 from labeldp.trainers.encoders import libraries
-from labeldp.trainers.encoders.encoder import EncoderRequest, load_encoder
+from labeldp.trainers.encoders.embedding import load_encoder
+from labeldp.trainers.encoders.encoder import EncoderRequest
 from labeldp.trainers.encoders.libraries import WeightsRefused
 from labeldp.trainers.encoders.provenance import League
 from tests.trainers.encoders.small_encoders import some_images

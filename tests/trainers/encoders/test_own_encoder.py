@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from labeldp.trainers.encoders.encoder import EncoderRequest, load_encoder
+from labeldp.trainers.encoders.embedding import load_encoder
+from labeldp.trainers.encoders.encoder import EncoderRequest
 from labeldp.trainers.encoders.libraries import WeightsRefused
 from labeldp.trainers.encoders.provenance import League
 from tests.trainers.encoders.small_encoders import SMALL, Small, some_images

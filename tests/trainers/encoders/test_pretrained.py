@@ -22,10 +22,15 @@ from labeldp.platform.report.card import run_card
 from labeldp.platform.report.page import page
 from labeldp.platform.sweep.configuration import DataSettings
 from labeldp.platform.sweep.sweep_check import load_data
-from labeldp.trainers.data.files import fixed_order
 from labeldp.trainers.data.labelled_data import LabelledData, load
-from labeldp.trainers.encoders.encoder import EncoderRequest, Surroundings, load_encoder
-from labeldp.trainers.encoders.image_sources import ArraySource, image_source
+from labeldp.trainers.data.splits import fixed_order
+from labeldp.trainers.encoders.embedding import load_encoder
+from labeldp.trainers.encoders.encoder import (
+    ArraySource,
+    EncoderRequest,
+    Surroundings,
+    image_source,
+)
 from labeldp.trainers.encoders.pretrained import CACHE, MirroredFeatures, shared_images
 from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.performance import Device, Performance

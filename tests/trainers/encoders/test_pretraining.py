@@ -107,8 +107,8 @@ def test_what_is_no_images_is_refused(images: torch.Tensor) -> None:
     [
         ({"model": ModelName.MLP}, "views are of images"),
         ({"batch_size": 1}, "batch_size"),
-        ({"momentum": 1.0}, "must be below 1"),
-        ({"grey": 1.2}, "must be 1 at most"),
+        ({"momentum": 1.0}, "and below 1"),
+        ({"grey": 1.2}, "and at most 1"),
         ({"smallest_area": 0.0}, "smallest_area"),
     ],
 )

@@ -10,8 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.files import Splits
 from labeldp.trainers.data.labelled_data import LabelledData, labelled
+from labeldp.trainers.data.splits import Splits
 from labeldp.trainers.encoders.libraries import WeightsRefused, digest_of
 from labeldp.trainers.encoders.pretrained import (
     CACHE,

@@ -21,7 +21,8 @@ from labeldp.trainers.methods.fixmatch import (
     moving_average,
 )
 from labeldp.trainers.methods.rand_augment import RandAugment
-from labeldp.trainers.models.augmentation import CropAndFlip, normalize
+from labeldp.trainers.models.learner import CropAndFlip
+from labeldp.trainers.models.predictors import normalize
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch

@@ -23,8 +23,7 @@ from labeldp.trainers.methods.priors import (
     prior_features,
     remembered_directions,
 )
-from labeldp.trainers.models.features import described_by_features
-from labeldp.trainers.models.patches import PatchFeatures
+from labeldp.trainers.models.features import PatchFeatures, described_by_features
 from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from tests.trainers.tiny_data import digits, table

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.teachers import TeacherVotes
-from labeldp.trainers.models.recipe import Recipe
+from labeldp.trainers.models.schedules import Recipe
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import EnsembleConfig, ForestSettings, TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig

@@ -1,4 +1,4 @@
-"""own_models: a network of the user's in every trainer that has one, kept, sent, and refused."""
+"""A network of the user's in every trainer that has one: kept, sent, and refused."""
 
 import pickle
 import subprocess
@@ -19,7 +19,12 @@ from labeldp.platform.sweep.configuration import (
     with_changes,
 )
 from labeldp.trainers.data.labelled_data import LabelledData
-from labeldp.trainers.models.own_models import OwnModel, OwnModelMissing
+from labeldp.trainers.models.own_models import (
+    OwnModel,
+    OwnModelMissing,
+    OwnModuleMissing,
+    own_module,
+)
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
@@ -174,11 +179,11 @@ def test_others_are_refused_before_a_trial_starts(address: str, message: str, he
             config.check_data(data)
 
 
-def test_what_it_is_not_told_of_is_refused(here: Path) -> None:
+def test_settings_that_it_does_not_take_are_refused(here: Path) -> None:
     data, _ = small_images(side=8)
     for changes in ({"width": 3}, {"dropout": 0.5}):
         config = AlibiConfig(model=OWN, **changes)
-        with pytest.raises(ValueError, match="is told of no width"):
+        with pytest.raises(ValueError, match="takes no width"):
             config.start(data=data, labels=Desk(_labelled()), seed=0, performance=ON_CPU)
 
 
@@ -238,3 +243,26 @@ def test_a_module_that_is_nowhere_arrives_as_missing() -> None:
     arrived = pickle.loads(pickle.dumps(OwnModel("nowhere_at_all:Net")))
     with pytest.raises(OwnModelMissing, match="nowhere_at_all"):
         arrived.kind()
+
+
+@pytest.fixture
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("_in_a_folder")
+def test_a_module_that_is_written_later_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = list(sys.path)
+    with pytest.raises(OwnModuleMissing, match=r"module own_of_this_test can't be imported here"):
+        own_module("own_of_this_test")
+    Path("own_of_this_test.py").write_text("SIZE = 3\n")
+    assert own_module("own_of_this_test").SIZE == 3
+    monkeypatch.delitem(sys.modules, "own_of_this_test")
+    assert sys.path == before
+
+
+@pytest.mark.usefixtures("_in_a_folder")
+def test_what_it_raises_is_said() -> None:
+    Path("own_that_fails.py").write_text("raise RuntimeError('no such thing')\n")
+    with pytest.raises(OwnModuleMissing, match=r"RuntimeError: no such thing\); put it into the"):
+        own_module("own_that_fails")

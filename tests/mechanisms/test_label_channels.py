@@ -7,24 +7,25 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.auditing.label_channels import (
+from labeldp.mechanisms.auditing.release_audit import ratio_scores
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.label_channels import (
     BitFlipFamily,
     Channel,
     Family,
     GaussianFamily,
     LaplaceFamily,
+    PerLabel,
     RandomizedResponseFamily,
     mean_error,
 )
-from labeldp.mechanisms.auditing.release_audit import LocalMechanism, ratio_scores
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
     epsilon_from_keep_probability,
 )
 
 DRAWS = 200_000
-CASES: list[tuple[LocalMechanism, Family, float]] = [
+CASES: list[tuple[PerLabel, Family, float]] = [
     (LaplaceNoise(epsilon=0.7, num_classes=3), LaplaceFamily(), 0.7),
     (LaplaceNoise(epsilon=3.0, num_classes=10), LaplaceFamily(), 3.0),
     (GaussianNoise(noise_std=1.5, num_classes=4), GaussianFamily(), math.sqrt(2) / 1.5),
@@ -34,7 +35,7 @@ CASES: list[tuple[LocalMechanism, Family, float]] = [
 ]
 
 
-def ratios(mechanism: LocalMechanism, seed: int = 0) -> NDArray[np.float64]:
+def ratios(mechanism: PerLabel, seed: int = 0) -> NDArray[np.float64]:
     """Signed ratios of label 0 against label 1, where 0 is what was there."""
     labels = np.zeros(DRAWS, dtype=np.int64)
     values = mechanism.release(labels, generator=np.random.default_rng(seed))
@@ -44,7 +45,7 @@ def ratios(mechanism: LocalMechanism, seed: int = 0) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize(("mechanism", "family", "strength"), CASES)
 def test_tails_are_those_of_the_mechanisms_own_draws(
-    mechanism: LocalMechanism, family: Family, strength: float
+    mechanism: PerLabel, family: Family, strength: float
 ) -> None:
     drawn, channel = ratios(mechanism), family.channel(strength)
     top = min(channel.largest, 3 * strength)
@@ -60,7 +61,7 @@ def test_tails_are_those_of_the_mechanisms_own_draws(
 
 @pytest.mark.parametrize(("mechanism", "family", "strength"), CASES)
 def test_mean_errors_are_those_of_the_surest_draws(
-    mechanism: LocalMechanism, family: Family, strength: float
+    mechanism: PerLabel, family: Family, strength: float
 ) -> None:
     drawn = ratios(mechanism, seed=1)
     order = np.argsort(-np.abs(drawn), kind="stable")

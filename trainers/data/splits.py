@@ -1,5 +1,9 @@
-"""How large a data set is: all that a plan and its price need to know, read without torch.
+"""A data set as arrays: its splits, its images, its size, and checks of all of them.
 
+Nothing here needs torch, so that listing, checking and pricing data sets stays quick.
+
+>>> fixed_order(5, seed=0).tolist()
+[3, 2, 1, 0, 4]
 >>> arrays = Splits(
 ...     train_features=np.zeros((4, 2), np.float32), train_labels=np.array([0, 1, 1, 0]),
 ...     test_features=np.zeros((0, 2), np.float32), test_labels=np.array([], int), num_classes=2,
@@ -9,16 +13,126 @@ SetSize(num_classes=2, num_labels=3, has_test_split=False, shape=(2,))
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.data.files import Splits
+from labeldp.trainers.data.columns import Step
+from labeldp.trainers.data.files import DataFileError
+from labeldp.trainers.encoders.provenance import FeatureProvenance
 
-_CHUNK_ROWS = 8192
+#: Of the rows that come without a split, one in so many is held out for testing.
+HELD_OUT = 5
+#: Where the seeds of further choices begin, away from those of other orders of the same rows.
+_HOLD_OUT_SEEDS = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Splits:
+    """A data set as arrays, before anything is checked.
+
+    Attributes:
+        train_features: uint8 [N, C, H, W] or float32 [N, D].
+        train_labels: True labels [N]; never shown.
+        test_features: Like the training features [M, ...]; no rows without a public test split.
+        test_labels: Public labels [M].
+        preprocessing: What made the features of rows as people have them; None where features are
+            such rows, or images.
+        provenance: Which encoder made the features; None where none did.
+    """
+
+    train_features: NDArray[Any]
+    train_labels: NDArray[Any] = field(repr=False)
+    test_features: NDArray[Any]
+    test_labels: NDArray[Any]
+    num_classes: int
+    class_names: tuple[str, ...] | None = None
+    preprocessing: Step | None = None
+    provenance: FeatureProvenance | None = None
+
+
+def fixed_order(count: int, *, seed: int) -> NDArray[np.intp]:
+    """Return 0..count-1 shuffled, the same on every machine and in every version of NumPy.
+
+    NumPy promises never to change the raw stream of a bit generator, but not what `permutation`
+    makes of it.
+    """
+    return np.argsort(np.random.PCG64(seed).random_raw(count), kind="stable")
+
+
+def held_out(count: int, *, seed: int = 0) -> NDArray[np.bool_]:
+    """Return which of `count` rows are for testing, where nobody has said: one in five [count].
+
+    Args:
+        count: N.
+        seed: Numbers several choices; public.
+    """
+    test = np.zeros(count, dtype=bool)
+    order = fixed_order(count, seed=seed and _HOLD_OUT_SEEDS + seed)
+    test[order[: max(1, count // HELD_OUT)]] = True
+    return test
+
+
+def held_out_count(count: int, *, share: float) -> int:
+    """Return how many of `count` training examples a share is."""
+    _validate.between(0, 1, held_out_share=share)
+    held = round(share * count)
+    if not 2 <= held <= count - 2:
+        raise ValueError(
+            f"held_out_share is {share}, but of {count} training examples that is {held}; at least "
+            "two must be held out and two be left"
+        )
+    return held
+
+
+def channels_first(where: Path | str, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return images [N, C, H, W] of [N, H, W], [N, C, H, W] or [N, H, W, C], with C = 1 or 3."""
+    if images.ndim == 3:
+        return np.ascontiguousarray(images[:, None])
+    if images.shape[1] in (1, 3):
+        return np.ascontiguousarray(images)
+    if images.shape[3] in (1, 3):
+        return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+    raise DataFileError(
+        f"{where}: images have shape {images.shape}; with 1 or 3 channels that is [N, C, H, W] or "
+        "[N, H, W, C]"
+    )
+
+
+def checked_images(where: Path | str, *parts: NDArray[Any]) -> tuple[NDArray[np.uint8], ...]:
+    """Return parts of one set of images, uint8 [N, C, H, W] each; refuses other arrays."""
+    for part in parts:
+        if part.dtype != np.uint8 or part.ndim not in (3, 4) or not part.size:
+            raise DataFileError(
+                f"{where} holds {part.dtype} of shape {part.shape}, and no images; they are uint8 "
+                "[N, H, W], [N, C, H, W] or [N, H, W, C] with 1 or 3 channels (for images in 0..1: "
+                "(255 * images).round().astype(numpy.uint8))"
+            )
+    found = tuple(channels_first(where, part) for part in parts)
+    if len({part.shape[1:] for part in found}) > 1:
+        raise DataFileError(
+            f"{where}: training images have shape {found[0].shape[1:]} and testing ones "
+            f"{found[1].shape[1:]}; they must agree"
+        )
+    return found
+
+
+def images_of(name: str, splits: Splits) -> tuple[NDArray[np.uint8], ...]:
+    """Return a data set's images: those for training, then those for testing."""
+    parts = (splits.train_features, splits.test_features)
+    return checked_images(name, *(part for part in parts if len(part)))
+
+
+def digest_of_images(*parts: NDArray[np.uint8]) -> str:
+    """Return the SHA-256 of images [N, C, H, W], however they are cut into parts."""
+    digest = hashlib.sha256(f"uint8 {parts[0].shape[1:]}".encode())
+    for part in parts:
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +140,7 @@ class SetSize:
     """What is public of a data set's size.
 
     Attributes:
-        num_classes: K.
-        num_labels: N, training examples, before any are held out.
         has_test_split: Whether there are public labels to measure accuracy on.
-        shape: Of an example's features.
     """
 
     num_classes: int
@@ -39,13 +150,7 @@ class SetSize:
 
 
 def size_of(name: str, splits: Splits, *, limit: int | None = None) -> SetSize:
-    """Return how large a data set is; what `labelled` refuses is refused.
-
-    Args:
-        name: Of the data set.
-        splits: Its arrays.
-        limit: As in `data.load`.
-    """
+    """Return how large a data set is; what `labelled` refuses is refused."""
     _validate.whole(num_classes=splits.num_classes, minimum=2)
     train, test = splits.train_features, splits.test_features
     check_features(train, name=f"{name}: train_features")

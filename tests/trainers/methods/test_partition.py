@@ -5,7 +5,8 @@ import inspect
 import numpy as np
 import pytest
 
-from labeldp.trainers.data.partition import checked_shares, partition
+from labeldp.trainers.methods.lp_mst import partition
+from labeldp.trainers.settings.methods import checked_shares
 
 
 @pytest.mark.parametrize("shares", [(1.0,), (0.65, 0.35), (0.5, 0.3, 0.2), (0.1,) * 10])

@@ -1,10 +1,14 @@
-"""What noise on one label tells of a fair coin between two labels: families for tight audits.
+"""Mechanisms that act on each label by itself, and the law of what their noise reveals of one.
 
-A mechanism that treats each label by itself is a channel. Of two labels that a coin chose between,
-all that an attacker can know is in the log-likelihood ratio of what was released; L is that ratio,
-signed so that it is above 0 where it speaks for the label that was there. The best guess is its
-sign, wrong with probability 1 / (1 + exp|L|), and P(L = -l) = exp(-l) P(L = l): nothing but the
-chances that L is above q and below -q is needed.
+`PerLabel` is the base class of such mechanisms. It states two things, from which accuracy without
+test labels (`accuracy_estimate`) and the tight audits (`auditing`) follow: how a release agrees
+with a prediction, and the family of channels that the noise belongs to.
+
+A channel is one label's way out. A coin chose between two labels; the attacker knows the
+log-likelihood ratio of the release, and L is that ratio, signed so that it is above 0 where it
+favors the label that was there. The best guess is its sign, wrong with probability
+1 / (1 + exp|L|), and P(L = -l) = exp(-l) P(L = l): nothing but the chances that L is above q and
+below -q is needed.
 
 >>> channel = GaussianFamily().channel(1.0)
 >>> round(float(channel.wrong_beyond(np.zeros(1))[0]), 4)  # Phi(-1/2)
@@ -14,8 +18,9 @@ chances that L is above q and below -q is needed.
 """
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +28,73 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.accounting import log_gaussian_delta
+from labeldp.mechanisms.accounting import Event, PureEvent, log_gaussian_delta
+from labeldp.mechanisms.randomness import AnyGenerator
 
 Floats = NDArray[np.float64]
 
-#: Ratios beyond this are certain, as far as numbers of double precision can tell.
+#: Ratios beyond this are certain in double precision.
 _LARGEST_RATIO = 700.0
+
+
+class Agreement(NamedTuple):
+    """How a release agrees with a prediction: its mean is wrong + gain * accuracy.
+
+    The release says about a prediction whether the released label is the same, or the entry of the
+    predicted class. `noise_std` is the standard deviation of noise on that entry, 0 for labels and
+    bits.
+    """
+
+    wrong: float = 0.0
+    gain: float = 1.0
+    noise_std: float = 0.0
+
+
+class PerLabel:
+    """Base class of mechanisms that act on each label by itself."""
+
+    num_classes: int
+    failure_probability: ClassVar[float]  # each class declares its own
+
+    @property
+    @abstractmethod
+    def event(self) -> Event:
+        """The cost of one release of a label."""
+
+    @property
+    @abstractmethod
+    def agreement(self) -> Agreement:
+        """How a release agrees with a prediction."""
+
+    @property
+    @abstractmethod
+    def family(self) -> "Family | None":
+        """The noise but for its strength; None where a tight audit makes no sense."""
+
+    @abstractmethod
+    def release(self, labels: Any, *, generator: AnyGenerator) -> Any:
+        """Draw the release of labels [N], once: [N] or [N, K]."""
+
+    @abstractmethod
+    def log_likelihood(self, noisy: Any) -> Any:
+        """Log-likelihood of every class [N, K], up to a term that all classes share."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PurePerLabel(PerLabel):
+    """Base class of those that are epsilon-DP on K labels."""
+
+    epsilon: float  # privacy loss per label, finite and above 0
+    num_classes: int  # K, at least 2
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        _validate.whole(num_classes=self.num_classes, minimum=2)
+
+    @property
+    def event(self) -> PureEvent:
+        """The cost of one release of a label."""
+        return PureEvent(epsilon=self.epsilon)
 
 
 class Channel(Protocol):
@@ -36,7 +102,7 @@ class Channel(Protocol):
 
     @property
     def largest(self) -> float:
-        """No |L| is larger; infinite where there is no such end."""
+        """The largest |L|; infinite where there is none."""
 
     def right_beyond(self, threshold: Floats) -> Floats:
         """Return P(L >= q) for thresholds q of 0 and more."""
@@ -53,24 +119,19 @@ class Family(Protocol):
 
     @property
     def strongest(self) -> float:
-        """Strength up to which is searched."""
+        """The end of a search for a strength."""
 
     def channel(self, strength: float) -> Channel:
-        """Return the channel of a strength above 0; the larger, the more a label tells."""
+        """Return the channel of a strength above 0; the larger, the more a label reveals."""
 
     def __hash__(self) -> int:
         """As frozen dataclasses have it."""
 
 
 def mean_error(channel: Channel, surest: Floats) -> Floats:
-    """Return how often the best guesses are wrong where they are surest.
+    """Return P(wrong | among the surest m) of the best guesses, for shares m in (0, 1].
 
-    Args:
-        channel: One label's way out.
-        surest: Shares of canaries m in (0, 1]; those with the largest |L|.
-
-    Returns:
-        P(wrong | among the surest m) [like m]; where many are equally sure, chance picks.
+    Where many are equally sure, chance picks.
     """
     low = np.zeros_like(surest)
     # Just above the largest ratio, beyond which nothing lies: many may be as sure as that.
@@ -79,7 +140,7 @@ def mean_error(channel: Channel, surest: Floats) -> Floats:
         middle = (low + high) / 2
         enough = channel.right_beyond(middle) + channel.wrong_beyond(middle) >= surest
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-    # What lies beyond `high` is taken whole, and what is missing to m at the threshold itself.
+    # All beyond `high` is taken, and the rest of m at the threshold itself.
     wrong = channel.wrong_beyond(high)
     missing = np.maximum(surest - wrong - channel.right_beyond(high), 0.0)
     errors: Floats = np.minimum((wrong + missing / (1 + np.exp(low))) / surest, 0.5)
@@ -88,13 +149,9 @@ def mean_error(channel: Channel, surest: Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianChannel:
-    """Gaussian noise; L is normal with mean mu^2 / 2 and standard deviation mu.
+    """Gaussian noise; L is normal with mean mu^2 / 2 and standard deviation mu."""
 
-    Attributes:
-        separation: mu, distance of two labels' means over the noise's standard deviation.
-    """
-
-    separation: float
+    separation: float  # mu, distance of two labels' means over the noise's standard deviation
     largest: float = math.inf
 
     def right_beyond(self, threshold: Floats) -> Floats:
@@ -106,11 +163,7 @@ class GaussianChannel:
         return np.asarray(ndtr(-self.separation / 2 - threshold / self.separation))
 
     def epsilon(self, *, delta: float) -> float:
-        """Return the exact epsilon at `delta` (Balle and Wang 2018).
-
-        Raises:
-            ValueError: Delta is not in (0, 1): Gaussian noise has no epsilon at delta 0.
-        """
+        """Return the exact epsilon at `delta`, which must be above 0 (Balle and Wang 2018)."""
         _validate.between(0, 1, delta=delta)
 
         def excess(epsilon: float) -> float:
@@ -139,12 +192,9 @@ class LaplaceChannel:
     Two entries differ between two labels. Each has a ratio of a = epsilon / 2 with chance 1/2, of
     -a with chance e^-a / 2, and density e^(-(a - l) / 2) / 4 between; L is the sum of two, in
     closed form.
-
-    Attributes:
-        largest: epsilon.
     """
 
-    largest: float
+    largest: float  # epsilon
 
     def right_beyond(self, threshold: Floats) -> Floats:
         """Return P(L >= q): 1/4 at epsilon, half e^(-epsilon / 2) at 0, a density between."""
@@ -177,18 +227,13 @@ class LaplaceFamily:
 
 @dataclass(frozen=True, kw_only=True)
 class ThreePointChannel:
-    """What is released speaks for one of the two labels with full strength, or not at all.
+    """A release that favors one of the two labels with full strength, or neither."""
 
-    Attributes:
-        largest: epsilon, the only |L| above 0.
-        informative: P(L is not 0).
-    """
-
-    largest: float
-    informative: float
+    largest: float  # epsilon, the only |L| above 0
+    informative: float  # P(L is not 0)
 
     def right_beyond(self, threshold: Floats) -> Floats:
-        """Return P(L >= q), at 0 with what says nothing."""
+        """Return P(L >= q), at 0 with the releases that favor neither."""
         right = self.informative / (1 + math.exp(-self.largest))
         silent = np.where(threshold <= 0, 1 - self.informative, 0.0)
         return np.where(threshold > self.largest, 0.0, right + silent)
@@ -205,17 +250,12 @@ class ThreePointChannel:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponseFamily:
-    """Randomized response on K classes; strength is epsilon.
+    """Randomized response on K classes; strength is epsilon."""
 
-    Attributes:
-        num_classes: K, at least 2.
-    """
-
-    num_classes: int
+    num_classes: int  # K, at least 2
     strongest: float = 80.0
 
     def __post_init__(self) -> None:
-        """Check the number of classes."""
         _validate.whole(minimum=2, num_classes=self.num_classes)
 
     def channel(self, strength: float) -> ThreePointChannel:
@@ -241,13 +281,8 @@ def channel_epsilon(channel: Channel, *, delta: float) -> float:
 
     That is the privacy profile of a channel whose two labels are each other's mirror image. At
     delta 0 it is the largest |L|.
-
-    Raises:
-        ValueError: Delta is not in [0, 1).
     """
-    _validate.number(delta=delta)
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta is {delta}; it must lie in [0, 1)")
+    _validate.delta(delta)
     if delta == 0:
         return channel.largest
 

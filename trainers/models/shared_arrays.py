@@ -1,13 +1,16 @@
-"""Arrays that several processes want and one computes: directions of a kernel, groups of k-means.
+"""Arrays in files that processes on one machine share: made once by one of them, or sent by name.
 
-They are made of public inputs alone and cost seconds to minutes; workers of a sweep are processes
-of their own, and a sweep that is resumed begins with new ones. Who comes first computes while the
-others wait for the file; if it dies, the next one does. A file lies where computed features do,
-under a name made of all that decides its content. It is whole or not there at all, carries a digest
-that every reader checks, and is mapped into memory, so that workers on one machine share one copy.
+**Made once** (`made_once`): directions of a kernel, groups of k-means. They are made of public
+inputs alone and cost seconds to minutes; workers of a sweep are processes of their own, and a sweep
+that is resumed begins with new ones. One process computes while the others wait for the file; if it
+dies, the next one does. A file lies beside computed features, under a name made of all that decides
+its content. It is whole or not there at all, carries a digest that every reader checks, and is
+mapped into memory. A reader sees the very bits that were computed. That matters where a release is
+addressed by them: a process that computed them anew on another processor might ask for another
+release, and pay.
 
-Who reads sees the very bits that were computed. That matters where a release is addressed by them:
-a process that computed them anew on another processor might ask for another release, and pay.
+**Features in a file** (`take_rows`): a tensor of this kind knows its file
+(`UntypedStorage.filename`). Pickled, it is a name and a shape: every process maps the same pages.
 
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     place = Place(folder=Path(folder), name="squares", key={"up to": 3})
@@ -15,38 +18,41 @@ a process that computed them anew on another processor might ask for another rel
 ...     again = made_once(lambda: (np.zeros(3),), place=place)
 >>> again[0].tolist()
 [0, 1, 4]
+>>> take_rows(torch.tensor([[1.0], [2.0]]), np.array([1])).tolist()
+[[2.0]]
 """
 
-import fcntl
 import hashlib
 import json
 import mmap
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np
+import torch
+from filelock import FileLock
 from numpy.typing import NDArray
+from torch import Tensor
 
-from labeldp.trainers.data.regular_files import FileRefused, open_regular
+from labeldp.trainers.data.files import FileRefused, open_regular
+from labeldp.trainers.data.own_data import write_once
 
 Arrays: TypeAlias = tuple[NDArray[Any], ...]
 
 #: How long one process waits for another at most: ten times what the slowest of these arrays take
 #: on a busy machine. Afterwards it computes for itself, which costs time and nothing else.
 PATIENCE_SECONDS = 900.0
-_POLL_SECONDS = 0.2
-#: Arrays begin at multiples of it, as torch's own do: what a processor adds up in which order may
-#: depend on that, and with it the last digits.
+#: Arrays begin at multiples of it, as torch's own do: the order in which a processor adds numbers
+#: up may depend on that, and with it the last digits.
 _ALIGNED = 64
 _DIGEST_BYTES = hashlib.sha256().digest_size
+_CHUNK_NUMBERS = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +61,7 @@ class Place:
 
     Attributes:
         folder: Shared by the processes that want them; None to keep nothing.
-        name: What they are, the beginning of the file's name.
+        name: The beginning of the file's name.
         key: All that decides their content, as JSON takes it; no label is among it.
     """
 
@@ -73,73 +79,38 @@ class Place:
         return folder / f"{self.name}-{self.digest.hex()[:32]}.arrays"
 
 
-class _Turn(Enum):
-    """Whose turn it is to compute: mine; another's, so wait; or unknown where nothing is locked."""
-
-    MINE = "mine"
-    ANOTHERS = "another's"
-    UNKNOWN = "unknown"
-
-
 def made_once(
     make: Callable[[], Arrays], *, place: Place, patience: float = PATIENCE_SECONDS
 ) -> Arrays:
-    """Return what `make` returns, made by the first process that asks; read-only.
+    """Return the arrays of `make`, made by the first process that asks; read-only.
 
-    A folder that can't be written, locked or read costs time and stops nothing.
-
-    Args:
-        make: Computes the arrays; no array holds objects.
-        place: Where they are kept.
-        patience: Seconds to wait for another process at most.
+    A process waits `patience` seconds for another at most. A folder that can't be written, locked
+    or read costs time and stops nothing.
     """
     if place.folder is None:
         return _read_only(make())
-    path, began = place.file(place.folder), time.monotonic()
-    while (kept := _read(path, place.digest)) is None:
-        with _turn(path) as turn:
-            if turn is not _Turn.ANOTHERS or time.monotonic() - began > patience:
-                # Whoever had its turn in between has written it by now.
-                return _read(path, place.digest) or _made(make, path, place.digest)
-        time.sleep(_POLL_SECONDS)
-    return kept
+    path = place.file(place.folder)
+    kept = _read(path, place.digest)
+    if kept is not None:
+        return kept
+    lock = FileLock(path.with_suffix(".lock"), timeout=patience, poll_interval=0.2, mode=0o600)
+    with suppress(OSError):  # `filelock.Timeout` is one
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
+        # Another process may have written it meanwhile.
+        return _read(path, place.digest) or _made(make, path, place.digest)
+    finally:
+        if lock.is_locked:
+            # A process that waits sees that its file has no name any more, and locks a new one.
+            Path(lock.lock_file).unlink(missing_ok=True)
+            lock.release()
 
 
 def _read_only(arrays: Arrays) -> Arrays:
     for array in arrays:
         array.setflags(write=False)
     return arrays
-
-
-@contextmanager
-def _turn(path: Path) -> Iterator[_Turn]:
-    """Try to be the one who computes; the kernel ends the turn of a process that dies."""
-    lock = path.with_suffix(".lock")
-    try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    except OSError:
-        yield _Turn.UNKNOWN
-        return
-    try:
-        turn = _locked(descriptor, lock)
-        yield turn
-        if turn is _Turn.MINE:
-            lock.unlink(missing_ok=True)
-    finally:
-        os.close(descriptor)
-
-
-def _locked(descriptor: int, lock: Path) -> _Turn:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Its last holder deletes it: a lock on a file without a name keeps nobody out.
-        same = os.path.samestat(os.fstat(descriptor), os.stat(lock))
-    except (BlockingIOError, FileNotFoundError):
-        return _Turn.ANOTHERS
-    except OSError:  # a file system without locks
-        return _Turn.UNKNOWN
-    return _Turn.MINE if same else _Turn.ANOTHERS
 
 
 def _made(make: Callable[[], Arrays], path: Path, digest: bytes) -> Arrays:
@@ -167,7 +138,7 @@ def _made(make: Callable[[], Arrays], path: Path, digest: bytes) -> Arrays:
 
 
 class _Digesting:
-    """A file that everything written to it is digested of."""
+    """A file with a digest of everything that is written to it."""
 
     def __init__(self, file: IO[bytes], digest: bytes) -> None:
         self._file, self._sum, self._at = file, hashlib.sha256(digest), 0
@@ -219,3 +190,60 @@ def _mapped(file: IO[bytes], content: mmap.mmap, *, end: int) -> Iterator[NDArra
         at = file.tell() + values.nbytes
         at += -at % _ALIGNED
         yield values.reshape(shape, order="F" if turned else "C")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOfFeatures:
+    """A tensor that is sent as the name of its file, single precision, row after row [N, D]."""
+
+    file: str
+    shape: tuple[int, ...]
+
+    def tensor(self) -> Tensor:
+        """Map the file."""
+        if not Path(self.file).is_file():
+            raise ValueError(
+                f"{self.file} is not on this machine: features that are too large for memory are "
+                "shared as a file; run on one machine, or keep the results in a folder that all "
+                "of them see"
+            )
+        size = int(np.prod(self.shape))
+        flat = torch.from_file(self.file, shared=True, size=size, dtype=torch.float32)
+        return flat.view(self.shape)
+
+
+def as_tensor(array: NDArray[Any]) -> Tensor:
+    """Return an array as a tensor, one that lies in a file as one that knows it."""
+    if isinstance(array, np.memmap) and array.mode == "r+" and len(array):
+        return FileOfFeatures(file=str(array.filename), shape=array.shape).tensor()
+    return torch.from_numpy(array)
+
+
+def file_of(features: Any) -> FileOfFeatures | None:
+    """The file of these features and nothing else; None in memory, and for a part of a file."""
+    if not isinstance(features, Tensor):
+        return None
+    storage = features.untyped_storage()
+    name = storage.filename
+    if name is None or storage.nbytes() > features.numel() * features.element_size():
+        return None
+    return FileOfFeatures(file=str(name), shape=tuple(features.shape))
+
+
+def take_rows(features: Tensor, rows: NDArray[np.integer[Any]]) -> Tensor:
+    """Return some rows [M, ...]; of features in a file they lie in another one beside it."""
+    found = file_of(features)
+    if found is None or len(rows) == 0:
+        return features[torch.from_numpy(rows)]
+    base = Path(found.file)
+    digest = hashlib.sha256(np.ascontiguousarray(rows).data)
+    file = base.with_name(f"{base.stem}-{digest.hexdigest()[:16]}{base.suffix}")
+    step = max(1, _CHUNK_NUMBERS // found.shape[1])
+
+    def chunks() -> Iterator[NDArray[np.float32]]:
+        for start in range(0, len(rows), step):
+            yield features[torch.from_numpy(rows[start : start + step])].numpy()
+
+    shape = (len(rows), *found.shape[1:])
+    write_once(file, chunks, size=4 * int(np.prod(shape)))
+    return FileOfFeatures(file=str(file), shape=shape).tensor()
