@@ -16,10 +16,10 @@ from enum import StrEnum
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms._roots import brentq
 
 #: One fixed public grid of Renyi orders: fine below 2 (large epsilon), PATE 2018's long grid above.
 ORDERS: NDArray[np.float64] = np.concatenate(

@@ -24,10 +24,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms._roots import brentq
 from labeldp.mechanisms.accounting import Event, PureEvent, log_gaussian_delta
 from labeldp.mechanisms.randomness import AnyGenerator
 

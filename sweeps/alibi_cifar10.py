@@ -56,11 +56,7 @@ SWEEP = Sweep(
     gpu_hours_per_trial=2.0,
     presets={"home": network_preset()},
     smoke=Smoke(
-        changes={
-            **SMALL_CNN,
-            "trainer.width": 16,
-            "trainer.learning_rate": 0.05,
-        },
+        changes={**SMALL_CNN, "trainer.width": 16, "trainer.learning_rate": 0.05},
         space={"seed": Grid(0)},
     ),
 )

@@ -81,10 +81,7 @@ SWEEP = Sweep(
         )
     },
     smoke=Smoke(
-        changes={
-            **SMALL_CNN,
-            "trainer.width": 16,
-        },
+        changes={**SMALL_CNN, "trainer.width": 16},
         space={
             "trainer.learning_rate": Grid(0.02, 0.05),
             "trainer.weight_decay": Grid(1e-4),

@@ -68,11 +68,7 @@ SWEEP = Sweep(
     gpu_hours_per_trial=3.0,
     presets={"home": network_preset(variants=stages(EPOCHS), samples=3)},
     smoke=Smoke(
-        changes={
-            **SMALL_CNN,
-            "trainer.batch_size": 128,
-            "trainer.learning_rate": 0.05,
-        },
+        changes={**SMALL_CNN, "trainer.batch_size": 128, "trainer.learning_rate": 0.05},
         space={"trainer.epsilon": Grid(4.0)},
     ),
 )

@@ -1,4 +1,4 @@
-"""Do 1,000 canaries in one model tell the same as ten models of 100? The paper's own check.
+"""1,000 canaries in one model against ten models of 100: the paper's own check.
 
 Malek et al. 2021, supplement, Table 5: the published intervals for epsilon_m of ALIBI on CIFAR-10
 are 2.9-4.0 with 1 x 1,000 canaries and 2.7-3.6 with 10 x 100 (high accuracy), 1.0-2.2 and 0.2-2.5

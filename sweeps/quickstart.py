@@ -1,4 +1,4 @@
-"""What noise on labels protects, and what it costs, in a minute on a laptop.
+"""Protection and price of noise on labels, in a minute on a laptop.
 
 ALIBI (Laplace), AGIBI (Gaussian, delta 1e-5) and randomized response, each with Bayes' rule in
 training, at epsilon .5, 1, 2, 4, 8, and the same network without any privacy. scikit-learn's digits
@@ -9,10 +9,10 @@ Expect: without privacy some 96%, and a proof that the model leaks (its epsilon 
 epsilon 1 some 70%, and no proof; at epsilon 8 nearly the accuracy without privacy. ALIBI and
 randomized response far above AGIBI at small epsilon, since Gaussian noise pays for its delta.
 
-For the attack to find something in so small a data set, all lines alike have more canaries than the
-default would plant, and train for longer than accuracy needs: after 30 epochs the network without
-privacy is 98% accurate and has not yet learned wrong labels by heart, after 80 it has. 100 of 1,438
-labels cost some accuracy on every line, on which docs/audits.md has more.
+So small a data set needs more canaries than the default and longer training than accuracy does for
+the attack to find something: after 30 epochs the network without privacy is 98% accurate and has
+not yet memorized wrong labels, after 80 it has. 100 wrong labels of 1,438 cost some accuracy on
+every line (docs/audits.md).
 
 Hardware: two cores, about a minute.
 """

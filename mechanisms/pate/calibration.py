@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms._roots import brentq
 from labeldp.mechanisms.accounting import (
     ORDERS,
     Conversion,

@@ -40,20 +40,20 @@ from labeldp.trainers.methods.attribute_inference import (
 
 @dataclass(frozen=True, kw_only=True)
 class LeakageStudy:
-    """What to measure.
+    """The sizes of the measurements.
 
     Attributes:
         ensemble: On UCI Adult.
         noise_stds: Of the noise on every count, in the reconstruction of published votes.
         answers: About each input there.
         repeats: Attacks on each input there.
-        budgets: Data set of published votes -> what the budget-limited attacker may spend.
-        budget_noise_std: Noise that this attacker faces.
-        attribute_noise_std: Noise of the service whose answers give education away.
+        budgets: Data set of published votes -> the most that a budget-limited attacker may spend.
+        budget_noise_std: Noise against this attacker.
+        attribute_noise_std: Noise of the service whose answers betray education.
         attribute_answers: About each person there.
         attribute_people: Of each group, in the attack by answers.
         questions: Of the attacker that defences face.
-        clients: Of good will, behind each defence.
+        clients: Honest ones, behind each defence.
         seed: Of simulated answers.
     """
 
@@ -73,15 +73,7 @@ class LeakageStudy:
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeRow:
-    """One way to infer education.
-
-    Attributes:
-        votes: Where the votes come from, and how features were scaled.
-        seen: What the attacker sees of them.
-        phd: How many PhD holders.
-        others: How many other people.
-        result: How well it works.
-    """
+    """One way to infer education: source of the votes, the attacker's view, sizes of the groups."""
 
     votes: str
     seen: str
@@ -92,13 +84,7 @@ class AttributeRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ReconstructionRow:
-    """Published votes recovered.
-
-    Attributes:
-        votes: Which.
-        attacker: What limits it.
-        result: How well it works.
-    """
+    """Published votes recovered by one attacker."""
 
     votes: str
     attacker: str
@@ -107,19 +93,7 @@ class ReconstructionRow:
 
 @dataclass(frozen=True, kw_only=True)
 class LeakageOutcome:
-    """All tables.
-
-    Attributes:
-        experiment: Name.
-        attribute_inference: From Adult's votes.
-        reconstruction: Of published votes; empty where they are not at hand.
-        defences: Against the same attack.
-        defended_votes: Whose votes the defences guarded.
-        missing: What could not be measured, and why.
-        report: The page of tables.
-        results_dir: Its folder.
-        seconds: In all.
-    """
+    """All tables, the votes that the defences guarded, and why a part could not be measured."""
 
     experiment: str
     attribute_inference: list[AttributeRow]
@@ -135,14 +109,14 @@ class LeakageOutcome:
 def run_study(
     study: LeakageStudy, *, name: str, adult: Path, published: Path | None, results: Path
 ) -> LeakageOutcome:
-    """Measure everything that data are there for, and write `vote_leakage.md`.
+    """Measure everything that there are data for, and write `vote_leakage.md` into `results`.
 
     Args:
-        study: What to measure.
+        study: The sizes.
         name: Of the experiment.
         adult: Folder of `adult.data` and `adult.test`.
         published: Folder of published votes, `histograms.csv` and `adult_votes_250.npz`.
-        results: Where the report goes; made if need be.
+        results: Folder of the report.
 
     Raises:
         ValueError: Neither Adult nor published votes are there, or a file is damaged.
@@ -295,7 +269,7 @@ def _published(
 def _guarded(
     histograms: Mapping[str, NDArray[np.int64]], trained: Mapping[Scaling, GroupVotes]
 ) -> tuple[str, NDArray[Any]]:
-    """Which votes the defences guard: published ones where they are, or some of our own."""
+    """The votes that the defences guard: published ones if there are any, or some of our own."""
     if histograms:
         return "published " + " and ".join(histograms), np.concatenate(list(histograms.values()))
     return "own teachers on Adult", trained[Scaling.TRAINING_ROWS].others[:16]
@@ -334,7 +308,7 @@ def _attribute_rows(
 def _from_answers(
     study: LeakageStudy, votes: NDArray[Any], answers: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """What an attacker reconstructs of votes [N, K] from so many answers about each."""
+    """Votes [N, K] as an attacker reconstructs them from a number of answers about each."""
     noise_std = study.attribute_noise_std
     chances = [np.exp(answer_log_probabilities(row, noise_std)) for row in votes]
     counts = np.stack([generator.multinomial(answers, each / each.sum()) for each in chances])

@@ -1,8 +1,8 @@
-"""How many processor minutes trials will take: known from records of this machine, or estimated.
+"""Processor minutes of trials: known from records of this machine, or estimated.
 
-A trial's record says how long it kept the processor busy. Trials that differ from it in seeds and
-noise alone take as long. Where there are no such records, what is measured on one processor
-(`REFERENCE`) is scaled by the numbers of examples, epochs and weights; nothing is run for it.
+A trial takes as long as a recorded one that differs in seeds and noise alone. Without such a
+record, times of one processor (`REFERENCE`) are scaled by examples, epochs and weights; nothing is
+run for it.
 """
 
 import math
@@ -37,7 +37,7 @@ _PATCHES, _PATCH = 10.0, 8.6e-7
 #: Probes: seconds of a product in a ridge regression.
 _PROBE = 1e-10
 _PATCH_FEATURES = 800
-#: What changes a trial's numbers and not its time.
+#: Settings that change a trial's numbers and not its time.
 _NO_TIME = (
     *("seed", "noise.seed", "noise.draw", "noise.secure", "trainer.epsilon", "trainer.delta"),
     *("trainer.sigma1", "trainer.sigma2", "trainer.threshold", "trainer.learning_rate"),
@@ -51,8 +51,8 @@ class PlannedMinutes:
 
     Attributes:
         trials: Of each trial, in order; None where there is neither a record nor an estimate.
-        known: How many of them are known from records.
-        shared: Of what all trials share: features, groups of priors, teachers; None if unknown.
+        known: Number of them that are known from records.
+        shared: Of features, groups of priors and teachers, which all trials share; None if unknown.
     """
 
     trials: Sequence[float | None]
@@ -69,31 +69,26 @@ class PlannedMinutes:
     def source(self) -> str:
         """Where the minutes are from, in words."""
         missing = sum(each is None for each in self.trials)
-        said = []
+        parts = []
         if self.known:
-            said.append(f"{self.known} trials as measured on this machine")
+            parts.append(f"{self.known} trials as measured on this machine")
         if len(self.trials) > self.known + missing:
-            said.append(f"estimated from {REFERENCE}, so that another takes longer or shorter")
+            parts.append(f"estimated from {REFERENCE}, so that another takes longer or shorter")
         if missing or self.shared is None:
-            said.append("- where nothing is known before a first trial has ended")
-        return "processor minutes: " + "; ".join(said)
+            parts.append("- where nothing is known before a first trial has ended")
+        return "processor minutes: " + "; ".join(parts)
 
 
 def planned_minutes(
     trials: Sequence[PlannedTrial], size: DataSize | None, *, results: Path
 ) -> PlannedMinutes:
-    """Return how long trials will take.
-
-    Args:
-        trials: Planned, with all settings.
-        size: Of the data; None where they can't be read.
-        results: The folder whose records count.
+    """Return the minutes of planned trials, from the records in the folder `results` if possible.
 
     Raises:
         ResultsFolderError: A record is damaged.
     """
     before = _recorded(results)
-    known = [before.get(_kind(trial.config)) if before else None for trial in trials]
+    known = [before.get(_kind(flatten(trial.config))) if before else None for trial in trials]
     minutes = [
         median(seconds) / 60 if seconds else _scaled(trial.config, size)
         for trial, seconds in zip(trials, known, strict=True)
@@ -110,20 +105,16 @@ def _recorded(results: Path) -> dict[str, list[float]]:
         same = here and record.environment.get("cores") == str(os.cpu_count())
         seconds = record.metrics.get("processor_seconds")
         if record.finished and not record.stopped_early and same and seconds is not None:
-            found.setdefault(_kind_of(record.config), []).append(seconds)
+            found.setdefault(_kind(record.config), []).append(seconds)
     return found
 
 
-def _kind(config: TrialConfig) -> str:
-    return _kind_of(flatten(config))
-
-
-def _kind_of(config: Mapping[str, Any]) -> str:
+def _kind(config: Mapping[str, Any]) -> str:
     return repr(sorted((key, str(value)) for key, value in config.items() if key not in _NO_TIME))
 
 
 def _scaled(config: TrialConfig, size: DataSize | None) -> float | None:
-    """Minutes of a trial by the reference; None for what it says nothing of."""
+    """Minutes of a trial by the reference; None where it does not apply."""
     if size is None:
         return None
     trainer, features = config.trainer, _num_features(config, size)

@@ -19,7 +19,7 @@ from labeldp.trainers.settings.base import FeatureSet
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedSweep:
-    """A sweep that nothing in its plan and its data stands against.
+    """A sweep whose plan and data are accepted.
 
     Attributes:
         plan: Its trials and their price.
@@ -33,14 +33,14 @@ class CheckedSweep:
 
     @cached_property
     def plans(self) -> Mapping[str, PlannedTrial]:
-        """Every trial by hash; none of a search, whose trials are not known beforehand."""
+        """Every trial by hash; none of a search, whose trials are not known yet."""
         if self.plan.searches:
             return {}
         return {trial.hash(self.plan.fingerprint): trial for trial in self.plan.trials}
 
 
 def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
-    """Plan a sweep, load its data, and hold both against each other and the budget.
+    """Plan a sweep, load its data, and check both against each other and the budget.
 
     Raises:
         ValueError: Bad input of any kind (configuration, data, results folder, tracking store).
@@ -83,12 +83,12 @@ def load_data(
     """Load a data set, compute the features that the settings name, hold labels out.
 
     Args:
-        settings: Which data set.
-        evaluation: Which labels are held out; the defaults if not given.
-        cache: Where computed features are kept; computed anew each time if not given.
+        settings: Name the data set.
+        evaluation: Say which labels are held out; the defaults if not given.
+        cache: Keeps computed features; computed anew each time if not given.
 
     Raises:
-        ValueError: It is not there or damaged; the message says what to do.
+        ValueError: The data set is missing or damaged; the message names the fix.
     """
     splits = as_on_disk(settings, cache=cache)
     loaded = labelled(settings.name, splits, limit=settings.limit)
@@ -105,5 +105,5 @@ def load_data(
 
 
 def beside(results: Path) -> Path:
-    """Where sweeps whose results lie beside each other share features and votes."""
+    """Return the folder where sweeps with results beside each other share features and votes."""
     return results.expanduser().absolute().parent

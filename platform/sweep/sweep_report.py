@@ -1,4 +1,4 @@
-"""Last step of a sweep: its report, its own run in tracking, and what is said of it as JSON."""
+"""Last step of a sweep: its report, its own run in tracking, and its outcome as JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,14 +18,13 @@ from labeldp.platform.sweep.open_sweep import OpenSweep
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOutcome:
-    """What a sweep left behind; the JSON that `--json` prints.
+    """The outcome of a sweep; the JSON that `--json` prints.
 
-    Of its `trials`, so many were `skipped` (finished before), `finished` now, `failed` (of which so
-    many asked for releases `over_budget`), and so many are `left` for the next run. `private` has
-    what the trials with noise paid by themselves, `labels` how many there are to train on and how
-    many of them were spoiled for audits; `finding`, `cost` and `spoiled` say it in words, `league`
-    what made the features. `links` lead into the tracking pages: of its server, or of the one that
-    `labeldp ui` starts.
+    Of `trials`, some were `skipped` (finished before), `finished` now, `failed` (of which some
+    requested releases `over_budget`), or are `left` for the next run. `private` is the price of the
+    trials with noise alone, `labels` the numbers of labels to train on and of those spoiled for
+    audits; `finding`, `cost` and `spoiled` are texts, `league` names the features' origin. `links`
+    lead into the tracking pages, of its server or of `labeldp ui`.
     """
 
     experiment: str
@@ -97,7 +96,7 @@ def report(sweep: OpenSweep) -> SweepOutcome:
 
 
 def _counts(sweep: OpenSweep) -> dict[str, Any]:
-    """How many of the trials ended how."""
+    """Numbers of trials by how they ended."""
     now = sweep.recorder.records
     failed = [record for record in now.values() if not record.finished]
     return {
@@ -111,7 +110,7 @@ def _counts(sweep: OpenSweep) -> dict[str, Any]:
 
 
 def _places(sweep: OpenSweep, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Where the sweep and the runs of its front are to be found."""
+    """Places of the sweep and of the runs of its front."""
     tracker = sweep.recorder.tracker
     return {
         "experiment": sweep.plan.sweep.name,
@@ -135,7 +134,6 @@ def _releases(folder: Path) -> list[str]:
 
 
 def _labels(sweep: OpenSweep) -> dict[str, int]:
-    """How many labels there are to train on, and how many of them are wrong on purpose."""
     plan = sweep.plan
     return {"num_labels": plan.size.num_labels, "spoiled_labels": plan.audit.spoiled}
 

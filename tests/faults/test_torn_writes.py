@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
+from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.vault.vault_store import SqliteStore
 from tests.platform.sweep.examples import a_record
 

@@ -10,30 +10,21 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from ray import tune
-from torch.nn import functional
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
-from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.platform.records.checkpoints import Checkpoints, ModelShelf
 from labeldp.platform.sweep import trial as trial_module
-from labeldp.platform.sweep.configuration import METHODS, DataSettings, TrialConfig, with_changes
-from labeldp.platform.sweep.cost import cost_of
-from labeldp.platform.sweep.plan import check_priors
-from labeldp.platform.sweep.sweep import PlannedTrial, ensembles_of
+from labeldp.platform.sweep.configuration import DataSettings, TrialConfig, with_changes
+from labeldp.platform.sweep.sweep import PlannedTrial
 from labeldp.platform.sweep.trial import Rungs, TrialOutcome, run_trial, tune_trial
 from labeldp.platform.vault.label_home import TrialLabels
-from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.models.trained_model import load_model
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.base import Share, settings
 from labeldp.trainers.settings.methods import LpMstConfig
-from labeldp.trainers.settings.training import LearnerConfig
-from labeldp.trainers.trainer import LabelSource, PlannedCharge, TrainerDefaults
 from tests.trainers.tiny_data import digits
 
 TWO_STAGES = TrialConfig(
@@ -251,54 +242,6 @@ def test_the_model_that_was_measured_is_kept_unless_nobody_wants_it(
         right = model.predict(data.test_features.numpy()) == data.test_labels
         assert right.mean() == outcome.metrics["accuracy"]
         assert (model.facts["epsilon"], model.facts["method"]) == (2.0, "lp_mst")
-
-
-@settings
-class MineConfig(LearnerConfig, TrainerDefaults):
-    """All that a new trainer's settings have to say."""
-
-    delta: Share = 1e-5
-
-    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
-        mechanism = RandomizedResponse(epsilon=1.0, num_classes=num_classes)
-        return PlannedCharge.of(mechanism)
-
-    def start(
-        self, *, data: PublicData, labels: LabelSource, seed: int, performance: Performance
-    ) -> "Mine":
-        noisy = labels.release(RandomizedResponse(epsilon=1.0, num_classes=data.num_classes))
-        learner = Learner(self, data=data, seed=seed, performance=performance)
-        return Mine(learner, noisy.values)
-
-
-class Mine(OneNetwork):
-    """All that a new trainer has to say."""
-
-    def __init__(self, learner: Learner, noisy: NDArray[Any]) -> None:
-        super().__init__(learner)
-        self._noisy = torch.from_numpy(np.array(noisy)).long()
-
-    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        return functional.cross_entropy(logits, self._noisy[rows])
-
-
-def test_a_trainer_is_its_settings_its_loss_and_a_line_of_the_table(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(METHODS, "mine", MineConfig)
-    config = with_changes(
-        TrialConfig(), {"method": "mine", "trainer.epochs": 2, "trainer.width": 8}
-    )
-    data, source = digits(train=200)
-    trial = PlannedTrial(variant="mine", config=config, point={})
-    cost = cost_of([trial], num_classes=data.num_classes)
-    check_priors([trial], examples=len(data.train_features), num_classes=data.num_classes)
-    assert ensembles_of([trial]) == {}
-    vault = LabelVault(labels=source.labels, num_classes=10)
-    client = NearVault(vault)
-    outcome = run_trial(config, data=data, vault=client, on_epoch=lambda _: None)
-    assert outcome.metrics["epsilon"] == cost.epsilon_total == 1.0
-    assert 0 <= outcome.metrics["accuracy"] <= 1
 
 
 OVER = BudgetExceeded(budget=Budget(epsilon=1.0), spent=1.0, requested=2.0, request="r")
