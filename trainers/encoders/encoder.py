@@ -242,7 +242,7 @@ class EncoderRequest:
 
     @property
     def kind(self) -> WeightsKind:
-        """What `weights` names."""
+        """The weights that `weights` names."""
         if self.weights is None:
             return WeightsKind.LIBRARY
         if self.weights == RANDOM:
@@ -388,7 +388,7 @@ def _read_image(file: Path) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Surroundings:
-    """What an encoder that is trained here needs besides the request.
+    """Settings of an encoder that is trained here, besides the request.
 
     Attributes:
         images: Images to embed, which must not be trained on; None where they are not known.
@@ -444,7 +444,7 @@ def vectors_of(output: Any, *, pool: Pool | None, encoder: str) -> Tensor:
     Args:
         output: Vectors [B, D], maps [B, D, 1, 1], or with `pool` sequences [B, T, D] and maps
             [B, D, H, W].
-        pool: What becomes of sequences and maps; they are refused if not given.
+        pool: Reduction of sequences and maps; without it they are refused.
         encoder: Its name, for messages.
     """
     if not isinstance(output, Tensor):

@@ -31,7 +31,7 @@ UNSAID = "not stated"
 
 
 class League(StrEnum):
-    """What a result's features have seen beside the data set itself.
+    """Outside data behind a result's features.
 
     NONE: nothing. PUBLIC_ENCODER: what an encoder was trained on; also where nobody says what that
     was. NOT_STATED: the user's own matrix of numbers, with nothing beside it.
@@ -56,7 +56,7 @@ _WORDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureProvenance:
-    """What made the features that models see; all of it may be published.
+    """The encoder of the features that models see; all of it may be published.
 
     Attributes:
         weights: SHA-256 of its weights.
