@@ -68,16 +68,6 @@ class TeacherWork:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PoolProgress:
-    """How far an ensemble's training is, `seconds_left` at the pace of this run."""
-
-    done: int
-    total: int
-    per_hour: float
-    seconds_left: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class PoolOutcome:
     """How many teachers were trained, how many had voted before, and the wall time."""
 
@@ -117,7 +107,7 @@ def train_missing(
             journal=home.ensemble_file(ensemble).journal(),
             actors=pool_size(each, available),
             each=each,
-            on_progress=_teller(progress),
+            say=progress.say,
         )
         progress.say(
             f"ensemble of {ensemble.teachers} {ensemble.kind} teachers: {outcome.trained} trained "
@@ -144,23 +134,6 @@ def pool_size(each: Resources, available: Capacity) -> int:
     return max(1, held)
 
 
-def _teller(progress: SweepProgress) -> Callable[[PoolProgress], None]:
-    """Pass the pool's progress on, now and then."""
-    told = monotonic()
-
-    def tell(state: PoolProgress) -> None:
-        nonlocal told
-        if monotonic() - told < _TELL_SECONDS:
-            return
-        told = monotonic()
-        progress.say(
-            f"teachers: {state.done}/{state.total}, {state.per_hour:,.0f} per hour, "
-            f"about {state.seconds_left:.0f} s left"
-        )
-
-    return tell
-
-
 def batches_of(teachers: int, batch: int) -> list[list[int]]:
     """Cut 0..T-1 into batches; always the same ones, since a batch's votes are computed as one."""
     return [list(range(start, min(start + batch, teachers))) for start in range(0, teachers, batch)]
@@ -172,7 +145,7 @@ def train_ensemble(
     journal: VoteJournal,
     actors: int,
     each: Resources,
-    on_progress: Callable[[PoolProgress], None] = lambda progress: None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> PoolOutcome:
     """Train the teachers whose votes are missing from the journal, and journal their votes.
 
@@ -188,7 +161,7 @@ def train_ensemble(
         reused = total - sum(map(len, missing))
         if not missing:
             return PoolOutcome(reused=reused)
-        started = monotonic()
+        started = told = monotonic()
         given_up: list[Batch] = []
         trained = 0
         pool = _Pool(work, each, size=min(actors, len(missing)))
@@ -199,15 +172,14 @@ def train_ensemble(
                     continue
                 journal.append(batch.ids, votes)
                 trained += len(batch.ids)
-                seconds = max(monotonic() - started, 1e-9)
-                on_progress(
-                    PoolProgress(
-                        done=reused + trained,
-                        total=total,
-                        per_hour=3600 * trained / seconds,
-                        seconds_left=seconds / trained * (total - reused - trained),
+                now = monotonic()
+                if now - told >= _TELL_SECONDS and now > started:
+                    told, pace = now, trained / (now - started)
+                    left = total - reused - trained
+                    say(
+                        f"teachers: {total - left}/{total}, {3600 * pace:,.0f} per hour, "
+                        f"about {left / pace:.0f} s left"
                     )
-                )
     if given_up:
         first = given_up[0]
         raise EnsembleIncomplete(

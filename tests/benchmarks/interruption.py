@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from labeldp.platform.cli.command import ExitCode
-
 
 def ended(main: Callable[[], int | None]) -> NoReturn:
     """Run `main` and end the process as it says; 130 where somebody stopped it.
@@ -22,5 +20,5 @@ def ended(main: Callable[[], int | None]) -> NoReturn:
     except KeyboardInterrupt:
         # A traceback of wherever it was is of no use to who has pressed two keys.
         print("interrupted; call it again to measure anew", file=sys.stderr)
-        code = ExitCode.INTERRUPTED
+        code = 130  # as the command line, which a bare machine lacks the packages for
     sys.exit(code)

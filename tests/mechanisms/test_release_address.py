@@ -1,7 +1,8 @@
-"""Addresses: what they always were, and different for parameters of different types."""
+"""Addresses differ by all parameters and their types; lines are known by a class's fields."""
 
 import copy
 import importlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, make_dataclass, replace
 from enum import Enum
@@ -22,7 +23,7 @@ from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, Interacti
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import AnyGenerator, NoiseSource, OsEntropy, SeededNoise
-from labeldp.mechanisms.release_address import address, describe
+from labeldp.mechanisms.release_address import address, describe, is_of
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.test_declared_failures import every_mechanism
@@ -267,3 +268,31 @@ def test_a_namesake_of_a_type_that_is_not_recorded_is_told_by_its_own_fields() -
     mechanisms = [Counted(policy=each) for each in policies]
     assert "type" in describe(mechanisms[0], OsEntropy())["policy"]
     assert len({address_of(each, OsEntropy()) for each in mechanisms}) == 2
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_our_own_are_known_before_and_after_they_are_written(mechanism: Any) -> None:
+    described = describe(mechanism, OsEntropy())
+    for each in (described, json.loads(json.dumps(described))):
+        kinds = {type(one) for one in MECHANISMS}
+        assert [kind for kind in kinds if is_of(kind, each)] == [type(mechanism)]
+        assert not is_of(type(mechanism), {**each, "note": 1.0})
+        field = next(name for name in each if name not in ("name", "noise"))
+        assert not is_of(type(mechanism), {key: each[key] for key in each if key != field})
+        for other in ("4711", [1.0], True):
+            assert not is_of(type(mechanism), {**each, field: other})
+    assert not is_of(type(mechanism), {}) and not is_of(type(mechanism), {"name": each["name"]})
+
+
+def test_fields_inside_fields_are_checked_too() -> None:
+    described = describe(answers(GNMax(noise_std=2.0)), OsEntropy())
+    typed = {"type": "GNMax", "parameters": {"noise_std": 2.0}}
+    assert is_of(PateAnswers, {**described, "aggregator": typed})
+    for inside in (
+        {"noise_std": 2.0, "patient": 4711.0},
+        {"type": "OtherMax", "parameters": {"noise_std": 2.0}},
+        {"type": "GNMax", "parameters": {"noise_std": "4711"}},
+        {"type": "GNMax", "parameters": [4711.0]},
+        "GNMax",
+    ):
+        assert not is_of(PateAnswers, {**described, "aggregator": inside})

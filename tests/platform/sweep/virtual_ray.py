@@ -55,6 +55,7 @@ class VirtualRay:
     Attributes:
         now: Its clock.
         actors: All that were made.
+        lines: Printed by the pool.
         waits: How often anybody waited.
     """
 
@@ -80,6 +81,7 @@ class VirtualRay:
         """
         self.now, self.waits = 0.0, 0
         self.actors: list[Actor] = []
+        self.lines: list[str] = []
         self._seconds, self._starts, self._dies = seconds, starts, dies
         self._machines_die, self._fails = machines_die, [list(each) for each in fails]
 

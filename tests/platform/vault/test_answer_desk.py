@@ -1,13 +1,16 @@
 """The desk: answers leave, votes stay; charged once; figures speak of the whole run."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from labeldp.mechanisms import randomness
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
@@ -77,6 +80,15 @@ def train(desk: AnswerDesk) -> NDArray[np.uint8]:
     return votes
 
 
+@pytest.fixture
+def known_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secret noise under keys that a test knows: its statements hold always or never."""
+    count = itertools.count()
+    keys = SimpleNamespace(token_bytes=lambda size: next(count).to_bytes(size, "little"))
+    monkeypatch.setattr(randomness, "secrets", keys)
+
+
+@pytest.mark.usefixtures("known_keys")
 def test_ensembles_that_happen_to_vote_alike_share_no_answers(tmp_path: Path) -> None:
     """Whether they do is a secret: else one key, and half the price, would tell it."""
     desk, vault = a_desk(tmp_path)
@@ -154,6 +166,7 @@ def test_two_rounds_are_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert costs["realised"] > alone.figures["private/epsilon_data_dependent"]
 
 
+@pytest.mark.usefixtures("known_keys")
 def test_secure_answers_and_their_published_cost_are_releases_of_their_own(tmp_path: Path) -> None:
     desk, vault = a_desk(tmp_path)
     train(desk)

@@ -3,7 +3,6 @@
 Most rules are tested on a virtual clock (`virtual_ray`), and those about processes on Ray.
 """
 
-import io
 import os
 import subprocess
 import sys
@@ -19,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Shard
-from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.sweep.cluster import Capacity, connected
 from labeldp.platform.sweep.sweep import CannotFit, Resources
 from labeldp.platform.vault import teacher_pool
@@ -30,7 +28,6 @@ from labeldp.platform.vault.teacher_pool import (
     TRIES,
     EnsembleIncomplete,
     PoolOutcome,
-    PoolProgress,
     TeacherWork,
     batches_of,
     pool_size,
@@ -92,20 +89,6 @@ def test_a_pool_is_as_large_as_the_nodes_hold(
     assert pool_size(each, cluster) == actors
 
 
-def test_progress_is_printed_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0.0]
-    monkeypatch.setattr(teacher_pool, "monotonic", lambda: clock[0])
-    printed = io.StringIO()
-    tell = teacher_pool._teller(SweepProgress(total=1, skipped=0, stream=printed))
-    for second in range(25):
-        clock[0] = float(second)
-        tell(PoolProgress(done=second, total=100, per_hour=3600.0, seconds_left=100.0 - second))
-    assert printed.getvalue().splitlines() == [
-        "teachers: 10/100, 3,600 per hour, about 90 s left",
-        "teachers: 20/100, 3,600 per hour, about 80 s left",
-    ]
-
-
 # On a virtual clock
 
 
@@ -130,6 +113,7 @@ def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., V
             journal=journal,
             actors=actors,
             each=Resources(),
+            say=virtual.lines.append,
         )
         np.testing.assert_array_equal(journal.votes(), expected_votes(teachers))
         return virtual
@@ -155,6 +139,15 @@ def test_short_batches_are_sent_ahead_and_long_ones_are_not(simulate: Any) -> No
     assert short.now == pytest.approx(20 * 0.2) and most_at_once(short) > 2
     long = simulate(lambda ids: 5.0, teachers=40, actors=2)
     assert long.now == 20 * 5.0 and most_at_once(long) == 1
+
+
+def test_progress_is_printed_now_and_then(simulate: Any) -> None:
+    printed = simulate(lambda ids: 4.0, teachers=10, actors=1).lines
+    assert printed == [
+        "teachers: 3/10, 900 per hour, about 28 s left",
+        "teachers: 6/10, 900 per hour, about 16 s left",
+        "teachers: 9/10, 900 per hour, about 4 s left",
+    ]
 
 
 def test_nothing_waits_behind_a_straggler(simulate: Any) -> None:
@@ -234,7 +227,7 @@ def train(
     *,
     actors: int = 2,
     each: Resources = QUARTER,
-    on_progress: Callable[[PoolProgress], None] = lambda progress: None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> PoolOutcome:
     data = ray.put("public data")
     return train_ensemble(
@@ -242,27 +235,29 @@ def train(
         journal=a_journal(folder),
         actors=actors,
         each=each,
-        on_progress=on_progress,
+        say=say,
     )
 
 
 @pytest.mark.ray_cluster
-def test_every_teacher_votes_once_and_never_again(cluster: Capacity, tmp_path: Path) -> None:
+def test_every_teacher_votes_once_and_never_again(
+    cluster: Capacity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def actors() -> list[Process]:
         return titled(family(os.getpid()), "ray::TeacherActor")
 
-    told: list[PoolProgress] = []
+    monkeypatch.setattr(teacher_pool, "_TELL_SECONDS", 0.0)
+    told: list[str] = []
     pools: list[list[Process]] = []
 
-    def tell(state: PoolProgress) -> None:
-        told.append(state)
+    def tell(line: str) -> None:
+        told.append(line)
         pools.append(actors())
 
-    outcome = train(tmp_path, Simulated(), on_progress=tell)
+    outcome = train(tmp_path, Simulated(), say=tell)
     assert (outcome.trained, outcome.reused) == (TEACHERS, 0)
     np.testing.assert_array_equal(a_journal(tmp_path).votes(), expected_votes(TEACHERS))
-    assert [state.done for state in told] == [2, 4, 6, 8, 10, 12]
-    assert told[-1].seconds_left == 0 < told[0].seconds_left
+    assert [line.split()[1] for line in told] == [f"{done}/12," for done in range(2, 14, 2)]
     assert pools[0]
     wait_until(lambda: not actors(), what="the pool's actors end", seconds=30)
     # A second run has nothing to do: not even an actor that could not start would matter.
