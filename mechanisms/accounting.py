@@ -1,4 +1,4 @@
-"""What events cost: pure DP, the exact Gaussian, Renyi curves, their composition and conversion.
+"""The cost of events: pure DP, the exact Gaussian, Renyi curves, their composition and conversion.
 
 A mechanism states *what it did* as an event; this module says what events cost together. Label DP
 is meant throughout: neighboring data sets differ in one label, which is substituted.
@@ -130,7 +130,7 @@ def _check_curve(orders: NDArray[np.float64], rdp: NDArray[np.float64]) -> None:
 def conversion_offsets(
     orders: NDArray[np.float64], delta: float, conversion: Conversion | str = Conversion.IMPROVED
 ) -> NDArray[np.float64]:
-    """What a conversion adds to a Renyi divergence at each order to give epsilon at `delta` [A]."""
+    """The term that turns a Renyi divergence at each order into epsilon at `delta` [A]."""
     _validate.between(0, 1, delta=delta)
     offsets: NDArray[np.float64] = -math.log(delta) / (orders - 1)
     if Conversion(conversion) is Conversion.IMPROVED:

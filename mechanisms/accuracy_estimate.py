@@ -98,7 +98,7 @@ class CorrectCount(_OfPredictions):
 
 @dataclass(frozen=True, kw_only=True)
 class MostCorrect(_OfPredictions):
-    """Which of k models has most right predictions, nearly: pure epsilon-DP, whatever k is.
+    """The model of k with the most right predictions, nearly: pure epsilon-DP, whatever k is.
 
     The winner falls short of the best by more than (2 / epsilon) (log k + t) answers with a
     probability below e^-t.

@@ -48,7 +48,7 @@ _WORDS = ((8, np.uint8), (16, np.uint16), (32, np.uint32), (64, np.uint64))
 
 
 class Utility(StrEnum):
-    """What an optimal channel maximizes: nats, or the probability of naming the right class."""
+    """The goal of an optimal channel: nats, or the probability of naming the right class."""
 
     INFORMATION = "information"
     CORRECT = "correct"

@@ -64,7 +64,7 @@ class ClusterHistograms(DrawnExactly):
 
     @property
     def event(self) -> PureEvent:
-        """What one release of all histograms costs each label."""
+        """The cost of one release of all histograms for each label."""
         return PureEvent(epsilon=self.epsilon)
 
     def release(self, labels: AnyArray, clusters: AnyArray, *, generator: AnyGenerator) -> AnyArray:

@@ -57,7 +57,7 @@ class LabelMoments(DrawnExactly):
 
     @property
     def event(self) -> GaussianEvent:
-        """What one release of all moments costs each label."""
+        """The cost of one release of all moments for each label."""
         return GaussianEvent(noise_multiplier=self.noise_std / L2_SENSITIVITY)
 
     def release(self, labels: AnyArray, weights: Array, *, generator: AnyGenerator) -> AnyArray:

@@ -36,11 +36,11 @@ _LAST_BITS = 1e-12
 
 
 class Priced(Protocol):
-    """What has a price: a charge, a planned one, a mechanism."""
+    """A thing with a price: a charge, a planned one, a mechanism."""
 
     @property
     def event(self) -> Event:
-        """What is done to a label."""
+        """The event of a label."""
 
     @property
     def failure_probability(self) -> float:
@@ -145,7 +145,7 @@ def _rebuild_budget_exceeded(
 
 
 class PrivacyLedger:
-    """What every label has paid, kept as groups of labels that share a history."""
+    """The spending of every label, kept as groups of labels that share a history."""
 
     def __init__(self, *, num_labels: int) -> None:
         _validate.whole(num_labels=num_labels, minimum=1)
@@ -240,7 +240,7 @@ class PrivacyLedger:
         return result
 
     def _left(self, delta: float) -> float:
-        """What failures leave of delta."""
+        """Delta less the probability of failures."""
         failing = self.failure_probability
         if failing and delta <= failing:
             raise ValueError(

@@ -57,7 +57,7 @@ def wrong_probability(*, epsilon: float, others: AnyNumbers) -> AnyNumbers:
 def happens(
     uniform: NDArray[np.float64], probability: Any, *, generator: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Which events of a small probability happen, given one draw of `generator.random` each [N].
+    """Return whether rare events happen, given one draw of `generator.random` each [N].
 
     Such a draw is a multiple of 2^-53, so that a comparison with it makes the probability one too:
     0, where it lies below. Here 1 - uniform stands for the cell of width 2^-53 below it. A
@@ -173,7 +173,7 @@ class NoNoise(PerLabel):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedClasses:
-    """Which of K classes occur, read off the labels: paid for as the labels themselves are."""
+    """The classes that occur, read from the labels: paid for as the labels themselves are."""
 
     failure_probability: ClassVar[float] = 0.0
 

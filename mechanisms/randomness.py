@@ -109,7 +109,7 @@ class OsEntropy:
     """Noise that nobody can repeat; `draw` numbers independent releases of one mechanism.
 
     Attributes:
-        draw: Which of several independent draws this is. The same draw of the same labels by the
+        draw: Number of an independent draw. The same draw of the same labels by the
             same mechanism is made once, stored, and read again by whoever asks.
     """
 

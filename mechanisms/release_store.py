@@ -39,7 +39,7 @@ class Charge:
 
     Attributes:
         key: The release it paid for.
-        event: What was done.
+        event: Of the release.
         indices: The labels touched [M], or None for all of them.
         mechanism: Name and parameters, and where the noise came from.
         failure_probability: That of the release not being what `event` says, as its mechanism

@@ -66,7 +66,7 @@ class RRWithPrior:
 
     @property
     def event(self) -> PureEvent:
-        """What one release of a label costs, whatever the prior (the paper's Lemma 1)."""
+        """The cost of one release of a label, for any prior (the paper's Lemma 1)."""
         return PureEvent(epsilon=self.epsilon)
 
     def top_k(self, prior: AnyArray) -> AnyArray:
@@ -75,7 +75,7 @@ class RRWithPrior:
         return chosen
 
     def outputs(self, prior: AnyArray) -> AnyArray:
-        """Which classes [N, K] are possible outputs: the k* likeliest of each row of the prior.
+        """Return the possible outputs [N, K]: the k* likeliest of each row of the prior.
 
         Args:
             prior: Rows of probabilities [N, K], made without the labels that are to be released.
@@ -161,7 +161,7 @@ class RRWithPrior:
         return best + 1, values[index, best] / total, threshold
 
     def _members(self, prior: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which classes are possible outputs [B, K].
+        """Return the possible outputs [B, K].
 
         In exact arithmetic k* never separates equally likely classes. Rounding may, and then the
         lower numbers are taken, so that the same prior always has the same outputs.

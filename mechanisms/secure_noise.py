@@ -62,7 +62,7 @@ class Digits:
 
     @property
     def resolution(self) -> float:
-        """What the first word leaves open."""
+        """The digits after the first word."""
         return float(2.0**-self._generator.word_bits)
 
     def first(self) -> NDArray[np.float64]:

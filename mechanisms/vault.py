@@ -55,11 +55,11 @@ __all__ = [
 
 
 class Mechanism(Protocol):
-    """What the vault needs of a mechanism: a frozen dataclass with a price and a release."""
+    """The vault's view of a mechanism: a frozen dataclass with a price and a release."""
 
     @property
     def event(self) -> Event:
-        """What one release costs each label that it touches."""
+        """The cost of one release for each label that it touches."""
 
     @property
     def failure_probability(self) -> float:
@@ -81,7 +81,7 @@ class Mechanism(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What a mechanism made of labels: all that ever leaves the vault."""
+    """The output of a mechanism: all that ever leaves the vault."""
 
     key: str  # its address
     values: NDArray[Any]  # the mechanism's output, floating-point values in single precision
@@ -90,7 +90,7 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shard:
-    """What one teacher learns from; true labels, never to leave the trust boundary."""
+    """The true labels of one teacher; they never leave the trust boundary."""
 
     indices: NDArray[np.intp]  # training examples [n], in ascending order
     labels: NDArray[np.int64]  # their labels [n]

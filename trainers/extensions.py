@@ -1,4 +1,4 @@
-"""What other packages add without a fork: methods and data sets, by entry points.
+"""Methods and data sets that other packages add by entry points.
 
 A package says in its own pyproject.toml what it brings:
 
@@ -46,7 +46,7 @@ class Registry(MutableMapping[str, Thing], Generic[Thing]):
         Args:
             own: Name -> thing.
             group: Of the entry points.
-            kind: What a thing is, for messages.
+            kind: Noun for messages.
             wrong: Says what is wrong with a name and the thing that a package adds by it; None if
                 nothing is.
         """

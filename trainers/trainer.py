@@ -42,7 +42,7 @@ class PlannedCharge:
     """The price of a trial, known before it runs.
 
     Attributes:
-        event: What every label that it touches pays, at most.
+        event: The most that a touched label pays.
         failure_probability: Part of delta that all of its releases take together, since each may
             fail to be what `event` says; what their mechanisms declare.
         release: Two trials with an equal `release` (and equal noise settings) share one.
@@ -68,8 +68,8 @@ class PlannedCharge:
         """Return the charge of `mechanism`, at the price that it states.
 
         Args:
-            mechanism: What each label is asked by.
-            release: What tells the release from others; the mechanism alone if not given.
+            mechanism: Of the release.
+            release: Identity of the release; default: the mechanism.
             releases: How often labels are asked, other labels each time. A label pays once, but
                 any of these releases may fail.
             before: Of the release that this one builds on.

@@ -36,7 +36,7 @@ class Canaries:
     """Wrong labels for the memorization attack. M canaries, in the order in which they were drawn.
 
     Attributes:
-        positions: Which training examples they are [M], each at most once.
+        positions: Their training examples [M], each at most once.
         labels: The wrong labels that a model is trained on [M].
         true_labels: The labels they replace [M]: private, needed to set the true class aside.
     """
@@ -120,9 +120,9 @@ class CoinCanaries:
     """Pairs of labels, and the coins that chose between them, for the one-run audit.
 
     Attributes:
-        positions: Which training examples they are [M], each at most once.
+        positions: Their training examples [M], each at most once.
         candidates: Two different labels each [M, 2]. Known to the attacker.
-        coins: Which of the two a model is trained on [M], 0 or 1, fair and independent. Secret.
+        coins: Label of the two that is trained on [M], 0 or 1, fair and independent. Secret.
     """
 
     positions: NDArray[np.int64]

@@ -70,7 +70,7 @@ class MemorizationAudit:
     Attributes:
         paper: The published estimate.
         corrected: A lower end that holds; each end on its own has the stated confidence.
-        ceiling: What as many canaries could prove at most, whatever the attack.
+        ceiling: The most that as many canaries could prove with any attack.
         canaries: N.
     """
 

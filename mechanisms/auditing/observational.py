@@ -37,7 +37,7 @@ _LEAST = np.finfo(np.float64).tiny
 
 @dataclass(frozen=True, kw_only=True)
 class ObservationalAudit:
-    """What a model proves about its epsilon, if the proxy is as good as is said."""
+    """Lower bound on a model's epsilon, if the proxy is as good as stated."""
 
     epsilon_low: float  # epsilon (at delta 0) is at least this; the slack is taken off already
     slack: float  # 2 tau, what the proxy's error may explain

@@ -47,7 +47,7 @@ def one_run_lower_bound(
 
 
 def one_run_ceiling(*, canaries: int, delta: float = 0.0, confidence: float = 0.95) -> float:
-    """What `canaries` can prove at most: the bound if all are guessed and all guesses are right."""
+    """The most that `canaries` can prove: the bound if all are guessed and all are right."""
     return one_run_lower_bound(
         canaries=canaries, guesses=canaries, correct=canaries, delta=delta, confidence=confidence
     )
@@ -93,7 +93,7 @@ def guess_counts(canaries: int, fractions: Sequence[float] = FRACTIONS) -> tuple
 
 @dataclass(frozen=True, kw_only=True)
 class OneRunAudit:
-    """What a run proves about its epsilon."""
+    """Lower bounds on the epsilon of one run."""
 
     epsilon_low: float  # epsilon is at least this, with the stated confidence
     ceiling: float  # what as many canaries could have proven at most

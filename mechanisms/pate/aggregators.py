@@ -59,7 +59,7 @@ class Answers:
 
     Attributes:
         labels: [N], -1 where there is none.
-        by_teachers: Which labels the teachers answered, and cost [N]; others are free.
+        by_teachers: Whether the teachers answered, which costs [N]; other labels are free.
         checked: How many queries were looked at, in order; those after the last answer were not.
     """
 

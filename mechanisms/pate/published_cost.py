@@ -739,7 +739,7 @@ def release_epsilon(
         noise_std: Standard deviation of the noise on every count of an answer (sigma2).
         threshold: Of Confident-GNMax's check; without it, nothing was checked.
         sigma1: Standard deviation of the check's one noise, with `threshold`.
-        answered: Which queries were answered, boolean [N]; all unless given.
+        answered: Whether each query was answered, boolean [N]; default: all.
         check_counts: The counts that were compared with the threshold [N, K], if not the votes:
             for Interactive-GNMax the votes less the student's (public) guess.
         delta: In (0, 1), for everything together.

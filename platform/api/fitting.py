@@ -401,7 +401,7 @@ class Fitted:
         delta: At which it holds.
         lines: Its ledger.
         audit: The most that attacks could have found, and how many labels they spoiled.
-        private: What they found, and other figures made of true labels.
+        private: Their findings, and other figures computed from true labels.
     """
 
     predictor: Predictor

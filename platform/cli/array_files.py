@@ -20,7 +20,7 @@ def read_array(address: str, *, what: str) -> NDArray[Any]:
 
     Args:
         address: File, and for an archive of several arrays the key after a colon.
-        what: What it is to hold, for messages.
+        what: Its content, for messages.
 
     Raises:
         ArrayFileError: Not there, no regular file, damaged, larger than this machine's memory, of

@@ -44,7 +44,7 @@ def one_run(
     guesses_fixed: bool,
     **counts: Any,
 ) -> dict[str, Any]:
-    """What one training run proves about its epsilon, from counts or from scores.
+    """Bound the epsilon of one training run from below, from counts or from scores.
 
     With a family, also what it proves if each label had noise of that family by itself. From
     scores, fixed fractions of all canaries are guessed. Without `guesses_fixed`, the number of
@@ -92,7 +92,7 @@ def moments(
     confidence: float,
     seed: int | None,
 ) -> dict[str, Any]:
-    """What Dirac canaries prove of the noise of moment labels, beside what is charged for it."""
+    """Bound the epsilon of moment labels' noise by Dirac canaries, beside the charged one."""
     delta = USUAL_DELTA if delta is None else delta
     noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
     audit = auditing.audit_moments(
@@ -114,7 +114,7 @@ def observational(
     confidence: float,
     seed: int | None,
 ) -> dict[str, Any]:
-    """What a model proves by labels that nobody spoiled, if the proxy is as good as stated."""
+    """Bound a model's epsilon from labels that nobody spoiled, given a good proxy."""
     found = auditing.observational_audit(
         read_array(confidences, what="--confidences"),
         labels=read_array(labels, what="--labels"),

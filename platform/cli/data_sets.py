@@ -39,7 +39,7 @@ class SetEntry:
     """A data set in the list.
 
     Attributes:
-        name: What configurations call it.
+        name: In configurations.
         description: One line.
         present: Whether its files are there.
         path: Where they are, or would be looked for.
@@ -63,7 +63,7 @@ class SetList:
 
 @dataclass(frozen=True, kw_only=True)
 class SetCheck:
-    """What a look into the files of a data set found.
+    """Findings about the files of a data set.
 
     Attributes:
         name: Of the set; `own` for a user's file.
@@ -88,7 +88,7 @@ class SetCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnCheck(SetCheck):
-    """What a look into a user's own file found.
+    """Findings about a user's own file.
 
     Attributes:
         seen: Rows, columns, labels and split; None if it can't be read at all.

@@ -44,8 +44,8 @@ class Check:
     Attributes:
         name: Its name.
         ok: Whether a sweep can run with it as it is.
-        detail: What was found.
-        fix: What to do if not; empty if ok.
+        detail: The finding.
+        fix: Instructions; empty if ok.
     """
 
     name: str

@@ -34,7 +34,7 @@ class Predictions:
         columns: `prediction`, and `probability_CLASS` for each class.
         trial: The trial of the model.
         method: That trained it, as configurations name it.
-        epsilon: What that cost.
+        epsilon: Of its releases.
         delta: At which epsilon holds.
         private: Whether there is a guarantee at all.
         line: Its line in the sweep's report; None where the model lies in no results folder.
@@ -60,7 +60,7 @@ def predict(*, model: str, data: str, out: str, trial: str | None = None) -> Pre
         model: Folder of a model, or of a sweep's results.
         data: File of raw rows, see `read_rows`.
         out: A `.parquet` or `.csv`; one that is there is replaced.
-        trial: Which of the results' trials: its hash, or how that begins.
+        trial: Hash of a trial in the results, or its beginning.
 
     Raises:
         ValueError: No such model, one that can't be read, or rows that differ from the training's.

@@ -24,7 +24,7 @@ from labeldp.trainers.performance import Device
 
 @dataclass(frozen=True, kw_only=True)
 class PlanResult:
-    """What a sweep would run and cost.
+    """The trials of a sweep and their cost.
 
     Attributes:
         trials: How many.
@@ -34,7 +34,7 @@ class PlanResult:
         delta: At which the total holds.
         gpu_hours: Of all trials, from the sweep's own estimate for one.
         fits: Whether this machine can hold a trial and the data are there.
-        problems: What stands in the way.
+        problems: Reasons why it cannot run.
         labels: How many there are to train on; 0 where the data can't be read.
         spoiled_labels: How many of them will be made wrong on purpose, for audits.
         configurations: A row for trials that differ in seeds alone, or for a search: its line, the
@@ -45,7 +45,7 @@ class PlanResult:
         shared_minutes: Of that, features, groups of priors and teachers.
         minutes_source: Whether minutes are measured or estimated, in words.
         over_budget: Whether nothing but the budget stands in the way.
-        notes: What else to know of it beforehand, such as the price of estimates.
+        notes: Other facts, such as the price of estimates.
     """
 
     trials: int
@@ -160,7 +160,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     )
 
 
-#: What a trial costs: epsilon, releases, processor minutes.
+#: Cost of a trial: epsilon, releases, processor minutes.
 _Cost = dict[str, Any]
 
 

@@ -30,7 +30,7 @@ from labeldp.platform.sweep.configuration import spoiled_text
 #: Beside bounds that are proven at delta 0, of models whose epsilon holds at a larger one.
 DAGGER = "†"
 TEMPLATES = Path(__file__).parent / "templates"
-#: What an audit proves -> its part in names of figures, and that of the coins it guessed.
+#: Claim of an audit -> its part in names of figures, and that of the coins it guessed.
 _AUDITS = {
     "one-run audit: epsilon is at least": ("one_run", "one_run"),
     "... if the mechanism has the curve that it claims": ("f_dp", ""),

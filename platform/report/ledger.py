@@ -39,7 +39,7 @@ from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
 
 #: Combinations of histories that are told apart; beyond, every label is charged with every line.
 MOST_COMBINATIONS = 1_000
-#: What a sweep's JSON has of its ledger, and what of the releases with noise by themselves.
+#: Ledger keys of a sweep's JSON, and those of releases with noise alone.
 OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
 OF_PRIVATE = ("epsilon_private", "delta_private")
 
@@ -53,7 +53,7 @@ class Audience(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """What the worst label has paid, at `delta`, which is 0 where every release is pure.
+    """The largest spending of a label, at `delta`, which is 0 where every release is pure.
 
     `epsilon_private` leaves out the lines that handed labels out as they are (`handed_out`).
     """
@@ -195,13 +195,13 @@ class FolderLedger:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """What several results folders cost.
+    """The joint cost of several results folders.
 
     Attributes:
         folders: Each once, with lines that repeat those of an earlier copy marked.
         groups: Positions in `folders` of those with the same labels, group by group.
         together: The total if all labels may be of the same people: always true.
-        apart: What no group has paid more than: true where groups have no label in common.
+        apart: The largest total of a group: valid where groups have no label in common.
         notes: Remarks on copies, and on sweeps that learned.
     """
 

@@ -69,7 +69,7 @@ _IN_ADDRESSES = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """What was written, for the owner.
+    """The written folder, for the owner.
 
     `left_out` names what stays. `trial` is the trial's own hash, which is not in the folder, `name`
     its name there. `epsilon_with_choice` is of the releases of all trials that it was chosen among,

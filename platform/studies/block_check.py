@@ -76,7 +76,7 @@ def run_blocks(sweep: Sweep, options: SweepOptions, *, blocks: int) -> BlockOutc
     Every label takes part in all of these runs: what it has paid is the sum over them.
 
     Args:
-        sweep: What to run; `audit.canaries` are split among the blocks.
+        sweep: To run; `audit.canaries` are split among the blocks.
         options: As for one sweep; a budget is split evenly among the runs.
         blocks: How many.
 

@@ -79,7 +79,7 @@ def is_owners(name: str) -> bool:
 
 
 class ChooseBy(StrEnum):
-    """Which accuracy trials are compared by.
+    """The accuracy that trials are compared by.
 
     TEST is measured on the public test split, so that a choice by it tunes on those labels.
     ESTIMATED is a paid estimate on held-out labels, and leaves the test split untouched.

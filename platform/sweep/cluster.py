@@ -119,7 +119,7 @@ def connected(address: str | None) -> Iterator[Capacity]:
                 with _environment({_PORT_WAIT: os.environ.get(_PORT_WAIT, str(CONNECT_TRIES))}):
                     ray.init(address=named, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
-            # Which versions differ stands in the lines after the first.
+            # The lines after the first name the versions that differ.
             lines = [line.strip() for line in str(error).strip().splitlines()[:6]]
             why = " ".join(lines)[:400] or type(error).__name__
             if named == "local":

@@ -118,7 +118,7 @@ class ConfigurationError(ValueError):
 
 @settings
 class DataSettings:
-    """Which data set.
+    """The data set.
 
     >>> DataSettings(name="own", path="mine.csv", classes="no, yes", drop="id").own_source.classes
     ('no', 'yes')
@@ -383,7 +383,7 @@ class Estimate(StrEnum):
 
 @settings
 class EvaluationSettings:
-    """Which labels are held out, and how accuracy is estimated on them."""
+    """Held-out labels, and how accuracy is estimated on them."""
 
     held_out_share: Share | None = key(
         None,
@@ -448,13 +448,13 @@ class ModelSettings:
 
 
 class SearchName(StrEnum):
-    """What `--search` takes."""
+    """Values of `--search`."""
 
     OPTUNA = "optuna"
 
 
 class StopName(StrEnum):
-    """What `--stop` takes."""
+    """Values of `--stop`."""
 
     ASHA = "asha"
 

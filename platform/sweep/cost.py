@@ -1,4 +1,4 @@
-"""What trials request of the vault and pay, and whether a budget allows it."""
+"""The releases that trials request, their price, and whether a budget allows it."""
 
 import json
 import math

@@ -33,8 +33,8 @@ def size_of_data(settings: DataSettings, *, evaluation: EvaluationSettings) -> D
     """Read what the settings name and count; features that they ask for are not computed.
 
     Args:
-        settings: Which data set.
-        evaluation: Which labels are held out.
+        settings: Of the data set.
+        evaluation: Share of held-out labels.
 
     Raises:
         ValueError: It is not there or damaged; the message says what to do.
@@ -55,7 +55,7 @@ def as_on_disk(settings: DataSettings, *, cache: Path | None = None) -> Splits:
     """Return the arrays of the data set that the settings name, before anything is checked.
 
     Args:
-        settings: Which data set.
+        settings: Of the data set.
         cache: Where features go that are too large for memory; a temporary folder if not given.
 
     Raises:

@@ -33,7 +33,7 @@ class KeyFacts:
         type: Type of its values; of names, all of them.
         default: As it is written.
         bounds: Of a number; empty where any will do.
-        meaning: What it is.
+        meaning: In a sentence.
         methods: That have it with this default and meaning; none for a key of every trial.
     """
 

@@ -162,7 +162,7 @@ class PlantedCanaries:
 
     @property
     def positions(self) -> NDArray[np.int64]:
-        """Which training examples are canaries [M + C], the mislabeled ones first."""
+        """Positions of the canaries [M + C], the mislabeled ones first."""
         kinds = [kind.positions for kind in (self.mislabeled, self.coins) if kind is not None]
         return np.concatenate([np.empty(0, dtype=np.int64), *kinds])
 

@@ -233,7 +233,7 @@ def _secret(path: Path) -> bytes:
     except FileExistsError:
         pass
     for _ in range(100):  # another process may be about to fill it
-        # What somebody else chose, or can reach by a name of theirs, is not a secret.
+        # A file that somebody else chose, or can reach by another name, is not a secret.
         with open(open_private(path, os.O_RDONLY), "rb") as file:
             found = file.read(33)
         if len(found) == 32:

@@ -123,8 +123,8 @@ class DataSet:
 
     Attributes:
         layouts: The first complete one is read; downloads have the first. None for the user's own.
-        download: What `fetch` does; None where people have to do something themselves.
-        by_hand: What they have to do; None where there is a download.
+        download: Of `fetch`; None where the user has to get the files.
+        by_hand: Instructions for the user; None where there is a download.
     """
 
     name: str

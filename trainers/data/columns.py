@@ -422,7 +422,7 @@ class Numbers(Step):
     Attributes:
         mean: Of each column of the training rows, float64 [D].
         std: Likewise; infinity for a column that never changes, which becomes zeros.
-        median: What a missing number becomes [D].
+        median: Replacement of a missing number [D].
         indicated: Places of columns whose missing numbers have an indicator column, after all
             others [I].
     """
@@ -450,7 +450,7 @@ class Numbers(Step):
             raise ValueError(
                 f"column {_column(place, names)} holds numbers too large to standardize; rescale it"
             )
-        # What is left of a constant column after rounding is no signal.
+        # Rounding leaves noise in a constant column, not a signal.
         std[std <= 1e-12 * np.abs(mean)] = np.inf
         return cls(
             mean=mean,
@@ -465,7 +465,7 @@ class Numbers(Step):
 
         Args:
             rows: An array, or columns by name; NaN where a number is missing.
-            what: What they are, for messages.
+            what: Noun for messages.
         """
         matrix = matrix_of(rows, width=len(self.mean), names=self.names)
         refuse_infinite(matrix, what=what, names=self.names)
@@ -642,7 +642,7 @@ class Columns(Step):
 
         Args:
             rows: A DataFrame, or column name -> values [N].
-            what: What they are, for messages.
+            what: Noun for messages.
         """
         found = named_columns(rows, names=tuple(self.columns))
         count = len(next(iter(found.values()))) if found else 0

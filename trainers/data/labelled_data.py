@@ -67,7 +67,7 @@ class PublicData:
         test_labels: Public labels, int64 [M]; none likewise.
         held_out_features: Of examples whose labels nobody trains on and nobody sees, which accuracy
             is estimated on [H, ...]; None where there are none.
-        preprocessing: What made these features of rows as people have them, fitted on public
+        preprocessing: Turns raw rows into these features, fitted on public
             features alone; without steps, rows are taken as they are.
         features_folder: Where features that are computed of these are kept; None for nowhere.
     """

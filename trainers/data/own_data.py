@@ -170,8 +170,8 @@ def rows_for_testing(
         file: For messages.
         split: `train` or `test` for each row [N]; None if the file brings none.
         count: N.
-        hold_out: What to do where the file brings none.
-        seed: Which rows are held out; public.
+        hold_out: Rule for a file without a split.
+        seed: Public, chooses the held-out rows.
     """
     if split is None:
         if hold_out is None:
@@ -254,8 +254,8 @@ def label_numbers(
     Args:
         labels: Text or numbers [N]; secret.
         names: Of the classes in order, if they are stated.
-        where: Which file, for messages.
-        column: What holds the labels, likewise.
+        where: Name of the file, for messages.
+        column: Name of the label column, for messages.
     """
     if labels.dtype.kind != "U":
         return labels
@@ -289,7 +289,7 @@ def places_among(
     Args:
         labels: Values that equal one of the classes each; secret.
         classes: All there are, in order.
-        name: What to call the labels in messages.
+        name: Of the labels, for messages.
     """
     place = {value: number for number, value in enumerate(classes)}
     if len(place) < len(classes) or len(place) < 2:
@@ -349,7 +349,7 @@ def read_arrays(
         keep: Columns of a DataFrame that are features although they look like identifiers.
         hold_out: Where there is no `test`: NONE trains on all rows, PUBLIC holds one in five out
             and **publishes its label**.
-        hold_out_seed: Which rows PUBLIC holds out; public.
+        hold_out_seed: Public, chooses the rows that PUBLIC holds out.
     """
     names = None if isinstance(classes, int | np.integer) else [str(each) for each in classes]
     rows = _rows(features, labels, classes, drop, what="")
@@ -455,7 +455,7 @@ class Prepared:
     Attributes:
         train: uint8 [N, C, H, W] or float32 [N, D].
         test: Likewise [M, ...].
-        preprocessing: What makes the same of other rows; None for images.
+        preprocessing: Prepares other rows alike; None for images.
     """
 
     train: NDArray[Any]

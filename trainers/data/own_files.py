@@ -56,7 +56,7 @@ from labeldp.trainers.data.files import (
 #: How a file of the user's is told from the name of a data set.
 OWN_FILES = (".csv", ".npy", ".npz", ".parquet")
 LABEL = "label"
-#: What a file calls the rows' `train` or `test`.
+#: Spellings of a row's `train` or `test`.
 SPLIT = "split"
 
 #: How many classes there are, or their names in order.
@@ -69,7 +69,7 @@ class MappedRows:
 
     Attributes:
         matrix: A file's numbers [N, D], mapped.
-        rows: Which of them [M], ascending.
+        rows: Positions [M], ascending.
     """
 
     matrix: "np.memmap[Any, Any]"
@@ -150,7 +150,7 @@ class OwnSource:
         test_path: A second file of the same kind, whose rows are for testing: **its labels are
             public**.
         test_labels: The labels that go with it, where it is an `.npy`; public as well.
-        hold_out_seed: Which rows PUBLIC holds out; public.
+        hold_out_seed: Public, chooses the rows that PUBLIC holds out.
     """
 
     path: str | os.PathLike[str] | None = None
@@ -208,7 +208,7 @@ def _check_pair(
 _FOUR = ("train_features", "train_labels", "test_features", "test_labels")
 #: From so many bytes on an `.npy` is mapped.
 MAPPED_BYTES = 1 << 28
-#: What is mapped may be larger than memory.
+#: A mapped array may be larger than memory.
 _MOST_BYTES = 1 << 62
 #: Types are found within a block of a `.csv`; Arrow takes no larger ones.
 _LARGEST_BLOCK = 1 << 30

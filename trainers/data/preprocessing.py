@@ -35,7 +35,7 @@ from labeldp.trainers.data.columns import (
 if TYPE_CHECKING:  # listing and checking data sets stays quick without it
     from torch import Tensor
 
-#: What skops does not know to be harmless in scikit-learn's transformers.
+#: Types in scikit-learn's transformers that skops does not trust by default.
 _HARMLESS = frozenset({"numpy.dtype", "sklearn.compose._column_transformer._RemainderColsList"})
 #: Place of an identifier that no training row has.
 UNKNOWN = 0

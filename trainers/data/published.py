@@ -243,7 +243,7 @@ def read_adult_rows(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int
 
 STARS = ("1", "2", "3", "4", "5")
 _COLUMNS = ("user", "movie", "stars", "seconds")
-#: What fits into an int64.
+#: The range of int64.
 _MOST_DIGITS = 18
 
 

@@ -40,9 +40,9 @@ class Splits:
         train_labels: True labels [N]; never shown.
         test_features: Like the training features [M, ...]; no rows without a public test split.
         test_labels: Public labels [M].
-        preprocessing: What made the features of rows as people have them; None where features are
+        preprocessing: Turns raw rows into these features; None where features are
             such rows, or images.
-        provenance: Which encoder made the features; None where none did.
+        provenance: Encoder of the features; None without one.
     """
 
     train_features: NDArray[Any]
@@ -199,7 +199,7 @@ def check_features(features: Any, *, name: str, may_be_empty: bool = False) -> N
 
     Args:
         features: Array or tensor [N, ...].
-        name: What to call them.
+        name: For messages.
         may_be_empty: Whether there may be no rows.
     """
     kind = str(features.dtype).removeprefix("torch."), features.ndim
@@ -235,7 +235,7 @@ def check_alike(train: Any, other: Any, *, name: str, part: str) -> None:
         train: Features [N, ...].
         other: Features [M, ...].
         name: Of the data set.
-        part: What the others are, such as `test_features`.
+        part: Name of the others, such as `test_features`.
     """
     if train.shape[1:] != other.shape[1:]:
         raise ValueError(

@@ -444,7 +444,7 @@ def vectors_of(output: Any, *, pool: Pool | None, encoder: str) -> Tensor:
     Args:
         output: Vectors [B, D], maps [B, D, 1, 1], or with `pool` sequences [B, T, D] and maps
             [B, D, H, W].
-        pool: What becomes of sequences and maps; they are refused if not given.
+        pool: Reduction of sequences and maps; without it they are refused.
         encoder: Its name, for messages.
     """
     if not isinstance(output, Tensor):

@@ -43,7 +43,7 @@ from labeldp.trainers.settings.training import LearnerConfig
 
 #: Share of the images that may be in both sets. Collections from the web have a few images twice.
 _MOST_SHARED = 0.01
-#: What is to be known of sets that are relatives of others.
+#: Notes on data sets that are related to others.
 _ORIGINS = {
     "cifar10": "; of the same 80 million tiny images as CIFAR-100, no class in common",
     "cifar100": "; of the same 80 million tiny images as CIFAR-10, no class in common",

@@ -372,7 +372,7 @@ class Distortions:
 
 
 def _shown(pixels: Tensor, windows: Tensor) -> Tensor:
-    """What windows [B, 2, 3] show of images [B, C, H, W], enlarged to their size."""
+    """Return windows [B, 2, 3] of images [B, C, H, W], enlarged to their size."""
     grid = functional.affine_grid(windows, list(pixels.shape), align_corners=False)
     return functional.grid_sample(
         pixels, grid, mode="bilinear", padding_mode="border", align_corners=False
@@ -470,7 +470,7 @@ class Pretrained:
 
     Attributes:
         loss: Of the last epoch that this call trained; None if it trained none.
-        warning: What is wrong with the losses of all epochs so far; None if nothing is.
+        warning: Problem with the losses of all epochs so far, or None.
     """
 
     file: str

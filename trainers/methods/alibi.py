@@ -100,7 +100,7 @@ def targets_of(
 
     Args:
         values: Noisy vectors [M, K] of additive noise, or labels [M].
-        mechanism: What made them.
+        mechanism: Of their release.
         post_processing: The rule. Labels count as one-hot vectors where it looks at vectors; labels
             without noise are taken as they are by every rule.
         device: Where the targets go; the CPU if not given.

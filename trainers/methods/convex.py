@@ -54,7 +54,7 @@ def unbiased_labels(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[
 
     Args:
         values: Noisy labels [N], or noisy vectors [N, K].
-        mechanism: What made them.
+        mechanism: Of their release.
     """
     classes = mechanism.num_classes
     if isinstance(mechanism, LaplaceNoise | GaussianNoise):

@@ -54,7 +54,7 @@ class FixMatchLoss:
     """The parts of one step's loss, each a single number.
 
     Attributes:
-        total: What is minimized.
+        total: The minimized loss.
         labeled: Cross-entropy on the labeled examples.
         unlabeled: Cross-entropy of strong views to pseudo-labels, averaged over all unlabeled
             examples; those below the threshold count as 0.
@@ -300,7 +300,7 @@ class ImageViews:
         mean: Of each channel [C], of pixels in [0, 1]; on the images' device.
         std: Likewise.
         crop: The weak augmentation.
-        augment: What the strong one does on top.
+        augment: Additional operations of the strong view.
     """
 
     mean: Tensor

@@ -51,9 +51,9 @@ class _Part:
     """Released labels of one stage.
 
     Attributes:
-        rows: Which training examples [M].
+        rows: Positions of training examples [M].
         noisy: Their released labels [M].
-        evidence: What the loss compares predictions with [M, K].
+        evidence: Targets of the loss [M, K].
         mean_top_k: Of the prior that they were released under.
     """
 
@@ -248,7 +248,7 @@ def evidence_of(
         noisy: Released labels [M].
         prior: Their prior at the release [M, K]; uniform for plain randomized response.
         mechanism: Of the release.
-        loss: Which loss they are for.
+        loss: Loss that reads them.
     """
     if loss is RobustLoss.FORWARD:
         return mechanism.log_likelihood(noisy, prior).astype(np.float32)

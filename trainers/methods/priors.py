@@ -229,7 +229,7 @@ class MomentQuery:
     Attributes:
         weights: Rows of length 1 at most [N, M], for `LabelMoments`.
         directions: The M directions that are asked about.
-        scale: What the sums have to be multiplied by, the length of the longest unscaled row.
+        scale: Factor on the sums, the length of the longest unscaled row.
     """
 
     weights: NDArray[np.float32]

@@ -413,7 +413,7 @@ class ForestPredictor:
     Attributes:
         roots: First node of each tree [trees].
         feature: That a node looks at [nodes].
-        threshold: What goes left is at most so large [nodes].
+        threshold: Largest value that goes left [nodes].
         left: Next node there [nodes], counted within the tree; -1 at a leaf.
         right: Likewise.
         share: Of each class among the examples of a node [nodes, seen classes].

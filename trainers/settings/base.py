@@ -177,7 +177,7 @@ def near_miss(given: str, known: Iterable[str]) -> str:
 
 
 class ModelName(StrEnum):
-    """Which network; `width` means something else in each.
+    """The network; `width` has its own meaning in each.
 
     MLP: one hidden layer of `width` units (512). SMALL_CNN: two convolutions of `width` (16) and
     twice as many channels. FAST_CNN: `width` (64) channels in the first block and four times as
