@@ -66,7 +66,7 @@ def test_what_holds_no_images_is_refused(folder: Path) -> None:
     (folder / "broken" / "1.png").write_bytes(random.Random(0).randbytes(50))
     (folder / "empty").mkdir()
     for named, message in (
-        ("x.npy", "float64 of shape .* no images"),
+        ("x.npy", "float64 of shape .* images are uint8"),
         ("wide.npy", "1 or 3 channels"),
         ("c.npz", "holds other; images are called"),
         ("d.npz", "training images have shape"),

@@ -168,7 +168,7 @@ def test_who_stops_the_training_leaves_nothing(
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        ("cifar10", [], "say --public-labels"),
+        ("cifar10", [], "add --public-labels"),
         ("cifar100", ["--public-labels"], "would be trained on the labels of cifar100, and"),
         ("cifar10", ["--public-labels", "--weights", "random"], "leave --weights out"),
         ("cifar10", ["--public-labels", "--weights", "w.pt"], "leave --weights out"),

@@ -47,5 +47,5 @@ def test_numbers_that_say_the_same_cost_more() -> None:
 
 def test_the_loss_of_descriptions_that_are_all_the_same() -> None:
     same = torch.full((30, 5), 0.3)
-    assert "same of every image has 24.75" in str(concern([9.0, 24.75], variance=25.0))
+    assert "same vector for every image has 24.75" in str(concern([9.0, 24.75], variance=25.0))
     assert abs(float(vicreg(same, same, **WEIGHTS)) - 24.75) < 1e-5
