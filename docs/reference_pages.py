@@ -89,7 +89,8 @@ def _command_line() -> str:
 
 
 def _usage(verb: Verb) -> str:
-    context = click.Context(verb, info_name=f"labeldp {verb.words}", terminal_width=88)
+    name = f"labeldp {verb.words}"
+    context = click.Context(verb, info_name=name, terminal_width=88, show_default=True)
     formatter = context.make_formatter()
     verb.format_usage(context, formatter)
     verb.format_options(context, formatter)

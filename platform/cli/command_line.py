@@ -477,7 +477,7 @@ VERBS = (
             "sweep",
             "SWEEP.py",
             "a file of sweeps/, or one of your own",
-            type=click.Path(exists=True, dir_okay=False),
+            type=click.Path(exists=True),  # its kind is checked where it is read
         ),
         *PLAN_OPTIONS,
         option("--config", "settings, below key=value", metavar="FILE.yaml"),
