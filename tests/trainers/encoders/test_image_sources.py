@@ -71,7 +71,7 @@ def test_what_holds_no_images_is_refused(folder: Path) -> None:
         ("c.npz", "holds other; images are called"),
         ("d.npz", "training images have shape"),
         ("nowhere.npz", "is not there"),
-        ("nowhere/at/all", "no folder, no .npz"),
+        ("nowhere/at/all", "is not a folder, an .npz"),
         ("empty", "holds no image"),
     ):
         with pytest.raises(ValueError, match=message):
