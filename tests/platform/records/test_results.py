@@ -206,11 +206,13 @@ def test_a_planted_link_is_refused_before_anything_is_written(name: str, tmp_pat
 
 def test_the_results_folder_may_be_a_link_that_the_user_made(tmp_path: Path) -> None:
     (tmp_path / "large-disk").mkdir()
+    (tmp_path / "large-disk").chmod(0o755)
     (tmp_path / "results").symlink_to(tmp_path / "large-disk")
     folder = ResultsFolder(tmp_path / "results", sweep="small")
     with folder.held():
         folder.keep(a_record())
     assert len(list((tmp_path / "large-disk" / "trials").iterdir())) == 1
+    assert mode(tmp_path / "large-disk") == 0o700
 
 
 def test_one_driver_holds_the_folder(folder: ResultsFolder) -> None:

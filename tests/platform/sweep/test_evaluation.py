@@ -26,10 +26,11 @@ from labeldp.platform.sweep.cost import check_what_is_left, cost_of, held_out_me
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, plan_trials
 from labeldp.platform.sweep.trial import run_trial
-from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
+from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.labelled_data import LabelledData, set_aside
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
+from tests.platform.vault.homes import DRIVER, home_settings
 from tests.trainers.small_data import small_table
 
 BASE = TrialConfig(
@@ -47,14 +48,9 @@ class HomeOf(TrialLabels):
     def __init__(self, data: LabelledData, budget: Budget | None = None) -> None:
         home = LabelHome(
             SecretLabels(training=data.train_labels, held_out=data.held_out_labels, num_classes=3),
-            audit=AuditSettings(canaries=0, coin_canaries=0),
-            coin_seed=None,
-            places=HomePlaces(store=None, votes=None),
-            fingerprint="",
-            budget=budget,
-            authority=b"owner",
+            **home_settings(None, audit=AuditSettings(canaries=0, coin_canaries=0), budget=budget),
         )
-        home.begin(b"owner", "a1")
+        home.begin(DRIVER, "a1")
         super().__init__(home=home, noise=OsEntropy(), trial="a1")
 
     def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:

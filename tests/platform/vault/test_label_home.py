@@ -26,8 +26,8 @@ from labeldp.platform.vault.home_proxy import HomeActor
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
 from labeldp.platform.vault.vote_store import VoteStore
 from labeldp.trainers.settings.pate import EnsembleConfig
+from tests.platform.vault.homes import DRIVER, home_settings
 
-DRIVER = b"the driver's token"
 TRIAL = "0123456789abcdef"
 TRAINING = np.random.default_rng(1).integers(10, size=300)
 HELD_OUT = np.random.default_rng(2).integers(10, size=40)
@@ -36,20 +36,8 @@ LAPLACE = LaplaceNoise(epsilon=1.0, num_classes=10)
 COUNT = CorrectCount(epsilon=0.25)
 
 
-def settings(folder: Path, **changes: Any) -> dict[str, Any]:
-    return {
-        "audit": AuditSettings(canaries=50, coin_canaries=0),
-        "coin_seed": None,
-        "places": HomePlaces(store=folder / "vault.db", votes=folder / "votes"),
-        "fingerprint": "",
-        "budget": None,
-        "authority": DRIVER,
-        **changes,
-    }
-
-
 def start(folder: Path, **changes: Any) -> LabelHome:
-    return LabelHome(SECRETS, **settings(folder, **changes))
+    return LabelHome(SECRETS, **home_settings(folder, **changes))
 
 
 def rr(epsilon: float) -> RandomizedResponse:
@@ -68,15 +56,15 @@ def test_secrets_travel_small_and_show_no_label(tmp_path: Path) -> None:
         wrong = replace(SECRETS, training=np.append(TRAINING, bad)).small()
         assert wrong.training[-1] == bad
         with pytest.raises(ValueError, match=r"labels\[300\]"):
-            LabelHome(wrong, **settings(tmp_path))
+            LabelHome(wrong, **home_settings(tmp_path))
 
 
 def test_an_actor_that_was_refused_raises_when_it_is_asked(tmp_path: Path) -> None:
-    refused = HomeActor(replace(SECRETS, num_classes=5), **settings(tmp_path))
+    refused = HomeActor(replace(SECRETS, num_classes=5), **home_settings(tmp_path))
     with pytest.raises(ValueError, match="classes"):
         refused.num_labels()
     (tmp_path / "made").mkdir()
-    made = HomeActor(SECRETS, **settings(tmp_path / "made"))
+    made = HomeActor(SECRETS, **home_settings(tmp_path / "made"))
     assert made.num_labels() == 300
     with pytest.raises(AttributeError, match="HomeActor has no 'labels'"):
         _ = made.labels
@@ -147,7 +135,7 @@ def test_training_cannot_reach_held_out_labels(tmp_path: Path) -> None:
     assert some.indices is not None and some.indices.tolist() == [7, 2]
     assert home.release_held_out(NoNoise(num_classes=10), (), OsEntropy()).indices is None
     (tmp_path / "none").mkdir()
-    none = LabelHome(replace(SECRETS, held_out=None), **settings(tmp_path / "none"))
+    none = LabelHome(replace(SECRETS, held_out=None), **home_settings(tmp_path / "none"))
     with pytest.raises(ValueError, match=r"no labels are held out.*evaluation\.held_out_share"):
         none.release_held_out(COUNT, (HELD_OUT,), OsEntropy())
     assert not none.ledger()
