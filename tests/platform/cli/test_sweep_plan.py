@@ -98,12 +98,6 @@ def test_of_a_study_it_is_said_how_to_run_it(capsys: pytest.CaptureFixture[str])
     assert f"a study, not a sweep: it has no trials to plan; `python {study} --smoke`" in line
 
 
-def test_settings_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("trainer.noise=laplace", "--smoke", "trainer.epsilon=[1,2]")
-    found = answer(capsys, "plan", QUICKSTART, *asked)
-    assert found["epsilons"] == [1.0, 2.0]
-
-
 def test_a_budget_that_all_but_the_baseline_fits(capsys: pytest.CaptureFixture[str]) -> None:
     limits = ("plan", QUICKSTART, "--max-epsilon-total", "60")
     found = answer(capsys, *limits, code=ExitCode.OVER_BUDGET)

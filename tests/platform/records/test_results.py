@@ -183,13 +183,6 @@ def test_a_folder_is_its_owners_alone_whatever_it_was(
         ResultsFolder(tmp_path, sweep="small")
 
 
-def test_a_folder_below_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(ResultsFolderError, match=r"can't be written .*--results DIR"):
-        ResultsFolder(tmp_path / "file" / "results", sweep="small")
-    assert (tmp_path / "file").read_text() == "mine"
-
-
 @pytest.mark.parametrize("name", ["driver.lock", "trials", "vault.db", "private", "checkpoints"])
 def test_a_planted_link_is_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
     precious = tmp_path / "precious"

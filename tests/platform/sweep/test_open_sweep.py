@@ -12,7 +12,7 @@ import pytest
 from labeldp.mechanisms.accounting import GaussianEvent
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, write_json
+from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
 from labeldp.platform.sweep.open_sweep import (
@@ -24,7 +24,6 @@ from labeldp.platform.sweep.open_sweep import (
     meanwhile,
     other_code,
 )
-from labeldp.platform.sweep.plan import count_epsilon_before
 from labeldp.platform.sweep.sweep import PlannedTrial, SweepOptions
 from labeldp.platform.sweep.sweep_check import check
 from labeldp.platform.vault.vault_store import SqliteStore, witness
@@ -190,15 +189,3 @@ def test_other_code_is_spoken_of() -> None:
     assert other_code([], commit="now") == ""
     said = other_code([old, now, a_record()], commit="now")
     assert "1 at old, 1 at unknown" in said and "at now now" in said and "--results" in said
-
-
-def test_a_folder_tells_what_a_count_cost_where_nobody_said(tmp_path: Path) -> None:
-    assert count_epsilon_before(tmp_path / "nowhere") is None
-    folder = ResultsFolder(tmp_path / "results", sweep="small")
-    folder.keep(a_record(changes={"evaluation.epsilon": 0.4}))
-    assert count_epsilon_before(folder.path) is None, "it was stated"
-    folder.identify(count_epsilon=0.36)
-    assert count_epsilon_before(folder.path) == 0.36
-    write_json(folder.path / "sweep.json", {"sweep": "small", "count_epsilon": "much"})
-    with pytest.raises(ResultsFolderError, match="count_epsilon"):
-        count_epsilon_before(folder.path)
